@@ -1,0 +1,28 @@
+"""Layer normalisation in the two forms that the papers' code uses.
+
+    LN(x) = gain * (x - mean) / (deviation + 1e-6) + bias
+
+R-Transformer's code takes the unbiased deviation (n - 1); torch takes the biased one. The unbiased form
+is the biased one with its gain scaled by sqrt((d - 1) / d), so one library kernel computes both.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+EPSILON = 1e-12  # inside the root; 1e-6 outside it, where the code has it
+
+
+class LayerNorm(nn.Module):
+    def __init__(self, width: int, deviation: str = "unbiased") -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.scale = math.sqrt((width - 1) / width) if deviation == "unbiased" else 1.0
+        self.epsilon = EPSILON if deviation == "unbiased" else 1e-5
+
+    def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
+        weight = self.weight if self.scale == 1.0 else self.weight * self.scale
+        return F.layer_norm(x, weight.shape, weight, self.bias, self.epsilon)

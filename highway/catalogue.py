@@ -1,0 +1,64 @@
+"""What exists: models, gates and data sets, and which of them fit together.
+
+Nothing here imports torch, so that a wrong combination is refused in under a second.
+To add a gate: write it in highway/gates/, name it here, add conf/gate/<option>.yaml.
+
+A `revision` is raised by hand when a fix changes the numbers that the thing gives; it is part
+of a cell's identity, so that corrected cells run anew and reports can mark the older records.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Model:
+    builder: str  # "module:function", imported only when the model is built
+    task: str
+    interfaces: frozenset[str]  # which gate interfaces it offers: residual, score, state
+    remembers: bool = False  # carries memory or decodes from a cache, so no gate may look sideways
+    revision: int = 1
+
+
+@dataclass(frozen=True)
+class Gate:
+    interface: str
+    equation: str
+    looks_sideways: bool = False  # reads neighbouring positions
+    revision: int = 1
+
+
+@dataclass(frozen=True)
+class Dataset:
+    reader: str
+    task: str
+    forms: tuple[str, ...]
+    revision: int = 1
+
+
+MODELS = {
+    "transformer": Model(
+        "highway.models.transformer:TransformerLanguageModel", "language", frozenset({"residual"})
+    ),
+}
+
+GATES = {
+    "none": Gate("residual", "x + f(x)"),
+    "sdu": Gate("residual", "x + f(x) + psi(x W1 + b1) * (x W2 + b2)"),
+    "sdu_conv": Gate(
+        "residual",
+        "x + f(x) + psi(conv1(x) + b1) * (conv2(x) + b2)",
+        looks_sideways=True,
+    ),
+    "highway": Gate("residual", "(1 - T) * x + T * (x W2 + b2) + f(x),  T = sigmoid(x W1 + b1)"),
+    "gated_mhdpa": Gate("residual", "x + (1 - T) * f(x) + T * (x W2 + b2),  T = sigmoid(x W1 + b1)"),
+}
+
+DATASETS = {
+    "penn_treebank": Dataset(
+        "highway.data.penn_treebank:streams",
+        "language",
+        ("eos", "newline", "joined", "characters", "word"),
+    ),
+}
+
+TASK_REVISIONS = {"language": 1}

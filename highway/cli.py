@@ -1,0 +1,152 @@
+"""The command line of scripts/train.py: Hydra composes, we check, and every mistake gets one sentence.
+
+Hydra raises its own errors before a task function runs, and prints them over several lines with exit
+code 1. Here they are caught, said in one sentence, and end with exit code 2; debug=trace shows the trace.
+"""
+
+import logging
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra._internal.utils import get_args_parser
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from highway.config import check
+from highway.errors import Refused, closest, listing
+from highway.sweep.cell import Cell
+
+CONF = Path(__file__).parents[1] / "conf"
+EXIT_CODES = {"finished": 0, "failed": 1, "diverged": 3, "interrupted": 130}
+log = logging.getLogger("highway")
+
+
+def train() -> None:
+    """The entry point of scripts/train.py."""
+    log.addHandler(logging.StreamHandler())
+    log.setLevel(logging.INFO)
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then hands us its exceptions and prints nothing itself
+    OmegaConf.register_new_resolver("cell_dir", _cell_directory, replace=True)
+    with one_sentence(trace="debug=trace" in sys.argv):
+        _refuse_unknown_flags()
+        hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(_task)()
+
+
+def _task(config: DictConfig) -> None:
+    experiment = check(config)
+    cell = Cell.of(experiment)
+    from highway.train import run  # imports torch: only now that the configuration is known to be right
+
+    sys.exit(EXIT_CODES[run(experiment, cell, command_line(sys.argv[1:]))])
+
+
+def _cell_directory(*, _root_: DictConfig) -> str:
+    """hydra.run.dir of a run: checked first, so that a mistake leaves no directory behind."""
+    return str(Cell.of(check(_root_)).directory)
+
+
+def command_line(overrides: list[str]) -> str:
+    """How a user would type this run: without the folders that a launcher or this machine adds."""
+    ours = [word for word in overrides if not re.match(r"(hydra\.|data_dir=|outputs_dir=|logger[.=])", word)]
+    return " ".join(["python scripts/train.py", *ours])
+
+
+def _refuse_unknown_flags() -> None:
+    parser = get_args_parser()
+    words = sys.argv[1:]
+    known = [name for action in parser._actions for name in action.option_strings]
+    for word in words:
+        name = word.split("=", 1)[0]
+        if name.startswith("-") and name not in known:
+            raise Refused(f"{name} is not a flag; settings are written without dashes, as in trainer.max_epochs=3.{closest(name, known)}")
+
+
+class one_sentence:  # noqa: N801: reads as what it does, `with one_sentence():`
+    """Turns what a user can mend into one sentence on stderr and exit code 2."""
+
+    def __init__(self, trace: bool = False) -> None:
+        self.trace = trace
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: Any) -> None:
+        if error is None or not isinstance(error, Refused | HydraException | OmegaConfBaseException):
+            return
+        if self.trace:
+            traceback.print_exception(error)
+        print(f"error: {sentence(error)}", file=sys.stderr)
+        sys.exit(2)
+
+
+def sentence(error: BaseException) -> str:
+    """The one sentence that an exception stands for: ours as it is, Hydra's and OmegaConf's in our words."""
+    chain = [error]
+    while cause := (chain[-1].__cause__ or chain[-1].__context__):
+        chain.append(cause)
+    for link in chain:
+        if isinstance(link, Refused):
+            return str(link)
+    for link in reversed(chain):  # the innermost knows most
+        for kind, say in _SAYINGS:
+            if isinstance(link, kind) and (said := say(str(link))):
+                return said
+    return " ".join(str(chain[-1]).split())
+
+
+def _unknown_option(message: str) -> str | None:
+    """Hydra: Could not find 'gate/x' ... Available options in 'gate': a b c."""
+    match = re.search(r"(?:Could not find|In '.*?': Could not (?:find|load)) '([\w/]+?)/([^/']+)'", message)
+    if match is None:
+        return None
+    group, option = match[1], match[2]
+    options = sorted(path.stem for path in (CONF / group).glob("[!_]*.yaml"))
+    return f"{group}={option} does not exist; {group} has {listing(options)}.{closest(option, options)}"
+
+
+def _unknown_key(message: str) -> str | None:
+    """Hydra: Could not override 'a.b'. ... Key 'b' is not in struct."""
+    match = re.search(r"Could not (?:override|append to config\.|delete from config\.)? ?'([^']+)'", message)
+    if match is None:
+        return None
+    key = match[1]
+    groups = sorted(path.name for path in CONF.iterdir() if path.is_dir())
+    known = [*groups, "seed", "seeds", "data_dir", "outputs_dir", "arms", "rows"]
+    if "." not in key:
+        return f"{key} is neither a key nor a group; there are {listing(known)}.{closest(key, known)}"
+    parent, name = key.rsplit(".", 1)
+    keys = _keys_of(parent)
+    return f"{key} is not a key; {parent} has {listing(keys)}.{closest(name, keys)}" if keys else f"{key} is not a key."
+
+
+def _keys_of(parent: str) -> list[str]:
+    import dataclasses
+
+    from highway.config import MODELS, SECTIONS
+
+    section, *rest = parent.split(".")
+    schema = next(iter(MODELS.values())) if section == "model" else SECTIONS.get(section)
+    for name in rest:
+        fields = {item.name: item for item in dataclasses.fields(schema)} if schema else {}
+        schema = fields[name].type if name in fields and dataclasses.is_dataclass(fields[name].type) else None
+    return [item.name for item in dataclasses.fields(schema)] if schema else []
+
+
+def _syntax(message: str) -> str:
+    first = message.splitlines()[0].rstrip(".")
+    return f"an override could not be read: {first}; overrides are written key=value."
+
+
+_SAYINGS: list[tuple[type[BaseException], Callable[[str], str | None]]] = [
+    (OverrideParseException, _syntax),
+    (MissingConfigException, _unknown_option),
+    (HydraException, _unknown_option),
+    (HydraException, _unknown_key),
+]

@@ -1,0 +1,104 @@
+"""Real data files: found, checked by sha256, or fetched from their canonical place, resuming where a fetch broke off."""
+
+import hashlib
+import shutil
+import tarfile
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+from highway.errors import Refused
+from highway.files import written_atomically
+
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a data set comes from: one archive, the members of it that we use, and their checksums."""
+
+    name: str
+    url: str
+    sha256: str | None  # of the archive; None where each member is checked instead
+    folder: str  # below data_dir
+    members: dict[str, str]  # path inside the archive -> file name in the folder
+    checksums: dict[str, str]  # file name -> sha256
+
+    def ensure(self, data_dir: Path, names: list[str]) -> dict[str, Path]:
+        """The named files, present and intact; fetched when missing."""
+        paths = {name: data_dir / self.folder / name for name in names}
+        missing = [path for path in paths.values() if not path.exists()]
+        if missing:
+            self.fetch(data_dir, missing)
+        for name, path in paths.items():
+            self.verify(path, self.checksums[name])
+        return paths
+
+    def verify(self, path: Path, expected: str) -> None:
+        found = file_sha256(path)
+        if found != expected:
+            raise Refused(
+                f"{path} is not the {self.name} file it should be: its sha256 is {found[:12]}..., "
+                f"expected {expected[:12]}...; delete it to fetch it again."
+            )
+
+    def fetch(self, data_dir: Path, missing: list[Path]) -> None:
+        folder = data_dir / self.folder
+        partial = folder / (self.url.rsplit("/", 1)[-1] + ".part")
+        try:
+            download(self.url, partial)
+        except OSError as error:
+            reason = getattr(error, "reason", None) or error
+            raise Refused(
+                f"{self.name}: {', '.join(path.name for path in missing)} missing from {folder}, and {self.url} "
+                f"could not be reached ({reason}): put the files there, point HIGHWAY_DATA at a folder "
+                f"that has {self.folder}/, or use dataset.source=sample."
+            ) from error
+        if self.sha256 is not None:
+            self.verify(partial, self.sha256)
+        self._unpack(partial, folder)
+        partial.unlink()
+
+    def _unpack(self, archive: Path, folder: Path) -> None:
+        """Takes only the members named here, to names chosen here: no path in the archive can escape."""
+        try:
+            with tarfile.open(archive) as tar:
+                for member, name in self.members.items():
+                    content = tar.extractfile(member)
+                    if content is None:
+                        raise KeyError(member)
+                    with written_atomically(folder / name) as file:
+                        shutil.copyfileobj(content, file)
+        except (tarfile.TarError, EOFError, KeyError) as error:
+            archive.unlink()
+            raise Refused(f"{archive} from {self.url} is not the archive it should be ({error}); run again to fetch it anew.") from error
+
+
+def download(url: str, partial: Path) -> None:
+    """Fetch `url` into `partial`, going on from the bytes that an earlier attempt left there."""
+    have = partial.stat().st_size if partial.exists() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+    try:
+        response = urllib.request.urlopen(request, timeout=30)
+    except urllib.error.HTTPError as error:
+        if error.code == 416 and have:  # nothing is left to fetch
+            return
+        raise
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    with response, open(partial, "ab" if response.status == 206 else "wb") as file:
+        expected = response.headers.get("Content-Length")
+        written = 0
+        while chunk := response.read(CHUNK):
+            file.write(chunk)
+            written += len(chunk)
+    if expected is not None and written != int(expected):
+        raise ConnectionError(f"the connection closed after {written} of {expected} bytes; run again to go on from there")
+
+
+def file_sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,99 @@
+"""Cutting a stream: parallel lanes, and a window that walks over all of them at once.
+
+A stream of n symbols becomes `lanes` lanes of n // lanes symbols each (what is left over is dropped).
+A window covers `window` positions and moves on by `stride`; only its last positions, those beyond
+`window - scored`, enter the loss. Two ways of reading are special cases:
+
+    overlapping windows   window 400, stride 320, scored 320: each scored symbol sees 80 to 399 before it
+    contiguous segments   window = stride = scored: every symbol scored once, the state carried along
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from highway.schema import Cut
+
+
+class Batch(NamedTuple):
+    inputs: Tensor  # (lanes, T)
+    targets: Tensor  # (lanes, T - context), the scored tail only
+    context: int  # positions before the scored tail
+
+
+class Windows:
+    """All windows of one stream, by index. Windows of one device: whole lanes, `share` of `shares`."""
+
+    def __init__(self, stream: Tensor, cut: Cut, share: int = 0, shares: int = 1) -> None:
+        length = len(stream) // cut.lanes
+        self.context = cut.window - cut.scored
+        last_input = length - 1  # the last symbol of a lane is only ever a target
+        self.starts = [
+            start for start in range(0, last_input, cut.stride) if start + self.context < last_input
+        ]
+        self.ends = [min(start + cut.window, last_input) for start in self.starts]
+        lanes = stream[: length * cut.lanes].view(cut.lanes, length)
+        self.lanes = lanes[_share(cut.lanes, share, shares)]
+        self.weight = self.lanes.shape[0] * shares / cut.lanes  # of this device's mean loss in the average
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, index: int) -> Batch:
+        start, end = self.starts[index], self.ends[index]
+        inputs = self.lanes[:, start:end].long()
+        targets = self.lanes[:, start + self.context + 1 : end + 1].long()
+        return Batch(inputs, targets, self.context)
+
+    def together(self, count: int, share: int = 0, shares: int = 1) -> Iterator[Batch]:
+        """Independent windows, `count` at a time, for evaluation; a shorter last window comes alone."""
+        group: list[Batch] = []
+        for number, index in enumerate(range(share, len(self), shares)):
+            batch = self[index]
+            if group and (number % count == 0 or batch.inputs.shape != group[-1].inputs.shape):
+                yield _joined(group)
+                group = []
+            group.append(batch)
+        if group:
+            yield _joined(group)
+
+
+def _share(lanes: int, share: int, shares: int) -> slice:
+    """Which lanes belong to one of several devices: whole lanes, as evenly as they divide."""
+    return slice(lanes * share // shares, lanes * (share + 1) // shares)
+
+
+def _joined(group: list[Batch]) -> Batch:
+    return Batch(
+        torch.cat([batch.inputs for batch in group]),
+        torch.cat([batch.targets for batch in group]),
+        group[0].context,
+    )
+
+
+class TrainingBatches:
+    """Epoch after epoch of windows, in order, from any position: what Lightning iterates over.
+
+    The position is the number of batches handed out since step 0; it travels in the checkpoint.
+    """
+
+    def __init__(self, windows: Windows, steps: int) -> None:
+        self.windows = windows
+        self.steps = steps
+        self.position = 0
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def __iter__(self) -> Iterator[Batch]:
+        while self.position < self.steps:
+            self.position += 1
+            yield self.windows[(self.position - 1) % len(self.windows)]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"position": self.position}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.position = state["position"]

@@ -1,0 +1,78 @@
+"""The data of a language model as Lightning wants it: training batches from any position, evaluation in groups."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytorch_lightning as pl
+
+from highway.data.lanes import Batch, TrainingBatches, Windows
+from highway.data.stream import Streams
+from highway.schema import Experiment
+
+
+class LanguageData(pl.LightningDataModule):
+    def __init__(self, experiment: Experiment, streams: Streams) -> None:
+        super().__init__()
+        self.experiment = experiment
+        self.streams = streams
+        self.steps_per_epoch = len(self._windows("train"))
+        if self.steps_per_epoch == 0:
+            cut = experiment.dataset.train
+            raise ValueError(
+                f"the training stream of {len(streams.splits['train'])} symbols is too short for "
+                f"{cut.lanes} lanes and a window of {cut.window}"
+            )
+
+    @property
+    def total_steps(self) -> int:
+        steps = self.experiment.trainer.max_epochs * self.steps_per_epoch
+        return min(steps, self.experiment.trainer.max_steps or steps)
+
+    @property
+    def validate_every(self) -> int:
+        return min(self.experiment.trainer.validate_every or self.steps_per_epoch, self.total_steps)
+
+    def description(self) -> dict[str, Any]:
+        """What result.json says of the data."""
+        dataset = self.experiment.dataset
+        return {
+            "name": dataset.name,
+            "form": dataset.form,
+            "source": dataset.source,
+            "symbols": {split: len(stream) for split, stream in self.streams.splits.items()},
+            "sha256": self.streams.sha256,
+            "vocabulary_sha256": self.streams.vocabulary_sha256,
+        }
+
+    def train_dataloader(self) -> TrainingBatches:
+        rank, world = self._place()
+        return TrainingBatches(self._windows("train", rank, world), self.total_steps)
+
+    def val_dataloader(self) -> "EvaluationBatches":
+        return self._evaluation("valid")
+
+    def test_dataloader(self) -> "EvaluationBatches":
+        return self._evaluation("test")
+
+    def _evaluation(self, split: str) -> "EvaluationBatches":
+        rank, world = self._place()
+        if self.experiment.dataset.carry_state:  # in order, one window at a time, each device its lanes
+            return EvaluationBatches(self._windows(split, rank, world), 1, 0, 1)
+        return EvaluationBatches(self._windows(split), self.experiment.trainer.evaluation_batch, rank, world)
+
+    def _windows(self, split: str, share: int = 0, shares: int = 1) -> Windows:
+        dataset = self.experiment.dataset
+        cut = dataset.train if split == "train" else dataset.evaluation
+        return Windows(self.streams.splits[split], cut, share, shares)
+
+    def _place(self) -> tuple[int, int]:
+        return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
+
+
+class EvaluationBatches:
+    def __init__(self, windows: Windows, count: int, share: int, shares: int) -> None:
+        self.windows, self.count, self.share, self.shares = windows, count, share, shares
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self.windows.together(self.count, self.share, self.shares)
+

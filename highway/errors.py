@@ -1,0 +1,17 @@
+"""What can go wrong in a way that the user can mend: one sentence, no stack trace."""
+
+
+class Refused(Exception):
+    """The command, the configuration or the data is wrong; the message says what would be right."""
+
+
+def closest(word: str, options: list[str]) -> str:
+    """' Did you mean X?' when an option is near, else the empty string."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(word), options, n=1)
+    return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def listing(options: list[str]) -> str:
+    return ", ".join(str(option) for option in options)

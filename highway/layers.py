@@ -1,0 +1,41 @@
+"""Which layers are gated: `all`, `none`, `l1`, `l1-3`, `l3-6`, or a list such as [1,3] (from 1)."""
+
+import re
+from collections.abc import Sequence
+
+from highway.errors import Refused
+
+
+def selected(choice: str | int | Sequence[int], layers: int, key: str) -> tuple[int, ...]:
+    """The layer numbers that `choice` names in a model of `layers` layers."""
+    if isinstance(choice, str):
+        numbers = _from_text(choice, layers, key)
+    elif isinstance(choice, int):
+        numbers = [choice]
+    else:
+        numbers = list(choice)
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise Refused(f"{key} takes layer numbers, and {number!r} is not one.")
+        if not 1 <= number <= layers:
+            raise Refused(
+                f"{key} names layer {number}, but the model has layers 1 to {layers} (model.layers={layers})."
+            )
+    if len(set(numbers)) != len(numbers):
+        raise Refused(f"{key} names a layer twice: {numbers}.")
+    return tuple(sorted(numbers))
+
+
+def _from_text(choice: str, layers: int, key: str) -> list[int]:
+    if choice == "all":
+        return list(range(1, layers + 1))
+    if choice == "none":
+        return []
+    match = re.fullmatch(r"l?(\d+)(?:-(\d+))?", choice)
+    if match is None:
+        raise Refused(f"{key} takes all, none, a range such as l1-3, or a list such as [1,3]; '{choice}' is none of these.")
+    first = int(match[1])
+    last = int(match[2] or first)
+    if last < first:
+        raise Refused(f"{key}={choice} runs backwards; write l{last}-{first}.")
+    return list(range(first, last + 1))

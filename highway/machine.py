@@ -1,0 +1,126 @@
+"""What of a run belongs to the machine: its log file, its threads, its versions."""
+
+import contextlib
+import ctypes
+import logging
+import os
+import platform
+import resource
+import subprocess
+import sys
+import warnings
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+import yaml
+
+from highway.files import write_text
+from highway.schema import Experiment
+from highway.sweep.cell import Cell, configuration
+
+log = logging.getLogger("highway")
+PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy")
+
+
+def settle(experiment: Experiment, cell: Cell) -> None:
+    """Open log.txt, write config.yaml, fix the threads; TF32 products on CUDA."""
+    cell.directory.mkdir(parents=True, exist_ok=True)
+    _open_log(cell.directory / "log.txt")
+    if cell.config.exists():  # bit-equality depends on the threads: a resumed run keeps those of its first start
+        experiment.trainer.threads = yaml.safe_load(cell.config.read_text())["trainer"]["threads"]
+    experiment.trainer.threads = experiment.trainer.threads or os.cpu_count() or 1
+    write_text(cell.config, yaml.safe_dump(configuration(experiment), sort_keys=False))
+    torch.set_num_threads(experiment.trainer.threads)
+    _keep_freed_memory()
+    if torch.cuda.is_available():
+        torch.set_float32_matmul_precision("high")
+    _quiet_lightning()
+
+
+def _keep_freed_memory() -> None:
+    """Let glibc keep large freed blocks: a training step frees and takes the same sizes again and again, and fresh
+    pages from the kernel cost up to half of a step on a CPU (docs/LOG.md has the measurement)."""
+    if sys.platform == "linux":
+        trim_threshold, mmap_threshold = -1, -3  # names of <malloc.h>
+        with contextlib.suppress(OSError, AttributeError):
+            libc = ctypes.CDLL(None)
+            libc.mallopt(mmap_threshold, 1 << 30)
+            libc.mallopt(trim_threshold, (1 << 31) - 1)
+
+
+def _open_log(path: Path) -> None:
+    """Log lines go to log.txt, once: a launcher may have pointed this process's own output there."""
+    for handler in [handler for handler in log.handlers if isinstance(handler, logging.FileHandler)]:
+        log.removeHandler(handler)
+        handler.close()
+    path.touch()
+    if not os.path.samestat(os.fstat(2), path.stat()):
+        log.addHandler(logging.FileHandler(path))
+
+
+def _quiet_lightning() -> None:
+    """Lightning's advice is about ways of working that are not ours; warnings of other kinds stay."""
+    for name in ("pytorch_lightning", "lightning_fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    for message in (
+        ".*does not have many workers.*",
+        ".*GPU available but not used.*",
+        ".*`isinstance\\(treespec, LeafSpec\\)` is deprecated.*",
+    ):
+        warnings.filterwarnings("ignore", message)
+
+
+def environment(experiment: Experiment, trainer: pl.Trainer) -> dict[str, Any]:
+    return {
+        "git_commit": _git_commit(),
+        "python": platform.python_version(),
+        "versions": {name: found for name in PACKAGES if (found := _version(name))},
+        "precision": experiment.trainer.precision,
+        "tf32": torch.cuda.is_available() and experiment.trainer.precision == "32",
+        "compile": experiment.trainer.compile,
+        "threads": experiment.trainer.threads,
+        "processes": trainer.world_size,
+    }
+
+
+def device_name(trainer: pl.Trainer) -> str:
+    if trainer.strategy.root_device.type == "cuda":
+        return torch.cuda.get_device_name()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def peak_memory_bytes() -> int:
+    """Of the CUDA device where there is one, else of this process (kilobytes on Linux, bytes on macOS)."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git_commit() -> str | None:
+    """The commit of the code, with `+` where files differ from it."""
+    root = Path(__file__).parents[1]
+    try:
+        described = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return described.stdout.strip()

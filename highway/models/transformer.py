@@ -1,0 +1,105 @@
+"""The Transformer language model of Highway Transformer (Chai et al., 2020), sections 2.1-2.2 and 3.
+
+    X = E + PE(E)                                   Eq. 6
+    post-norm   U = LN(gate(X, Att(X)))             Eqs. 7, 23
+                O = LN(gate(U, FFN(U)))             Eqs. 9, 24
+    pre-norm    U = gate(X, Att(LN X))              what the R-Transformer code does, which the
+                O = gate(U, FFN(LN U))              PTB numbers come from; no norm after the last block
+    softmax(O E^T + b)                              output weights tied to the embedding
+
+gate(x, f) is x + f without a gate; see highway/gates/residual.py for the others.
+"""
+
+from collections.abc import Collection
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from highway.blocks.attention import CausalAttention
+from highway.blocks.dropout import dropout
+from highway.blocks.feed_forward import FeedForward
+from highway.blocks.normalisation import LayerNorm
+from highway.blocks.positions import sinusoids
+from highway.gates.residual import residual_gate
+from highway.models.initial import initialise
+from highway.schema import Experiment
+
+
+class Sublayer(nn.Module):
+    """One sublayer with its norm, its dropout and its gate."""
+
+    def __init__(self, function: nn.Module, gate: nn.Module, norm: LayerNorm, experiment: Experiment) -> None:
+        super().__init__()
+        self.function = function
+        self.gate = gate
+        self.norm = norm
+        self.dropout = experiment.model.dropout
+        self.post_norm = experiment.model.norm == "post"
+        self.reads_normalised = experiment.gate.reads == "normalised"
+
+    def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
+        if self.post_norm:
+            fx = dropout(self.function(x), self.dropout, self.training)
+            return self.norm(self.gate(x, fx, x))
+        normalised = self.norm(x)
+        fx = dropout(self.function(normalised), self.dropout, self.training)
+        return self.gate(x, fx, normalised if self.reads_normalised else x)
+
+
+class Block(nn.Module):
+    def __init__(self, experiment: Experiment, gated: Collection[str]) -> None:
+        super().__init__()
+        model, gate = experiment.model, experiment.gate
+
+        def sublayer(name: str, function: nn.Module) -> Sublayer:
+            kind = gate.residual if name in gated else "none"
+            return Sublayer(
+                function,
+                residual_gate(kind, model.width, gate.activation, gate.kernel),
+                LayerNorm(model.width, model.norm_deviation),
+                experiment,
+            )
+
+        attention = CausalAttention(model.width, model.heads, model.dropout_attention)
+        feed_forward = FeedForward(model.width, model.feed_forward, model.dropout_feed_forward)
+        self.attention = sublayer("attention", attention)
+        self.feed_forward = sublayer("feed_forward", feed_forward)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.feed_forward(self.attention(x))
+
+
+class TransformerLanguageModel(nn.Module):
+    def __init__(self, experiment: Experiment) -> None:
+        super().__init__()
+        model = experiment.model
+        self.embedding = nn.Embedding(experiment.dataset.vocabulary_size, model.width)
+        self.output_bias = nn.Parameter(torch.zeros(experiment.dataset.vocabulary_size))
+        self.scale = model.width**0.5 if model.scale_embedding else 1.0
+        self.dropout = model.dropout_embedding
+        self.register_buffer("positions", torch.empty(0, model.width), persistent=False)
+        self.blocks = nn.ModuleList(
+            Block(
+                experiment,
+                [name for name in ("attention", "feed_forward") if layer in experiment.gated(name)],
+            )
+            for layer in range(1, model.layers + 1)
+        )
+        initialise(self, experiment.seed, model.init_embedding)
+
+    def forward(self, tokens: Tensor, state: None = None) -> tuple[Tensor, None]:
+        """tokens (B, T) -> features (B, T, D); a Transformer carries no state."""
+        embedded = dropout(self.embedding(tokens) * self.scale, self.dropout, self.training)
+        x = embedded + self._positions(tokens.shape[1]).to(embedded)
+        for block in self.blocks:
+            x = block(x)
+        return x, None
+
+    def logits(self, features: Tensor) -> Tensor:  # (..., D) -> (..., V)
+        return F.linear(features, self.embedding.weight, self.output_bias)
+
+    def _positions(self, length: int) -> Tensor:
+        if self.positions.shape[0] < length:
+            self.positions = sinusoids(length, self.positions.shape[1]).to(self.positions)
+        return self.positions[:length]

@@ -1,0 +1,73 @@
+"""result.json: what a run gave, what it cost, and everything needed to run it again."""
+
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytorch_lightning as pl
+from torch import nn
+
+from highway import machine
+from highway.data.module import LanguageData
+from highway.files import write_json
+from highway.gates.residual import ResidualGate
+from highway.schema import Experiment
+from highway.sweep.cell import Cell, revisions
+from highway.tasks.recorder import Recorder
+
+log = logging.getLogger("highway")
+
+
+class Record:
+    def __init__(self, experiment: Experiment, cell: Cell, command: str) -> None:
+        self.cell = cell
+        self.status = "failed"
+        self.metrics: dict[str, dict[str, float]] = {}
+        self.listeners: list[Callable[[dict[str, Any], str], None]] = []
+        self.recorder: Recorder | None = None
+        self.content: dict[str, Any] = {
+            "cell": cell.name,
+            "revision": revisions(experiment),
+            "seed": experiment.seed,
+            "budget": experiment.budget,
+            "command": command,
+        }
+        self.experiment = experiment
+
+    def describe(self, data: LanguageData, model: nn.Module, recorder: Recorder, trainer: pl.Trainer) -> None:
+        self.recorder, self.trainer = recorder, trainer
+        self.content["data"] = data.description()
+        self.content["parameters"] = parameter_counts(model)
+        self.content["environment"] = machine.environment(self.experiment, trainer)
+
+    def end(self, status: str, error: str | None = None) -> None:
+        self.status = status
+        self.content |= {"status": status, "error": error, "metrics": self.metrics}
+        if self.recorder is not None:
+            self.content["steps"] = self.recorder.steps
+            self.content["cost"] = self._cost(self.recorder)
+        for listener in self.listeners:
+            listener({name: values["best"] for name, values in self.metrics.items()}, status)
+        log.info("%s: %s%s", self.cell.directory, status, f" ({error})" if error else "")
+
+    def _cost(self, recorder: Recorder) -> dict[str, Any]:
+        return {
+            "seconds": round(recorder.seconds, 3),
+            "tokens_per_second": round(recorder.tokens / max(recorder.seconds, 1e-9), 1),
+            "peak_memory_bytes": machine.peak_memory_bytes(),
+            "device": machine.device_name(self.trainer),
+            "exclusive": os.environ.get("HIGHWAY_SLOTS", "1") == "1",  # set by a launcher that runs cells side by side
+        }
+
+    def write(self) -> None:
+        write_json(self.cell.directory / "result.json", self.content)
+
+
+def parameter_counts(model: nn.Module) -> dict[str, int]:
+    gates = [gate for gate in model.modules() if isinstance(gate, ResidualGate)]
+    return {
+        "total": sum(parameter.numel() for parameter in model.parameters()),
+        "trainable": sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad),
+        "gate": sum(parameter.numel() for gate in gates for parameter in gate.parameters()),
+    }

@@ -1,0 +1,202 @@
+"""The schema: every key that a configuration may have, with its type, its neutral default and its bounds.
+
+The defaults here are frozen (highway/sweep/schema_defaults.yaml): a cell's identity is what differs
+from them, so a key added later at a neutral default changes no identity.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from highway import catalogue, layers
+from highway.errors import Refused, listing
+
+
+def number(default: Any, low: float, high: float = float("inf")) -> Any:
+    return field(default=default, metadata={"low": low, "high": high})
+
+
+def choice(default: str, *others: str) -> Any:
+    return field(default=default, metadata={"options": (default, *others)})
+
+
+@dataclass
+class Transformer:
+    name: str = "transformer"
+    width: int = number(512, 1)
+    layers: int = number(3, 1)
+    heads: int = number(8, 1)
+    feed_forward: int = number(2048, 1)
+    norm: str = choice("pre", "post")
+    norm_deviation: str = choice("unbiased", "biased")
+    dropout: float = number(0.0, 0, 0.999)
+    dropout_attention: float = number(0.0, 0, 0.999)
+    dropout_feed_forward: float = number(0.0, 0, 0.999)
+    dropout_embedding: float = number(0.0, 0, 0.999)
+    scale_embedding: bool = False
+    init_embedding: float = number(0.1, 1e-9, 10)
+
+    def check(self) -> None:
+        if self.width % self.heads:
+            raise Refused(f"model.width={self.width} is not a multiple of model.heads={self.heads}.")
+        if self.width % 2:
+            raise Refused(f"model.width={self.width} is odd; sinusoidal positions need an even width.")
+
+
+@dataclass
+class Gate:
+    residual: str = choice("none", "sdu", "sdu_conv", "highway", "gated_mhdpa")
+    activation: str = choice("sigmoid", "tanh")
+    reads: str = choice("stream", "normalised")  # what the gate reads where f reads the normalised x
+    kernel: int = number(3, 1)  # sdu_conv: positions that one output sees, itself included
+
+
+@dataclass
+class Layers:
+    attention: Any = "none"
+    feed_forward: Any = "none"
+
+
+@dataclass
+class Vocabulary:
+    files: int = number(1, 1)
+    sample: int = number(1, 1)
+
+
+@dataclass
+class Cut:
+    """How a stream is read: parallel lanes, a window walking over them, the scored tail of each."""
+
+    lanes: int = number(1, 1)
+    window: int = number(1, 1)
+    stride: int = number(1, 1)
+    scored: int = number(1, 1)
+
+
+@dataclass
+class Dataset:
+    name: str = choice("penn_treebank")
+    form: str = "eos"
+    source: str = choice("files", "sample")
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    metric: str = choice("bpc", "ppl")
+    train: Cut = field(default_factory=Cut)
+    evaluation: Cut = field(default_factory=Cut)
+    carry_state: bool = False
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.vocabulary.files if self.source == "files" else self.vocabulary.sample
+
+    def check(self) -> None:
+        known = catalogue.DATASETS[self.name]
+        if self.form not in known.forms:
+            raise Refused(
+                f"dataset.form={self.form} does not exist for {self.name}; it has {listing(list(known.forms))}."
+            )
+        for name, cut in (("train", self.train), ("evaluation", self.evaluation)):
+            if cut.scored > cut.window:
+                raise Refused(f"dataset.{name}.scored={cut.scored} is longer than the window of {cut.window}.")
+            if cut.stride > cut.scored:
+                raise Refused(
+                    f"dataset.{name}.stride={cut.stride} is longer than scored={cut.scored}: symbols would be skipped."
+                )
+            if self.carry_state and not cut.window == cut.stride == cut.scored:
+                raise Refused(
+                    f"dataset.carry_state=true reads a stream without overlap: set dataset.{name}'s window, "
+                    f"stride and scored to the same length (they are {cut.window}, {cut.stride}, {cut.scored})."
+                )
+
+
+@dataclass
+class Plateau:
+    """After epoch `after_epoch`: divide lr when the validation loss is above the worst of the last `window`."""
+
+    after_epoch: int = number(5, 0)
+    window: int = number(3, 1)
+    divide_by: float = number(10.0, 1)
+    strict: bool = True  # true: above; false: above or equal
+
+
+@dataclass
+class Optimizer:
+    name: str = choice("sgd", "adam")
+    lr: float = number(1.0, 0)
+    betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
+    epsilon: float = number(1e-8, 0)
+    clip: float | None = number(None, 0)
+    schedule: str = choice("constant", "plateau", "cosine", "inverse_square_root")
+    warmup_steps: int = number(0, 0)
+    plateau: Plateau = field(default_factory=Plateau)
+
+    def check(self) -> None:
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise Refused(f"optimizer.betas takes two numbers in [0, 1); it is {list(self.betas)}.")
+        if self.schedule == "inverse_square_root" and self.warmup_steps == 0:
+            raise Refused("optimizer.schedule=inverse_square_root needs optimizer.warmup_steps above 0.")
+
+
+@dataclass
+class Trainer:
+    max_epochs: int = number(1, 1)
+    max_steps: int | None = number(None, 1)
+    validate_every: int | None = number(None, 1)
+    precision: str = choice("32", "bf16", "64")
+    accelerator: str = choice("auto", "cpu", "gpu")
+    devices: int = number(1, 1)
+    threads: int | None = number(None, 1)
+    compile: bool = False
+    evaluation_batch: int = number(16, 1)
+    checkpoint_seconds: float = number(60.0, 0)
+    log_every: int = number(50, 1)
+    diverged_above: float = number(50.0, 0)
+
+
+@dataclass
+class Logger:
+    wandb: str | None = None
+    project: str = "highway"
+    group: str | None = None  # a sweep sets these two: the table, and the row with its seed
+    run: str | None = None
+
+    def check(self) -> None:
+        if self.wandb not in (None, "offline", "online"):
+            raise Refused(f"logger.wandb={self.wandb} is unknown; it takes null, offline or online.")
+
+
+@dataclass
+class Debug:
+    trace: bool = False
+
+
+@dataclass
+class Experiment:
+    """One run, checked. What `highway.train.run` needs and nothing that Hydra left behind."""
+
+    model: Transformer
+    gate: Gate
+    layers: Layers
+    dataset: Dataset
+    optimizer: Optimizer
+    trainer: Trainer
+    logger: Logger
+    debug: Debug
+    budget: str
+    seed: int
+    data_dir: Path
+    outputs_dir: Path
+
+    @property
+    def task(self) -> str:
+        return catalogue.MODELS[self.model.name].task
+
+    @property
+    def metric(self) -> str:
+        """Under what name the loss is shown beside itself: bpc or ppl."""
+        return self.dataset.metric
+
+    def gated(self, sublayer: str) -> tuple[int, ...]:
+        """The layers (from 1) whose `attention` or `feed_forward` sublayer has a gate."""
+        if self.gate.residual == "none":
+            return ()
+        return layers.selected(getattr(self.layers, sublayer), self.model.layers, f"layers.{sublayer}")

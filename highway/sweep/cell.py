@@ -1,0 +1,149 @@
+"""A cell: one experiment with one seed, and the directory that is its identity.
+
+    outputs/cells/<model>-<hash12>/seed<k>/   config.yaml  curves.csv  result.json  probes/  checkpoints/  log.txt
+
+The hash covers every key whose value differs from the frozen schema_defaults.yaml, and the revisions
+of the model, gate, data set and task. Left out: paths, logging, seeds (they have a folder of their own)
+and everything that changes where or how fast a run goes, not what it computes.
+"""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from highway import catalogue
+from highway.files import read_json
+from highway.schema import Experiment
+
+DEFAULTS_FILE = Path(__file__).with_name("schema_defaults.yaml")
+WHERE_NOT_WHAT = {
+    "trainer": (
+        "accelerator",
+        "devices",
+        "threads",
+        "compile",
+        "evaluation_batch",
+        "checkpoint_seconds",
+        "log_every",
+        "diverged_above",
+    ),
+    "dataset": ("vocabulary", "metric"),  # given by form and source, and checked when the data is read
+}
+SECTIONS = ("model", "gate", "layers", "dataset", "optimizer", "trainer")
+
+
+@cache
+def frozen_defaults() -> dict[str, Any]:
+    return yaml.safe_load(DEFAULTS_FILE.read_text())
+
+
+def identity(experiment: Experiment) -> dict[str, Any]:
+    """What makes this experiment what it is: the keys that differ from the frozen defaults, and the revisions."""
+    keys: dict[str, Any] = {}
+    for section in SECTIONS:
+        values = _canonical(experiment, section)
+        name = experiment.model.name if section == "model" else section
+        differing = _difference(values, frozen_defaults()[name])
+        if section == "model":
+            differing["name"] = experiment.model.name
+        if differing:
+            keys[section] = differing
+    return {"keys": keys, "revision": revisions(experiment)}
+
+
+def revisions(experiment: Experiment) -> dict[str, int]:
+    found = {
+        "model": catalogue.MODELS[experiment.model.name].revision,
+        "dataset": catalogue.DATASETS[experiment.dataset.name].revision,
+        "task": catalogue.TASK_REVISIONS[experiment.task],
+    }
+    gate = catalogue.GATES[experiment.gate.residual].revision
+    return found if gate == 1 else {**found, "gate": gate}
+
+
+def configuration(experiment: Experiment) -> dict[str, Any]:
+    """Every value of a run, for config.yaml, without the folders of this machine."""
+    values = dataclasses.asdict(experiment)
+    return {key: value for key, value in values.items() if key not in ("data_dir", "outputs_dir")}
+
+
+def _canonical(experiment: Experiment, section: str) -> dict[str, Any]:
+    """A section's values, with different spellings of one experiment made the same."""
+    values = dataclasses.asdict(getattr(experiment, section))
+    for key in WHERE_NOT_WHAT.get(section, ()):
+        del values[key]
+    gated = {name: list(experiment.gated(name)) for name in ("attention", "feed_forward")}
+    if section == "layers":  # all, l1-3 and [1,2,3] are one choice for a model of three layers
+        return {name: layers or "none" for name, layers in gated.items()}
+    if section == "gate" and not any(gated.values()):  # a gate on no layer is no gate
+        return dict(frozen_defaults()["gate"])
+    return values
+
+
+def _difference(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    differing: dict[str, Any] = {}
+    for key, value in values.items():
+        default = defaults.get(key)
+        if isinstance(value, dict):
+            value, default = _difference(value, default or {}), {}
+        if value != default:
+            differing[key] = value
+    return differing
+
+
+@dataclass(frozen=True)
+class Cell:
+    directory: Path
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> "Cell":
+        content = json.dumps(identity(experiment), sort_keys=True)
+        name = f"{experiment.model.name}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+        return cls(experiment.outputs_dir / "cells" / name / f"seed{experiment.seed}")
+
+    @property
+    def name(self) -> str:
+        return self.directory.parent.name
+
+    @property
+    def config(self) -> Path:
+        return self.directory / "config.yaml"
+
+    @property
+    def curves(self) -> Path:
+        return self.directory / "curves.csv"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.directory / "checkpoints" / "resume.ckpt"
+
+    @property
+    def best(self) -> Path:
+        return self.directory / "checkpoints" / "best.safetensors"
+
+    @property
+    def last(self) -> Path:
+        return self.directory / "checkpoints" / "last.safetensors"
+
+    def result(self) -> dict[str, Any] | None:
+        path = self.directory / "result.json"
+        return read_json(path) if path.exists() else None
+
+    @property
+    def status(self) -> str:
+        """waiting, interrupted, failed, diverged or finished."""
+        result = self.result()
+        if result is not None:
+            return result["status"]
+        return "interrupted" if self.checkpoint.exists() else "waiting"
+
+    @property
+    def done(self) -> bool:
+        """Nothing is left to run: a second run would give the same again."""
+        return self.status in ("finished", "diverged")

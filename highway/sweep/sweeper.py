@@ -1,0 +1,133 @@
+"""Hydra's sweeper for tables and for ordinary grids: decides what is missing, and hands it to the launcher.
+
+    -m table=highway_t1 budget=mini seeds=1,2,3        the table's rows x seeds
+    -m gate=none,sdu_tanh layers=l1-3,all seed=1,2     every combination
+
+Every cell is composed and checked before the first one starts, so a mistake in the last row costs nothing.
+"""
+
+import itertools
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.core.plugins import Plugins
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig
+
+from highway.config import check
+from highway.errors import Refused, listing
+from highway.sweep.cell import Cell
+from highway.sweep.table import Table, load_table
+from highway.sweep.views import link_view
+
+log = logging.getLogger("highway")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One cell of a sweep: the words that describe it, and where it lives."""
+
+    label: str
+    overrides: tuple[str, ...]
+    cell: Cell
+
+
+class SweepFailed(Exception):
+    """Some cells did not finish. Hydra ignores what a sweeper returns, so this is raised."""
+
+
+class HighwaySweeper(Sweeper):
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        self.context = hydra_context
+        self.config = config
+        self.launcher: Any = Plugins.instance().instantiate_launcher(
+            hydra_context=hydra_context, task_function=task_function, config=config
+        )
+
+    def sweep(self, arguments: list[str]) -> None:
+        plan = self._plan(OverridesParser.create().parse_overrides(arguments))
+        unique = list({planned.cell: planned for planned in plan}.values())
+        missing = [planned for planned in unique if not planned.cell.done]
+        log.info("%d cells: %d done already, %d to run.", len(unique), len(unique) - len(missing), len(missing))
+        if missing:
+            self.launcher.launch_cells(missing)
+        bad = [planned for planned in unique if planned.cell.status != "finished"]
+        for planned in bad:
+            result = planned.cell.result() or {}
+            log.error("%s: %s (%s)", planned.label, planned.cell.status, result.get("error") or planned.cell.directory)
+        if bad:
+            raise SweepFailed(f"{len(bad)} of {len(unique)} cells did not finish; the same command goes on from here.")
+
+    def _plan(self, overrides: list[Override]) -> list[Planned]:
+        """All cells that the command line describes, composed and checked."""
+        words = {override.key_or_group: override for override in overrides if not override.is_hydra_override()}
+        table_word, seeds, arms, rows = (words.pop(key, None) for key in ("table", "seeds", "arms", "rows"))
+        if table_word is None or table_word.value() is None:
+            for key, word in (("seeds", seeds), ("arms", arms), ("rows", rows)):
+                if word is not None:
+                    hint = "write seed=1,2 for a grid" if key == "seeds" else "it chooses among a table's rows"
+                    raise Refused(f"{key}=... needs table=...; {hint}.")
+            return [self._planned(label, choice) for label, choice in _grid(words.values())]
+        budget = words.pop("budget", None)
+        extra = [choice for _, choice in _grid(words.values())]
+        plan = []
+        for table_id, budget_name in itertools.product(_values(table_word), _values(budget) or ["paper"]):
+            table = load_table(table_id)
+            for row_id, seed in itertools.product(_row_ids(table, rows, arms), _seeds(seeds)):
+                for choice in extra:
+                    base = table.overrides(table.row(row_id), budget_name, seed)
+                    planned = self._planned(f"{table_id} {row_id} seed {seed}", _merged(base, choice), table_id, row_id)
+                    link_view(planned.cell, table_id, budget_name, row_id)
+                    plan.append(planned)
+        return plan
+
+    def _planned(self, label: str, words: Sequence[str], group: str = "grid", row: str | None = None) -> Planned:
+        experiment = check(self.context.config_loader.load_sweep_config(self.config, list(words)))
+        cell = Cell.of(experiment)
+        run = f"{row or label} seed {experiment.seed}".replace("'", "")
+        mirror = [f"logger.group='{group}'", f"logger.run='{run}'"]
+        return Planned(label, (*words, *mirror), cell)
+
+
+def _grid(words: Any) -> list[tuple[str, list[str]]]:
+    """Every combination of the values of the swept words, with a label of what varies."""
+    choices = [[f"{word.get_key_element()}={value}" for value in _values(word)] for word in words]
+    varying = [len(options) > 1 for options in choices]
+    return [
+        (" ".join(word for word, varies in zip(combination, varying, strict=True) if varies) or "run", list(combination))
+        for combination in itertools.product(*choices)
+    ]
+
+
+def _values(word: Override | None) -> list[str]:
+    if word is None:
+        return []
+    if word.is_sweep_override():
+        return [str(value) for value in word.sweep_string_iterator()]
+    return [word.get_value_element_as_str()]
+
+
+def _seeds(word: Override | None) -> list[int]:
+    values = _values(word) or ["1"]
+    if not all(value.isdigit() for value in values):
+        raise Refused(f"seeds={','.join(values)} is not a list of whole numbers, as in seeds=1,2,3.")
+    return [int(value) for value in values]
+
+
+def _row_ids(table: Table, rows: Override | None, arms: Override | None) -> list[str]:
+    if _values(rows) not in ([], ["null"]):
+        return [table.row(row_id).id for row_id in _values(rows)]
+    wanted = (_values(arms) or ["false"])[0]
+    if wanted not in ("true", "false"):
+        raise Refused(f"arms={wanted} is unknown; it takes {listing(['true', 'false'])}.")
+    return [row.id for row in table.rows if wanted == "true" or not row.arm]
+
+
+def _merged(base: list[str], choice: list[str]) -> list[str]:
+    """What the command line adds wins over the table."""
+    return list({word.split("=", 1)[0]: word for word in [*base, *choice]}.values())

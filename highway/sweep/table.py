@@ -1,0 +1,137 @@
+"""A table is data: one YAML file in conf/table/ from which sweeps, make targets, reports and figures all come."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from highway.errors import Refused, closest, listing
+
+TABLES = Path(__file__).parents[2] / "conf" / "table"
+
+
+@dataclass(frozen=True)
+class Row:
+    id: str
+    label: str
+    overrides: tuple[str, ...]
+    paper: dict[str, float] = field(default_factory=dict)
+    arm: bool = False  # a row that the paper lacks
+
+
+@dataclass(frozen=True)
+class Column:
+    metric: str
+    title: str
+    better: str  # lower | higher
+    digits: int
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`better` than `than` on `metric`, or `sooner`: at than's final value of `metric` in fewer steps."""
+
+    text: str
+    kind: str  # better | sooner
+    row: str
+    than: str
+    metric: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    id: str
+    caption: str
+    metrics: tuple[str, ...]
+    splits: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    id: str
+    caption: str
+    paper: str
+    note: str
+    select: str  # best | last: which of the two tested models gives the number
+    recipe: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]  # the paper's rows first, then the arms
+    claims: tuple[Claim, ...]
+    figures: tuple[Figure, ...]
+    budgets: dict[str, tuple[str, ...]]
+
+    def row(self, row_id: str) -> Row:
+        for row in self.rows:
+            if row.id == row_id:
+                return row
+        known = [row.id for row in self.rows]
+        raise Refused(f"{self.id} has no row '{row_id}'; it has {listing(known)}.{closest(row_id, known)}")
+
+    def overrides(self, row: Row, budget: str, seed: int) -> list[str]:
+        """Recipe, then row, then budget: the words after `python scripts/train.py`."""
+        if budget not in self.budgets:
+            raise Refused(f"{self.id} has no budget '{budget}'; it has {listing(list(self.budgets))}.")
+        words = [*self.recipe, *row.overrides, *self.budgets[budget], f"budget={budget}", f"seed={seed}"]
+        return list({word.split("=", 1)[0]: word for word in words}.values())  # the last word on a key counts
+
+
+def table_ids() -> list[str]:
+    return sorted(path.stem for path in TABLES.glob("*.yaml"))
+
+
+def load_table(table_id: str) -> Table:
+    path = TABLES / f"{table_id}.yaml"
+    if not path.exists():
+        raise Refused(f"there is no table '{table_id}'; there is {listing(table_ids())}.{closest(table_id, table_ids())}")
+    return parse_table(yaml.safe_load(path.read_text()))
+
+
+def parse_table(content: dict[str, Any]) -> Table:
+    rows = [_row(row, arm=False) for row in content["rows"]]
+    rows += [_row(row, arm=True) for row in content.get("arms", [])]
+    table = Table(
+        id=content["id"],
+        caption=content["caption"],
+        paper=content["paper"],
+        note=content.get("note", ""),
+        select=content["select"],
+        recipe=tuple(content["recipe"]),
+        columns=tuple(Column(**column) for column in content["columns"]),
+        rows=tuple(rows),
+        claims=tuple(_claim(claim) for claim in content["claims"]),
+        figures=tuple(
+            Figure(figure["id"], figure["caption"], tuple(figure["metrics"]), tuple(figure["splits"]))
+            for figure in content["figures"]
+        ),
+        budgets={name: tuple(words) for name, words in content["budgets"].items()},
+    )
+    _check(table)
+    return table
+
+
+def _row(content: dict[str, Any], arm: bool) -> Row:
+    return Row(content["id"], content["label"], tuple(content["overrides"]), content.get("paper", {}), arm)
+
+
+def _claim(content: dict[str, Any]) -> Claim:
+    kind = "sooner" if "sooner" in content else "better"
+    return Claim(content["text"], kind, content[kind], content["than"], content["metric"])
+
+
+def _check(table: Table) -> None:
+    for claim in table.claims:
+        table.row(claim.row)
+        table.row(claim.than)
+    for budget, words in table.budgets.items():
+        for row in table.rows:
+            for both in _keys(row.overrides) & _keys(words):
+                raise Refused(
+                    f"{table.id}: budget {budget} sets {both}, which row {row.id} sets too; a budget changes "
+                    "only what all rows share."
+                )
+
+
+def _keys(words: Sequence[str]) -> set[str]:
+    return {word.split("=", 1)[0].lstrip("+~") for word in words}

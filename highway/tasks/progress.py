@@ -1,0 +1,52 @@
+"""One line that says where a run is: rewritten in place on a terminal, printed now and then in a log."""
+
+import math
+import sys
+import time
+from typing import Any
+
+import pytorch_lightning as pl
+
+from highway.tasks.language import shown_as
+from highway.tasks.recorder import Recorder
+
+
+class Progress(pl.Callback):
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.on_terminal = sys.stderr.isatty()
+        self.interval = 0.5 if self.on_terminal else 30.0
+        self._shown_at = 0.0
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
+        known = not math.isnan(self.recorder.train_loss)
+        if known and trainer.is_global_zero and time.monotonic() - self._shown_at >= self.interval:
+            self._shown_at = time.monotonic()
+            self._show(self._line(pl_module), final=not self.on_terminal)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        if trainer.is_global_zero:
+            loss = pl_module.evaluated["valid"]
+            self._show(f"{self._line(pl_module)}  | valid {self._both(loss)}", final=True)
+
+    def _line(self, module: Any) -> str:
+        recorder = self.recorder
+        epoch = recorder.steps / module.steps_per_epoch
+        return (
+            f"epoch {epoch:.2f}/{module.total_steps / module.steps_per_epoch:g}  "
+            f"step {recorder.steps:,}/{module.total_steps:,}  train {self._both(recorder.train_loss)}  "
+            f"{recorder.tokens_per_second:,.0f} tokens/s  {clock(recorder.seconds_left)} left"
+        )
+
+    def _both(self, loss: float) -> str:
+        return f"loss {loss:.4f} {self.recorder.metric} {shown_as(loss, self.recorder.metric):.4g}"
+
+    def _show(self, line: str, final: bool) -> None:
+        text = f"\r\x1b[K{line}" if self.on_terminal else line
+        print(text, end="\n" if final else "", file=sys.stderr, flush=True)
+
+
+def clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

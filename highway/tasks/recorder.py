@@ -1,0 +1,157 @@
+"""The truth about a run, on disk as it happens: curves.csv, the clock, the best validation, divergence.
+
+curves.csv has one row a measurement: step, epoch, seconds, tokens, split, metric, value. Seconds are of
+training, over all the starts of a cell; a resumed run drops the rows beyond its checkpoint and goes on.
+"""
+
+import csv
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+
+from highway.files import write_text
+from highway.schema import Experiment
+from highway.tasks.language import LanguageModelling, shown_as
+
+COLUMNS = ("step", "epoch", "seconds", "tokens", "split", "metric", "value")
+Row = dict[str, Any]
+
+
+class Diverged(Exception):
+    """The training loss is not a number, or beyond trainer.diverged_above."""
+
+
+class Recorder(pl.Callback):
+    def __init__(self, path: Path, experiment: Experiment) -> None:
+        self.path = path
+        self.metric = experiment.metric
+        self.log_every = experiment.trainer.log_every
+        self.diverged_above = experiment.trainer.diverged_above
+        self.listeners: list[Callable[[list[Row]], None]] = []
+        self.seconds_before = 0.0  # spent in earlier starts of this cell
+        self._started: float | None = None
+        self._steps_at_start = self._tokens_at_start = self._total = 0
+        self.tokens = 0
+        self.steps = 0
+        self.best: dict[str, float] = {"loss": math.inf, "step": -1}
+        self.last_validation = -1  # the step of the last validation, and its loss
+        self.validation_loss = math.nan
+        self.train_loss = math.nan  # mean since the last row
+        self._sum: torch.Tensor | float = 0.0
+        self._count = 0
+
+    @property
+    def seconds(self) -> float:
+        """Spent in training, validations included, over all the starts of this cell."""
+        return self.seconds_before + self._elapsed
+
+    @property
+    def _elapsed(self) -> float:
+        return 0.0 if self._started is None else time.monotonic() - self._started
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        assert isinstance(pl_module, LanguageModelling)
+        self._started = time.monotonic()
+        self._steps_at_start, self._tokens_at_start = self.steps, self.tokens
+        self._total = pl_module.total_steps
+        if trainer.is_global_zero:
+            self._keep_rows_up_to(self.steps)
+
+    def on_train_end(self, *_: Any) -> None:
+        self.seconds_before, self._started = self.seconds, None
+
+    on_exception = on_train_end
+
+    def _keep_rows_up_to(self, step: int) -> None:
+        rows: list[Row] = []
+        if self.path.exists():
+            with open(self.path, newline="") as file:
+                complete = [row for row in csv.DictReader(file) if None not in row.values()]
+            rows = [row for row in complete if int(row["step"]) <= step]
+        lines = [",".join(COLUMNS), *(",".join(row[key] for key in COLUMNS) for row in rows)]
+        write_text(self.path, "\n".join(lines) + "\n")
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        assert isinstance(pl_module, LanguageModelling)
+        self.steps = trainer.global_step
+        self.tokens += batch.inputs.numel() * trainer.world_size
+        self._sum = self._sum + outputs["loss"].detach()
+        self._count += 1
+        if self.steps % self.log_every == 0 or self.validation_follows(trainer):
+            self._write_training_row(trainer, pl_module)
+
+    def validation_follows(self, trainer: pl.Trainer) -> bool:
+        return self.steps % int(trainer.val_check_batch) == 0 or self.steps == trainer.num_training_batches
+
+    def _write_training_row(self, trainer: pl.Trainer, module: LanguageModelling) -> None:
+        mean = torch.as_tensor(self._sum, dtype=torch.float64) / self._count
+        self.train_loss = float(trainer.strategy.reduce(mean, reduce_op="mean"))
+        self._sum, self._count = 0.0, 0
+        self.write(trainer, module, "train", self.train_loss)
+        if not self.train_loss <= self.diverged_above:  # also true for NaN
+            raise Diverged(f"training loss {self.train_loss:g} at step {self.steps}")
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        assert isinstance(pl_module, LanguageModelling)
+        loss = pl_module.evaluated["valid"]
+        self.last_validation, self.validation_loss = self.steps, loss
+        self.write(trainer, pl_module, "valid", loss)
+        if not math.isfinite(loss):
+            raise Diverged(f"validation loss {loss:g} at step {self.steps}")
+        if loss < self.best["loss"]:
+            self.best = {"loss": loss, "step": self.steps}
+
+    def write(self, trainer: pl.Trainer, module: LanguageModelling, split: str, loss: float) -> None:
+        if not trainer.is_global_zero:
+            return
+        place = {
+            "step": self.steps,
+            "epoch": round(self.steps / module.steps_per_epoch, 6),
+            "seconds": round(self.seconds, 3),
+            "tokens": self.tokens,
+            "split": split,
+        }
+        values = {"loss": loss, self.metric: shown_as(loss, self.metric)}
+        if split == "train":
+            values["learning_rate"] = trainer.optimizers[0].param_groups[0]["lr"]
+        rows = [{**place, "metric": name, "value": value} for name, value in values.items()]
+        with open(self.path, "a", newline="") as file:
+            csv.DictWriter(file, COLUMNS, lineterminator="\n").writerows(rows)
+        for listener in self.listeners:
+            listener(rows)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Of this start, validations included."""
+        return (self.tokens - self._tokens_at_start) / max(self._elapsed, 1e-9)
+
+    @property
+    def seconds_left(self) -> float:
+        return self._elapsed / max(self.steps - self._steps_at_start, 1) * (self._total - self.steps)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "seconds": self.seconds,
+            "tokens": self.tokens,
+            "steps": self.steps,
+            "best": self.best,
+            "last_validation": self.last_validation,
+            "validation_loss": self.validation_loss,
+            "train_loss": self.train_loss,
+            "sum": float(self._sum),
+            "count": self._count,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.seconds_before = state["seconds"]
+        self.tokens, self.steps = state["tokens"], state["steps"]
+        self.best = dict(state["best"])
+        self.last_validation, self.validation_loss = state["last_validation"], state["validation_loss"]
+        self.train_loss, self._sum, self._count = state["train_loss"], state["sum"], state["count"]

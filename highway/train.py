@@ -1,0 +1,118 @@
+"""One run, from a checked configuration to result.json. The whole story; read it first."""
+
+import logging
+import traceback
+from typing import Any
+
+import pytorch_lightning as pl
+from pytorch_lightning.utilities.rank_zero import rank_zero_only
+
+from highway import build, machine
+from highway.errors import Refused
+from highway.record import Record
+from highway.schema import Experiment
+from highway.sweep.cell import Cell
+from highway.tasks.checkpoint import AtomicCheckpoints, Checkpointer, Interrupted, load_weights, save_weights
+from highway.tasks.language import LanguageModelling, shown_as
+from highway.tasks.mirror import Mirror
+from highway.tasks.probes import save_probes
+from highway.tasks.progress import Progress
+from highway.tasks.recorder import Diverged, Recorder
+
+log = logging.getLogger("highway")
+PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "64": "64-true"}
+
+
+def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Callback, ...] = ()) -> str:
+    """Train, test and record one cell; the status that its result.json then has."""
+    if cell.done:
+        log.info("%s is %s already: nothing to run.", cell.directory, cell.status)
+        return cell.status
+    machine.settle(experiment, cell)
+    record = Record(experiment, cell, command)
+    try:
+        train_and_test(experiment, cell, record, callbacks)
+        record.end("finished")
+    except Interrupted as stop:
+        record.end("interrupted", str(stop))
+    except Diverged as divergence:
+        record.end("diverged", str(divergence))
+    except Refused:  # the user can mend it, so it is no result of this cell
+        raise
+    except Exception as failure:
+        log.error("%s", traceback.format_exc())
+        record.end("failed", f"{type(failure).__name__}: {failure}")
+    if rank_zero_only.rank == 0:
+        record.write()
+    return record.status
+
+
+def train_and_test(experiment: Experiment, cell: Cell, record: Record, callbacks: tuple[pl.Callback, ...]) -> None:
+    data = build.data(experiment)
+    task = build.task(experiment, data.steps_per_epoch, data.total_steps)
+    recorder = Recorder(cell.curves, experiment)
+    checkpointer = Checkpointer(cell, experiment, recorder)
+    trainer = make_trainer(experiment, data.validate_every, [recorder, Progress(recorder), checkpointer, *callbacks])
+    record.describe(data, task.model, recorder, trainer)
+    if experiment.trainer.compile:
+        task.model.compile()  # in place: the names in checkpoints stay clean
+    if experiment.logger.wandb and trainer.is_global_zero:
+        mirror = Mirror(experiment, f"{cell.name}-seed{experiment.seed}", cell.directory)
+        recorder.listeners.append(mirror)
+        record.listeners.append(mirror.finish)
+
+    resume = cell.checkpoint if cell.checkpoint.exists() else None
+    trainer.fit(task, data, ckpt_path=resume, weights_only=True)
+    if recorder.last_validation != recorder.steps:  # trainer.max_steps fell between two validations
+        trainer.validate(task, data, verbose=False)
+    record.metrics = test_best_and_last(trainer, task, data, recorder, cell)
+    if trainer.is_global_zero:
+        save_probes(task.model, cell.directory / "probes")
+
+
+def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl.Callback]) -> pl.Trainer:
+    """Lightning runs one long epoch of all steps; the recipe's epochs are counted by the task."""
+    settings = experiment.trainer
+    return pl.Trainer(
+        max_epochs=1,
+        val_check_interval=validate_every,
+        accelerator=settings.accelerator,
+        devices=settings.devices,
+        strategy="ddp" if settings.devices > 1 else "auto",
+        precision=PRECISIONS[settings.precision],
+        gradient_clip_val=experiment.optimizer.clip,
+        callbacks=callbacks,
+        plugins=[AtomicCheckpoints()],
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        use_distributed_sampler=False,
+    )
+
+
+def test_best_and_last(
+    trainer: pl.Trainer, task: LanguageModelling, data: pl.LightningDataModule, recorder: Recorder, cell: Cell
+) -> dict[str, dict[str, float]]:
+    """Both models are tested, since papers differ in which of them they report."""
+    last = {"valid": recorder.validation_loss, "test": test_loss(trainer, task, data)}
+    best = {"valid": recorder.best["loss"], "test": last["test"]}
+    if trainer.is_global_zero:
+        save_weights(task.model, cell.last, cell.config.read_text())
+    if recorder.best["step"] != recorder.steps:
+        load_weights(task.model, cell.best)
+        best["test"] = test_loss(trainer, task, data)
+    metrics: dict[str, dict[str, float]] = {}
+    for split in ("valid", "test"):
+        metrics[f"{split}_loss"] = {"best": best[split], "last": last[split]}
+        metrics[f"{split}_{recorder.metric}"] = {
+            "best": shown_as(best[split], recorder.metric),
+            "last": shown_as(last[split], recorder.metric),
+        }
+    return metrics
+
+
+def test_loss(trainer: pl.Trainer, task: LanguageModelling, data: pl.LightningDataModule) -> float:
+    trainer.test(task, data, verbose=False)
+    return task.evaluated["test"]

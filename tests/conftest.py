@@ -1,0 +1,61 @@
+"""What all tests share: experiments composed as a user would compose them, in folders of their own."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from highway.cli import CONF
+from highway.config import check
+from highway.schema import Experiment
+
+TINY = (  # seconds on one core; every test that trains starts from these words
+    "budget=smoke",
+    "model.width=16",
+    "model.heads=2",
+    "model.feed_forward=32",
+    "dataset.train={lanes:4,window:24,stride:20,scored:20}",
+    "dataset.evaluation={lanes:40,window:24,stride:20,scored:20}",
+    "trainer.accelerator=cpu",
+    "trainer.threads=1",
+)
+REAL_DATA = Path(os.environ.get("HIGHWAY_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _single_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test sees the folders of the person who runs it."""
+    monkeypatch.setenv("HIGHWAY_OUTPUTS", str(tmp_path / "outputs"))
+    monkeypatch.setenv("HIGHWAY_DATA", str(tmp_path / "data"))
+    OmegaConf.register_new_resolver("cell_dir", lambda: "unused", replace=True)
+    yield
+
+
+@pytest.fixture
+def experiment() -> Callable[..., Experiment]:
+    """An experiment from override words, composed and checked like a command line."""
+
+    def compose_and_check(*words: str) -> Experiment:
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            return check(compose("train", list(words)))
+
+    return compose_and_check
+
+
+@pytest.fixture
+def tiny(experiment: Callable[..., Experiment]) -> Callable[..., Experiment]:
+    return lambda *words: experiment(*TINY, *words)
+
+
+needs_real_data = pytest.mark.skipif(
+    not (REAL_DATA / "ptb" / "ptb.train.txt").exists(), reason=f"no real data in {REAL_DATA}: set HIGHWAY_DATA"
+)

@@ -1,0 +1,97 @@
+"""Blocks against their equations."""
+
+import math
+
+import pytest
+import torch
+
+from highway.blocks.attention import CausalAttention
+from highway.blocks.dropout import dropout
+from highway.blocks.feed_forward import FeedForward
+from highway.blocks.normalisation import LayerNorm
+from highway.blocks.positions import sinusoids
+
+
+@pytest.mark.parametrize("width", [16, 128, 512])
+def test_unbiased_layer_norm(width: int) -> None:
+    """gain * (x - mean) / (std + 1e-6) + bias with the deviation of n - 1, as R-Transformer's code."""
+    torch.manual_seed(width)
+    norm = LayerNorm(width, "unbiased")
+    torch.nn.init.normal_(norm.weight)
+    torch.nn.init.normal_(norm.bias)
+    x = 3 * torch.randn(4, 7, width) + 1
+    mean, deviation = x.mean(-1, keepdim=True), x.std(-1, unbiased=True, keepdim=True)
+    torch.testing.assert_close(norm(x), norm.weight * (x - mean) / (deviation + 1e-6) + norm.bias, atol=1e-5, rtol=1e-5)
+
+
+def test_biased_layer_norm_is_torchs() -> None:
+    x = torch.randn(2, 3, 8)
+    torch.testing.assert_close(LayerNorm(8, "biased")(x), torch.nn.LayerNorm(8)(x))
+
+
+def test_sinusoids() -> None:
+    table = sinusoids(50, 12)
+    for position in (0, 1, 7, 49):
+        for i in range(6):
+            angle = position / 10000 ** (2 * i / 12)
+            assert table[position, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-6)
+            assert table[position, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
+
+
+@torch.no_grad()
+def test_attention_equals_its_equation() -> None:
+    torch.manual_seed(0)
+    width, heads, length = 12, 3, 5
+    attention = CausalAttention(width, heads, 0.0).double().eval()
+    x = torch.randn(2, length, width, dtype=torch.float64)
+    q, k, v = (x @ w.T + b for w, b in zip(
+        attention.query_key_value.weight.chunk(3), attention.query_key_value.bias.chunk(3), strict=True))
+    expected = torch.zeros_like(x)
+    size = width // heads
+    for b in range(2):
+        for h in range(heads):
+            part = slice(h * size, (h + 1) * size)
+            for t in range(length):
+                scores = torch.stack([q[b, t, part] @ k[b, s, part] / math.sqrt(size) for s in range(t + 1)])
+                weights = scores.softmax(0)
+                expected[b, t, part] = sum(weights[s] * v[b, s, part] for s in range(t + 1))
+    expected = expected @ attention.output.weight.T + attention.output.bias
+    torch.testing.assert_close(attention(x), expected)
+    materialised = CausalAttention(width, heads, 1e-6).double().train()  # so little dropout that none falls
+    materialised.load_state_dict(attention.state_dict())
+    torch.testing.assert_close(materialised(x), expected)
+
+
+@torch.no_grad()
+def test_feed_forward_equals_its_equation() -> None:
+    layer = FeedForward(4, 7, 0.5).eval()
+    x = torch.randn(3, 4)
+    hidden = (x @ layer.inner.weight.T + layer.inner.bias).clamp(min=0)
+    torch.testing.assert_close(layer(x), hidden @ layer.outer.weight.T + layer.outer.bias)
+
+
+@pytest.mark.parametrize("probability", [0.05, 0.15, 0.35, 0.5])
+def test_dropout(probability: float) -> None:
+    torch.manual_seed(0)
+    x = torch.ones(400, 1001, requires_grad=True)
+    y = dropout(x, probability, training=True)
+    dropped = (y == 0).double().mean().item()
+    n = x.numel()
+    assert abs(dropped - probability) < 5 * math.sqrt(probability * (1 - probability) / n) + 1 / 131072
+    assert y[y != 0].unique().numel() == 1
+    assert y[y != 0][0].item() == pytest.approx(1 / (1 - probability), rel=1e-4)
+    y.sum().backward()
+    assert torch.equal(x.grad, y.detach())  # the gradient passes through the same mask
+    rows = (y == 0).double().mean(1)  # independent along both dimensions: no row or column stands out
+    assert rows.std().item() == pytest.approx(math.sqrt(probability * (1 - probability) / 1001), rel=0.2)
+    neighbours = ((y[:, 1:] == 0) & (y[:, :-1] == 0)).double().mean().item()
+    assert neighbours == pytest.approx(probability**2, abs=0.003)
+
+
+def test_dropout_is_repeatable_and_off_in_evaluation() -> None:
+    x = torch.randn(7, 5)
+    assert dropout(x, 0.3, training=False) is x
+    torch.manual_seed(3)
+    first = dropout(x, 0.3, training=True)
+    torch.manual_seed(3)
+    assert torch.equal(first, dropout(x, 0.3, training=True))

@@ -1,0 +1,125 @@
+"""The Transformer language model: causality, identities, published counts, and parity with torch's layers."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from highway import build
+from highway.schema import Experiment
+
+GATES = ["none", "sdu_tanh", "sdu_sigmoid", "sdu_conv_tanh", "highway", "gated_mhdpa"]
+Compose = Callable[..., Experiment]
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("gate", GATES)
+def test_causality_by_gradient(tiny: Compose, gate: str, norm: str) -> None:
+    """d y_i / d x_j = 0 for every j > i, and not for j <= i."""
+    model = build.model(tiny(f"gate={gate}", f"model.norm={norm}")).double().eval()
+    tokens = torch.randint(27, (1, 9))
+    embedded = model.embedding(tokens).detach().requires_grad_()
+    model.embedding.forward = lambda _: embedded
+    features, _ = model(tokens)
+    for i in range(9):
+        (gradient,) = torch.autograd.grad(features[0, i].sum() + features[0, i].pow(2).sum(), embedded, retain_graph=True)
+        assert torch.all(gradient[0, i + 1 :] == 0)
+        assert torch.all(gradient[0, : i + 1].abs().sum(-1) > 0)
+
+
+def test_no_layer_gated_is_the_ungated_model(tiny: Compose) -> None:
+    """Same parameters, same seed, same output."""
+    plain = build.model(tiny("gate=none"))
+    unused = build.model(tiny("gate=sdu_tanh", "layers=none"))
+    assert {n: p.shape for n, p in plain.named_parameters()} == {n: p.shape for n, p in unused.named_parameters()}
+    tokens = torch.randint(27, (2, 8))
+    assert torch.equal(plain.eval()(tokens)[0], unused.eval()(tokens)[0])
+
+
+def test_a_gate_shifts_no_other_initial_value(tiny: Compose) -> None:
+    plain = dict(build.model(tiny("gate=none")).named_parameters())
+    gated = dict(build.model(tiny("gate=highway", "layers=l1-2")).named_parameters())
+    assert set(plain) < set(gated)
+    assert all(torch.equal(value, gated[name]) for name, value in plain.items())
+    other_seed = dict(build.model(tiny("gate=none", "seed=2")).named_parameters())
+    assert not torch.equal(plain["embedding.weight"], other_seed["embedding.weight"])
+
+
+def test_initial_values(experiment: Compose) -> None:
+    model = build.model(experiment("gate=sdu_sigmoid", "dataset.source=sample"))
+    named = dict(model.named_parameters())
+    assert 0.099 < named["embedding.weight"].abs().max() <= 0.1
+    weight = named["blocks.0.attention.gate.transform_gate.weight"]
+    assert 0.999 / 512**0.5 < weight.abs().max() <= 1 / 512**0.5
+    outer = named["blocks.2.feed_forward.function.outer.weight"]
+    assert 0.999 / 2048**0.5 < outer.abs().max() <= 1 / 2048**0.5
+    assert named["blocks.0.attention.function.output.bias"].abs().max() > 0.03  # torch's default
+    for name in ("output_bias", "blocks.1.feed_forward.gate.transform_gate.bias", "blocks.1.attention.gate.transform.bias"):
+        assert named[name].abs().max() == 0
+    assert torch.all(named["blocks.0.attention.norm.weight"] == 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("gate=none",), 9_482_289),
+        (("gate=sdu_tanh",), 12_634_161),
+        (("gate=highway",), 12_634_161),
+        (("model=transformer_word", "dataset=ptb_word", "gate=none"), 1_884_816),
+        (("model=transformer_word", "dataset=ptb_word", "gate=sdu_sigmoid"), 2_082_960),
+    ],
+)
+def test_parameter_counts_of_the_papers(experiment: Compose, words: tuple[str, ...], expected: int) -> None:
+    with torch.device("meta"):
+        model = build.model(experiment(*words))
+    assert sum(parameter.numel() for parameter in model.parameters()) == expected
+
+
+@pytest.mark.parametrize(
+    ("layers", "gated"),
+    [
+        ("l1", ["0.attention", "0.feed_forward"]),
+        ("attention_only", ["0.attention", "1.attention", "2.attention"]),
+        ("none", []),
+    ],
+)
+def test_only_the_chosen_sublayers_own_gates(tiny: Compose, layers: str, gated: list[str]) -> None:
+    model = build.model(tiny("gate=sdu_tanh", f"layers={layers}"))
+    owners = {name.split("blocks.")[1].split(".gate.")[0] for name, _ in model.named_parameters() if ".gate." in name}
+    assert sorted(owners) == gated
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@torch.no_grad()
+def test_equals_torchs_encoder_layers(tiny: Compose, norm_first: bool) -> None:
+    """Weights copied into torch.nn.TransformerEncoderLayer with a causal mask, no final norm."""
+    norm = "pre" if norm_first else "post"
+    model = build.model(tiny(f"model.norm={norm}", "model.norm_deviation=biased")).eval()
+    torch.manual_seed(0)
+    for parameter in model.parameters():
+        parameter.add_(0.1 * torch.randn_like(parameter))
+    x = model.embedding(tokens := torch.randint(27, (2, 10))) + model._positions(10)
+    for block in model.blocks:
+        layer = nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True, norm_first=norm_first).eval()
+        attention, feed_forward = block.attention, block.feed_forward
+        layer.self_attn.in_proj_weight.copy_(attention.function.query_key_value.weight)
+        layer.self_attn.in_proj_bias.copy_(attention.function.query_key_value.bias)
+        layer.self_attn.out_proj.load_state_dict(attention.function.output.state_dict())
+        layer.linear1.load_state_dict(feed_forward.function.inner.state_dict())
+        layer.linear2.load_state_dict(feed_forward.function.outer.state_dict())
+        layer.norm1.load_state_dict(attention.norm.state_dict())
+        layer.norm2.load_state_dict(feed_forward.norm.state_dict())
+        x = layer(x, src_mask=nn.Transformer.generate_square_subsequent_mask(10), is_causal=True)
+    torch.testing.assert_close(model(tokens)[0], x, atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_gate_that_reads_the_normalised_stream(tiny: Compose) -> None:
+    model = build.model(tiny("gate=highway", "gate.reads=normalised")).eval()
+    sublayer = model.blocks[0].feed_forward
+    x = torch.randn(2, 3, 16)
+    normalised = sublayer.norm(x)
+    opening = torch.sigmoid(sublayer.gate.transform_gate(normalised))
+    expected = (1 - opening) * x + opening * sublayer.gate.transform(normalised) + sublayer.function(normalised)
+    torch.testing.assert_close(sublayer(x), expected)
