@@ -1,33 +1,31 @@
 """The one place where a checked configuration becomes objects."""
 
-from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from highway import catalogue
-from highway.schema import Experiment
-
-
-def _named(place: str) -> Any:
-    module, name = place.split(":")
-    return getattr(import_module(module), name)
+from highway.schema import Dataset, Experiment
 
 
 def model(experiment: Experiment) -> Any:
     """The bare torch module, its initial values drawn from the experiment's seed."""
-    return _named(catalogue.MODELS[experiment.model.name].builder)(experiment)
+    module, name = catalogue.MODELS[experiment.model.name].builder.split(":")
+    return getattr(import_module(module), name)(experiment)
 
 
-def reader(experiment: Experiment) -> Callable[..., Any]:
-    return _named(catalogue.DATASETS[experiment.dataset.name].reader)
+def files(dataset: Dataset, data_dir: Path) -> dict[str, Path]:
+    """Where the files of a data set's splits belong, present or not."""
+    return import_module(catalogue.DATASETS[dataset.name].reader).files(dataset, data_dir)
 
 
 def data(experiment: Experiment) -> Any:
     """The Lightning data module of the experiment's task."""
     from highway.data.module import LanguageData
 
+    reader = import_module(catalogue.DATASETS[experiment.dataset.name].reader)
     cache = experiment.outputs_dir / "cache"
-    return LanguageData(experiment, reader(experiment)(experiment.dataset, experiment.data_dir, cache))
+    return LanguageData(experiment, reader.streams(experiment.dataset, experiment.data_dir, cache))
 
 
 def task(experiment: Experiment, steps_per_epoch: int, total_steps: int) -> Any:

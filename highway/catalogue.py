@@ -29,7 +29,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class Dataset:
-    reader: str
+    reader: str  # a module with streams(dataset, data_dir, cache_dir) and files(dataset, data_dir)
     task: str
     forms: tuple[str, ...]
     revision: int = 1
@@ -55,7 +55,7 @@ GATES = {
 
 DATASETS = {
     "penn_treebank": Dataset(
-        "highway.data.penn_treebank:streams",
+        "highway.data.penn_treebank",
         "language",
         ("eos", "newline", "joined", "characters", "word"),
     ),

@@ -10,7 +10,6 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import hydra
@@ -19,11 +18,11 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from highway.config import check
-from highway.errors import Refused, closest, listing
+from highway.compose import options
+from highway.config import CONF, check
+from highway.errors import Refused, SweepFailed, closest, listing
 from highway.sweep.cell import Cell
 
-CONF = Path(__file__).parents[1] / "conf"
 EXIT_CODES = {"finished": 0, "failed": 1, "diverged": 3, "interrupted": 130}
 log = logging.getLogger("highway")
 
@@ -78,6 +77,12 @@ class one_sentence:  # noqa: N801: reads as what it does, `with one_sentence():`
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: Any) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            print("interrupted: the same command goes on from here.", file=sys.stderr)
+            sys.exit(130)
+        if isinstance(error, SweepFailed):
+            print(f"error: {error}", file=sys.stderr)
+            sys.exit(1)
         if error is None or not isinstance(error, Refused | HydraException | OmegaConfBaseException):
             return
         if self.trace:
@@ -107,8 +112,8 @@ def _unknown_option(message: str) -> str | None:
     if match is None:
         return None
     group, option = match[1], match[2]
-    options = sorted(path.stem for path in (CONF / group).glob("[!_]*.yaml"))
-    return f"{group}={option} does not exist; {group} has {listing(options)}.{closest(option, options)}"
+    known = options(group)
+    return f"{group}={option} does not exist; {group} has {listing(known)}.{closest(option, known)}"
 
 
 def _unknown_key(message: str) -> str | None:

@@ -11,6 +11,7 @@ from highway import catalogue, layers, schema
 from highway.errors import Refused, closest, listing
 from highway.schema import Experiment
 
+CONF = Path(__file__).parents[1] / "conf"
 MODELS: dict[str, Any] = {"transformer": schema.Transformer}
 SECTIONS: dict[str, Any] = {
     "gate": schema.Gate,

@@ -5,6 +5,10 @@ class Refused(Exception):
     """The command, the configuration or the data is wrong; the message says what would be right."""
 
 
+class SweepFailed(Exception):
+    """Some cells did not finish. Hydra ignores what a sweeper returns, so this is raised."""
+
+
 def closest(word: str, options: list[str]) -> str:
     """' Did you mean X?' when an option is near, else the empty string."""
     from difflib import get_close_matches

@@ -2,6 +2,7 @@
 
 import logging
 import traceback
+from contextlib import nullcontext
 from typing import Any
 
 import pytorch_lightning as pl
@@ -25,26 +26,27 @@ PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "64": "64-t
 
 def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Callback, ...] = ()) -> str:
     """Train, test and record one cell; the status that its result.json then has."""
-    if cell.done:
-        log.info("%s is %s already: nothing to run.", cell.directory, cell.status)
-        return cell.status
-    machine.settle(experiment, cell)
-    record = Record(experiment, cell, command)
-    try:
-        train_and_test(experiment, cell, record, callbacks)
-        record.end("finished")
-    except Interrupted as stop:
-        record.end("interrupted", str(stop))
-    except Diverged as divergence:
-        record.end("diverged", str(divergence))
-    except Refused:  # the user can mend it, so it is no result of this cell
-        raise
-    except Exception as failure:
-        log.error("%s", traceback.format_exc())
-        record.end("failed", f"{type(failure).__name__}: {failure}")
-    if rank_zero_only.rank == 0:
-        record.write()
-    return record.status
+    with nullcontext() if rank_zero_only.rank else cell.owned():
+        if cell.done:
+            log.info("%s is %s already: nothing to run.", cell.directory, cell.status)
+            return cell.status
+        machine.settle(experiment, cell)
+        record = Record(experiment, cell, command)
+        try:
+            train_and_test(experiment, cell, record, callbacks)
+            record.end("finished")
+        except Interrupted as stop:
+            record.end("interrupted", str(stop))
+        except Diverged as divergence:
+            record.end("diverged", str(divergence))
+        except Refused:  # the user can mend it, so it is no result of this cell
+            raise
+        except Exception as failure:
+            log.error("%s", traceback.format_exc())
+            record.end("failed", f"{type(failure).__name__}: {failure}")
+        if rank_zero_only.rank == 0:
+            record.write()
+        return record.status
 
 
 def train_and_test(experiment: Experiment, cell: Cell, record: Record, callbacks: tuple[pl.Callback, ...]) -> None:

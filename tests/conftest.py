@@ -1,16 +1,13 @@
 """What all tests share: experiments composed as a user would compose them, in folders of their own."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
-from highway.cli import CONF
-from highway.config import check
+from highway.compose import experiment as composed
 from highway.schema import Experiment
 
 TINY = (  # seconds on one core; every test that trains starts from these words
@@ -32,23 +29,16 @@ def _single_thread() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees the folders of the person who runs it."""
     monkeypatch.setenv("HIGHWAY_OUTPUTS", str(tmp_path / "outputs"))
     monkeypatch.setenv("HIGHWAY_DATA", str(tmp_path / "data"))
-    OmegaConf.register_new_resolver("cell_dir", lambda: "unused", replace=True)
-    yield
 
 
 @pytest.fixture
 def experiment() -> Callable[..., Experiment]:
     """An experiment from override words, composed and checked like a command line."""
-
-    def compose_and_check(*words: str) -> Experiment:
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            return check(compose("train", list(words)))
-
-    return compose_and_check
+    return lambda *words: composed(list(words))
 
 
 @pytest.fixture

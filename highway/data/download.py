@@ -25,15 +25,13 @@ class Source:
     members: dict[str, str]  # path inside the archive -> file name in the folder
     checksums: dict[str, str]  # file name -> sha256
 
-    def ensure(self, data_dir: Path, names: list[str]) -> dict[str, Path]:
-        """The named files, present and intact; fetched when missing."""
-        paths = {name: data_dir / self.folder / name for name in names}
-        missing = [path for path in paths.values() if not path.exists()]
+    def ensure(self, paths: list[Path]) -> None:
+        """The files present and intact; fetched when one is missing."""
+        missing = [path for path in paths if not path.exists()]
         if missing:
-            self.fetch(data_dir, missing)
-        for name, path in paths.items():
-            self.verify(path, self.checksums[name])
-        return paths
+            self.fetch(missing)
+        for path in paths:
+            self.verify(path, self.checksums[path.name])
 
     def verify(self, path: Path, expected: str) -> None:
         found = file_sha256(path)
@@ -43,8 +41,8 @@ class Source:
                 f"expected {expected[:12]}...; delete it to fetch it again."
             )
 
-    def fetch(self, data_dir: Path, missing: list[Path]) -> None:
-        folder = data_dir / self.folder
+    def fetch(self, missing: list[Path]) -> None:
+        folder = missing[0].parent
         partial = folder / (self.url.rsplit("/", 1)[-1] + ".part")
         try:
             download(self.url, partial)

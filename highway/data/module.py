@@ -5,6 +5,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 
+from highway.errors import Refused
 from highway.data.lanes import Batch, TrainingBatches, Windows
 from highway.data.stream import Streams
 from highway.schema import Experiment
@@ -18,9 +19,9 @@ class LanguageData(pl.LightningDataModule):
         self.steps_per_epoch = len(self._windows("train"))
         if self.steps_per_epoch == 0:
             cut = experiment.dataset.train
-            raise ValueError(
+            raise Refused(
                 f"the training stream of {len(streams.splits['train'])} symbols is too short for "
-                f"{cut.lanes} lanes and a window of {cut.window}"
+                f"{cut.lanes} lanes and a window of {cut.window}."
             )
 
     @property

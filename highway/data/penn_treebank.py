@@ -43,15 +43,21 @@ ARCHIVE = Source(
 )
 
 
+def files(dataset: Dataset, data_dir: Path) -> dict[str, Path]:
+    """Where each split's file belongs, present or not."""
+    kind = "char." if dataset.form == "characters" else ""
+    return {split: data_dir / ARCHIVE.folder / f"ptb.{kind}{split}.txt" for split in SPLITS}
+
+
 def streams(dataset: Dataset, data_dir: Path, cache_dir: Path) -> Streams:
     """The three splits as symbol numbers, with the vocabulary that the training split gives."""
-    kind = "char." if dataset.form == "characters" else ""
-    names = {split: f"ptb.{kind}{split}.txt" for split in SPLITS}
     if dataset.source == "sample":
-        texts = {split: text.encode() for split, text in sample.penn_treebank(characters=bool(kind)).items()}
+        generated = sample.penn_treebank(characters=dataset.form == "characters")
+        texts = {split: text.encode() for split, text in generated.items()}
     else:
-        files = ARCHIVE.ensure(data_dir, list(names.values()))
-        texts = {split: files[name].read_bytes() for split, name in names.items()}
+        paths = files(dataset, data_dir)
+        ARCHIVE.ensure(list(paths.values()))
+        texts = {split: path.read_bytes() for split, path in paths.items()}
     return cached_streams(texts, dataset, lambda text: _symbols(text.decode(), dataset.form), cache_dir)
 
 

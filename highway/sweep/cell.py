@@ -8,8 +8,11 @@ and everything that changes where or how fast a run goes, not what it computes.
 """
 
 import dataclasses
+import fcntl
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,6 +21,7 @@ from typing import Any
 import yaml
 
 from highway import catalogue
+from highway.errors import Refused
 from highway.files import read_json
 from highway.schema import Experiment
 
@@ -55,6 +59,11 @@ def identity(experiment: Experiment) -> dict[str, Any]:
         if differing:
             keys[section] = differing
     return {"keys": keys, "revision": revisions(experiment)}
+
+
+def cell_name(model: str, described: dict[str, Any]) -> str:
+    content = json.dumps(described, sort_keys=True)
+    return f"{model}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 
 def revisions(experiment: Experiment) -> dict[str, int]:
@@ -103,8 +112,7 @@ class Cell:
 
     @classmethod
     def of(cls, experiment: Experiment) -> "Cell":
-        content = json.dumps(identity(experiment), sort_keys=True)
-        name = f"{experiment.model.name}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+        name = cell_name(experiment.model.name, identity(experiment))
         return cls(experiment.outputs_dir / "cells" / name / f"seed{experiment.seed}")
 
     @property
@@ -130,6 +138,17 @@ class Cell:
     @property
     def last(self) -> Path:
         return self.directory / "checkpoints" / "last.safetensors"
+
+    @contextmanager
+    def owned(self) -> Iterator[None]:
+        """Only one process at a time runs a cell; the system lifts the lock when that process ends, however it ends."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with open(self.directory / "lock", "a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise Refused(f"{self.directory} is being run by another process; wait for it, or stop it.") from error
+            yield
 
     def result(self) -> dict[str, Any] | None:
         path = self.directory / "result.json"

@@ -58,6 +58,8 @@ class LocalLauncher(CellLauncher):
         slots = min(self.slots or min(cores, 4), len(cells))
         threads = max(cores // slots, 1)
         waiting, running = list(cells), {}  # type: ignore[var-annotated]
+        for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell has told us to ignore Ctrl-C
+            signal.signal(number, signal.default_int_handler)
         try:
             while waiting or running:
                 while waiting and len(running) < slots:

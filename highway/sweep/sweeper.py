@@ -20,7 +20,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from highway.config import check
-from highway.errors import Refused, listing
+from highway.errors import Refused, SweepFailed, listing
 from highway.sweep.cell import Cell
 from highway.sweep.table import Table, load_table
 from highway.sweep.views import link_view
@@ -35,10 +35,6 @@ class Planned:
     label: str
     overrides: tuple[str, ...]
     cell: Cell
-
-
-class SweepFailed(Exception):
-    """Some cells did not finish. Hydra ignores what a sweeper returns, so this is raised."""
 
 
 class HighwaySweeper(Sweeper):

@@ -1,0 +1,58 @@
+# make help says what there is. Every target does its own set-up; python >= 3.11, git and make are all it needs.
+PYTHON   ?= python3
+BUDGET   ?= paper
+SEEDS    ?= 1
+LAUNCHER ?= local
+VENV     := .venv
+RUN      := $(VENV)/bin/python
+TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
+
+.PHONY: help setup demo test test-slow lint all clean $(TABLES)
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@echo "$(TABLES)" | tr ' ' '\n' | sed 's/$$/   BUDGET=paper|mini|smoke SEEDS=1,2,3 LAUNCHER=local|inline/'
+
+setup: $(VENV)/.dev  ## the environment in .venv; PYTHON=... chooses the interpreter, and its torch is kept if it has one
+
+demo: $(VENV)/.core  ## Table 1 of Highway Transformer on generated text, in two minutes, with its report
+	$(RUN) scripts/train.py -m table=highway_t1 budget=smoke seeds=1
+	$(RUN) scripts/report.py highway_t1 --budget smoke
+
+$(TABLES): $(VENV)/.core
+	$(RUN) scripts/train.py -m table=$@ budget=$(BUDGET) seeds=$(SEEDS) hydra/launcher=$(LAUNCHER)
+	$(RUN) scripts/report.py $@ --budget $(BUDGET)
+
+all: $(TABLES)  ## every table, one after the other
+
+report: $(VENV)/.core  ## every table that has records, rendered to outputs/report
+	$(RUN) scripts/report.py
+
+lint: $(VENV)/.dev  ## ruff and mypy
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+
+test: lint  ## all tests that take seconds
+	$(RUN) -m pytest -n 2 -m "not slow" --cov=highway --cov-report=term:skip-covered
+
+test-slow: $(VENV)/.dev  ## kills, two processes, the README's commands
+	$(RUN) -m pytest -m slow
+
+clean:  ## remove the environment and what tools left behind; outputs/ stays
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .coverage *.egg-info
+
+$(VENV)/.core: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than Python 3.11; name another one, as in make $(MAKECMDGOALS) PYTHON=python3.12"; exit 2; }
+	@if $(PYTHON) -c 'import torch' 2>/dev/null; then \
+	  echo "keeping the torch that $(PYTHON) has"; \
+	  $(PYTHON) -m venv --system-site-packages $(VENV) && grep -v '^torch==' constraints.txt > $(VENV)/constraints.txt; \
+	else \
+	  $(PYTHON) -m venv $(VENV) && cp constraints.txt $(VENV)/constraints.txt && \
+	  $(VENV)/bin/pip install -q -c $(VENV)/constraints.txt torch; \
+	fi
+	$(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e '.[dev]'
+	@touch $@

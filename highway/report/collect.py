@@ -1,0 +1,96 @@
+"""Joins records with tables: which finished cells give which row. Reads files only, never a model."""
+
+import csv
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from highway.compose import experiment
+from highway.files import read_json
+from highway.sweep.cell import cell_name, identity
+from highway.sweep.table import Row, Table
+
+REFERENCE = Path(__file__).parents[2] / "outputs" / "reference"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One cell's record, as one seed of one row."""
+
+    directory: Path
+    seed: int
+    result: dict[str, Any]
+    older_revision: bool
+
+    @property
+    def finished(self) -> bool:
+        return self.result["status"] == "finished"
+
+    def value(self, metric: str, select: str) -> float:
+        return self.result["metrics"][metric][select]
+
+    @cached_property
+    def curves(self) -> dict[tuple[str, str], list[tuple[float, float, float]]]:
+        """(split, metric) -> [(step, epoch, value)]."""
+        found: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+        with open(self.directory / "curves.csv", newline="") as file:
+            for row in csv.DictReader(file):
+                point = (float(row["step"]), float(row["epoch"]), float(row["value"]))
+                found.setdefault((row["split"], row["metric"]), []).append(point)
+        return found
+
+
+@dataclass(frozen=True)
+class Collected:
+    table: Table
+    budget: str
+    samples: dict[str, tuple[Sample, ...]]  # by row, by seed
+
+    def finished(self, row_id: str) -> tuple[Sample, ...]:
+        return tuple(sample for sample in self.samples[row_id] if sample.finished)
+
+    @property
+    def every(self) -> list[Sample]:
+        return [sample for row in self.table.rows for sample in self.samples[row.id]]
+
+    @property
+    def data_source(self) -> str:
+        sources = {sample.result["data"]["source"] for sample in self.every}
+        return "/".join(sorted(sources))
+
+
+def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
+    """The records of a table at a budget: this machine's first, then the published ones."""
+    roots = [outputs_dir / "cells", REFERENCE / "cells"]
+    return Collected(table, budget, {row.id: _samples(table, row, budget, roots) for row in table.rows})
+
+
+def budgets_with_records(table: Table, outputs_dir: Path) -> list[str]:
+    return [budget for budget in table.budgets if collect(table, budget, outputs_dir).every]
+
+
+def _samples(table: Table, row: Row, budget: str, roots: list[Path]) -> tuple[Sample, ...]:
+    found: dict[int, Sample] = {}
+    for name, older in _names(table, row, budget):
+        for root in roots:
+            for path in sorted((root / name).glob("seed*/result.json")):
+                result = read_json(path)
+                known = found.get(result["seed"])
+                if result["status"] in ("finished", "diverged") and known is None:
+                    found[result["seed"]] = Sample(path.parent, result["seed"], result, older)
+    return tuple(found[seed] for seed in sorted(found))
+
+
+def _names(table: Table, row: Row, budget: str) -> list[tuple[str, bool]]:
+    """The cell's name, and the names that it had at older revisions, newest first."""
+    described = identity(experiment(table.overrides(row, budget, seed=0)))
+    model = described["keys"]["model"]["name"]
+    now = described["revision"]
+    ranges = [range(number, 0, -1) for number in now.values()]
+    names = []
+    for numbers in itertools.product(*ranges):
+        revision = dict(zip(now, numbers, strict=True))
+        names.append((cell_name(model, {**described, "revision": revision}), revision != now))
+    return names

@@ -1,0 +1,196 @@
+"""A table as text: for the terminal, Markdown, CSV and LaTeX, all from one grid of values.
+
+Nothing here depends on the day or the machine: the same records give the same bytes.
+"""
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import Any
+
+from highway.report.collect import Collected, Sample
+from highway.report.statistics import Summary, Verdict, judge, summarise
+from highway.sweep.table import Column, Row
+
+SOURCES = {"files": "full data", "sample": "generated sample text (no result of the paper's task)", "": "no records"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row under one column: ours over seeds, and the paper's."""
+
+    column: Column
+    ours: Summary | None
+    paper: float | None
+
+    def ours_text(self, plus_minus: str = "±") -> str:
+        if self.ours is None:
+            return "—"
+        text = f"{self.ours.mean:.{self.column.digits}f}"
+        if self.ours.deviation is not None:
+            text += f" {plus_minus} {self.ours.deviation:.{self.column.digits}f}"
+        return text
+
+    def paper_text(self) -> str:
+        return "—" if self.paper is None else f"{self.paper:.{self.column.digits}f}"
+
+    def difference_text(self) -> str:
+        if self.ours is None or self.paper is None:
+            return ""
+        return f"{self.ours.mean - self.paper:+.{self.column.digits}f}"
+
+
+@dataclass(frozen=True)
+class Line:
+    row: Row
+    entries: tuple[Entry, ...]
+    status: str  # "3 seeds", "not run", "2 seeds, 1 diverged"
+
+
+@dataclass(frozen=True)
+class Report:
+    collected: Collected
+    lines: tuple[Line, ...]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def heading(self) -> str:
+        table = self.collected.table
+        return f"{table.id}: {table.caption} ({table.paper})"
+
+    @property
+    def origin(self) -> str:
+        """Under which budget and on which data: on every rendering."""
+        table, budget = self.collected.table, self.collected.budget
+        select = {"best": "model of the best validation", "last": "last model"}[table.select]
+        data = SOURCES.get(self.collected.data_source, self.collected.data_source)
+        return f"Budget {budget}; {data}; numbers of the {select}."
+
+    @property
+    def changes(self) -> str:
+        words = self.collected.table.budgets[self.collected.budget]
+        return f"The recipe with {', '.join(f'`{word}`' for word in words)}." if words else "The recipe unchanged."
+
+
+def build_report(collected: Collected) -> Report:
+    lines = []
+    for row in collected.table.rows:
+        if row.arm and not collected.samples[row.id]:
+            continue  # arms are listed when they were run
+        lines.append(Line(row, _entries(row, collected), _status(collected.samples[row.id])))
+    return Report(collected, tuple(lines), tuple(judge(claim, collected) for claim in collected.table.claims))
+
+
+def _entries(row: Row, collected: Collected) -> tuple[Entry, ...]:
+    finished = collected.finished(row.id)
+    return tuple(
+        Entry(
+            column,
+            summarise([sample.value(column.metric, collected.table.select) for sample in finished]),
+            row.paper.get(column.metric),
+        )
+        for column in collected.table.columns
+    )
+
+
+def _status(samples: tuple[Sample, ...]) -> str:
+    if not samples:
+        return "not run"
+    finished = [sample for sample in samples if sample.finished]
+    seeds = ", ".join(str(sample.seed) for sample in finished)
+    parts = [f"seed{'s' if len(finished) > 1 else ''} {seeds}"] if finished else []
+    if len(finished) < len(samples):
+        parts.append(f"{len(samples) - len(finished)} diverged")
+    if any(sample.older_revision for sample in samples):
+        parts.append("older revision")
+    return ", ".join(parts)
+
+
+def environments(collected: Collected) -> list[str]:
+    """Every distinct place that the records come from."""
+    found = {}
+    for sample in collected.every:
+        environment, cost = sample.result["environment"], sample.result["cost"]
+        torch = environment["versions"].get("torch")
+        commit = environment["git_commit"] or "unknown"
+        text = f"{cost['device']}, torch {torch}, precision {environment['precision']}, commit {commit}"
+        found[text] = None
+    return list(found)
+
+
+def to_markdown(report: Report, figures: list[str]) -> str:
+    table = report.collected.table
+    heads = ["model", "seeds"]
+    for column in table.columns:
+        heads += [column.title, "paper", "difference"]
+    out = [f"# {report.heading}", "", report.origin, report.changes, ""]
+    if table.note:
+        out += [table.note, ""]
+    for arms, title in ((False, ""), (True, "## Arms (rows that the paper lacks)")):
+        lines = [line for line in report.lines if line.row.arm is arms]
+        if lines:
+            out += [title, ""] if title else []
+            out += ["| " + " | ".join(heads) + " |", "|" + " --- |" * 2 + " ---: |" * (len(heads) - 2)]
+            out += ["| " + " | ".join(_markdown_cells(line)) + " |" for line in lines]
+            out.append("")
+    out += ["## Claims", "", "| claim | verdict | detail |", "| --- | --- | --- |"]
+    out += [f"| {verdict.claim.text} | **{verdict.word}** | {verdict.detail} |" for verdict in report.verdicts]
+    out += ["", "## Figures", ""] if figures else []
+    for name in figures:
+        out += [f"![{name}]({name}.svg)", ""]
+    out += ["## Where the records come from", "", *(f"- {text}" for text in environments(report.collected)), ""]
+    return "\n".join(out)
+
+
+def _markdown_cells(line: Line) -> list[str]:
+    cells = [line.row.label, line.status]
+    for entry in line.entries:
+        cells += [entry.ours_text(), entry.paper_text(), entry.difference_text()]
+    return cells
+
+
+def to_csv(report: Report) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        ["table", "budget", "data", "row", "label", "arm", "metric", "select", "seeds", "mean", "deviation", "paper", "difference"]
+    )
+    collected = report.collected
+    for line in report.lines:
+        for entry in line.entries:
+            ours = entry.ours
+            difference = ours.mean - entry.paper if ours and entry.paper is not None else None
+            values: list[Any] = [ours.count, ours.mean, ours.deviation] if ours else [0, None, None]
+            writer.writerow(
+                [collected.table.id, collected.budget, collected.data_source, line.row.id, line.row.label, line.row.arm]
+                + [entry.column.metric, collected.table.select, *values, entry.paper, difference]
+            )
+    return text.getvalue()
+
+
+def to_latex(report: Report) -> str:
+    table = report.collected.table
+    columns = table.columns
+    out = [
+        f"% {report.heading}",
+        f"% {report.origin}",
+        "% needs \\usepackage{booktabs}",
+        "\\begin{tabular}{l" + "rr" * len(columns) + "}",
+        "\\toprule",
+        " & " + " & ".join(f"\\multicolumn{{2}}{{c}}{{{_tex(column.title)}}}" for column in columns) + " \\\\",
+        "model" + " & ours & paper" * len(columns) + " \\\\",
+        "\\midrule",
+    ]
+    for line in report.lines:
+        cells = [_tex(line.row.label)]
+        for entry in line.entries:
+            ours = entry.ours_text(plus_minus="\\pm")
+            cells += [f"${ours}$" if entry.ours else "--", entry.paper_text().replace("—", "--")]
+        out.append(" & ".join(cells) + " \\\\")
+    return "\n".join([*out, "\\bottomrule", "\\end{tabular}", ""])
+
+
+def _tex(text: str) -> str:
+    for character in "\\&%$#_{}":
+        text = text.replace(character, "\\textbackslash{}" if character == "\\" else f"\\{character}")
+    return text

@@ -1,0 +1,40 @@
+"""The table on a terminal: ours on one line of a cell, the paper's value and the difference below it."""
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from highway.report.render import Line, Report
+
+COLOURS = {"supported": "green", "same": "green", "agrees": "green", "refuted": "red", "other": "red", "disagrees": "red"}
+
+
+def print_report(report: Report, console: Console) -> None:
+    grid = RichTable(box=SIMPLE_HEAD, title=report.heading, caption=report.origin, title_justify="left", caption_justify="left")
+    grid.add_column("model", no_wrap=True)
+    for column in report.collected.table.columns:
+        grid.add_column(column.title, justify="right", no_wrap=True)
+    before_arms = True
+    for line in report.lines:
+        if line.row.arm and before_arms:
+            grid.add_section()
+            before_arms = False
+        grid.add_row(Group(line.row.label, Text(line.status, style="dim")), *_cells(line))
+        grid.add_row()
+    claims = RichTable(box=SIMPLE_HEAD, title="Claims of the paper", title_justify="left")
+    claims.add_column("claim")
+    claims.add_column("verdict")
+    claims.add_column("detail", style="dim")
+    for verdict in report.verdicts:
+        colour = next((colour for word, colour in COLOURS.items() if word in verdict.word), "yellow")
+        claims.add_row(verdict.claim.text, Text(verdict.word, style=colour), verdict.detail)
+    console.print(Group(grid, claims))
+
+
+def _cells(line: Line) -> list[Group]:
+    cells = []
+    for entry in line.entries:
+        below = [f"paper {entry.paper_text()}", entry.difference_text()] if entry.paper is not None else []
+        cells.append(Group(Text(entry.ours_text()), *(Text(text, style="dim") for text in below)))
+    return cells

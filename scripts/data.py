@@ -1,0 +1,58 @@
+"""The data sets:  python scripts/data.py list | prepare [DATASET...] | verify [DATASET...]"""
+
+import argparse
+import os
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from highway import build
+from highway.cli import one_sentence
+from highway.compose import experiment, options
+from highway.errors import Refused, closest, listing
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("action", choices=["list", "prepare", "verify"])
+    parser.add_argument("datasets", nargs="*", metavar="DATASET", help="all of them by default")
+    parser.add_argument("--source", default="files", choices=["files", "sample"])
+    arguments = parser.parse_args()
+    with one_sentence():
+        for name in arguments.datasets:
+            if name not in options("dataset"):
+                raise Refused(f"there is no data set '{name}'; there is {listing(options('dataset'))}.{closest(name, options('dataset'))}")
+        names = arguments.datasets or options("dataset")
+        if arguments.action == "list":
+            list_datasets(names)
+        else:
+            prepare(names, arguments.source)
+
+
+def list_datasets(names: list[str]) -> None:
+    data_dir = Path(os.environ.get("HIGHWAY_DATA", "data"))
+    grid = Table(box=SIMPLE_HEAD, title=f"data sets, with files in {data_dir}", title_justify="left")
+    for head in ("data set", "form", "vocabulary", "files"):
+        grid.add_column(head)
+    for name in names:
+        dataset = experiment([f"dataset={name}"]).dataset
+        missing = [path.name for path in build.files(dataset, data_dir).values() if not path.exists()]
+        state = f"missing {', '.join(missing)}" if missing else "present"
+        grid.add_row(name, dataset.form, f"{dataset.vocabulary.files:,}", state)
+    Console().print(grid)
+
+
+def prepare(names: list[str], source: str) -> None:
+    """Fetch what is missing, check every sha256, number the symbols; `verify` is the same once all is there."""
+    for name in names:
+        described = experiment([f"dataset={name}", f"dataset.source={source}"])
+        streams = build.data(described).streams
+        print(f"{name} ({source}): vocabulary {len(streams.vocabulary):,}, sha256 {streams.vocabulary_sha256}")
+        for split, stream in streams.splits.items():
+            print(f"  {split:5} {len(stream):>11,} symbols   sha256 of the text {streams.sha256[split]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Render tables with verdicts and figures from the records:  python scripts/report.py [TABLE...] [--budget mini]"""
+
+import argparse
+import os
+from pathlib import Path
+
+from rich.console import Console
+
+from highway.cli import one_sentence
+from highway.report.collect import budgets_with_records, collect
+from highway.report.terminal import print_report
+from highway.report.write import write_report
+from highway.sweep.table import load_table, table_ids
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help="all tables that have records by default")
+    parser.add_argument("--budget", help="paper, mini or smoke; all that have records by default")
+    arguments = parser.parse_args()
+    outputs = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs"))
+    console = Console()
+    with one_sentence():
+        for table in map(load_table, arguments.tables or table_ids()):
+            budgets = [arguments.budget] if arguments.budget else budgets_with_records(table, outputs)
+            for budget in budgets:
+                report, paths = write_report(collect(table, budget, outputs), outputs / "report" / table.id / budget)
+                print_report(report, console)
+                for path in paths:
+                    print(path)
+            if not budgets:
+                print(f"{table.id}: no records yet; make {table.id} BUDGET=smoke runs it in a minute.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""What a table is and where it stands:  python scripts/table.py status|explain|render TABLE [ROW] [--budget mini]"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from highway.cli import one_sentence
+from highway.report.explain import explain_row, explain_table, print_status
+from highway.sweep.table import load_table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("action", choices=["status", "explain", "render"])
+    parser.add_argument("table", metavar="TABLE")
+    parser.add_argument("row", metavar="ROW", nargs="?")
+    parser.add_argument("--budget", default="paper", help="paper (default), mini or smoke")
+    parser.add_argument("--format", default="terminal", choices=["terminal", "markdown", "csv", "latex"])
+    arguments = parser.parse_args()
+    outputs = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs"))
+    console = Console()
+    with one_sentence():
+        table = load_table(arguments.table)
+        if arguments.action == "explain" and arguments.row:
+            explain_row(table, table.row(arguments.row), arguments.budget, console)
+        elif arguments.action == "explain":
+            explain_table(table, arguments.budget, console)
+        elif arguments.action == "status":
+            print_status(table, outputs, console)
+        else:
+            sys.stdout.write(rendered(table, arguments.budget, outputs, arguments.format, console))
+
+
+def rendered(table, budget: str, outputs: Path, form: str, console: Console) -> str:  # type: ignore[no-untyped-def]
+    from highway.report import render
+    from highway.report.collect import collect
+    from highway.report.terminal import print_report
+
+    report = render.build_report(collect(table, budget, outputs))
+    if form == "terminal":
+        print_report(report, console)
+        return ""
+    return {"markdown": lambda r: render.to_markdown(r, []), "csv": render.to_csv, "latex": render.to_latex}[form](report)
+
+
+if __name__ == "__main__":
+    main()
