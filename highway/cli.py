@@ -14,7 +14,7 @@ from typing import Any
 
 import hydra
 from hydra._internal.utils import get_args_parser
-from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -128,7 +128,9 @@ def _unknown_key(message: str) -> str | None:
         return f"{key} is neither a key nor a group; there are {listing(known)}.{closest(key, known)}"
     parent, name = key.rsplit(".", 1)
     keys = _keys_of(parent)
-    return f"{key} is not a key; {parent} has {listing(keys)}.{closest(name, keys)}" if keys else f"{key} is not a key."
+    if not keys:
+        return f"{key} is not a key.{closest(parent, known)}"
+    return f"{key} is not a key; {parent} has {listing(keys)}.{closest(name, keys)}"
 
 
 def _keys_of(parent: str) -> list[str]:
@@ -145,13 +147,20 @@ def _keys_of(parent: str) -> list[str]:
 
 
 def _syntax(message: str) -> str:
-    first = message.splitlines()[0].rstrip(".")
-    return f"an override could not be read: {first}; overrides are written key=value."
+    """Hydra: LexerNoViableAltException: model..width=3 ..., or: Error parsing override 'gate' ..."""
+    word = re.sub(r"^(\w+Exception: |Error parsing override )", "", message.splitlines()[0]).strip("'.")
+    return f"{word} could not be read: settings are written key=value, as in gate=sdu_tanh."
+
+
+def _several_values(message: str) -> str | None:
+    """Hydra: Ambiguous value for argument 'gate=none,sdu_tanh' ..."""
+    match = re.search(r"Ambiguous value for argument '(.+?)'\n", message)
+    return f"{match[1]} names several values: add -m to run each of them." if match else None
 
 
 _SAYINGS: list[tuple[type[BaseException], Callable[[str], str | None]]] = [
     (OverrideParseException, _syntax),
-    (MissingConfigException, _unknown_option),
+    (HydraException, _several_values),
     (HydraException, _unknown_option),
     (HydraException, _unknown_key),
 ]

@@ -22,6 +22,7 @@ SECTIONS: dict[str, Any] = {
     "logger": schema.Logger,
     "debug": schema.Debug,
 }
+WANTED = {"Integer": "a whole number", "Float": "a number", "bool": "true or false", "list": "a list, as in [0.9,0.98]"}
 SWEEP_ONLY = ("table", "seeds", "arms", "rows")
 ROOT = ("model", *SECTIONS, "budget", "seed", "data_dir", "outputs_dir")
 
@@ -68,8 +69,9 @@ def _section(config: DictConfig, name: str, section: Any) -> Any:
     except MissingMandatoryValue as error:
         raise Refused(f"{name}.{error.full_key} has no value.") from error
     except OmegaConfBaseException as error:
-        reason = str(error.msg or error).splitlines()[0].rstrip(".")
-        raise Refused(f"{name}.{error.full_key}: {reason}.") from error
+        value = OmegaConf.select(node, error.full_key or "")
+        wanted = next((text for kind, text in WANTED.items() if kind in str(error.msg)), "of another type")
+        raise Refused(f"{name}.{error.full_key}={value} must be {wanted}.") from error
     _bounds(value, name)
     return value
 

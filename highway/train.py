@@ -82,7 +82,6 @@ def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl
         devices=settings.devices,
         strategy="ddp" if settings.devices > 1 else "auto",
         precision=PRECISIONS[settings.precision],
-        gradient_clip_val=experiment.optimizer.clip,
         callbacks=callbacks,
         plugins=[AtomicCheckpoints()],
         logger=False,

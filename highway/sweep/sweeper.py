@@ -57,7 +57,7 @@ class HighwaySweeper(Sweeper):
             result = planned.cell.result() or {}
             log.error("%s: %s (%s)", planned.label, planned.cell.status, result.get("error") or planned.cell.directory)
         if bad:
-            raise SweepFailed(f"{len(bad)} of {len(unique)} cells did not finish; the same command goes on from here.")
+            raise SweepFailed(f"{len(bad)} of {len(unique)} cells did not finish; the same command runs again what failed or was interrupted.")
 
     def _plan(self, overrides: list[Override]) -> list[Planned]:
         """All cells that the command line describes, composed and checked."""

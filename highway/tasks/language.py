@@ -46,6 +46,11 @@ class LanguageModelling(pl.LightningModule):
         share = batch.inputs.shape[0] * self.trainer.world_size / self.experiment.dataset.train.lanes
         return total * share  # 1 on one device; with uneven lanes, the average over devices stays exact
 
+    def configure_gradient_clipping(self, optimizer: torch.optim.Optimizer, *_: Any, **__: Any) -> None:
+        """Here, since Lightning refuses to clip for a fused optimiser in bf16, where nothing needs unscaling."""
+        if self.experiment.optimizer.clip is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.experiment.optimizer.clip)
+
     def _loss(self, batch: Batch, state: Any, reduction: str) -> tuple[Tensor, Any]:
         features, state = self.model(batch.inputs, state)
         logits = self.model.logits(features[:, batch.context :])

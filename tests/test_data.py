@@ -1,0 +1,287 @@
+"""Streams, windows, downloads and the sample corpora."""
+
+import hashlib
+import http.server
+import io
+import tarfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from highway import build
+from highway.data import sample
+from highway.data.download import Source, download, file_sha256
+from highway.data.lanes import TrainingBatches, Windows
+from highway.errors import Refused
+from highway.schema import Cut, Experiment
+from tests.conftest import REAL_DATA, needs_real_data
+
+Compose = Callable[..., Experiment]
+
+
+# Cutting
+
+
+def windows_of_the_released_code(stream: list[int], lanes: int, window: int, valid: int) -> list[list[list[list[int]]]]:
+    """R-Transformer's loop, rewritten naively: for each update, for each lane, its inputs and its scored targets."""
+    length = len(stream) // lanes
+    rows = [stream[lane * length : (lane + 1) * length] for lane in range(lanes)]
+    history = window - valid
+    updates = []
+    for start in range(0, length - 1, valid):
+        if start + history >= length - 1:
+            continue
+        size = min(window, length - 1 - start)
+        inputs = [row[start : start + size] for row in rows]
+        targets = [row[start + 1 : start + 1 + size][history:] for row in rows]
+        updates.append([inputs, targets])
+    return updates
+
+
+@pytest.mark.parametrize(("size", "lanes", "window", "valid"), [(1000, 4, 24, 20), (997, 3, 10, 7), (205, 1, 80, 40), (64, 2, 8, 8)])
+def test_windows_are_those_of_the_released_code(size: int, lanes: int, window: int, valid: int) -> None:
+    stream = torch.arange(size)
+    cut = Windows(stream, Cut(lanes=lanes, window=window, stride=valid, scored=valid))
+    expected = windows_of_the_released_code(stream.tolist(), lanes, window, valid)
+    assert len(cut) == len(expected)
+    for index, (inputs, targets) in enumerate(expected):
+        batch = cut[index]
+        assert [batch.inputs.tolist(), batch.targets.tolist()] == [inputs, targets]
+        assert batch.context == window - valid
+
+
+def test_contiguous_segments_score_every_symbol_once() -> None:
+    cut = Windows(torch.arange(103), Cut(lanes=2, window=10, stride=10, scored=10))
+    scored = torch.cat([cut[index].targets for index in range(len(cut))], dim=1)
+    assert scored.tolist() == [list(range(1, 51)), list(range(52, 102))]
+
+
+def test_lanes_are_shared_out_whole() -> None:
+    """22 lanes on 4 devices: 5, 6, 5, 6; together they are all lanes in order."""
+    stream, cut = torch.arange(2200), Cut(lanes=22, window=10, stride=10, scored=10)
+    shares = [Windows(stream, cut, share, 4) for share in range(4)]
+    assert sorted(part.lanes.shape[0] for part in shares) == [5, 5, 6, 6]
+    assert torch.equal(torch.cat([part.lanes for part in shares]), Windows(stream, cut).lanes)
+
+
+@pytest.mark.parametrize("shares", [1, 2, 3])
+def test_grouped_windows_are_the_same_windows(shares: int) -> None:
+    cut = Windows(torch.arange(500), Cut(lanes=2, window=12, stride=9, scored=9))
+    groups = [batch for share in range(shares) for batch in cut.together(4, share, shares)]
+    assert max(batch.inputs.shape[0] for batch in groups) == 8
+    scored = sorted(value for batch in groups for value in batch.targets.flatten().tolist())
+    assert scored == sorted(value for index in range(len(cut)) for value in cut[index].targets.flatten().tolist())
+
+
+def test_training_batches_go_on_from_any_position() -> None:
+    windows = Windows(torch.arange(200), Cut(lanes=1, window=30, stride=20, scored=20))
+    whole = [batch.inputs[0, 0].item() for batch in TrainingBatches(windows, 23)]
+    assert len(whole) == 23 and len(windows) == 10
+    resumed = TrainingBatches(windows, 23)
+    resumed.load_state_dict({"position": 14})
+    assert [batch.inputs[0, 0].item() for batch in resumed] == whole[14:]
+
+
+# Forms
+
+
+def write_corpus(folder: Path, train: str, other: str) -> None:
+    (folder / "ptb").mkdir(parents=True)
+    for split in ("train", "valid", "test"):
+        text = train if split == "train" else other
+        (folder / "ptb" / f"ptb.{split}.txt").write_text(text)
+        (folder / "ptb" / f"ptb.char.{split}.txt").write_text(text.strip().replace(" ", "_"))
+
+
+@pytest.mark.parametrize(
+    ("form", "decoded"),
+    [
+        ("eos", " ab a <eos> b <eos>"),
+        ("newline", " ab a \n b \n"),
+        ("joined", " ab a  b "),
+        ("word", ["ab", "a", "<eos>", "b", "<eos>"]),
+    ],
+)
+def test_forms(experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, decoded: object) -> None:
+    write_corpus(tmp_path / "data", " ab a \n b \n", " b \n")
+    monkeypatch.setattr(Source, "verify", lambda *_: None)
+    symbols = len(set(decoded))  # type: ignore[arg-type]
+    described = experiment(f"dataset.form={form}", f"dataset.vocabulary.files={symbols}", "dataset.train={lanes:1,window:2,stride:1,scored:1}")
+    streams = build.data(described).streams
+    text = [streams.vocabulary[number] for number in streams.splits["train"].tolist()]
+    assert text == list(decoded)  # type: ignore[call-overload]
+    assert streams.vocabulary == list(dict.fromkeys(text))  # in order of first appearance
+
+
+@needs_real_data
+@pytest.mark.parametrize(
+    ("option", "vocabulary", "sizes", "updates"),
+    [
+        ("ptb_char", 49, (5_269_890, 413_262, 464_989), 1030),
+        ("ptb_char_newline", 50, (5_101_618, 399_782, 449_945), None),
+        ("ptb_char_joined", 49, (5_059_550, 396_412, 446_184), None),
+        ("ptb_char_benchmark", 50, (5_017_482, 393_042, 442_423), None),
+        ("ptb_word", 10_000, (929_589, 73_760, 82_430), 1452),
+    ],
+)
+def test_real_counts(experiment: Compose, option: str, vocabulary: int, sizes: tuple[int, ...], updates: int | None) -> None:
+    data = build.data(experiment(f"dataset={option}", f"data_dir={REAL_DATA}"))
+    assert tuple(len(stream) for stream in data.streams.splits.values()) == sizes
+    assert len(data.streams.vocabulary) == vocabulary
+    assert updates is None or data.steps_per_epoch == updates
+
+
+def test_cache_is_used_and_keyed_by_content(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = build.data(tiny()).streams
+    monkeypatch.setattr("highway.data.stream._number", lambda *_: pytest.fail("numbered again"))
+    second = build.data(tiny()).streams
+    assert all(torch.equal(first.splits[split], second.splits[split]) for split in first.splits)
+
+
+def test_wrong_vocabulary_is_refused(tiny: Compose) -> None:
+    with pytest.raises(Refused, match="has 27 symbols, and dataset.vocabulary.sample declares 28"):
+        build.data(tiny("dataset.vocabulary.sample=28"))
+
+
+def test_symbol_that_training_lacks_is_refused(experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_corpus(tmp_path / "data", " a b \n", " a c \n")
+    monkeypatch.setattr(Source, "verify", lambda *_: None)
+    with pytest.raises(Refused, match="the valid split has a symbol that the training split lacks: 'c'"):
+        build.data(experiment("dataset.form=word", "dataset.vocabulary.files=3"))
+
+
+def test_corrupt_file_is_refused_by_name(experiment: Compose, tmp_path: Path) -> None:
+    write_corpus(tmp_path / "data", " a \n", " a \n")
+    with pytest.raises(Refused, match=r"ptb\.train\.txt is not the Penn Treebank file it should be"):
+        build.data(experiment())
+
+
+# Downloads, from a server of ours on the loopback
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    content = b""
+    break_after: int | None = None  # bytes after which the next answer breaks off
+    ranges: list[str | None] = []  # noqa: RUF012
+
+    def do_GET(self) -> None:
+        asked = self.headers.get("Range")
+        type(self).ranges.append(asked)
+        start = int(asked.split("=")[1].rstrip("-")) if asked else 0
+        body = self.content[start:]
+        self.send_response(206 if asked else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        cut, type(self).break_after = self.break_after, None
+        self.wfile.write(body[:cut])
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    Server.ranges, Server.break_after = [], None
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}/archive.tgz"
+        running.shutdown()
+        thread.join()
+
+
+def archive_of(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def source(url: str, content: bytes) -> Source:
+    return Source("toy", url, None, "toy", {"in/a.txt": "a.txt"}, {"a.txt": hashlib.sha256(content).hexdigest()})
+
+
+def test_download_goes_on_where_it_broke_off(server: str, tmp_path: Path) -> None:
+    Server.content = bytes(range(256)) * 50
+    Server.break_after = 5000
+    with pytest.raises(ConnectionError, match="run again"):
+        download(server, tmp_path / "part")
+    assert (tmp_path / "part").stat().st_size == 5000
+    download(server, tmp_path / "part")
+    assert Server.ranges == [None, "bytes=5000-"]
+    assert (tmp_path / "part").read_bytes() == Server.content
+
+
+def test_fetch_unpacks_only_what_is_named(server: str, tmp_path: Path) -> None:
+    Server.content = archive_of({"in/a.txt": b"right", "../../escaped.txt": b"wrong"})
+    path = tmp_path / "data" / "toy" / "a.txt"
+    source(server, b"right").ensure([path])
+    assert path.read_bytes() == b"right"
+    assert sorted(p.name for p in tmp_path.rglob("*.txt")) == ["a.txt"]
+    source(server, b"right").ensure([path])
+    assert len(Server.ranges) == 1  # present: not fetched again
+
+
+def test_fetched_file_with_other_content_is_refused(server: str, tmp_path: Path) -> None:
+    Server.content = archive_of({"in/a.txt": b"changed"})
+    with pytest.raises(Refused, match=r"a\.txt is not the toy file it should be"):
+        source(server, b"right").ensure([tmp_path / "toy" / "a.txt"])
+
+
+@pytest.mark.parametrize("content", [b"not an archive", archive_of({"other": b"x"}), archive_of({"in/a.txt": b"right" * 9999})[:60]])
+def test_wrong_archive_is_refused(server: str, tmp_path: Path, content: bytes) -> None:
+    Server.content = content
+    with pytest.raises(Refused, match="not the archive it should be"):
+        source(server, b"right").ensure([tmp_path / "toy" / "a.txt"])
+    assert not (tmp_path / "toy" / "archive.tgz.part").exists()  # the next attempt starts anew
+
+
+def test_offline_says_where_to_put_the_file(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"a\.txt missing from .*toy.*could not be reached.*HIGHWAY_DATA"):
+        source("http://127.0.0.1:9/archive.tgz", b"").ensure([tmp_path / "toy" / "a.txt"])
+    assert not (tmp_path / "toy").exists()
+
+
+def test_file_sha256(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"abc" * 1_000_000)
+    assert file_sha256(tmp_path / "x") == hashlib.sha256(b"abc" * 1_000_000).hexdigest()
+
+
+# The sample corpora
+
+
+def test_sample_is_the_same_everywhere() -> None:
+    text = sample.penn_treebank()["train"]
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "c41bc48467ee5e3c"
+
+
+def test_sample_has_the_structure_it_promises() -> None:
+    text = sample.penn_treebank()["train"]
+    words = text.split()
+    assert words.count("(") == words.count(")") > 500
+    for line in text.splitlines():  # brackets close in their sentence, and never before they open
+        depth = 0
+        for word in line.split():
+            depth += (word == "(") - (word == ")")
+            assert depth >= 0
+        assert depth == 0
+    counts = sorted((words.count(word) for word in set(words)), reverse=True)
+    assert counts[0] > 5 * counts[20] > 25 * counts[300]  # Zipfian: a long tail
+    agreement = sum(line.split()[-1] == "themselves" for line in text.splitlines())
+    assert agreement > 300
+    train = set(words)
+    assert all(set(sample.penn_treebank()[split].split()) <= train for split in ("valid", "test"))
+
+
+@pytest.mark.parametrize(
+    ("option", "vocabulary"), [("ptb_char", 27), ("ptb_char_newline", 26), ("ptb_char_joined", 25), ("ptb_char_benchmark", 26), ("ptb_word", 389)]
+)
+def test_every_form_has_a_sample(experiment: Compose, option: str, vocabulary: int) -> None:
+    data = build.data(experiment(f"dataset={option}", "dataset.source=sample"))
+    assert len(data.streams.vocabulary) == vocabulary

@@ -1,0 +1,142 @@
+"""A run stopped at any step and started again ends as if nothing had happened: weights bit for bit, curves row for row."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+
+from highway.schema import Experiment
+from highway.sweep.cell import Cell
+from tests.conftest import TINY
+from tests.runs import curve, same_weights, trained
+from tests.test_train import CARRY, Stateful
+
+Compose = Callable[..., Experiment]
+TRAIN = Path(__file__).parents[1] / "scripts" / "train.py"
+SHORT = ("gate=sdu_tanh", "trainer.max_steps=12", "trainer.validate_every=4", "trainer.log_every=3", "dataset.train.lanes=400",
+         "model.dropout=0.3", "optimizer.plateau.after_epoch=0", "optimizer.plateau.window=1", "optimizer.lr=8")
+
+
+class StopAt(pl.Callback):
+    """As a SIGTERM that arrives during step `step`."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_train_batch_start(self, trainer: pl.Trainer, *_: Any) -> None:
+        if trainer.global_step == self.step - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture
+def compare(tiny: Compose, tmp_path: Path) -> Callable[..., None]:
+    """Runs once undisturbed and once stopped at the given steps."""
+
+    def run_both(words: tuple[str, ...], stops: list[int]) -> None:
+        whole, result = trained(tiny(*words))
+        assert result["status"] == "finished"
+        described = tiny(*words)
+        described.outputs_dir = tmp_path / f"stopped{stops}"
+        for stop in stops:
+            _, stopped = trained(described, StopAt(stop))
+            assert (stopped["status"], stopped["steps"]) == ("interrupted", stop)
+        cell, resumed = trained(described)
+        assert resumed["status"] == "finished"
+        assert same_weights(whole.last, cell.last)
+        assert same_weights(whole.best, cell.best)
+        assert curve(whole) == curve(cell)
+        assert resumed["metrics"] == result["metrics"]
+
+    return run_both
+
+
+@pytest.mark.parametrize("stops", [[1], [2, 3], [4], [5], [7, 10], [8], [11], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]])
+def test_exact_at_any_step(compare: Callable[..., None], stops: list[int]) -> None:
+    """Inside an epoch, at its end (just before a validation), just after one, and at every step in turn.
+
+    With 400 lanes an epoch of the sample has 80 steps; the plateau rule fires; dropout and gates are on."""
+    compare(SHORT, stops)
+
+
+def test_exact_across_epochs(compare: Callable[..., None]) -> None:
+    """Epochs of 5 steps: the stream starts over twice."""
+    words = ("dataset.train={lanes:6000,window:24,stride:20,scored:20}", "trainer.max_steps=12", "trainer.log_every=1",
+             "optimizer=adam_cosine")
+    compare(words, [3, 5, 6, 10])
+
+
+def test_exact_with_carried_state(compare: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highway.build.model", Stateful)
+    compare((*CARRY, "trainer.max_steps=9", "trainer.validate_every=4", "trainer.log_every=2"), [2, 7])
+
+
+def test_stopped_at_the_last_step_is_finished(tiny: Compose) -> None:
+    """The signal arrives when nothing is left but the tests: the next start runs those alone."""
+    cell, result = trained(tiny(*SHORT), StopAt(12))
+    assert result["status"] == "interrupted"
+    _, result = trained(tiny(*SHORT))
+    assert (result["status"], result["steps"]) == ("finished", 12)
+
+
+def test_threads_are_kept_on_resume(tiny: Compose) -> None:
+    trained(tiny(*SHORT), StopAt(3))
+    _, result = trained(tiny(*SHORT, "trainer.threads=2"))
+    assert result["environment"]["threads"] == 1
+
+
+def start(words: list[str], outputs: Path) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, str(TRAIN), *TINY, *words, f"outputs_dir={outputs}"]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+def test_kill_minus_nine(experiment: Compose, tmp_path: Path) -> None:
+    """kill -9 at random moments inside an epoch, again and again, until the run is through."""
+    words = ["gate=sdu_sigmoid", "trainer.max_steps=400", "trainer.validate_every=150", "trainer.checkpoint_seconds=0.2",
+             "dataset.train.lanes=16"]
+    assert start(words, tmp_path / "whole").wait() == 0
+    randomly, kills = random.Random(7), 0
+    cell = Cell.of(experiment(*TINY, *words, f"outputs_dir={tmp_path / 'killed'}"))
+    while True:
+        process = start(words, tmp_path / "killed")
+        before = cell.checkpoint.stat().st_mtime_ns if cell.checkpoint.exists() else 0
+        wait_for(lambda: process.poll() is not None or (cell.checkpoint.exists() and cell.checkpoint.stat().st_mtime_ns != before))
+        time.sleep(randomly.random() * 0.5)
+        if process.poll() is not None or kills == 6:
+            break
+        process.kill()
+        process.wait()
+        kills += 1
+    assert process.wait() == 0
+    assert kills >= 2
+    whole = Cell(tmp_path / "whole" / cell.directory.relative_to(tmp_path / "killed"))
+    assert same_weights(whole.last, cell.last)
+    assert curve(whole) == curve(cell)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_save_and_say_interrupted(experiment: Compose, tmp_path: Path, number: signal.Signals) -> None:
+    words = ["trainer.max_steps=100000", "trainer.validate_every=100000", "trainer.log_every=1"]
+    cell = Cell.of(experiment(*TINY, *words, f"outputs_dir={tmp_path}"))
+    process = start(words, tmp_path)
+    wait_for(lambda: cell.curves.exists() and len(cell.curves.read_text().splitlines()) > 5)
+    process.send_signal(number)
+    assert process.wait() == 130
+    assert cell.status == "interrupted"
+    assert cell.checkpoint.exists()

@@ -1,0 +1,80 @@
+"""Sweeps through the real command line: tables and grids, in processes of their own and inline."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from highway.files import read_json
+from tests.conftest import TINY
+
+TRAIN = Path(__file__).parents[1] / "scripts" / "train.py"
+FEW = ("trainer.max_steps=3", "trainer.validate_every=3", "trainer.evaluation_batch=64")
+
+
+def sweep(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(folder)}
+    command = [sys.executable, str(TRAIN), "-m", *words]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL, timeout=300)
+
+
+def results(folder: Path) -> list[Path]:
+    return sorted(folder.glob("cells/*/seed*/result.json"))
+
+
+def test_a_table_in_processes_of_its_own(tmp_path: Path) -> None:
+    words = ("table=highway_t1", "budget=smoke", "seeds=1,2", "rows=baseline,tanh", *FEW)
+    done = sweep(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    assert "4 cells: 0 done already, 4 to run." in done.stderr
+    assert len(results(tmp_path)) == 4
+    links = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("highway_t1/smoke/*/*"))
+    assert links == [f"highway_t1/smoke/{row}/seed{seed}" for row in ("baseline", "tanh") for seed in (1, 2)]
+    result = read_json(tmp_path / "highway_t1/smoke/tanh/seed2/result.json")
+    assert (result["seed"], result["status"], result["environment"]["threads"]) == (2, "finished", max((os.cpu_count() or 1) // min(os.cpu_count() or 1, 4), 1))
+    assert result["command"].startswith("python scripts/train.py model=transformer layers=all")
+    assert str(tmp_path) not in result["command"]
+
+    again = sweep(tmp_path, *words)
+    assert again.returncode == 0
+    assert "4 cells: 4 done already, 0 to run." in again.stderr
+
+
+def test_a_grid_inline(tmp_path: Path) -> None:
+    done = sweep(tmp_path, "hydra/launcher=inline", "gate=none,highway", "layers=l1,all", "seed=1", *TINY, *FEW)
+    assert done.returncode == 0, done.stderr
+    assert len(results(tmp_path)) == 3  # no gate on layer 1 and no gate on all layers are one experiment
+
+
+def test_a_failing_cell_does_not_stop_the_others(tmp_path: Path) -> None:
+    done = sweep(tmp_path, "model.width=16,18", "optimizer.lr=0.1,1e9", "optimizer.clip=null", "model.heads=2", "gate=none", "budget=smoke",
+                 "trainer.max_steps=30", "trainer.log_every=1", "trainer.validate_every=30", "trainer.evaluation_batch=64", *TINY[4:6])
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "2 of 4 cells did not finish" in done.stderr
+    assert sorted(read_json(path)["status"] for path in results(tmp_path)) == ["diverged", "diverged", "finished", "finished"]
+
+
+@pytest.mark.slow
+def test_two_processes_agree_with_one(tmp_path: Path) -> None:
+    """Whole lanes on each device, 3 and 4 of 7, with the loss weighted exactly: to 1e-8 in double precision, 1e-4 in fp32."""
+    no_dropout = ("model.dropout=0", "model.dropout_attention=0", "model.dropout_feed_forward=0", "model.dropout_embedding=0")
+    words = (*TINY, *no_dropout, "gate=sdu_tanh", "dataset.train.lanes=7", "trainer.max_steps=20", "trainer.validate_every=10",
+             "trainer.log_every=5")
+    for precision, tolerance in (("64", 1e-8), ("32", 1e-4)):
+        found = []
+        for devices in (1, 2):
+            folder = tmp_path / f"{precision}-{devices}"
+            environment = {**os.environ, "HIGHWAY_OUTPUTS": str(folder)}
+            command = [sys.executable, str(TRAIN), *words, f"trainer.precision={precision}", f"trainer.devices={devices}"]
+            done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+            assert done.returncode == 0, done.stderr
+            (path,) = results(folder)
+            result = read_json(path)
+            assert result["environment"]["processes"] == devices
+            found.append(result["metrics"])
+        for metric, values in found[0].items():
+            for model, value in values.items():
+                assert found[1][metric][model] == pytest.approx(value, rel=tolerance)

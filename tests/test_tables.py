@@ -1,0 +1,116 @@
+"""Every table file: it says what the papers say, every YAML composes, every row trains."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from highway import build
+from highway.compose import options
+from highway.errors import Refused
+from highway.schema import Experiment
+from highway.sweep.cell import Cell
+from highway.sweep.table import Table, load_table, parse_table, table_ids
+from tests.runs import trained
+
+Compose = Callable[..., Experiment]
+REPORTED = Path(__file__).parent / "fixtures" / "reported.yaml"
+ROWS = [(table_id, row.id) for table_id in table_ids() for row in load_table(table_id).rows]
+
+# From the names of reported.yaml to ours: tables, and in them rows in the paper's order.
+PAPERS_TABLE = {
+    "highway_t1": ("ht-table-1", {"baseline": "T-L3", "sigmoid": "T-L3 + sigmoid SDU", "tanh": "T-L3 + tanh SDU"}),
+    "highway_t3": ("ht-table-3", {"baseline": "T-L3", "sigmoid": "T-L3 + sigmoid SDU", "tanh": "T-L3 + tanh SDU"}),
+}
+
+
+def our_metric(name: str) -> str:
+    return name.replace("eval_", "valid_")
+
+
+@pytest.mark.parametrize("table_id", table_ids())
+def test_paper_numbers_are_the_papers(table_id: str) -> None:
+    reported_id, names = PAPERS_TABLE[table_id]
+    tables = {table["id"]: table for table in yaml.safe_load(REPORTED.read_text())["tables"]}
+    reported = {row["name"]: row["metrics"] for row in tables[reported_id]["rows"]}
+    ours = {row.id: row.paper for row in load_table(table_id).rows if not row.arm}
+    assert set(names.values()) == set(reported)
+    assert ours == {row: {our_metric(k): v for k, v in reported[name].items()} for row, name in names.items()}
+
+
+@pytest.mark.parametrize("table_id", table_ids())
+def test_table_is_consistent(table_id: str, experiment: Compose) -> None:
+    table = load_table(table_id)
+    assert table.id == table_id
+    assert set(table.budgets) == {"paper", "mini", "smoke"}
+    assert table.budgets["paper"] == ()
+    assert len({row.id for row in table.rows}) == len(table.rows)
+    columns = {column.metric for column in table.columns}
+    assert all(set(row.paper) <= columns for row in table.rows)
+    assert all(claim.metric in columns for claim in table.claims)
+    for budget in table.budgets:
+        names = [Cell.of(experiment(*table.overrides(row, budget, 1))).name for row in table.rows]
+        assert len(set(names)) == len(names), "two rows are the same experiment"
+
+
+@pytest.mark.parametrize(("table_id", "row_id"), ROWS)
+def test_every_row_trains_a_few_steps(experiment: Compose, table_id: str, row_id: str) -> None:
+    table = load_table(table_id)
+    few = ["trainer.max_steps=2", "trainer.validate_every=2", "trainer.threads=1", "trainer.accelerator=cpu",
+           "trainer.evaluation_batch=64"]
+    _, result = trained(experiment(*table.overrides(table.row(row_id), "smoke", 1), *few))
+    assert result["status"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("group", "option"), [(group, option) for group in ("gate", "layers", "dataset", "optimizer", "model", "trainer", "budget", "logger", "debug")
+                          for option in options(group)],
+)
+def test_every_option_composes(experiment: Compose, group: str, option: str) -> None:
+    deep = ["model.layers=12"] if group == "layers" else []
+    described = experiment(f"{group}={option}", *deep)
+    if group in ("gate", "model", "layers"):
+        import torch
+
+        with torch.device("meta"):
+            build.model(described)
+
+
+def test_options_say_what_they_are() -> None:
+    """Every YAML file opens with a comment."""
+    from highway.config import CONF
+
+    for path in CONF.rglob("*.yaml"):
+        assert path.read_text().startswith("#"), path
+
+
+def test_the_command_of_the_first_row(experiment: Compose) -> None:
+    """Composing a table's row at paper budget is typing its recipe."""
+    table = load_table("highway_t1")
+    typed = experiment("model=transformer", "gate=sdu_tanh", "layers=all", "dataset=ptb_char", "optimizer=sgd_plateau", "seed=1")
+    assert Cell.of(experiment(*table.overrides(table.row("tanh"), "paper", 1))) == Cell.of(typed)
+
+
+def content(**changes: Any) -> dict[str, Any]:
+    row = {"id": "a", "label": "A", "overrides": ["gate=none"]}
+    base = {"id": "t", "caption": "c", "paper": "p", "select": "best", "recipe": [], "columns": [], "rows": [row],
+            "claims": [], "figures": [], "budgets": {"paper": []}}
+    return {**base, **changes}
+
+
+def test_budget_that_sets_what_a_row_sets_is_refused() -> None:
+    with pytest.raises(Refused, match="budget mini sets gate, which row a sets too"):
+        parse_table(content(budgets={"paper": [], "mini": ["gate=sdu_tanh"]}))
+
+
+def test_claim_about_a_row_that_is_not_there_is_refused() -> None:
+    claim = {"text": "x", "better": "b", "than": "a", "metric": "m"}
+    with pytest.raises(Refused, match="t has no row 'b'"):
+        parse_table(content(claims=[claim]))
+
+
+def test_order_is_recipe_row_budget() -> None:
+    table: Table = parse_table(content(recipe=["model.width=1", "model.heads=1"], budgets={"mini": ["model.width=2"]}))
+    assert table.overrides(table.rows[0], "mini", 4) == ["model.width=2", "model.heads=1", "gate=none", "budget=mini", "seed=4"]

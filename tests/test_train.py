@@ -1,0 +1,290 @@
+"""Runs from start to end: what is recorded, what both models give, and how a run may end."""
+
+import math
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import pytorch_lightning as pl
+import torch
+import torch.nn.functional as F
+import yaml
+from safetensors import safe_open
+from torch import nn
+
+from highway import build
+from highway.errors import Refused
+from highway.models.initial import initialise
+from highway.schema import Experiment
+from highway.sweep.cell import Cell, identity
+from highway.tasks.checkpoint import load_weights
+from highway.train import run
+from tests.runs import curve, same_weights, trained
+
+Compose = Callable[..., Experiment]
+FEW = ("trainer.max_steps=6", "trainer.validate_every=3", "trainer.log_every=2")
+
+
+@torch.no_grad()
+def naive_loss(model: nn.Module, described: Experiment, split: str) -> float:
+    """The evaluation protocol with one window at a time and plain sums."""
+    cut, stream = described.dataset.evaluation, build.data(described).streams.splits[split].long()
+    length = len(stream) // cut.lanes
+    total, count = 0.0, 0
+    for lane in range(cut.lanes):
+        row = stream[lane * length : (lane + 1) * length]
+        for start in range(0, length - 1, cut.stride):
+            end = min(start + cut.window, length - 1)
+            context = cut.window - cut.scored
+            if start + context >= end:
+                continue
+            features, _ = model(row[None, start:end])
+            logits = model.logits(features[0, context:]).double()
+            total += F.cross_entropy(logits, row[start + 1 + context : end + 1], reduction="sum").item()
+            count += end - start - context
+    return total / count
+
+
+@pytest.mark.parametrize("gate", ["none", "sdu_sigmoid", "sdu_conv_tanh", "highway", "gated_mhdpa"])
+def test_a_run_of_every_gate(tiny: Compose, gate: str) -> None:
+    cell, result = trained(tiny(f"gate={gate}", *FEW))
+    assert result["status"] == "finished"
+    assert result["parameters"]["gate"] == 0 or gate != "none"
+    assert set(result["metrics"]) == {"valid_loss", "valid_bpc", "test_loss", "test_bpc"}
+    for loss, bpc in (("valid_loss", "valid_bpc"), ("test_loss", "test_bpc")):
+        for model in ("best", "last"):
+            value = result["metrics"][loss][model]
+            assert result["metrics"][bpc][model] == pytest.approx(value / math.log(2))
+            assert 1 < value < math.log(27) + 1
+    assert result["cost"]["tokens_per_second"] > 0
+    assert result["environment"]["threads"] == 1
+    biases = cell.directory / "probes" / "gate_biases.npz"
+    assert biases.exists() == (gate != "none")
+    if gate != "none":
+        assert len(np.load(biases).files) == 6
+
+
+class Wreck(pl.Callback):
+    """Spoils the model late in training, so that the best and the last one differ."""
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
+        if trainer.global_step == 45:
+            with torch.no_grad():
+                pl_module.model.embedding.weight.mul_(3)
+
+
+def test_best_and_last_are_the_protocol_on_their_weights(tiny: Compose) -> None:
+    described = tiny("gate=sdu_tanh", "trainer.max_steps=50", "trainer.validate_every=10", "optimizer=adam")
+    cell, result = trained(described, Wreck())
+    model = build.model(described).eval()
+    for name, path in (("best", cell.best), ("last", cell.last)):
+        load_weights(model, path)
+        for split in ("valid", "test"):
+            expected = naive_loss(model, described, split)
+            assert result["metrics"][f"{split}_loss"][name] == pytest.approx(expected, rel=1e-5)
+    validations = [float(row[-1]) for row in curve(cell) if row[3] == "valid" and row[4] == "loss"]
+    assert result["metrics"]["valid_loss"]["best"] == min(validations)
+    assert result["metrics"]["valid_loss"]["last"] == validations[-1]
+    assert min(validations) < validations[-1]
+
+
+def test_windows_evaluated_together_give_the_same_number(tiny: Compose) -> None:
+    one = trained(tiny(*FEW, "trainer.evaluation_batch=1"))[1]["metrics"]["test_loss"]["last"]
+    described = tiny(*FEW, "trainer.evaluation_batch=7")
+    described.outputs_dir /= "other"
+    assert trained(described)[1]["metrics"]["test_loss"]["last"] == pytest.approx(one, rel=1e-6)
+
+
+def test_the_loss_falls_and_the_model_learns_the_sample(tiny: Compose) -> None:
+    _, result = trained(tiny("model.width=32", "dataset.train.lanes=16", "trainer.max_steps=150", "optimizer=adam", "optimizer.lr=0.005"))
+    assert result["metrics"]["test_bpc"]["best"] < 3.0  # a model of single characters has 4.1
+
+
+def test_final_validation_when_steps_fall_between(tiny: Compose) -> None:
+    cell, result = trained(tiny("trainer.max_steps=7", "trainer.validate_every=3"))
+    assert [row[0] for row in curve(cell) if row[3] == "valid" and row[4] == "loss"] == ["3", "6", "7"]
+    assert result["steps"] == 7
+
+
+def test_finished_cell_is_not_run_again(tiny: Compose) -> None:
+    cell, _ = trained(tiny(*FEW))
+    before = (cell.directory / "result.json").stat().st_mtime_ns
+    assert run(tiny(*FEW), cell, "again") == "finished"
+    assert (cell.directory / "result.json").stat().st_mtime_ns == before
+
+
+def test_divergence_keeps_its_curve(tiny: Compose) -> None:
+    cell, result = trained(tiny("trainer.max_steps=40", "trainer.log_every=1", "optimizer.lr=1e6", "optimizer.clip=null"))
+    assert result["status"] == "diverged"
+    assert "training loss" in result["error"]
+    assert len(curve(cell)) >= 3
+    assert cell.done
+
+
+class Break(pl.Callback):
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        if trainer.global_step == 2:
+            raise OSError(28, "No space left on device")
+
+
+def test_failure_is_recorded_and_runs_again(tiny: Compose) -> None:
+    cell, result = trained(tiny(*FEW), Break())
+    assert result["status"] == "failed"
+    assert "No space left" in result["error"]
+    assert "Traceback" in (cell.directory / "log.txt").read_text()
+    assert not cell.done
+    assert trained(tiny(*FEW))[1]["status"] == "finished"
+
+
+def test_full_disk_is_one_sentence(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("highway.files.os.fsync", full)
+    described = tiny(*FEW)
+    with pytest.raises(Refused, match="could not be written: No space left on device"):
+        run(described, Cell.of(described), "test")
+
+
+def test_checkpoint_of_another_model_is_refused(tiny: Compose) -> None:
+    cell, _ = trained(tiny(*FEW))
+    with pytest.raises(Refused, match="holds another model"):
+        load_weights(build.model(tiny("model.width=32")), cell.best)
+    with pytest.raises(Refused, match="holds another model"):
+        load_weights(build.model(tiny("gate=sdu_tanh")), cell.best)
+
+
+def test_two_processes_do_not_share_a_cell(tiny: Compose) -> None:
+    cell = Cell.of(tiny(*FEW))
+    with cell.owned(), pytest.raises(Refused, match="being run by another process"):
+        run(tiny(*FEW), cell, "second")
+
+
+def test_safetensors_carry_the_configuration(tiny: Compose) -> None:
+    cell, _ = trained(tiny("gate=sdu_tanh", *FEW))
+    with safe_open(cell.last, "pt") as file:
+        config = yaml.safe_load(file.metadata()["config"])
+    assert config["gate"]["activation"] == "tanh"
+    assert "data_dir" not in config
+
+
+def test_bf16_is_close_to_fp32(tiny: Compose) -> None:
+    exact = trained(tiny(*FEW, "gate=sdu_tanh"))[1]["metrics"]["test_loss"]["last"]
+    rough = trained(tiny(*FEW, "gate=sdu_tanh", "trainer.precision=bf16"))[1]["metrics"]["test_loss"]["last"]
+    assert rough != exact
+    assert rough == pytest.approx(exact, rel=0.02)
+
+
+class Stateful(nn.Module):
+    """A running sum of embeddings: the simplest model whose state matters."""
+
+    def __init__(self, described: Experiment) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(described.dataset.vocabulary_size, 8)
+        initialise(self, described.seed, 1.0)
+
+    def forward(self, tokens: torch.Tensor, state: Any) -> tuple[torch.Tensor, Any]:
+        summed = 0.01 * self.embedding(tokens).cumsum(1) + (0 if state is None else state[0])
+        return summed, (summed[:, -1:],)
+
+    def logits(self, features: torch.Tensor) -> torch.Tensor:
+        return features @ self.embedding.weight.T
+
+
+CARRY = ("dataset.carry_state=true", "dataset.train={lanes:4,window:20,stride:20,scored:20}",
+         "dataset.evaluation={lanes:2,window:50,stride:50,scored:50}")
+
+
+def test_evaluation_carries_the_state(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segment by segment with state equals one pass over the whole lane."""
+    monkeypatch.setattr(build, "model", Stateful)
+    described = tiny(*CARRY, *FEW)
+    _, result = trained(described)
+    lanes = build.data(described).streams.splits["test"].long()
+    lanes = lanes[: len(lanes) // 2 * 2].view(2, -1)
+    model = Stateful(described)
+    load_weights(model, Cell.of(described).last)
+    logits = model.logits(model(lanes[:, :-1], None)[0]).flatten(0, 1)
+    expected = F.cross_entropy(logits, lanes[:, 1:].flatten()).item()
+    assert result["metrics"]["test_loss"]["last"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_spellings_of_one_experiment_share_a_cell(tiny: Compose) -> None:
+    base = Cell.of(tiny("gate=sdu_tanh", "layers=all"))
+    assert Cell.of(tiny("gate=sdu_tanh", "layers=l1-3")) == base
+    assert Cell.of(tiny("gate=sdu_tanh", "layers.attention=[3,1,2]")) == base
+    assert Cell.of(tiny("gate=sdu_tanh", "trainer.threads=7", "trainer.compile=true", "trainer.log_every=9", "logger=wandb")) == base
+    assert Cell.of(tiny("gate=sdu_tanh", "layers=none")) == Cell.of(tiny("gate=none", "layers=l1"))
+    assert Cell.of(tiny("gate=sdu_tanh", "seed=2")).directory.parent == base.directory.parent
+    for words in (["gate=sdu_sigmoid"], ["gate=sdu_tanh", "layers=l1"], ["gate=sdu_tanh", "model.dropout=0.2"],
+                  ["gate=sdu_tanh", "trainer.precision=bf16"]):
+        assert Cell.of(tiny(*words)).name != base.name
+
+
+def test_identity_is_frozen(experiment: Compose) -> None:
+    """The published cells keep their names: if this fails, a default moved (schema_defaults.yaml says how to add a key)."""
+    assert Cell.of(experiment()).name == "transformer-170657f52ab7"
+    assert Cell.of(experiment("model=transformer_word", "dataset=ptb_word", "optimizer=sgd_anneal", "gate=sdu_tanh")).name == "transformer-d5c4d9981bdd"
+    assert identity(experiment())["revision"] == {"model": 1, "dataset": 1, "task": 1}
+
+
+def test_schema_defaults_are_frozen() -> None:
+    import dataclasses
+
+    from highway import schema
+    from highway.config import MODELS
+    from highway.sweep.cell import WHERE_NOT_WHAT, frozen_defaults
+
+    sections = {**MODELS, "gate": schema.Gate, "layers": schema.Layers, "dataset": schema.Dataset,
+                "optimizer": schema.Optimizer, "trainer": schema.Trainer}
+    expected = {name: dataclasses.asdict(section()) for name, section in sections.items()}
+    for section, keys in WHERE_NOT_WHAT.items():
+        for key in keys:
+            del expected[section][key]
+    assert frozen_defaults() == expected
+
+
+def records_of(content: bytes) -> list[bytes]:
+    """W&B's offline file: a 7-byte header, then 32 KiB blocks of pieces: checksum 4, length 2, kind 1, data."""
+    block, position, pieces, records = 32768, 7, b"", []
+    while position + 7 <= len(content):
+        if block - position % block < 7:  # too little of the block is left for another piece
+            position += block - position % block
+            continue
+        length, kind = struct.unpack_from("<HB", content, position + 4)
+        pieces += content[position + 7 : position + 7 + length]
+        position += 7 + length
+        if kind in (1, 4):  # whole, or the last piece
+            records.append(pieces)
+            pieces = b""
+    return records
+
+
+def test_mirror_is_readable(tiny: Compose) -> None:
+    """What an offline W&B run wrote, read back from its file."""
+    wandb = pytest.importorskip("wandb")
+    from wandb.proto import wandb_internal_pb2
+
+    cell, result = trained(tiny("logger=wandb", "logger.group=highway_t1", "logger.run='tanh seed 1'", *FEW))
+    (path,) = cell.directory.glob("wandb/offline-run-*/run-*.wandb")
+    rows, run_record, summary = [], None, {}
+    for data in records_of(path.read_bytes()):
+        record = wandb_internal_pb2.Record()
+        record.ParseFromString(data)
+        kind = record.WhichOneof("record_type")
+        if kind == "run":
+            run_record = record.run
+        if kind == "history":
+            rows.append({(item.key or "/".join(item.nested_key)): item.value_json for item in record.history.item})
+        if kind == "summary":
+            summary |= {(item.key or "/".join(item.nested_key)): item.value_json for item in record.summary.update}
+    assert run_record is not None
+    assert (run_record.run_group, run_record.display_name) == ("highway_t1", "tanh seed 1")
+    assert run_record.run_id == f"{cell.name}-seed1"
+    mirrored = [float(row["valid/loss"]) for row in rows if "valid/loss" in row]
+    ours = [float(row[-1]) for row in curve(cell) if row[3] == "valid" and row[4] == "loss"]
+    assert mirrored == pytest.approx(ours)
+    assert float(summary["test_loss"]) == pytest.approx(result["metrics"]["test_loss"]["best"])
+    assert wandb.run is None  # finished
