@@ -29,7 +29,7 @@ report: $(VENV)/.core  ## every table that has records, rendered to outputs/repo
 	$(RUN) scripts/report.py
 
 lint: $(VENV)/.dev  ## ruff and mypy
-	$(RUN) -m ruff check .
+	$(RUN) -m ruff check . && $(RUN) -m ruff format --check -q .
 	$(RUN) -m mypy
 
 test: lint  ## all tests that take seconds

@@ -36,9 +36,7 @@ class Dataset:
 
 
 MODELS = {
-    "transformer": Model(
-        "highway.models.transformer:TransformerLanguageModel", "language", frozenset({"residual"})
-    ),
+    "transformer": Model("highway.models.transformer:TransformerLanguageModel", "language", frozenset({"residual"})),
 }
 
 GATES = {

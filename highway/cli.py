@@ -64,10 +64,13 @@ def _refuse_unknown_flags() -> None:
     for word in words:
         name = word.split("=", 1)[0]
         if name.startswith("-") and name not in known:
-            raise Refused(f"{name} is not a flag; settings are written without dashes, as in trainer.max_epochs=3.{closest(name, known)}")
+            near = closest(name, known)
+            raise Refused(
+                f"{name} is not a flag; settings are written without dashes, as in trainer.max_epochs=3.{near}"
+            )
 
 
-class one_sentence:  # noqa: N801: reads as what it does, `with one_sentence():`
+class one_sentence:  # noqa: N801 (reads as what it does: `with one_sentence():`)
     """Turns what a user can mend into one sentence on stderr and exit code 2."""
 
     def __init__(self, trace: bool = False) -> None:

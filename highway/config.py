@@ -31,7 +31,7 @@ def check(config: DictConfig) -> Experiment:
     """The configuration as typed objects; `Refused` with one sentence when anything in it is wrong."""
     for key in config:
         if key not in (*ROOT, *SWEEP_ONLY, "hydra"):
-            raise Refused(f"'{key}' is not a key of the configuration.{closest(str(key), list(ROOT))}")
+            raise Refused(f"'{key!s}' is not a key of the configuration.{closest(str(key), list(ROOT))}")
     for key in SWEEP_ONLY:
         if config.get(key):
             raise Refused(f"{key}=... describes a sweep: add -m, as in python scripts/train.py -m table=highway_t1.")
@@ -63,7 +63,7 @@ def _section(config: DictConfig, name: str, section: Any) -> Any:
         merged = OmegaConf.merge(OmegaConf.structured(section), node)
         value = OmegaConf.to_object(merged)
     except ConfigKeyError as error:
-        path = f"{name}.{error.full_key}"
+        path = f"{name}.{error.full_key!s}"
         keys = [item.name for item in dataclasses.fields(section)]
         raise Refused(f"{path} is not a key.{closest(str(error.key), keys)} {name} has {listing(keys)}.") from error
     except MissingMandatoryValue as error:
@@ -71,7 +71,7 @@ def _section(config: DictConfig, name: str, section: Any) -> Any:
     except OmegaConfBaseException as error:
         value = OmegaConf.select(node, error.full_key or "")
         wanted = next((text for kind, text in WANTED.items() if kind in str(error.msg)), "of another type")
-        raise Refused(f"{name}.{error.full_key}={value} must be {wanted}.") from error
+        raise Refused(f"{name}.{error.full_key!s}={value} must be {wanted}.") from error
     _bounds(value, name)
     return value
 
@@ -126,7 +126,7 @@ def _fits_together(experiment: Experiment) -> None:
     for sublayer in ("attention", "feed_forward"):  # also when the gate is none: a wrong number is a mistake
         layers.selected(getattr(experiment.layers, sublayer), experiment.model.layers, f"layers.{sublayer}")
     if experiment.gate.reads == "normalised" and experiment.model.norm == "post":
-        raise Refused("gate.reads=normalised needs model.norm=pre: with post-norm the sublayer reads the stream itself.")
+        raise Refused("gate.reads=normalised needs model.norm=pre: post-norm sublayers read the stream itself.")
     cut = experiment.dataset.train
     if experiment.trainer.devices > cut.lanes:
         raise Refused(

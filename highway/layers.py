@@ -33,7 +33,9 @@ def _from_text(choice: str, layers: int, key: str) -> list[int]:
         return []
     match = re.fullmatch(r"l?(\d+)(?:-(\d+))?", choice)
     if match is None:
-        raise Refused(f"{key} takes all, none, a range such as l1-3, or a list such as [1,3]; '{choice}' is none of these.")
+        raise Refused(
+            f"{key} takes all, none, a range such as l1-3, or a list such as [1,3]; '{choice}' is none of these."
+        )
     first = int(match[1])
     last = int(match[2] or first)
     if last < first:

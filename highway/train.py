@@ -1,12 +1,12 @@
 """One run, from a checked configuration to result.json. The whole story; read it first."""
 
 import logging
+import os
 import traceback
 from contextlib import nullcontext
 from typing import Any
 
 import pytorch_lightning as pl
-from pytorch_lightning.utilities.rank_zero import rank_zero_only
 
 from highway import build, machine
 from highway.errors import Refused
@@ -26,7 +26,7 @@ PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "64": "64-t
 
 def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Callback, ...] = ()) -> str:
     """Train, test and record one cell; the status that its result.json then has."""
-    with nullcontext() if rank_zero_only.rank else cell.owned():
+    with cell.owned() if first_process() else nullcontext():
         if cell.done:
             log.info("%s is %s already: nothing to run.", cell.directory, cell.status)
             return cell.status
@@ -44,9 +44,14 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
         except Exception as failure:
             log.error("%s", traceback.format_exc())
             record.end("failed", f"{type(failure).__name__}: {failure}")
-        if rank_zero_only.rank == 0:
+        if first_process():
             record.write()
         return record.status
+
+
+def first_process() -> bool:
+    """Of several processes of one run; Lightning sets the variable before it starts the others."""
+    return int(os.environ.get("LOCAL_RANK", "0")) == 0
 
 
 def train_and_test(experiment: Experiment, cell: Cell, record: Record, callbacks: tuple[pl.Callback, ...]) -> None:

@@ -21,10 +21,11 @@ def main() -> None:
     parser.add_argument("--source", default="files", choices=["files", "sample"])
     arguments = parser.parse_args()
     with one_sentence():
+        known = options("dataset")
         for name in arguments.datasets:
-            if name not in options("dataset"):
-                raise Refused(f"there is no data set '{name}'; there is {listing(options('dataset'))}.{closest(name, options('dataset'))}")
-        names = arguments.datasets or options("dataset")
+            if name not in known:
+                raise Refused(f"there is no data set '{name}'; there is {listing(known)}.{closest(name, known)}")
+        names = arguments.datasets or known
         if arguments.action == "list":
             list_datasets(names)
         else:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from highway.cli import one_sentence
 from highway.report.explain import explain_row, explain_table, print_status
-from highway.sweep.table import load_table
+from highway.sweep.table import Table, load_table
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
             sys.stdout.write(rendered(table, arguments.budget, outputs, arguments.format, console))
 
 
-def rendered(table, budget: str, outputs: Path, form: str, console: Console) -> str:  # type: ignore[no-untyped-def]
+def rendered(table: Table, budget: str, outputs: Path, form: str, console: Console) -> str:
     from highway.report import render
     from highway.report.collect import collect
     from highway.report.terminal import print_report
@@ -43,7 +43,9 @@ def rendered(table, budget: str, outputs: Path, form: str, console: Console) -> 
     if form == "terminal":
         print_report(report, console)
         return ""
-    return {"markdown": lambda r: render.to_markdown(r, []), "csv": render.to_csv, "latex": render.to_latex}[form](report)
+    if form == "markdown":
+        return render.to_markdown(report, figures=[])
+    return render.to_csv(report) if form == "csv" else render.to_latex(report)
 
 
 if __name__ == "__main__":

@@ -44,8 +44,10 @@ def test_attention_equals_its_equation() -> None:
     width, heads, length = 12, 3, 5
     attention = CausalAttention(width, heads, 0.0).double().eval()
     x = torch.randn(2, length, width, dtype=torch.float64)
-    q, k, v = (x @ w.T + b for w, b in zip(
-        attention.query_key_value.weight.chunk(3), attention.query_key_value.bias.chunk(3), strict=True))
+    q, k, v = (
+        x @ w.T + b
+        for w, b in zip(attention.query_key_value.weight.chunk(3), attention.query_key_value.bias.chunk(3), strict=True)
+    )
     expected = torch.zeros_like(x)
     size = width // heads
     for b in range(2):

@@ -41,7 +41,9 @@ def windows_of_the_released_code(stream: list[int], lanes: int, window: int, val
     return updates
 
 
-@pytest.mark.parametrize(("size", "lanes", "window", "valid"), [(1000, 4, 24, 20), (997, 3, 10, 7), (205, 1, 80, 40), (64, 2, 8, 8)])
+@pytest.mark.parametrize(
+    ("size", "lanes", "window", "valid"), [(1000, 4, 24, 20), (997, 3, 10, 7), (205, 1, 80, 40), (64, 2, 8, 8)]
+)
 def test_windows_are_those_of_the_released_code(size: int, lanes: int, window: int, valid: int) -> None:
     stream = torch.arange(size)
     cut = Windows(stream, Cut(lanes=lanes, window=window, stride=valid, scored=valid))
@@ -105,11 +107,17 @@ def write_corpus(folder: Path, train: str, other: str) -> None:
         ("word", ["ab", "a", "<eos>", "b", "<eos>"]),
     ],
 )
-def test_forms(experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, decoded: object) -> None:
+def test_forms(
+    experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, decoded: object
+) -> None:
     write_corpus(tmp_path / "data", " ab a \n b \n", " b \n")
     monkeypatch.setattr(Source, "verify", lambda *_: None)
     symbols = len(set(decoded))  # type: ignore[arg-type]
-    described = experiment(f"dataset.form={form}", f"dataset.vocabulary.files={symbols}", "dataset.train={lanes:1,window:2,stride:1,scored:1}")
+    described = experiment(
+        f"dataset.form={form}",
+        f"dataset.vocabulary.files={symbols}",
+        "dataset.train={lanes:1,window:2,stride:1,scored:1}",
+    )
     streams = build.data(described).streams
     text = [streams.vocabulary[number] for number in streams.splits["train"].tolist()]
     assert text == list(decoded)  # type: ignore[call-overload]
@@ -127,7 +135,9 @@ def test_forms(experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("ptb_word", 10_000, (929_589, 73_760, 82_430), 1452),
     ],
 )
-def test_real_counts(experiment: Compose, option: str, vocabulary: int, sizes: tuple[int, ...], updates: int | None) -> None:
+def test_real_counts(
+    experiment: Compose, option: str, vocabulary: int, sizes: tuple[int, ...], updates: int | None
+) -> None:
     data = build.data(experiment(f"dataset={option}", f"data_dir={REAL_DATA}"))
     assert tuple(len(stream) for stream in data.streams.splits.values()) == sizes
     assert len(data.streams.vocabulary) == vocabulary
@@ -142,11 +152,13 @@ def test_cache_is_used_and_keyed_by_content(tiny: Compose, monkeypatch: pytest.M
 
 
 def test_wrong_vocabulary_is_refused(tiny: Compose) -> None:
-    with pytest.raises(Refused, match="has 27 symbols, and dataset.vocabulary.sample declares 28"):
+    with pytest.raises(Refused, match=r"has 27 symbols, and dataset.vocabulary.sample declares 28"):
         build.data(tiny("dataset.vocabulary.sample=28"))
 
 
-def test_symbol_that_training_lacks_is_refused(experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_symbol_that_training_lacks_is_refused(
+    experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_corpus(tmp_path / "data", " a b \n", " a c \n")
     monkeypatch.setattr(Source, "verify", lambda *_: None)
     with pytest.raises(Refused, match="the valid split has a symbol that the training split lacks: 'c'"):
@@ -234,7 +246,9 @@ def test_fetched_file_with_other_content_is_refused(server: str, tmp_path: Path)
         source(server, b"right").ensure([tmp_path / "toy" / "a.txt"])
 
 
-@pytest.mark.parametrize("content", [b"not an archive", archive_of({"other": b"x"}), archive_of({"in/a.txt": b"right" * 9999})[:60]])
+@pytest.mark.parametrize(
+    "content", [b"not an archive", archive_of({"other": b"x"}), archive_of({"in/a.txt": b"right" * 9999})[:60]]
+)
 def test_wrong_archive_is_refused(server: str, tmp_path: Path, content: bytes) -> None:
     Server.content = content
     with pytest.raises(Refused, match="not the archive it should be"):
@@ -280,7 +294,14 @@ def test_sample_has_the_structure_it_promises() -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "vocabulary"), [("ptb_char", 27), ("ptb_char_newline", 26), ("ptb_char_joined", 25), ("ptb_char_benchmark", 26), ("ptb_word", 389)]
+    ("option", "vocabulary"),
+    [
+        ("ptb_char", 27),
+        ("ptb_char_newline", 26),
+        ("ptb_char_joined", 25),
+        ("ptb_char_benchmark", 26),
+        ("ptb_word", 389),
+    ],
 )
 def test_every_form_has_a_sample(experiment: Compose, option: str, vocabulary: int) -> None:
     data = build.data(experiment(f"dataset={option}", "dataset.source=sample"))

@@ -89,7 +89,8 @@ WRONG = {  # the command line, and a word that its sentence must have
 
 def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(folder / "outputs")}
-    return subprocess.run([sys.executable, str(TRAIN), *words], capture_output=True, text=True, env=environment, cwd=folder)
+    command = [sys.executable, str(TRAIN), *words]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder)
 
 
 @pytest.mark.parametrize("line", WRONG)

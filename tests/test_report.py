@@ -33,13 +33,22 @@ def put(outputs: Path, row_id: str, seed: int, value: float, budget: str = "pape
     words = [*TABLE.overrides(TABLE.row(row_id), budget, seed), f"outputs_dir={outputs}"]
     folder = Cell.of(experiment(words)).directory
     curve = changes.pop("curve", [(step, value + (100 - step) / 100) for step in (25, 50, 75, 100)])
-    rows = [f"{s},{s / 100},1.0,{s},{split},{metric},{v}" for split in ("train", "valid") for s, v in curve for metric in ("loss", "bpc")]
+    rows = [
+        f"{s},{s / 100},1.0,{s},{split},{metric},{v}"
+        for split in ("train", "valid")
+        for s, v in curve
+        for metric in ("loss", "bpc")
+    ]
     write_text(folder / "curves.csv", "\n".join(["step,epoch,seconds,tokens,split,metric,value", *rows]) + "\n")
     record = {
-        "cell": folder.parent.name, "seed": seed, "budget": budget, "status": "finished",
+        "cell": folder.parent.name,
+        "seed": seed,
+        "budget": budget,
+        "status": "finished",
         "metrics": {metric: {"best": value, "last": value + 1} for metric in METRICS},
         "data": {"source": "files", "sha256": {"train": "a"}, "vocabulary_sha256": "v"},
-        "cost": {"device": "a device"}, "environment": {"versions": {"torch": "2"}, "precision": "32", "git_commit": "abc"},
+        "cost": {"device": "a device"},
+        "environment": {"versions": {"torch": "2"}, "precision": "32", "git_commit": "abc"},
     }
     write_json(folder / "result.json", {**record, **changes})
     return folder

@@ -1,4 +1,4 @@
-"""A run stopped at any step and started again ends as if nothing had happened: weights bit for bit, curves row for row."""
+"""A run stopped at any step and started again ends as if it never had been: weights bit for bit, curves row for row."""
 
 import os
 import random
@@ -21,8 +21,17 @@ from tests.test_train import CARRY, Stateful
 
 Compose = Callable[..., Experiment]
 TRAIN = Path(__file__).parents[1] / "scripts" / "train.py"
-SHORT = ("gate=sdu_tanh", "trainer.max_steps=12", "trainer.validate_every=4", "trainer.log_every=3", "dataset.train.lanes=400",
-         "model.dropout=0.3", "optimizer.plateau.after_epoch=0", "optimizer.plateau.window=1", "optimizer.lr=8")
+SHORT = (
+    "gate=sdu_tanh",
+    "trainer.max_steps=12",
+    "trainer.validate_every=4",
+    "trainer.log_every=3",
+    "dataset.train.lanes=400",
+    "model.dropout=0.3",
+    "optimizer.plateau.after_epoch=0",
+    "optimizer.plateau.window=1",
+    "optimizer.lr=8",
+)
 
 
 class StopAt(pl.Callback):
@@ -68,8 +77,12 @@ def test_exact_at_any_step(compare: Callable[..., None], stops: list[int]) -> No
 
 def test_exact_across_epochs(compare: Callable[..., None]) -> None:
     """Epochs of 5 steps: the stream starts over twice."""
-    words = ("dataset.train={lanes:6000,window:24,stride:20,scored:20}", "trainer.max_steps=12", "trainer.log_every=1",
-             "optimizer=adam_cosine")
+    words = (
+        "dataset.train={lanes:6000,window:24,stride:20,scored:20}",
+        "trainer.max_steps=12",
+        "trainer.log_every=1",
+        "optimizer=adam_cosine",
+    )
     compare(words, [3, 5, 6, 10])
 
 
@@ -80,7 +93,7 @@ def test_exact_with_carried_state(compare: Callable[..., None], monkeypatch: pyt
 
 def test_stopped_at_the_last_step_is_finished(tiny: Compose) -> None:
     """The signal arrives when nothing is left but the tests: the next start runs those alone."""
-    cell, result = trained(tiny(*SHORT), StopAt(12))
+    _, result = trained(tiny(*SHORT), StopAt(12))
     assert result["status"] == "interrupted"
     _, result = trained(tiny(*SHORT))
     assert (result["status"], result["steps"]) == ("finished", 12)
@@ -104,24 +117,39 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
+def killed_after_a_checkpoint(process: "subprocess.Popen[bytes]", checkpoint: Path, seconds: float) -> bool:
+    """kill -9, some time after the process has written a checkpoint of its own; False if it ended before."""
+    before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+
+    def written() -> bool:
+        return checkpoint.exists() and checkpoint.stat().st_mtime_ns != before
+
+    wait_for(lambda: process.poll() is not None or written())
+    time.sleep(seconds)
+    if process.poll() is not None:
+        return False
+    process.kill()
+    process.wait()
+    return True
+
+
 @pytest.mark.slow
 def test_kill_minus_nine(experiment: Compose, tmp_path: Path) -> None:
     """kill -9 at random moments inside an epoch, again and again, until the run is through."""
-    words = ["gate=sdu_sigmoid", "trainer.max_steps=400", "trainer.validate_every=150", "trainer.checkpoint_seconds=0.2",
-             "dataset.train.lanes=16"]
+    words = [
+        "gate=sdu_sigmoid",
+        "trainer.max_steps=400",
+        "trainer.validate_every=150",
+        "trainer.checkpoint_seconds=0.2",
+        "dataset.train.lanes=16",
+    ]
     assert start(words, tmp_path / "whole").wait() == 0
     randomly, kills = random.Random(7), 0
     cell = Cell.of(experiment(*TINY, *words, f"outputs_dir={tmp_path / 'killed'}"))
-    while True:
-        process = start(words, tmp_path / "killed")
-        before = cell.checkpoint.stat().st_mtime_ns if cell.checkpoint.exists() else 0
-        wait_for(lambda: process.poll() is not None or (cell.checkpoint.exists() and cell.checkpoint.stat().st_mtime_ns != before))
-        time.sleep(randomly.random() * 0.5)
-        if process.poll() is not None or kills == 6:
-            break
-        process.kill()
-        process.wait()
+    process = start(words, tmp_path / "killed")
+    while kills < 6 and killed_after_a_checkpoint(process, cell.checkpoint, randomly.random() * 0.5):
         kills += 1
+        process = start(words, tmp_path / "killed")
     assert process.wait() == 0
     assert kills >= 2
     whole = Cell(tmp_path / "whole" / cell.directory.relative_to(tmp_path / "killed"))

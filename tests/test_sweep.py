@@ -17,7 +17,9 @@ FEW = ("trainer.max_steps=3", "trainer.validate_every=3", "trainer.evaluation_ba
 def sweep(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(folder)}
     command = [sys.executable, str(TRAIN), "-m", *words]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL, timeout=300)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL, timeout=300
+    )
 
 
 def results(folder: Path) -> list[Path]:
@@ -33,7 +35,11 @@ def test_a_table_in_processes_of_its_own(tmp_path: Path) -> None:
     links = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("highway_t1/smoke/*/*"))
     assert links == [f"highway_t1/smoke/{row}/seed{seed}" for row in ("baseline", "tanh") for seed in (1, 2)]
     result = read_json(tmp_path / "highway_t1/smoke/tanh/seed2/result.json")
-    assert (result["seed"], result["status"], result["environment"]["threads"]) == (2, "finished", max((os.cpu_count() or 1) // min(os.cpu_count() or 1, 4), 1))
+    assert (result["seed"], result["status"], result["environment"]["threads"]) == (
+        2,
+        "finished",
+        max((os.cpu_count() or 1) // min(os.cpu_count() or 1, 4), 1),
+    )
     assert result["command"].startswith("python scripts/train.py model=transformer layers=all")
     assert str(tmp_path) not in result["command"]
 
@@ -49,26 +55,61 @@ def test_a_grid_inline(tmp_path: Path) -> None:
 
 
 def test_a_failing_cell_does_not_stop_the_others(tmp_path: Path) -> None:
-    done = sweep(tmp_path, "model.width=16,18", "optimizer.lr=0.1,1e9", "optimizer.clip=null", "model.heads=2", "gate=none", "budget=smoke",
-                 "trainer.max_steps=30", "trainer.log_every=1", "trainer.validate_every=30", "trainer.evaluation_batch=64", *TINY[4:6])
+    done = sweep(
+        tmp_path,
+        "model.width=16,18",
+        "optimizer.lr=0.1,1e9",
+        "optimizer.clip=null",
+        "model.heads=2",
+        "gate=none",
+        "budget=smoke",
+        "trainer.max_steps=30",
+        "trainer.log_every=1",
+        "trainer.validate_every=30",
+        "trainer.evaluation_batch=64",
+        *TINY[4:6],
+    )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "2 of 4 cells did not finish" in done.stderr
-    assert sorted(read_json(path)["status"] for path in results(tmp_path)) == ["diverged", "diverged", "finished", "finished"]
+    assert sorted(read_json(path)["status"] for path in results(tmp_path)) == [
+        "diverged",
+        "diverged",
+        "finished",
+        "finished",
+    ]
 
 
 @pytest.mark.slow
 def test_two_processes_agree_with_one(tmp_path: Path) -> None:
-    """Whole lanes on each device, 3 and 4 of 7, with the loss weighted exactly: to 1e-8 in double precision, 1e-4 in fp32."""
-    no_dropout = ("model.dropout=0", "model.dropout_attention=0", "model.dropout_feed_forward=0", "model.dropout_embedding=0")
-    words = (*TINY, *no_dropout, "gate=sdu_tanh", "dataset.train.lanes=7", "trainer.max_steps=20", "trainer.validate_every=10",
-             "trainer.log_every=5")
+    """Whole lanes on each device, 3 and 4 of 7, the loss weighted exactly: to 1e-8 in double precision, 1e-4 in fp32."""
+    no_dropout = (
+        "model.dropout=0",
+        "model.dropout_attention=0",
+        "model.dropout_feed_forward=0",
+        "model.dropout_embedding=0",
+    )
+    words = (
+        *TINY,
+        *no_dropout,
+        "gate=sdu_tanh",
+        "dataset.train.lanes=7",
+        "trainer.max_steps=20",
+        "trainer.validate_every=10",
+        "trainer.log_every=5",
+    )
     for precision, tolerance in (("64", 1e-8), ("32", 1e-4)):
         found = []
         for devices in (1, 2):
             folder = tmp_path / f"{precision}-{devices}"
             environment = {**os.environ, "HIGHWAY_OUTPUTS": str(folder)}
-            command = [sys.executable, str(TRAIN), *words, f"trainer.precision={precision}", f"trainer.devices={devices}"]
+            command = [
+                sys.executable,
+                str(TRAIN),
+                *words,
+                f"trainer.precision={precision}",
+                f"trainer.devices={devices}",
+            ]
             done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
             assert done.returncode == 0, done.stderr
             (path,) = results(folder)

@@ -58,15 +58,24 @@ def test_table_is_consistent(table_id: str, experiment: Compose) -> None:
 @pytest.mark.parametrize(("table_id", "row_id"), ROWS)
 def test_every_row_trains_a_few_steps(experiment: Compose, table_id: str, row_id: str) -> None:
     table = load_table(table_id)
-    few = ["trainer.max_steps=2", "trainer.validate_every=2", "trainer.threads=1", "trainer.accelerator=cpu",
-           "trainer.evaluation_batch=64"]
+    few = [
+        "trainer.max_steps=2",
+        "trainer.validate_every=2",
+        "trainer.threads=1",
+        "trainer.accelerator=cpu",
+        "trainer.evaluation_batch=64",
+    ]
     _, result = trained(experiment(*table.overrides(table.row(row_id), "smoke", 1), *few))
     assert result["status"] == "finished"
 
 
 @pytest.mark.parametrize(
-    ("group", "option"), [(group, option) for group in ("gate", "layers", "dataset", "optimizer", "model", "trainer", "budget", "logger", "debug")
-                          for option in options(group)],
+    ("group", "option"),
+    [
+        (group, option)
+        for group in ("gate", "layers", "dataset", "optimizer", "model", "trainer", "budget", "logger", "debug")
+        for option in options(group)
+    ],
 )
 def test_every_option_composes(experiment: Compose, group: str, option: str) -> None:
     deep = ["model.layers=12"] if group == "layers" else []
@@ -89,14 +98,26 @@ def test_options_say_what_they_are() -> None:
 def test_the_command_of_the_first_row(experiment: Compose) -> None:
     """Composing a table's row at paper budget is typing its recipe."""
     table = load_table("highway_t1")
-    typed = experiment("model=transformer", "gate=sdu_tanh", "layers=all", "dataset=ptb_char", "optimizer=sgd_plateau", "seed=1")
+    typed = experiment(
+        "model=transformer", "gate=sdu_tanh", "layers=all", "dataset=ptb_char", "optimizer=sgd_plateau", "seed=1"
+    )
     assert Cell.of(experiment(*table.overrides(table.row("tanh"), "paper", 1))) == Cell.of(typed)
 
 
 def content(**changes: Any) -> dict[str, Any]:
     row = {"id": "a", "label": "A", "overrides": ["gate=none"]}
-    base = {"id": "t", "caption": "c", "paper": "p", "select": "best", "recipe": [], "columns": [], "rows": [row],
-            "claims": [], "figures": [], "budgets": {"paper": []}}
+    base = {
+        "id": "t",
+        "caption": "c",
+        "paper": "p",
+        "select": "best",
+        "recipe": [],
+        "columns": [],
+        "rows": [row],
+        "claims": [],
+        "figures": [],
+        "budgets": {"paper": []},
+    }
     return {**base, **changes}
 
 
@@ -113,4 +134,10 @@ def test_claim_about_a_row_that_is_not_there_is_refused() -> None:
 
 def test_order_is_recipe_row_budget() -> None:
     table: Table = parse_table(content(recipe=["model.width=1", "model.heads=1"], budgets={"mini": ["model.width=2"]}))
-    assert table.overrides(table.rows[0], "mini", 4) == ["model.width=2", "model.heads=1", "gate=none", "budget=mini", "seed=4"]
+    assert table.overrides(table.rows[0], "mini", 4) == [
+        "model.width=2",
+        "model.heads=1",
+        "gate=none",
+        "budget=mini",
+        "seed=4",
+    ]

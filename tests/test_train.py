@@ -21,7 +21,7 @@ from highway.schema import Experiment
 from highway.sweep.cell import Cell, identity
 from highway.tasks.checkpoint import load_weights
 from highway.train import run
-from tests.runs import curve, same_weights, trained
+from tests.runs import curve, trained
 
 Compose = Callable[..., Experiment]
 FEW = ("trainer.max_steps=6", "trainer.validate_every=3", "trainer.log_every=2")
@@ -98,7 +98,11 @@ def test_windows_evaluated_together_give_the_same_number(tiny: Compose) -> None:
 
 
 def test_the_loss_falls_and_the_model_learns_the_sample(tiny: Compose) -> None:
-    _, result = trained(tiny("model.width=32", "dataset.train.lanes=16", "trainer.max_steps=150", "optimizer=adam", "optimizer.lr=0.005"))
+    _, result = trained(
+        tiny(
+            "model.width=32", "dataset.train.lanes=16", "trainer.max_steps=150", "optimizer=adam", "optimizer.lr=0.005"
+        )
+    )
     assert result["metrics"]["test_bpc"]["best"] < 3.0  # a model of single characters has 4.1
 
 
@@ -116,7 +120,9 @@ def test_finished_cell_is_not_run_again(tiny: Compose) -> None:
 
 
 def test_divergence_keeps_its_curve(tiny: Compose) -> None:
-    cell, result = trained(tiny("trainer.max_steps=40", "trainer.log_every=1", "optimizer.lr=1e6", "optimizer.clip=null"))
+    cell, result = trained(
+        tiny("trainer.max_steps=40", "trainer.log_every=1", "optimizer.lr=1e6", "optimizer.clip=null")
+    )
     assert result["status"] == "diverged"
     assert "training loss" in result["error"]
     assert len(curve(cell)) >= 3
@@ -193,8 +199,11 @@ class Stateful(nn.Module):
         return features @ self.embedding.weight.T
 
 
-CARRY = ("dataset.carry_state=true", "dataset.train={lanes:4,window:20,stride:20,scored:20}",
-         "dataset.evaluation={lanes:2,window:50,stride:50,scored:50}")
+CARRY = (
+    "dataset.carry_state=true",
+    "dataset.train={lanes:4,window:20,stride:20,scored:20}",
+    "dataset.evaluation={lanes:2,window:50,stride:50,scored:50}",
+)
 
 
 def test_evaluation_carries_the_state(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,18 +224,28 @@ def test_spellings_of_one_experiment_share_a_cell(tiny: Compose) -> None:
     base = Cell.of(tiny("gate=sdu_tanh", "layers=all"))
     assert Cell.of(tiny("gate=sdu_tanh", "layers=l1-3")) == base
     assert Cell.of(tiny("gate=sdu_tanh", "layers.attention=[3,1,2]")) == base
-    assert Cell.of(tiny("gate=sdu_tanh", "trainer.threads=7", "trainer.compile=true", "trainer.log_every=9", "logger=wandb")) == base
+    assert (
+        Cell.of(
+            tiny("gate=sdu_tanh", "trainer.threads=7", "trainer.compile=true", "trainer.log_every=9", "logger=wandb")
+        )
+        == base
+    )
     assert Cell.of(tiny("gate=sdu_tanh", "layers=none")) == Cell.of(tiny("gate=none", "layers=l1"))
     assert Cell.of(tiny("gate=sdu_tanh", "seed=2")).directory.parent == base.directory.parent
-    for words in (["gate=sdu_sigmoid"], ["gate=sdu_tanh", "layers=l1"], ["gate=sdu_tanh", "model.dropout=0.2"],
-                  ["gate=sdu_tanh", "trainer.precision=bf16"]):
+    for words in (
+        ["gate=sdu_sigmoid"],
+        ["gate=sdu_tanh", "layers=l1"],
+        ["gate=sdu_tanh", "model.dropout=0.2"],
+        ["gate=sdu_tanh", "trainer.precision=bf16"],
+    ):
         assert Cell.of(tiny(*words)).name != base.name
 
 
 def test_identity_is_frozen(experiment: Compose) -> None:
-    """The published cells keep their names: if this fails, a default moved (schema_defaults.yaml says how to add a key)."""
+    """The published cells keep their names; where this fails, a default moved (see schema_defaults.yaml)."""
     assert Cell.of(experiment()).name == "transformer-170657f52ab7"
-    assert Cell.of(experiment("model=transformer_word", "dataset=ptb_word", "optimizer=sgd_anneal", "gate=sdu_tanh")).name == "transformer-d5c4d9981bdd"
+    word = experiment("model=transformer_word", "dataset=ptb_word", "optimizer=sgd_anneal", "gate=sdu_tanh")
+    assert Cell.of(word).name == "transformer-d5c4d9981bdd"
     assert identity(experiment())["revision"] == {"model": 1, "dataset": 1, "task": 1}
 
 
@@ -237,8 +256,14 @@ def test_schema_defaults_are_frozen() -> None:
     from highway.config import MODELS
     from highway.sweep.cell import WHERE_NOT_WHAT, frozen_defaults
 
-    sections = {**MODELS, "gate": schema.Gate, "layers": schema.Layers, "dataset": schema.Dataset,
-                "optimizer": schema.Optimizer, "trainer": schema.Trainer}
+    sections = {
+        **MODELS,
+        "gate": schema.Gate,
+        "layers": schema.Layers,
+        "dataset": schema.Dataset,
+        "optimizer": schema.Optimizer,
+        "trainer": schema.Trainer,
+    }
     expected = {name: dataclasses.asdict(section()) for name, section in sections.items()}
     for section, keys in WHERE_NOT_WHAT.items():
         for key in keys:

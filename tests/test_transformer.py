@@ -23,7 +23,9 @@ def test_causality_by_gradient(tiny: Compose, gate: str, norm: str) -> None:
     model.embedding.forward = lambda _: embedded
     features, _ = model(tokens)
     for i in range(9):
-        (gradient,) = torch.autograd.grad(features[0, i].sum() + features[0, i].pow(2).sum(), embedded, retain_graph=True)
+        (gradient,) = torch.autograd.grad(
+            features[0, i].sum() + features[0, i].pow(2).sum(), embedded, retain_graph=True
+        )
         assert torch.all(gradient[0, i + 1 :] == 0)
         assert torch.all(gradient[0, : i + 1].abs().sum(-1) > 0)
 
@@ -55,7 +57,11 @@ def test_initial_values(experiment: Compose) -> None:
     outer = named["blocks.2.feed_forward.function.outer.weight"]
     assert 0.999 / 2048**0.5 < outer.abs().max() <= 1 / 2048**0.5
     assert named["blocks.0.attention.function.output.bias"].abs().max() > 0.03  # torch's default
-    for name in ("output_bias", "blocks.1.feed_forward.gate.transform_gate.bias", "blocks.1.attention.gate.transform.bias"):
+    for name in (
+        "output_bias",
+        "blocks.1.feed_forward.gate.transform_gate.bias",
+        "blocks.1.attention.gate.transform.bias",
+    ):
         assert named[name].abs().max() == 0
     assert torch.all(named["blocks.0.attention.norm.weight"] == 1)
 

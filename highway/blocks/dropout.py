@@ -20,7 +20,7 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(x, probability)
     dropped = round(probability * LEVELS)
-    words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(LOWEST, None)  # type: ignore[call-overload]
+    words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(LOWEST, None)
     draws = words.view(torch.int16)[: x.numel()].view(x.shape)  # uniform on -32768 ... 32767
     keep = (draws >= dropped - LEVELS // 2).to(x.dtype).mul_(LEVELS / (LEVELS - dropped))
     return x * keep

@@ -1,4 +1,4 @@
-"""Real data files: found, checked by sha256, or fetched from their canonical place, resuming where a fetch broke off."""
+"""Real data files: found and checked by sha256, or fetched from their canonical place, in several goes if need be."""
 
 import hashlib
 import shutil
@@ -70,7 +70,9 @@ class Source:
                         shutil.copyfileobj(content, file)
         except (tarfile.TarError, EOFError, KeyError) as error:
             archive.unlink()
-            raise Refused(f"{archive} from {self.url} is not the archive it should be ({error}); run again to fetch it anew.") from error
+            raise Refused(
+                f"{archive} from {self.url} is not the archive it should be ({error}); run again to fetch it anew."
+            ) from error
 
 
 def download(url: str, partial: Path) -> None:
@@ -91,7 +93,7 @@ def download(url: str, partial: Path) -> None:
             file.write(chunk)
             written += len(chunk)
     if expected is not None and written != int(expected):
-        raise ConnectionError(f"the connection closed after {written} of {expected} bytes; run again to go on from there")
+        raise ConnectionError(f"it broke off after {written} of {expected} bytes; run again to go on from there")
 
 
 def file_sha256(path: Path) -> str:

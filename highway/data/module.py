@@ -5,9 +5,9 @@ from typing import Any
 
 import pytorch_lightning as pl
 
-from highway.errors import Refused
 from highway.data.lanes import Batch, TrainingBatches, Windows
 from highway.data.stream import Streams
+from highway.errors import Refused
 from highway.schema import Experiment
 
 
@@ -76,4 +76,3 @@ class EvaluationBatches:
 
     def __iter__(self) -> Iterator[Batch]:
         return self.windows.together(self.count, self.share, self.shares)
-

@@ -73,4 +73,4 @@ def _number(texts: dict[str, bytes], symbols: Callable[[bytes], list[str] | np.n
 
 
 def _name(symbol: np.generic) -> str:
-    return str(symbol) if isinstance(symbol, np.str_) else chr(int(symbol))  # type: ignore[call-overload]
+    return str(symbol) if isinstance(symbol, np.str_) else chr(int(symbol))

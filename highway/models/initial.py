@@ -22,12 +22,7 @@ def keyed_generator(seed: int, name: str) -> torch.Generator:
 @torch.no_grad()
 def initialise(model: nn.Module, seed: int, embedding: float) -> None:
     """Embeddings U(-embedding, embedding); linear maps as torch's default, U(+-1/sqrt(fan_in)); gate biases 0."""
-    zero_biases = {
-        id(part)
-        for gate in model.modules()
-        if isinstance(gate, ResidualGate)
-        for part in gate.modules()
-    }
+    zero_biases = {id(part) for gate in model.modules() if isinstance(gate, ResidualGate) for part in gate.modules()}
     for path, module in model.named_modules():
         for name, parameter in module.named_parameters(recurse=False):
             full_name = f"{path}.{name}".lstrip(".")

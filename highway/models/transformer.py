@@ -78,6 +78,7 @@ class TransformerLanguageModel(nn.Module):
         self.output_bias = nn.Parameter(torch.zeros(experiment.dataset.vocabulary_size))
         self.scale = model.width**0.5 if model.scale_embedding else 1.0
         self.dropout = model.dropout_embedding
+        self.positions: Tensor
         self.register_buffer("positions", torch.empty(0, model.width), persistent=False)
         self.blocks = nn.ModuleList(
             Block(

@@ -8,7 +8,7 @@ from rich.table import Table as Grid
 
 from highway import catalogue
 from highway.compose import experiment
-from highway.report.collect import collect
+from highway.report.collect import Sample, collect
 from highway.schema import Experiment
 from highway.sweep.cell import Cell
 from highway.sweep.table import Row, Table
@@ -16,7 +16,8 @@ from highway.sweep.table import Row, Table
 
 def explain_table(table: Table, budget: str, console: Console) -> None:
     """Every row with its parameters and its length."""
-    grid = Grid(box=SIMPLE_HEAD, title=f"{table.id}: {table.caption} ({table.paper}), budget {budget}", title_justify="left")
+    title = f"{table.id}: {table.caption} ({table.paper}), budget {budget}"
+    grid = Grid(box=SIMPLE_HEAD, title=title, title_justify="left")
     grid.add_column("row", no_wrap=True)
     grid.add_column("label")
     for name in ("parameters", "of the gates", "updates"):
@@ -39,11 +40,11 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     total, gate = parameters(described)
     more = total - parameters(baseline)[0]
     gated = {name.replace("_", "-"): described.gated(name) for name in ("attention", "feed_forward")}
-    where = "; ".join(f"{name} sublayers of layers {', '.join(map(str, layers))}" for name, layers in gated.items() if layers)
+    where = [f"{name} sublayers of layers {', '.join(map(str, layers))}" for name, layers in gated.items() if layers]
     lines = [
         f"{row.label}  ({table.paper}, row {row.id}{', an arm that the paper lacks' if row.arm else ''})",
         f"gate        {described.gate.residual}: {catalogue.GATES[described.gate.residual].equation}",
-        f"where       {where or 'nowhere'}",
+        f"where       {'; '.join(where) or 'nowhere'}",
         f"psi         {described.gate.activation}" if described.gate.residual.startswith("sdu") else "",
         f"parameters  {total:,}, {gate:,} of them in gates; {more:+,} against {table.rows[0].label}",
         f"updates     {_length(described)}",
@@ -67,8 +68,8 @@ def print_status(table: Table, outputs: Path, console: Console) -> None:
     console.print(grid)
 
 
-def _seed(sample: object) -> str:
-    result = sample.result  # type: ignore[attr-defined]
+def _seed(sample: Sample) -> str:
+    result = sample.result
     return f"{result['seed']}" if result["status"] == "finished" else f"{result['seed']} ({result['status']})"
 
 

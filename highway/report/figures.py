@@ -1,6 +1,7 @@
 """Convergence figures as one would put them in a paper: one line a row, a band over the seeds."""
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -13,8 +14,14 @@ from highway.sweep.table import Figure
 
 matplotlib.use("Agg")
 COLOURS = ("#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")  # Okabe and Ito
-TITLES = {"train": "training", "valid": "validation", "loss": "loss (nats)", "bpc": "bits per character", "ppl": "perplexity"}
-STYLE = {
+TITLES = {
+    "train": "training",
+    "valid": "validation",
+    "loss": "loss (nats)",
+    "bpc": "bits per character",
+    "ppl": "perplexity",
+}
+STYLE: Any = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -41,7 +48,8 @@ def draw(figure: Figure, collected: Collected, folder: Path) -> str:
         handles, labels = axes[0][0].get_legend_handles_labels()
         canvas.legend(handles, labels, loc="upper center", ncols=min(len(labels), 4), bbox_to_anchor=(0.5, 1.0))
         source = SOURCES.get(collected.data_source, collected.data_source)
-        canvas.text(0.01, 0.005, f"{collected.table.id}, budget {collected.budget}, {source}", fontsize=7, color="#777777")
+        origin = f"{collected.table.id}, budget {collected.budget}, {source}"
+        canvas.text(0.01, 0.005, origin, fontsize=7, color="#777777")
         canvas.tight_layout(rect=(0, 0.02, 1, 0.94))
         folder.mkdir(parents=True, exist_ok=True)
         canvas.savefig(folder / f"{figure.id}.svg", metadata={"Date": None, "Creator": None})

@@ -108,7 +108,7 @@ def _status(samples: tuple[Sample, ...]) -> str:
 
 def environments(collected: Collected) -> list[str]:
     """Every distinct place that the records come from."""
-    found = {}
+    found: dict[str, None] = {}
     for sample in collected.every:
         environment, cost = sample.result["environment"], sample.result["cost"]
         torch = environment["versions"].get("torch")
@@ -153,18 +153,32 @@ def to_csv(report: Report) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
-        ["table", "budget", "data", "row", "label", "arm", "metric", "select", "seeds", "mean", "deviation", "paper", "difference"]
+        [
+            "table",
+            "budget",
+            "data",
+            "row",
+            "label",
+            "arm",
+            "metric",
+            "select",
+            "seeds",
+            "mean",
+            "deviation",
+            "paper",
+            "difference",
+        ]
     )
     collected = report.collected
+    origin = [collected.table.id, collected.budget, collected.data_source]
     for line in report.lines:
         for entry in line.entries:
             ours = entry.ours
             difference = ours.mean - entry.paper if ours and entry.paper is not None else None
             values: list[Any] = [ours.count, ours.mean, ours.deviation] if ours else [0, None, None]
-            writer.writerow(
-                [collected.table.id, collected.budget, collected.data_source, line.row.id, line.row.label, line.row.arm]
-                + [entry.column.metric, collected.table.select, *values, entry.paper, difference]
-            )
+            row = [line.row.id, line.row.label, line.row.arm]
+            measured = [entry.column.metric, collected.table.select, *values, entry.paper, difference]
+            writer.writerow([*origin, *row, *measured])
     return text.getvalue()
 
 

@@ -7,11 +7,12 @@ from rich.text import Text
 
 from highway.report.render import Line, Report
 
-COLOURS = {"supported": "green", "same": "green", "agrees": "green", "refuted": "red", "other": "red", "disagrees": "red"}
+AGREE, DISAGREE = ("supported", "same ordering", "agrees"), ("refuted", "other ordering", "disagrees")
 
 
 def print_report(report: Report, console: Console) -> None:
-    grid = RichTable(box=SIMPLE_HEAD, title=report.heading, caption=report.origin, title_justify="left", caption_justify="left")
+    grid = RichTable(box=SIMPLE_HEAD, title=report.heading, title_justify="left")
+    grid.caption, grid.caption_justify = report.origin, "left"
     grid.add_column("model", no_wrap=True)
     for column in report.collected.table.columns:
         grid.add_column(column.title, justify="right", no_wrap=True)
@@ -27,9 +28,14 @@ def print_report(report: Report, console: Console) -> None:
     claims.add_column("verdict")
     claims.add_column("detail", style="dim")
     for verdict in report.verdicts:
-        colour = next((colour for word, colour in COLOURS.items() if word in verdict.word), "yellow")
-        claims.add_row(verdict.claim.text, Text(verdict.word, style=colour), verdict.detail)
+        claims.add_row(verdict.claim.text, Text(verdict.word, style=_colour(verdict.word)), verdict.detail)
     console.print(Group(grid, claims))
+
+
+def _colour(verdict: str) -> str:
+    if any(word in verdict for word in DISAGREE):
+        return "red"
+    return "green" if any(word in verdict for word in AGREE) else "yellow"
 
 
 def _cells(line: Line) -> list[Group]:

@@ -104,7 +104,8 @@ class LocalLauncher(CellLauncher):
             shown = "  ".join(f"{name} {value:.4g}" for name, value in best.items() if name.startswith("test"))
             log.info("finished  %s  %s  (%.0f s)", planned.label, shown, result["cost"]["seconds"])
         else:
-            log.error("ended     %s with code %d: %s", planned.label, code, last_words(planned.cell.directory / "log.txt"))
+            said = last_words(planned.cell.directory / "log.txt")
+            log.error("ended     %s with code %d: %s", planned.label, code, said)
 
 
 def last_words(path: Path) -> str:

@@ -40,7 +40,7 @@ class Planned:
 class HighwaySweeper(Sweeper):
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context = hydra_context
-        self.config = config
+        self.config: DictConfig = config
         self.launcher: Any = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )
@@ -57,7 +57,10 @@ class HighwaySweeper(Sweeper):
             result = planned.cell.result() or {}
             log.error("%s: %s (%s)", planned.label, planned.cell.status, result.get("error") or planned.cell.directory)
         if bad:
-            raise SweepFailed(f"{len(bad)} of {len(unique)} cells did not finish; the same command runs again what failed or was interrupted.")
+            raise SweepFailed(
+                f"{len(bad)} of {len(unique)} cells did not finish; "
+                "the same command runs again what failed or was interrupted."
+            )
 
     def _plan(self, overrides: list[Override]) -> list[Planned]:
         """All cells that the command line describes, composed and checked."""
@@ -94,10 +97,11 @@ def _grid(words: Any) -> list[tuple[str, list[str]]]:
     """Every combination of the values of the swept words, with a label of what varies."""
     choices = [[f"{word.get_key_element()}={value}" for value in _values(word)] for word in words]
     varying = [len(options) > 1 for options in choices]
-    return [
-        (" ".join(word for word, varies in zip(combination, varying, strict=True) if varies) or "run", list(combination))
-        for combination in itertools.product(*choices)
-    ]
+    plan = []
+    for combination in itertools.product(*choices):
+        label = " ".join(word for word, varies in zip(combination, varying, strict=True) if varies)
+        plan.append((label or "run", list(combination)))
+    return plan
 
 
 def _values(word: Override | None) -> list[str]:

@@ -84,7 +84,8 @@ def table_ids() -> list[str]:
 def load_table(table_id: str) -> Table:
     path = TABLES / f"{table_id}.yaml"
     if not path.exists():
-        raise Refused(f"there is no table '{table_id}'; there is {listing(table_ids())}.{closest(table_id, table_ids())}")
+        known = table_ids()
+        raise Refused(f"there is no table '{table_id}'; there is {listing(known)}.{closest(table_id, known)}")
     return parse_table(yaml.safe_load(path.read_text()))
 
 

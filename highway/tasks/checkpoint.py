@@ -67,7 +67,8 @@ class Checkpointer(pl.Callback):
         while self._previous_handlers:
             signal.signal(*self._previous_handlers.popitem())
 
-    on_exception = on_train_end
+    def on_exception(self, *_: Any) -> None:
+        self.on_train_end()
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
         if self.recorder.validation_follows(trainer):

@@ -17,7 +17,7 @@ from highway.tasks.optimisation import PlateauRule, build_optimizer, rate_at
 class LanguageModelling(pl.LightningModule):
     def __init__(self, model: nn.Module, experiment: Experiment, steps_per_epoch: int, total_steps: int) -> None:
         super().__init__()
-        self.model = model
+        self.model: Any = model  # (tokens, state) -> (features, state), and logits(features)
         self.experiment = experiment
         self.steps_per_epoch = steps_per_epoch
         self.total_steps = total_steps

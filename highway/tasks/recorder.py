@@ -65,7 +65,8 @@ class Recorder(pl.Callback):
     def on_train_end(self, *_: Any) -> None:
         self.seconds_before, self._started = self.seconds, None
 
-    on_exception = on_train_end
+    def on_exception(self, *_: Any) -> None:
+        self.on_train_end()
 
     def _keep_rows_up_to(self, step: int) -> None:
         rows: list[Row] = []
@@ -88,7 +89,7 @@ class Recorder(pl.Callback):
             self._write_training_row(trainer, pl_module)
 
     def validation_follows(self, trainer: pl.Trainer) -> bool:
-        return self.steps % int(trainer.val_check_batch) == 0 or self.steps == trainer.num_training_batches
+        return self.steps % int(trainer.val_check_batch or 1) == 0 or self.steps == trainer.num_training_batches
 
     def _write_training_row(self, trainer: pl.Trainer, module: LanguageModelling) -> None:
         mean = torch.as_tensor(self._sum, dtype=torch.float64) / self._count
