@@ -82,7 +82,7 @@ def test_a_failing_cell_does_not_stop_the_others(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_two_processes_agree_with_one(tmp_path: Path) -> None:
-    """Whole lanes on each device, 3 and 4 of 7, the loss weighted exactly: to 1e-8 in double precision, 1e-4 in fp32."""
+    """Whole lanes on each device, 3 and 4 of 7, loss weighted exactly: to 1e-8 in double precision, 1e-4 in fp32."""
     no_dropout = (
         "model.dropout=0",
         "model.dropout_attention=0",

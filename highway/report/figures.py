@@ -1,5 +1,6 @@
 """Convergence figures as one would put them in a paper: one line a row, a band over the seeds."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +79,19 @@ def _panel(axis: Axes, collected: Collected, split: str, metric: str) -> None:
 
 def _band(samples: list[Sample], split: str, metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mean, lowest and highest over the seeds, at the steps that all of them have."""
-    curves = [{step: (epoch, value) for step, epoch, value in sample.curves[split, metric]} for sample in samples]
+    points = [sample.curves[split, metric] for sample in samples]
+    if split == "train" and points[0][-1][1] >= 3:
+        points = [_by_epoch(curve) for curve in points]
+    curves = [{step: (epoch, value) for step, epoch, value in curve} for curve in points]
     steps = sorted(set.intersection(*(set(curve) for curve in curves)))
     values = np.array([[curve[step][1] for step in steps] for curve in curves])
     epochs = np.array([curves[0][step][0] for step in steps])
     return epochs, values.min(0), values.mean(0), values.max(0)
+
+
+def _by_epoch(curve: list[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
+    """The mean of each epoch, drawn at its end, as the papers draw training curves."""
+    epochs: dict[int, list[tuple[float, float, float]]] = {}
+    for point in curve:
+        epochs.setdefault(math.ceil(point[1]), []).append(point)
+    return [(inside[-1][0], epoch, sum(p[2] for p in inside) / len(inside)) for epoch, inside in epochs.items()]
