@@ -16,16 +16,25 @@ def model(experiment: Experiment) -> Any:
 
 def files(dataset: Dataset, data_dir: Path) -> dict[str, Path]:
     """Where the files of a data set's splits belong, present or not."""
-    return import_module(catalogue.DATASETS[dataset.name].reader).files(dataset, data_dir)
+    return _reader(dataset).files(dataset, data_dir)
+
+
+def verify(dataset: Dataset, data_dir: Path) -> None:
+    """Refuses a file of the data set that is missing or not the published one."""
+    _reader(dataset).verify(dataset, data_dir)
+
+
+def _reader(dataset: Dataset) -> Any:
+    return import_module(catalogue.DATASETS[dataset.name].reader)
 
 
 def data(experiment: Experiment) -> Any:
     """The Lightning data module of the experiment's task."""
     from highway.data.module import LanguageData
 
-    reader = import_module(catalogue.DATASETS[experiment.dataset.name].reader)
     cache = experiment.outputs_dir / "cache"
-    return LanguageData(experiment, reader.streams(experiment.dataset, experiment.data_dir, cache))
+    streams = _reader(experiment.dataset).streams(experiment.dataset, experiment.data_dir, cache)
+    return LanguageData(experiment, streams)
 
 
 def task(experiment: Experiment, steps_per_epoch: int, total_steps: int) -> Any:

@@ -29,7 +29,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class Dataset:
-    reader: str  # a module with streams(dataset, data_dir, cache_dir) and files(dataset, data_dir)
+    reader: str  # a module with streams(dataset, data_dir, cache_dir), files and verify(dataset, data_dir)
     task: str
     forms: tuple[str, ...]
     revision: int = 1

@@ -47,9 +47,12 @@ class Record:
         if self.recorder is not None:
             self.content["steps"] = self.recorder.steps
             self.content["cost"] = self._cost(self.recorder)
-        for listener in self.listeners:
-            listener({name: values["best"] for name, values in self.metrics.items()}, status)
         log.info("%s: %s%s", self.cell.directory, status, f" ({error})" if error else "")
+
+    def close(self) -> None:
+        """Tells the mirrors how it ended, also when the run was refused half-way."""
+        for listener in self.listeners:
+            listener({name: values["best"] for name, values in self.metrics.items()}, self.status)
 
     def _cost(self, recorder: Recorder) -> dict[str, Any]:
         return {

@@ -44,6 +44,8 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
         except Exception as failure:
             log.error("%s", traceback.format_exc())
             record.end("failed", f"{type(failure).__name__}: {failure}")
+        finally:
+            record.close()
         if first_process():
             record.write()
         return record.status

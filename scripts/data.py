@@ -29,7 +29,8 @@ def main() -> None:
         if arguments.action == "list":
             list_datasets(names)
         else:
-            prepare(names, arguments.source)
+            for name in names:
+                (prepare if arguments.action == "prepare" else verify)(name, arguments.source)
 
 
 def list_datasets(names: list[str]) -> None:
@@ -45,14 +46,20 @@ def list_datasets(names: list[str]) -> None:
     Console().print(grid)
 
 
-def prepare(names: list[str], source: str) -> None:
-    """Fetch what is missing, check every sha256, number the symbols; `verify` is the same once all is there."""
-    for name in names:
-        described = experiment([f"dataset={name}", f"dataset.source={source}"])
-        streams = build.data(described).streams
-        print(f"{name} ({source}): vocabulary {len(streams.vocabulary):,}, sha256 {streams.vocabulary_sha256}")
-        for split, stream in streams.splits.items():
-            print(f"  {split:5} {len(stream):>11,} symbols   sha256 of the text {streams.sha256[split]}")
+def prepare(name: str, source: str) -> None:
+    """Fetch what is missing, check every sha256, number the symbols."""
+    streams = build.data(experiment([f"dataset={name}", f"dataset.source={source}"])).streams
+    print(f"{name} ({source}): vocabulary {len(streams.vocabulary):,}, sha256 {streams.vocabulary_sha256}")
+    for split, stream in streams.splits.items():
+        print(f"  {split:5} {len(stream):>11,} symbols   sha256 of the text {streams.sha256[split]}")
+
+
+def verify(name: str, source: str) -> None:
+    """Check what is there, fetch nothing."""
+    if source == "files":
+        described = experiment([f"dataset={name}"])
+        build.verify(described.dataset, described.data_dir)
+    print(f"{name}: every file has the published sha256")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """What all tests share: experiments composed as a user would compose them, in folders of their own."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from highway.compose import experiment as composed
+from highway.data import sample
 from highway.schema import Experiment
 
 TINY = (  # seconds on one core; every test that trains starts from these words
@@ -42,8 +43,12 @@ def experiment() -> Callable[..., Experiment]:
 
 
 @pytest.fixture
-def tiny(experiment: Callable[..., Experiment]) -> Callable[..., Experiment]:
-    return lambda *words: experiment(*TINY, *words)
+def tiny(experiment: Callable[..., Experiment], monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Experiment]]:
+    """The same with a small model, on a sample corpus of 32,000 characters."""
+    monkeypatch.setattr(sample, "SENTENCES", {"train": 300, "valid": 40, "test": 40})
+    sample.penn_treebank.cache_clear()
+    yield lambda *words: experiment(*TINY, *words)
+    sample.penn_treebank.cache_clear()
 
 
 needs_real_data = pytest.mark.skipif(

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 
+from highway.errors import Refused
 from highway.schema import Experiment
 from highway.sweep.cell import Cell
 from tests.conftest import TINY
@@ -21,16 +22,14 @@ from tests.test_train import CARRY, Stateful
 
 Compose = Callable[..., Experiment]
 TRAIN = Path(__file__).parents[1] / "scripts" / "train.py"
-SHORT = (
+SHORT = (  # epochs of four steps, each ending with a validation that lowers the rate; dropout and gates are on
     "gate=sdu_tanh",
-    "trainer.max_steps=12",
-    "trainer.validate_every=4",
+    "dataset.train={lanes:370,window:24,stride:20,scored:20}",
+    "trainer.max_epochs=3",
     "trainer.log_every=3",
-    "dataset.train.lanes=400",
     "model.dropout=0.3",
-    "optimizer.plateau.after_epoch=0",
-    "optimizer.plateau.window=1",
     "optimizer.lr=8",
+    "optimizer.plateau={after_epoch:0,window:1,divide_by:2,strict:false}",
 )
 
 
@@ -69,21 +68,28 @@ def compare(tiny: Compose, tmp_path: Path) -> Callable[..., None]:
 
 @pytest.mark.parametrize("stops", [[1], [2, 3], [4], [5], [7, 10], [8], [11], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]])
 def test_exact_at_any_step(compare: Callable[..., None], stops: list[int]) -> None:
-    """Inside an epoch, at its end (just before a validation), just after one, and at every step in turn.
-
-    With 400 lanes an epoch of the sample has 80 steps; the plateau rule fires; dropout and gates are on."""
+    """Inside an epoch, at its end (just before a validation), just after one, and at every step in turn."""
     compare(SHORT, stops)
 
 
-def test_exact_across_epochs(compare: Callable[..., None]) -> None:
-    """Epochs of 5 steps: the stream starts over twice."""
-    words = (
-        "dataset.train={lanes:6000,window:24,stride:20,scored:20}",
-        "trainer.max_steps=12",
-        "trainer.log_every=1",
-        "optimizer=adam_cosine",
+def test_exact_with_a_schedule_of_steps(compare: Callable[..., None]) -> None:
+    compare(
+        (*SHORT, "optimizer=adam_cosine", "optimizer.lr=0.01", "trainer.validate_every=5", "trainer.log_every=1"),
+        [3, 5, 6, 10],
     )
-    compare(words, [3, 5, 6, 10])
+
+
+def test_the_recipe_has_four_steps_an_epoch(tiny: Compose) -> None:
+    cell, result = trained(tiny(*SHORT))
+    assert result["steps"] == 12
+    assert [row[0] for row in curve(cell) if row[3:5] == ["valid", "loss"]] == ["4", "8", "12"]
+
+
+def test_unreadable_checkpoint_is_refused(tiny: Compose) -> None:
+    cell, _ = trained(tiny(*SHORT), StopAt(3))
+    cell.checkpoint.write_bytes(b"half of a checkpoint")
+    with pytest.raises(Refused, match=r"resume\.ckpt is not a readable checkpoint; delete it"):
+        trained(tiny(*SHORT))
 
 
 def test_exact_with_carried_state(compare: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from highway.train import run
 from tests.runs import curve, trained
 
 Compose = Callable[..., Experiment]
+DROPOUTS = ("dropout", "dropout_attention", "dropout_feed_forward", "dropout_embedding")
 FEW = ("trainer.max_steps=6", "trainer.validate_every=3", "trainer.log_every=2")
 
 
@@ -174,6 +175,28 @@ def test_safetensors_carry_the_configuration(tiny: Compose) -> None:
         config = yaml.safe_load(file.metadata()["config"])
     assert config["gate"]["activation"] == "tanh"
     assert "data_dir" not in config
+
+
+@pytest.mark.slow
+def test_compiled_runs_leave_clean_names(tiny: Compose) -> None:
+    cell, result = trained(tiny(*FEW, "gate=sdu_tanh", "trainer.compile=true"))
+    plain = tiny(*FEW, "gate=sdu_tanh")
+    plain.outputs_dir /= "plain"
+    assert result["environment"]["compile"] is True
+    load_weights(build.model(plain), cell.last)
+    expected = trained(plain)[1]["metrics"]["test_loss"]["last"]
+    assert result["metrics"]["test_loss"]["last"] == pytest.approx(expected, rel=0.05)  # other dropout, same model
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("precision", ["32", "bf16"])
+def test_cuda_agrees_with_the_cpu(tiny: Compose, precision: str) -> None:
+    words = (*FEW, "gate=sdu_tanh", *(f"model.{name}=0" for name in DROPOUTS), f"trainer.precision={precision}")
+    there = tiny(*words, "trainer.accelerator=gpu")
+    there.outputs_dir /= "cuda"
+    expected = trained(tiny(*words))[1]["metrics"]["test_loss"]["last"]
+    assert trained(there)[1]["metrics"]["test_loss"]["last"] == pytest.approx(expected, rel=1e-2)
 
 
 def test_bf16_is_close_to_fp32(tiny: Compose) -> None:

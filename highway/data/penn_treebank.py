@@ -17,6 +17,7 @@ import numpy as np
 from highway.data import sample
 from highway.data.download import Source
 from highway.data.stream import Streams, cached_streams
+from highway.errors import Refused
 from highway.schema import Dataset
 
 SPLITS = ("train", "valid", "test")
@@ -47,6 +48,14 @@ def files(dataset: Dataset, data_dir: Path) -> dict[str, Path]:
     """Where each split's file belongs, present or not."""
     kind = "char." if dataset.form == "characters" else ""
     return {split: data_dir / ARCHIVE.folder / f"ptb.{kind}{split}.txt" for split in SPLITS}
+
+
+def verify(dataset: Dataset, data_dir: Path) -> None:
+    """Refuses a file that is missing or not the published one."""
+    for path in files(dataset, data_dir).values():
+        if not path.exists():
+            raise Refused(f"{path} is missing; python scripts/data.py prepare fetches it.")
+        ARCHIVE.verify(path, ARCHIVE.checksums[path.name])
 
 
 def streams(dataset: Dataset, data_dir: Path, cache_dir: Path) -> Streams:

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hydra.core.utils import JobReturn
 from hydra.plugins.launcher import Launcher
@@ -16,9 +16,19 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from highway.config import check
+from highway.sweep.cell import Cell
 
 log = logging.getLogger("highway")
 TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One cell of a sweep: the words that describe it, and where it lives."""
+
+    label: str
+    overrides: tuple[str, ...]
+    cell: Cell
 
 
 class CellLauncher(Launcher):
@@ -31,20 +41,21 @@ class CellLauncher(Launcher):
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         raise NotImplementedError("highway's launchers work with hydra/sweeper=highway")
 
-    def launch_cells(self, cells: Sequence[Any]) -> None:
+    def launch_cells(self, cells: Sequence[Planned]) -> None:
         raise NotImplementedError
 
 
 class InlineLauncher(CellLauncher):
     """One after another in this process."""
 
-    def launch_cells(self, cells: Sequence[Any]) -> None:
+    def launch_cells(self, cells: Sequence[Planned]) -> None:
         from highway.cli import command_line
         from highway.train import run
 
         for planned in cells:
             experiment = check(self.context.config_loader.load_sweep_config(self.config, list(planned.overrides)))
-            run(experiment, planned.cell, command_line(list(planned.overrides)))
+            if run(experiment, planned.cell, command_line(list(planned.overrides))) == "interrupted":
+                raise KeyboardInterrupt
 
 
 class LocalLauncher(CellLauncher):
@@ -53,11 +64,12 @@ class LocalLauncher(CellLauncher):
     def __init__(self, slots: int | None = None) -> None:
         self.slots = slots
 
-    def launch_cells(self, cells: Sequence[Any]) -> None:
+    def launch_cells(self, cells: Sequence[Planned]) -> None:
         cores = os.cpu_count() or 1
         slots = min(self.slots or min(cores, 4), len(cells))
         threads = max(cores // slots, 1)
-        waiting, running = list(cells), {}  # type: ignore[var-annotated]
+        waiting = list(cells)
+        running: dict[str, tuple[Planned, subprocess.Popen[bytes]]] = {}
         for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell has told us to ignore Ctrl-C
             signal.signal(number, signal.default_int_handler)
         try:
@@ -74,12 +86,12 @@ class LocalLauncher(CellLauncher):
         except KeyboardInterrupt:
             log.info("stopping %d cells; each saves where it is ...", len(running))
             for _, process in running.values():
-                process.send_signal(signal.SIGINT)
+                process.terminate()  # also stops one that is still importing torch
             for _, process in running.values():
                 process.wait()
             raise
 
-    def _start(self, planned: Any, threads: int, slots: int) -> "subprocess.Popen[bytes]":
+    def _start(self, planned: Planned, threads: int, slots: int) -> "subprocess.Popen[bytes]":
         words = [str(word) for word in planned.overrides]
         if not any(word.startswith("trainer.threads=") for word in words):
             words.append(f"trainer.threads={threads}")
@@ -97,7 +109,7 @@ class LocalLauncher(CellLauncher):
                 start_new_session=True,  # a terminal's Ctrl-C reaches the sweep alone, which stops its cells
             )
 
-    def _report(self, planned: Any, code: int) -> None:
+    def _report(self, planned: Planned, code: int) -> None:
         result = planned.cell.result()
         if code == 0 and result:
             best = {name: values["best"] for name, values in result["metrics"].items()}

@@ -9,7 +9,6 @@ Every cell is composed and checked before the first one starts, so a mistake in 
 import itertools
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -22,19 +21,11 @@ from omegaconf import DictConfig
 from highway.config import check
 from highway.errors import Refused, SweepFailed, listing
 from highway.sweep.cell import Cell
+from highway.sweep.launch import Planned
 from highway.sweep.table import Table, load_table
 from highway.sweep.views import link_view
 
 log = logging.getLogger("highway")
-
-
-@dataclass(frozen=True)
-class Planned:
-    """One cell of a sweep: the words that describe it, and where it lives."""
-
-    label: str
-    overrides: tuple[str, ...]
-    cell: Cell
 
 
 class HighwaySweeper(Sweeper):

@@ -85,8 +85,8 @@ class LanguageModelling(pl.LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         self._finish_evaluation("valid")
-        in_training = self.trainer.state.fn == "fit"
-        if in_training and self.experiment.optimizer.schedule == "plateau":
+        epoch_ends = self.trainer.state.fn == "fit" and self.global_step % self.steps_per_epoch == 0
+        if epoch_ends and self.experiment.optimizer.schedule == "plateau":
             self._set_rate(self.plateau.update(self.evaluated["valid"]))
 
     def on_test_epoch_start(self) -> None:

@@ -1,0 +1,115 @@
+"""The other commands, as typed: explain, status, render, report, data."""
+
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REAL_DATA, needs_real_data
+from tests.test_data import write_corpus
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[str], tuple[int, str, str]]:
+    """Exit code, output and errors of `<script> <words>`."""
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def run(line: str) -> tuple[int, str, str]:
+        name, *words = line.split()
+        monkeypatch.setattr(sys, "argv", [name, *words])
+        code = 0
+        try:
+            runpy.run_path(str(SCRIPTS / f"{name}.py"), run_name="__main__")
+        except SystemExit as end:
+            code = int(end.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("table", "plain", "gated"), [("highway_t1", "9,482,289", "12,634,161"), ("highway_t3", "1,884,816", "2,082,960")]
+)
+def test_explain_counts_parameters(
+    typed: Callable[..., tuple[int, str, str]], table: str, plain: str, gated: str
+) -> None:
+    code, out, _ = typed(f"table explain {table}")
+    assert code == 0
+    rows = {line.split()[0]: line for line in out.splitlines() if line.strip()}
+    assert plain in rows["baseline"]
+    assert gated in rows["tanh"]
+    assert gated in rows["sigmoid"]
+
+
+def test_explain_a_row(typed: Callable[..., tuple[int, str, str]]) -> None:
+    _, out, _ = typed("table explain highway_t1 tanh")
+    assert "x + f(x) + psi(x W1 + b1) * (x W2 + b2)" in out
+    assert "attention sublayers of layers 1, 2, 3; feed-forward sublayers of layers 1, 2, 3" in out
+    assert "+3,151,872 against T-L3" in out
+    assert "test_bpc 1.364" in out
+    assert "python scripts/train.py model=transformer layers=all dataset=ptb_char" in out
+
+
+def test_status_and_render_of_the_published_records(typed: Callable[..., tuple[int, str, str]]) -> None:
+    _, out, _ = typed("table status highway_t3")
+    assert [line.split() for line in out.splitlines() if "baseline" in line] == [["baseline", "—", "1", "—"]]
+    _, out, _ = typed("table render highway_t3 --budget mini --format markdown")
+    assert "| T-L3 | seed 1 | 5.273 | 4.937 |" in out
+    _, out, _ = typed("table render highway_t3 --budget mini --format csv")
+    assert out.startswith("table,budget,data,row")
+    _, out, _ = typed("table render highway_t3 --budget mini --format latex")
+    assert "\\toprule" in out
+    _, out, _ = typed("table render highway_t3 --budget mini")
+    assert "Claims of the paper" in out and "paper 130.43" in out
+
+
+def test_report_writes_what_it_names(typed: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = typed("report highway_t3")
+    paths = [Path(line) for line in out.splitlines() if line.endswith((".md", ".csv", ".tex", ".svg", ".png"))]
+    assert code == 0
+    assert len(paths) == 5 and all(path.exists() for path in paths)
+    _, out, _ = typed("report highway_t1")
+    assert "no records yet" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("table explain highway_t2x", "Did you mean 'highway_t"),
+        ("table explain highway_t1 tann", "Did you mean 'tanh'"),
+        ("table explain highway_t1 --budget huge", "it has paper, mini, smoke"),
+        ("report highway_t9", "there is no table 'highway_t9'"),
+        ("data prepare ptb_wrd", "Did you mean 'ptb_word'"),
+        ("data verify ptb_word", "ptb.train.txt is missing"),
+    ],
+)
+def test_mistakes_are_one_sentence(typed: Callable[..., tuple[int, str, str]], line: str, word: str) -> None:
+    code, out, err = typed(line)
+    assert (code, out) == (2, "")
+    assert len(err.strip().splitlines()) == 1
+    assert word in err
+
+
+def test_data_list_and_sample(typed: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    _, out, _ = typed("data list")
+    assert out.count("missing") == 5
+    write_corpus(tmp_path / "data", " a \n", " a \n")
+    _, out, _ = typed("data list")
+    assert out.count("present") == 5
+    _, out, _ = typed("data prepare ptb_word --source sample")
+    assert "vocabulary 389" in out
+    code, _, err = typed("data verify ptb_word")
+    assert code == 2 and "is not the Penn Treebank file" in err
+
+
+@needs_real_data
+def test_data_verify(typed: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIGHWAY_DATA", str(REAL_DATA))
+    code, out, _ = typed("data verify")
+    assert code == 0
+    assert out.count("published sha256") == 5
