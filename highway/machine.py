@@ -28,7 +28,7 @@ PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy")
 def settle(experiment: Experiment, cell: Cell) -> None:
     """Open log.txt, write config.yaml, fix the threads; TF32 products on CUDA."""
     cell.directory.mkdir(parents=True, exist_ok=True)
-    _open_log(cell.directory / "log.txt")
+    _open_log(cell.log)
     if cell.config.exists():  # bit-equality depends on the threads: a resumed run keeps those of its first start
         experiment.trainer.threads = yaml.safe_load(cell.config.read_text())["trainer"]["threads"]
     experiment.trainer.threads = experiment.trainer.threads or os.cpu_count() or 1

@@ -68,6 +68,14 @@ def test_status_and_render_of_the_published_records(typed: Callable[..., tuple[i
     assert "Claims of the paper" in out and "paper 130.43" in out
 
 
+def test_published_report_is_what_the_records_give(typed: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    published = SCRIPTS.parent / "outputs" / "reference" / "report"
+    for page in published.glob("*/*/table.md"):
+        table, budget = page.parts[-3:-1]
+        typed(f"report {table} --budget {budget}")
+        assert (tmp_path / "outputs" / "report" / table / budget / "table.md").read_text() == page.read_text()
+
+
 def test_report_writes_what_it_names(typed: Callable[..., tuple[int, str, str]]) -> None:
     code, out, _ = typed("report highway_t3")
     paths = [Path(line) for line in out.splitlines() if line.endswith((".md", ".csv", ".tex", ".svg", ".png"))]

@@ -1,6 +1,7 @@
 """Sweeps through the real command line: tables and grids, in processes of their own and inline."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from highway.files import read_json
 from tests.conftest import TINY
+from tests.test_resume import wait_for
 
 TRAIN = Path(__file__).parents[1] / "scripts" / "train.py"
 FEW = ("trainer.max_steps=3", "trainer.validate_every=3", "trainer.evaluation_batch=64")
@@ -27,13 +29,13 @@ def results(folder: Path) -> list[Path]:
 
 
 def test_a_table_in_processes_of_its_own(tmp_path: Path) -> None:
-    words = ("table=highway_t1", "budget=smoke", "seeds=1,2", "rows=baseline,tanh", *FEW)
+    words = ("table=highway_t1", "budget=smoke", "seeds=2", "rows=baseline,tanh")
     done = sweep(tmp_path, *words)
     assert done.returncode == 0, done.stderr
-    assert "4 cells: 0 done already, 4 to run." in done.stderr
-    assert len(results(tmp_path)) == 4
+    assert "2 cells: 0 done already, 2 to run." in done.stderr
+    assert len(results(tmp_path)) == 2
     links = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("highway_t1/smoke/*/*"))
-    assert links == [f"highway_t1/smoke/{row}/seed{seed}" for row in ("baseline", "tanh") for seed in (1, 2)]
+    assert links == ["highway_t1/smoke/baseline/seed2", "highway_t1/smoke/tanh/seed2"]
     result = read_json(tmp_path / "highway_t1/smoke/tanh/seed2/result.json")
     assert (result["seed"], result["status"], result["environment"]["threads"]) == (
         2,
@@ -45,7 +47,7 @@ def test_a_table_in_processes_of_its_own(tmp_path: Path) -> None:
 
     again = sweep(tmp_path, *words)
     assert again.returncode == 0
-    assert "4 cells: 4 done already, 0 to run." in again.stderr
+    assert "2 cells: 2 done already, 0 to run." in again.stderr
 
 
 def test_a_grid_inline(tmp_path: Path) -> None:
@@ -78,6 +80,40 @@ def test_a_failing_cell_does_not_stop_the_others(tmp_path: Path) -> None:
         "finished",
         "finished",
     ]
+
+
+def test_what_the_command_line_adds_is_not_the_tables_row(tmp_path: Path) -> None:
+    done = sweep(tmp_path, "table=highway_t1", "budget=smoke", "rows=tanh", "gate.reads=stream,normalised", *FEW)
+    assert done.returncode == 0, done.stderr
+    assert len(results(tmp_path)) == 2
+    assert "highway_t1 tanh seed 1 gate.reads=normalised" in done.stderr
+    assert not (tmp_path / "highway_t1").exists()
+
+
+def test_missing_data_is_said_once_a_cell(tmp_path: Path) -> None:
+    done = sweep(tmp_path, "table=highway_t1", "budget=mini", "rows=baseline", f"data_dir={tmp_path / 'none'}")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "ptb.train.txt" in done.stderr
+    assert results(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_the_cells_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    words = ["table=highway_t1", "budget=smoke", "rows=baseline,tanh", "trainer.max_steps=150"]
+    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
+    process = subprocess.Popen(
+        [sys.executable, str(TRAIN), "-m", *words], env=environment, stderr=subprocess.PIPE, text=True
+    )
+    wait_for(lambda: len([p for p in tmp_path.glob("cells/*/*/curves.csv") if p.stat().st_size > 200]) == 2)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on from here" in errors
+    assert [read_json(path)["status"] for path in results(tmp_path)] == ["interrupted", "interrupted"]
+    done = sweep(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    assert [read_json(path)["status"] for path in results(tmp_path)] == ["finished", "finished"]
 
 
 @pytest.mark.slow

@@ -124,6 +124,10 @@ class Cell:
         return self.directory / "config.yaml"
 
     @property
+    def log(self) -> Path:
+        return self.directory / "log.txt"
+
+    @property
     def curves(self) -> Path:
         return self.directory / "curves.csv"
 

@@ -69,25 +69,25 @@ class LocalLauncher(CellLauncher):
         slots = min(self.slots or min(cores, 4), len(cells))
         threads = max(cores // slots, 1)
         waiting = list(cells)
-        running: dict[str, tuple[Planned, subprocess.Popen[bytes]]] = {}
+        running: dict[Planned, subprocess.Popen[bytes]] = {}
         for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell has told us to ignore Ctrl-C
             signal.signal(number, signal.default_int_handler)
         try:
             while waiting or running:
                 while waiting and len(running) < slots:
                     planned = waiting.pop(0)
-                    running[planned.label] = (planned, self._start(planned, threads, slots))
+                    running[planned] = self._start(planned, threads, slots)
                     log.info("started   %s", planned.label)
                 time.sleep(0.1)
-                for label, (planned, process) in list(running.items()):
+                for planned, process in list(running.items()):
                     if process.poll() is not None:
-                        del running[label]
+                        del running[planned]
                         self._report(planned, process.returncode)
         except KeyboardInterrupt:
             log.info("stopping %d cells; each saves where it is ...", len(running))
-            for _, process in running.values():
+            for process in running.values():
                 process.terminate()  # also stops one that is still importing torch
-            for _, process in running.values():
+            for process in running.values():
                 process.wait()
             raise
 
@@ -99,7 +99,7 @@ class LocalLauncher(CellLauncher):
             words.append(f"{key}={quoted(str(Path(self.config[key]).resolve()))}")
         words.append(f"hydra.run.dir={quoted(str(planned.cell.directory.resolve()))}")
         planned.cell.directory.mkdir(parents=True, exist_ok=True)
-        with open(planned.cell.directory / "log.txt", "ab") as output:
+        with open(planned.cell.log, "ab") as output:
             return subprocess.Popen(
                 [sys.executable, str(TRAIN), *words],
                 stdin=subprocess.DEVNULL,
@@ -116,8 +116,7 @@ class LocalLauncher(CellLauncher):
             shown = "  ".join(f"{name} {value:.4g}" for name, value in best.items() if name.startswith("test"))
             log.info("finished  %s  %s  (%.0f s)", planned.label, shown, result["cost"]["seconds"])
         else:
-            said = last_words(planned.cell.directory / "log.txt")
-            log.error("ended     %s with code %d: %s", planned.label, code, said)
+            log.error("ended     %s with code %d: %s", planned.label, code, last_words(planned.cell.log))
 
 
 def last_words(path: Path) -> str:

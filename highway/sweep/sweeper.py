@@ -21,7 +21,7 @@ from omegaconf import DictConfig
 from highway.config import check
 from highway.errors import Refused, SweepFailed, listing
 from highway.sweep.cell import Cell
-from highway.sweep.launch import Planned
+from highway.sweep.launch import Planned, last_words, quoted
 from highway.sweep.table import Table, load_table
 from highway.sweep.views import link_view
 
@@ -45,8 +45,8 @@ class HighwaySweeper(Sweeper):
             self.launcher.launch_cells(missing)
         bad = [planned for planned in unique if planned.cell.status != "finished"]
         for planned in bad:
-            result = planned.cell.result() or {}
-            log.error("%s: %s (%s)", planned.label, planned.cell.status, result.get("error") or planned.cell.directory)
+            error = (planned.cell.result() or {}).get("error") or last_words(planned.cell.log)
+            log.error("%s: %s (%s)", planned.label, planned.cell.status, error)
         if bad:
             raise SweepFailed(
                 f"{len(bad)} of {len(unique)} cells did not finish; "
@@ -56,32 +56,37 @@ class HighwaySweeper(Sweeper):
     def _plan(self, overrides: list[Override]) -> list[Planned]:
         """All cells that the command line describes, composed and checked."""
         words = {override.key_or_group: override for override in overrides if not override.is_hydra_override()}
-        table_word, seeds, arms, rows = (words.pop(key, None) for key in ("table", "seeds", "arms", "rows"))
-        if table_word is None or table_word.value() is None:
+        table, seeds, arms, rows = (words.pop(key, None) for key in ("table", "seeds", "arms", "rows"))
+        if table is None or table.value() is None:
             for key, word in (("seeds", seeds), ("arms", arms), ("rows", rows)):
                 if word is not None:
                     hint = "write seed=1,2 for a grid" if key == "seeds" else "it chooses among a table's rows"
                     raise Refused(f"{key}=... needs table=...; {hint}.")
-            return [self._planned(label, choice) for label, choice in _grid(words.values())]
-        budget = words.pop("budget", None)
-        extra = [choice for _, choice in _grid(words.values())]
-        plan = []
-        for table_id, budget_name in itertools.product(_values(table_word), _values(budget) or ["paper"]):
-            table = load_table(table_id)
-            for row_id, seed in itertools.product(_row_ids(table, rows, arms), _seeds(seeds)):
-                for choice in extra:
-                    base = table.overrides(table.row(row_id), budget_name, seed)
-                    planned = self._planned(f"{table_id} {row_id} seed {seed}", _merged(base, choice), table_id, row_id)
-                    link_view(planned.cell, table_id, budget_name, row_id)
-                    plan.append(planned)
+            return [self._planned(label or "run", choice) for label, choice in _grid(words.values())]
+        budgets = _values(words.pop("budget", None)) or ["paper"]
+        wanted = [
+            (table_id, row_id, budget, seed)
+            for table_id, budget in itertools.product(_values(table), budgets)
+            for row_id, seed in itertools.product(_row_ids(load_table(table_id), rows, arms), _seeds(seeds))
+        ]
+        plan = [self._row(*which, label, choice) for which in wanted for label, choice in _grid(words.values())]
+        for (table_id, row_id, budget, _), planned in zip(wanted, plan, strict=False):
+            if not words:  # what the command line changes is no longer the table's row
+                link_view(planned.cell, table_id, budget, row_id)
         return plan
 
-    def _planned(self, label: str, words: Sequence[str], group: str = "grid", row: str | None = None) -> Planned:
+    def _row(self, table_id: str, row_id: str, budget: str, seed: int, label: str, choice: list[str]) -> Planned:
+        """A row of a table, with what the command line adds; that wins over the table."""
+        table = load_table(table_id)
+        base = table.overrides(table.row(row_id), budget, seed)
+        words = list({word.split("=", 1)[0]: word for word in [*base, *choice]}.values())
+        row = f"{row_id} seed {seed} {label}".strip()
+        return self._planned(f"{table_id} {row}", words, table_id, row)
+
+    def _planned(self, label: str, words: Sequence[str], group: str = "grid", run: str | None = None) -> Planned:
         experiment = check(self.context.config_loader.load_sweep_config(self.config, list(words)))
-        cell = Cell.of(experiment)
-        run = f"{row or label} seed {experiment.seed}".replace("'", "")
-        mirror = [f"logger.group='{group}'", f"logger.run='{run}'"]
-        return Planned(label, (*words, *mirror), cell)
+        mirror = [f"logger.group={quoted(group)}", f"logger.run={quoted(run or f'{label} seed {experiment.seed}')}"]
+        return Planned(label, (*words, *mirror), Cell.of(experiment))
 
 
 def _grid(words: Any) -> list[tuple[str, list[str]]]:
@@ -91,7 +96,7 @@ def _grid(words: Any) -> list[tuple[str, list[str]]]:
     plan = []
     for combination in itertools.product(*choices):
         label = " ".join(word for word, varies in zip(combination, varying, strict=True) if varies)
-        plan.append((label or "run", list(combination)))
+        plan.append((label, list(combination)))
     return plan
 
 
@@ -117,8 +122,3 @@ def _row_ids(table: Table, rows: Override | None, arms: Override | None) -> list
     if wanted not in ("true", "false"):
         raise Refused(f"arms={wanted} is unknown; it takes {listing(['true', 'false'])}.")
     return [row.id for row in table.rows if wanted == "true" or not row.arm]
-
-
-def _merged(base: list[str], choice: list[str]) -> list[str]:
-    """What the command line adds wins over the table."""
-    return list({word.split("=", 1)[0]: word for word in [*base, *choice]}.values())
