@@ -34,13 +34,13 @@ def settle(experiment: Experiment, cell: Cell) -> None:
     experiment.trainer.threads = experiment.trainer.threads or os.cpu_count() or 1
     write_text(cell.config, yaml.safe_dump(configuration(experiment), sort_keys=False))
     torch.set_num_threads(experiment.trainer.threads)
-    _keep_freed_memory()
+    keep_freed_memory()
     if torch.cuda.is_available():
         torch.set_float32_matmul_precision("high")
     _quiet_lightning()
 
 
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """Let glibc keep large freed blocks: a training step frees and takes the same sizes again and again, and fresh
     pages from the kernel cost up to half of a step on a CPU (docs/LOG.md has the measurement)."""
     if sys.platform == "linux":

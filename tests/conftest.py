@@ -20,6 +20,8 @@ TINY = (  # seconds on one core; every test that trains starts from these words
     "dataset.evaluation={lanes:40,window:24,stride:20,scored:20}",
     "trainer.accelerator=cpu",
     "trainer.threads=1",
+    "trainer.max_steps=null",
+    "trainer.validate_every=null",
 )
 REAL_DATA = Path(os.environ.get("HIGHWAY_DATA", Path(__file__).parents[2] / "shared" / "data"))
 

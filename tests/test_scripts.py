@@ -2,11 +2,16 @@
 
 import runpy
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from highway.bench.contenders import Entry
+from highway.bench.timing import peak_memory
+from highway.files import read_json
+from highway.sweep.table import load_table
 from tests.conftest import REAL_DATA, needs_real_data
 from tests.test_data import write_corpus
 
@@ -113,6 +118,26 @@ def test_data_list_and_sample(typed: Callable[..., tuple[int, str, str]], tmp_pa
     assert "vocabulary 389" in out
     code, _, err = typed("data verify ptb_word")
     assert code == 2 and "is not the Penn Treebank file" in err
+
+
+def test_benchmark(typed: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a small shape: that every contender trains, and that the record holds what the table shows."""
+    warnings.simplefilter("ignore")  # other libraries', not ours
+    monkeypatch.setattr("highway.bench.timing.peak_memory", lambda entry, threads: 2**20)
+    code, out, _ = typed("benchmark highway_t3 --budget smoke --rounds 2 --threads 1")
+    assert code == 0
+    record = read_json(tmp_path / "outputs" / "bench" / "highway_t3-smoke-cpu.json")
+    names = [row["name"] for row in record["rows"]]
+    assert names[:3] == ["ours, 32", "ours with tanh SDU, 32", "torch.nn.TransformerEncoder, 32"]
+    assert all(row["tokens_per_second"] > 0 and 0 < row["share_of_fp32_peak"] < 1 for row in record["rows"])
+    assert all(name in out for name in names)
+
+
+@pytest.mark.slow
+def test_peak_memory_is_of_a_process_of_its_own() -> None:
+    words = tuple(load_table("highway_t3").overrides(load_table("highway_t3").rows[0], "smoke", 1))
+    peak = peak_memory(Entry("ours", "32", words, "cpu"), threads=1)
+    assert 100 * 2**20 < peak < 2 * 2**30
 
 
 @needs_real_data

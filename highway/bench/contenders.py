@@ -1,0 +1,151 @@
+"""What is timed: our model at a table's shape, and what a user would take from a registry instead.
+
+Each contender is one training step: forward, cross-entropy on the scored tail, backward, clipping, update.
+All have the same width, depth, heads, dropout, tied output and SGD, and their own library's way of doing it.
+"""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from highway import build
+from highway.blocks.positions import sinusoids
+from highway.compose import experiment as composed
+from highway.data.lanes import Batch
+from highway.schema import Experiment
+from highway.tasks.optimisation import build_optimizer
+
+
+@dataclass(frozen=True)
+class Contender:
+    name: str
+    step: Callable[[Batch], Tensor]
+    parameters: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A contender not built yet, so that a process of its own can build it."""
+
+    kind: str  # ours | torch.nn.TransformerEncoder | x-transformers
+    precision: str  # 32 | bf16
+    words: tuple[str, ...]  # the experiment whose shape it has
+    device: str
+    compiled: bool = False
+
+    @property
+    def name(self) -> str:
+        gate = " with tanh SDU" if "gate=sdu_tanh" in self.words else ""
+        return f"{self.kind}{gate}{', compiled' if self.compiled else ''}, {self.precision}"
+
+    def shape(self) -> Experiment:
+        """The experiment with the vocabulary of its real data, without reading any."""
+        described = composed([*self.words, "dataset.source=sample"])
+        described.dataset.vocabulary.sample = described.dataset.vocabulary.files
+        return described
+
+    def batch(self) -> Batch:
+        described = self.shape()
+        cut = described.dataset.train
+        tokens = torch.randint(described.dataset.vocabulary_size, (cut.lanes, cut.window + 1), device=self.device)
+        context = cut.window - cut.scored
+        return Batch(tokens[:, :-1], tokens[:, 1 + context :], context)
+
+    def build(self) -> Contender:
+        described = self.shape()
+        model = KINDS[self.kind](described).to(self.device).train()
+        if self.compiled:
+            model.compile()
+        parameters = list(model.parameters())
+        ours = self.kind == "ours"
+        optimizer = build_optimizer(parameters, described.optimizer) if ours else torch.optim.SGD(parameters, lr=2.0)
+        clip = described.optimizer.clip or 1.0
+
+        def step(batch: Batch) -> Tensor:
+            bf16 = self.precision == "bf16"
+            with torch.autocast(self.device, torch.bfloat16) if bf16 else contextlib.nullcontext():
+                logits = model(batch.inputs, batch.context)
+            loss = F.cross_entropy(logits.flatten(0, 1).float(), batch.targets.flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(parameters, clip)
+            optimizer.step()
+            return loss.detach()
+
+        return Contender(self.name, step, sum(parameter.numel() for parameter in parameters))
+
+
+class Ours(nn.Module):
+    def __init__(self, experiment: Experiment) -> None:
+        super().__init__()
+        self.inner = build.model(experiment)
+
+    def forward(self, tokens: Tensor, context: int) -> Tensor:
+        return self.inner.logits(self.inner(tokens, None)[0][:, context:])
+
+
+class TorchEncoder(nn.Module):
+    """torch.nn.TransformerEncoder, pre-norm without a final norm, with a causal mask."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        super().__init__()
+        model = experiment.model
+        layer = nn.TransformerEncoderLayer(
+            model.width, model.heads, model.feed_forward, model.dropout, batch_first=True, norm_first=True
+        )
+        self.embedding = nn.Embedding(experiment.dataset.vocabulary_size, model.width)
+        self.encoder = nn.TransformerEncoder(layer, model.layers, enable_nested_tensor=False)
+        self.bias = nn.Parameter(torch.zeros(experiment.dataset.vocabulary_size))
+        self.dropout = nn.Dropout(model.dropout_embedding)
+        self.register_buffer("positions", sinusoids(experiment.dataset.train.window, model.width))
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+
+    def forward(self, tokens: Tensor, context: int) -> Tensor:
+        length = tokens.shape[1]
+        mask = nn.Transformer.generate_square_subsequent_mask(length, device=tokens.device)
+        x = self.dropout(self.embedding(tokens)) + self.positions[:length]  # type: ignore[index]
+        features = self.encoder(x, mask=mask, is_causal=True)
+        return F.linear(features[:, context:], self.embedding.weight, self.bias)
+
+
+class XTransformer(nn.Module):
+    """x-transformers' decoder with plain attention, sinusoidal positions and tied embeddings."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        super().__init__()
+        from x_transformers import Decoder, TransformerWrapper
+
+        model = experiment.model
+        layers: Any = Decoder(
+            dim=model.width,
+            depth=model.layers,
+            heads=model.heads,
+            attn_dim_head=model.width // model.heads,
+            ff_mult=model.feed_forward / model.width,
+            ff_relu_squared=False,
+            attn_dropout=model.dropout_attention,
+            ff_dropout=model.dropout_feed_forward,
+        )
+        self.inner = TransformerWrapper(
+            num_tokens=experiment.dataset.vocabulary_size,
+            max_seq_len=experiment.dataset.train.window,
+            attn_layers=layers,
+            emb_dropout=model.dropout_embedding,
+            scaled_sinu_pos_emb=True,
+            tie_embedding=True,
+        )
+
+    def forward(self, tokens: Tensor, context: int) -> Tensor:
+        return self.inner(tokens)[:, context:]
+
+
+KINDS: dict[str, Callable[[Experiment], nn.Module]] = {
+    "ours": Ours,
+    "torch.nn.TransformerEncoder": TorchEncoder,
+    "x-transformers": XTransformer,
+}

@@ -1,0 +1,82 @@
+"""Timing that compares: contenders in interleaved rounds of one process, medians, ratios, peak memory."""
+
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from typing import Any
+
+import torch
+
+from highway import machine
+from highway.bench.contenders import Contender, Entry
+from highway.data.lanes import Batch
+
+
+def timed(contenders: list[Contender], batch: Batch, rounds: int, device: str) -> list[dict[str, Any]]:
+    """Seconds a step of each contender, every round in turn, so that a machine's moods hit all of them alike."""
+    seconds: dict[str, list[float]] = {one.name: [] for one in contenders}
+    for number in range(-1, rounds):
+        for one in contenders:
+            spent = _clock(partial(one.step, batch), device)
+            if number >= 0:  # the first round warms up
+                seconds[one.name].append(spent)
+    tokens = batch.inputs.numel()
+    return [
+        {
+            "name": one.name,
+            "parameters": one.parameters,
+            "seconds": round(statistics.median(seconds[one.name]), 5),
+            "spread": round(_spread(seconds[one.name]), 3),
+            "tokens_per_second": round(tokens / statistics.median(seconds[one.name]), 1),
+        }
+        for one in contenders
+    ]
+
+
+def peak_memory(entry: Entry, threads: int) -> int:
+    """Bytes that two steps take at the most: on CUDA of the device, else of a process of their own, Python included."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_peak_of_two_steps, entry, threads).result()
+
+
+def _peak_of_two_steps(entry: Entry, threads: int) -> int:
+    torch.set_num_threads(threads)
+    contender, batch = entry.build(), entry.batch()
+    contender.step(batch)
+    contender.step(batch)
+    return machine.peak_memory_bytes()
+
+
+def matrix_peak(device: str, dtype: torch.dtype) -> float:
+    """Floating-point operations a second of one large matrix product: the most this machine gives."""
+    size = 8192 if device == "cuda" else 2048
+    a, b = torch.randn(2, size, size, device=device, dtype=dtype)
+    a @ b
+    return 2 * size**3 / min(_clock(lambda: a @ b, device) for _ in range(5))
+
+
+def step_operations(parameters: int, layers: int, width: int, batch: Batch) -> float:
+    """Of one training step: 6 a weight and token, and 12 T D a layer and token for the two products of attention."""
+    tokens = batch.inputs.numel()
+    return tokens * (6 * parameters + 12 * layers * width * batch.inputs.shape[1])
+
+
+def _clock(work: Callable[[], Any], device: str) -> float:
+    if device == "cuda":
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        work()
+        end.record()
+        torch.cuda.synchronize()
+        return start.elapsed_time(end) / 1000
+    before = time.perf_counter()
+    work()
+    return time.perf_counter() - before
+
+
+def _spread(values: list[float]) -> float:
+    """From the fastest to the slowest round, as a share of the median."""
+    return (max(values) - min(values)) / statistics.median(values)
