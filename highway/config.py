@@ -127,6 +127,8 @@ def _fits_together(experiment: Experiment) -> None:
         layers.selected(getattr(experiment.layers, sublayer), experiment.model.layers, f"layers.{sublayer}")
     if experiment.gate.reads == "normalised" and experiment.model.norm == "post":
         raise Refused("gate.reads=normalised needs model.norm=pre: post-norm sublayers read the stream itself.")
+    if experiment.dataset.carry_state and experiment.trainer.devices > 1:
+        raise Refused("dataset.carry_state=true runs on one device only so far: set trainer.devices=1.")
     cut = experiment.dataset.train
     if experiment.trainer.devices > cut.lanes:
         raise Refused(

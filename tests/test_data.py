@@ -117,6 +117,7 @@ def test_forms(
         f"dataset.form={form}",
         f"dataset.vocabulary.files={symbols}",
         "dataset.train={lanes:1,window:2,stride:1,scored:1}",
+        "dataset.evaluation={lanes:1,window:1,stride:1,scored:1}",
     )
     streams = build.data(described).streams
     text = [streams.vocabulary[number] for number in streams.splits["train"].tolist()]
@@ -154,6 +155,13 @@ def test_cache_is_used_and_keyed_by_content(tiny: Compose, monkeypatch: pytest.M
 def test_wrong_vocabulary_is_refused(tiny: Compose) -> None:
     with pytest.raises(Refused, match=r"has 27 symbols, and dataset.vocabulary.sample declares 28"):
         build.data(tiny("dataset.vocabulary.sample=28"))
+
+
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_stream_without_a_window_is_refused(tiny: Compose, split: str) -> None:
+    cut = "train" if split == "train" else "evaluation"
+    with pytest.raises(Refused, match=f"the {split} stream of [0-9]+ symbols is too short"):
+        build.data(tiny(f"dataset.{cut}.lanes=30000"))
 
 
 def test_symbol_that_training_lacks_is_refused(
@@ -247,7 +255,9 @@ def test_fetched_file_with_other_content_is_refused(server: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "content", [b"not an archive", archive_of({"other": b"x"}), archive_of({"in/a.txt": b"right" * 9999})[:60]]
+    "content",
+    [b"not an archive", archive_of({"other": b"x"}), archive_of({"in/a.txt": b"right" * 9999})[:60]],
+    ids=["text", "lacks the file", "truncated"],  # the bytes hold the time of day, and test ids must not
 )
 def test_wrong_archive_is_refused(server: str, tmp_path: Path, content: bytes) -> None:
     Server.content = content

@@ -63,6 +63,8 @@ WRONG = {  # the command line, and a word that its sentence must have
     "dataset.train.scored=500": "longer than the window of 400",
     "dataset.train.stride=400": "symbols would be skipped",
     "dataset.carry_state=true": "without overlap",
+    "dataset=ptb_word dataset.carry_state=true dataset.train={lanes:4,window:9,stride:9,scored:9} "
+    "dataset.evaluation={lanes:4,window:9,stride:9,scored:9} trainer.devices=2": "one device only",
     "optimizer.schedule=inverse_square_root": "optimizer.warmup_steps",
     "trainer.devices=17": "each device owns at least one lane",
     "seed=-1": "from 0 upwards",

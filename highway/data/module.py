@@ -17,12 +17,12 @@ class LanguageData(pl.LightningDataModule):
         self.experiment = experiment
         self.streams = streams
         self.steps_per_epoch = len(self._windows("train"))
-        if self.steps_per_epoch == 0:
-            cut = experiment.dataset.train
-            raise Refused(
-                f"the training stream of {len(streams.splits['train'])} symbols is too short for "
-                f"{cut.lanes} lanes and a window of {cut.window}."
-            )
+        for split, stream in streams.splits.items():
+            if len(self._windows(split)) == 0:
+                raise Refused(
+                    f"the {split} stream of {len(stream)} symbols is too short for one window of each lane: "
+                    "lower dataset.train's or dataset.evaluation's lanes or window."
+                )
 
     @property
     def total_steps(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 import torch.nn.functional as F
+from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor, nn
 
 from highway.data.lanes import Batch
@@ -30,6 +31,9 @@ class LanguageModelling(pl.LightningModule):
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return build_optimizer(self.model.parameters(), self.experiment.optimizer)
+
+    def on_train_start(self) -> None:
+        self.state = move_data_to_device(self.state, self.device)  # a checkpoint's is on the CPU
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Each update draws its dropout from its own seed, so that a resumed run needs no stored RNG state."""
