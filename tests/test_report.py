@@ -1,6 +1,7 @@
 """Reports from records that the tests write: statistics, verdicts, renderings, figures."""
 
 import csv
+import dataclasses
 import io
 import math
 import statistics
@@ -135,14 +136,17 @@ def test_diverged_cells_are_shown_and_not_counted(tmp_path: Path) -> None:
     assert line.entries[3].ours_text() == "1.400"
 
 
-def test_older_revisions_are_found_and_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import dataclasses
-
+@pytest.mark.parametrize(
+    ("group", "name"), [("MODELS", "transformer"), ("GATES", "sdu"), ("DATASETS", "penn_treebank")]
+)
+def test_older_revisions_are_found_and_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, name: str
+) -> None:
     from highway import catalogue
 
     put(tmp_path, "tanh", 1, 1.4)
-    newer = dataclasses.replace(catalogue.MODELS["transformer"], revision=2)
-    monkeypatch.setitem(catalogue.MODELS, "transformer", newer)
+    entries = getattr(catalogue, group)
+    monkeypatch.setitem(entries, name, dataclasses.replace(entries[name], revision=3))
     assert build_report(collect(TABLE, "paper", tmp_path)).lines[2].status == "seed 1, older revision"
     put(tmp_path, "tanh", 1, 1.3)
     line = build_report(collect(TABLE, "paper", tmp_path)).lines[2]

@@ -100,7 +100,7 @@ def test_missing_data_is_said_once_a_cell(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_stops_the_cells_and_the_same_command_goes_on(tmp_path: Path) -> None:
-    words = ["table=highway_t1", "budget=smoke", "rows=baseline,tanh", "trainer.max_steps=150"]
+    words = ["table=highway_t1", "budget=smoke", "rows=baseline,tanh", "trainer.max_steps=400"]
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
     process = subprocess.Popen(
         [sys.executable, str(TRAIN), "-m", *words], env=environment, stderr=subprocess.PIPE, text=True

@@ -9,7 +9,7 @@ from typing import Any
 
 from highway.compose import experiment
 from highway.files import read_json
-from highway.sweep.cell import cell_name, identity
+from highway.sweep.cell import cell_name, identity, named_revisions
 from highway.sweep.table import Row, Table
 
 REFERENCE = Path(__file__).parents[2] / "outputs" / "reference"
@@ -91,6 +91,6 @@ def _names(table: Table, row: Row, budget: str) -> list[tuple[str, bool]]:
     ranges = [range(number, 0, -1) for number in now.values()]
     names = []
     for numbers in itertools.product(*ranges):
-        revision = dict(zip(now, numbers, strict=True))
+        revision = named_revisions(dict(zip(now, numbers, strict=True)))
         names.append((cell_name(model, {**described, "revision": revision}), revision != now))
     return names

@@ -67,13 +67,19 @@ def cell_name(model: str, described: dict[str, Any]) -> str:
 
 
 def revisions(experiment: Experiment) -> dict[str, int]:
-    found = {
-        "model": catalogue.MODELS[experiment.model.name].revision,
-        "dataset": catalogue.DATASETS[experiment.dataset.name].revision,
-        "task": catalogue.TASK_REVISIONS[experiment.task],
-    }
-    gate = catalogue.GATES[experiment.gate.residual].revision
-    return found if gate == 1 else {**found, "gate": gate}
+    return named_revisions(
+        {
+            "model": catalogue.MODELS[experiment.model.name].revision,
+            "gate": catalogue.GATES[experiment.gate.residual].revision,
+            "dataset": catalogue.DATASETS[experiment.dataset.name].revision,
+            "task": catalogue.TASK_REVISIONS[experiment.task],
+        }
+    )
+
+
+def named_revisions(numbers: dict[str, int]) -> dict[str, int]:
+    """As they stand in an identity: a gate's first revision is not named."""
+    return {name: number for name, number in numbers.items() if name != "gate" or number > 1}
 
 
 def configuration(experiment: Experiment) -> dict[str, Any]:
