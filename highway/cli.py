@@ -4,6 +4,7 @@ Hydra raises its own errors before a task function runs, and prints them over se
 code 1. Here they are caught, said in one sentence, and end with exit code 2; debug=trace shows the trace.
 """
 
+import dataclasses
 import logging
 import os
 import re
@@ -19,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from highway.compose import options
-from highway.config import CONF, check
+from highway.config import CONF, MODELS, SECTIONS, check
 from highway.errors import Refused, SweepFailed, closest, listing
 from highway.sweep.cell import Cell
 
@@ -137,10 +138,6 @@ def _unknown_key(message: str) -> str | None:
 
 
 def _keys_of(parent: str) -> list[str]:
-    import dataclasses
-
-    from highway.config import MODELS, SECTIONS
-
     section, *rest = parent.split(".")
     schema = next(iter(MODELS.values())) if section == "model" else SECTIONS.get(section)
     for name in rest:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from highway.cli import one_sentence
-from highway.report.collect import budgets_with_records, collect
+from highway.report.collect import collect
 from highway.report.terminal import print_report
 from highway.report.write import write_report
 from highway.sweep.table import load_table, table_ids
@@ -19,16 +19,18 @@ def main() -> None:
     parser.add_argument("--budget", help="paper, mini or smoke; all that have records by default")
     arguments = parser.parse_args()
     outputs = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs"))
+    budgets = [arguments.budget] if arguments.budget else []
     console = Console()
     with one_sentence():
         for table in map(load_table, arguments.tables or table_ids()):
-            budgets = [arguments.budget] if arguments.budget else budgets_with_records(table, outputs)
-            for budget in budgets:
-                report, paths = write_report(collect(table, budget, outputs), outputs / "report" / table.id / budget)
+            found = [collect(table, budget, outputs) for budget in budgets or table.budgets]
+            found = [collected for collected in found if budgets or collected.every]
+            for collected in found:
+                report, paths = write_report(collected, outputs / "report" / table.id / collected.budget)
                 print_report(report, console)
                 for path in paths:
                     print(path)
-            if not budgets:
+            if not found:
                 print(f"{table.id}: no records yet; make {table.id} BUDGET=smoke runs it in a minute.")
 
 

@@ -67,10 +67,6 @@ def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
     return Collected(table, budget, {row.id: _samples(table, row, budget, roots) for row in table.rows})
 
 
-def budgets_with_records(table: Table, outputs_dir: Path) -> list[str]:
-    return [budget for budget in table.budgets if collect(table, budget, outputs_dir).every]
-
-
 def _samples(table: Table, row: Row, budget: str, roots: list[Path]) -> tuple[Sample, ...]:
     found: dict[int, Sample] = {}
     for name, older in _names(table, row, budget):

@@ -14,6 +14,11 @@ from highway.sweep.table import Column, Row
 
 SOURCES = {"files": "full data", "sample": "generated sample text (no result of the paper's task)", "": "no records"}
 
+CSV_COLUMNS = (
+    "table", "budget", "data", "row", "label", "arm", "metric", "select",
+    "seeds", "mean", "deviation", "paper", "difference",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -152,23 +157,7 @@ def _markdown_cells(line: Line) -> list[str]:
 def to_csv(report: Report) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        [
-            "table",
-            "budget",
-            "data",
-            "row",
-            "label",
-            "arm",
-            "metric",
-            "select",
-            "seeds",
-            "mean",
-            "deviation",
-            "paper",
-            "difference",
-        ]
-    )
+    writer.writerow(CSV_COLUMNS)
     collected = report.collected
     origin = [collected.table.id, collected.budget, collected.data_source]
     for line in report.lines:

@@ -22,7 +22,7 @@ from highway.config import check
 from highway.errors import Refused, SweepFailed, listing
 from highway.sweep.cell import Cell
 from highway.sweep.launch import Planned, last_words, quoted
-from highway.sweep.table import Table, load_table
+from highway.sweep.table import Row, Table, last_on_each_key, load_table
 from highway.sweep.views import link_view
 
 log = logging.getLogger("highway")
@@ -56,8 +56,8 @@ class HighwaySweeper(Sweeper):
     def _plan(self, overrides: list[Override]) -> list[Planned]:
         """All cells that the command line describes, composed and checked."""
         words = {override.key_or_group: override for override in overrides if not override.is_hydra_override()}
-        table, seeds, arms, rows = (words.pop(key, None) for key in ("table", "seeds", "arms", "rows"))
-        if table is None or table.value() is None:
+        tables, seeds, arms, rows = (words.pop(key, None) for key in ("table", "seeds", "arms", "rows"))
+        if tables is None or tables.value() is None:
             for key, word in (("seeds", seeds), ("arms", arms), ("rows", rows)):
                 if word is not None:
                     hint = "write seed=1,2 for a grid" if key == "seeds" else "it chooses among a table's rows"
@@ -65,23 +65,21 @@ class HighwaySweeper(Sweeper):
             return [self._planned(label or "run", choice) for label, choice in _grid(words.values())]
         budgets = _values(words.pop("budget", None)) or ["paper"]
         wanted = [
-            (table_id, row_id, budget, seed)
-            for table_id, budget in itertools.product(_values(table), budgets)
-            for row_id, seed in itertools.product(_row_ids(load_table(table_id), rows, arms), _seeds(seeds))
+            (table, row, budget, seed)
+            for table, budget in itertools.product(map(load_table, _values(tables)), budgets)
+            for row, seed in itertools.product(_rows(table, rows, arms), _seeds(seeds))
         ]
         plan = [self._row(*which, label, choice) for which in wanted for label, choice in _grid(words.values())]
-        for (table_id, row_id, budget, _), planned in zip(wanted, plan, strict=False):
-            if not words:  # what the command line changes is no longer the table's row
-                link_view(planned.cell, table_id, budget, row_id)
+        if not words:  # what the command line changes is no longer the table's row
+            for (table, row, budget, _), planned in zip(wanted, plan, strict=True):
+                link_view(planned.cell, table.id, budget, row.id)
         return plan
 
-    def _row(self, table_id: str, row_id: str, budget: str, seed: int, label: str, choice: list[str]) -> Planned:
+    def _row(self, table: Table, row: Row, budget: str, seed: int, label: str, choice: list[str]) -> Planned:
         """A row of a table, with what the command line adds; that wins over the table."""
-        table = load_table(table_id)
-        base = table.overrides(table.row(row_id), budget, seed)
-        words = list({word.split("=", 1)[0]: word for word in [*base, *choice]}.values())
-        row = f"{row_id} seed {seed} {label}".strip()
-        return self._planned(f"{table_id} {row}", words, table_id, row)
+        words = last_on_each_key([*table.overrides(row, budget, seed), *choice])
+        name = f"{row.id} seed {seed} {label}".strip()
+        return self._planned(f"{table.id} {name}", words, table.id, name)
 
     def _planned(self, label: str, words: Sequence[str], group: str = "grid", run: str | None = None) -> Planned:
         experiment = check(self.context.config_loader.load_sweep_config(self.config, list(words)))
@@ -115,10 +113,10 @@ def _seeds(word: Override | None) -> list[int]:
     return [int(value) for value in values]
 
 
-def _row_ids(table: Table, rows: Override | None, arms: Override | None) -> list[str]:
+def _rows(table: Table, rows: Override | None, arms: Override | None) -> list[Row]:
     if _values(rows) not in ([], ["null"]):
-        return [table.row(row_id).id for row_id in _values(rows)]
+        return [table.row(row_id) for row_id in _values(rows)]
     wanted = (_values(arms) or ["false"])[0]
     if wanted not in ("true", "false"):
         raise Refused(f"arms={wanted} is unknown; it takes {listing(['true', 'false'])}.")
-    return [row.id for row in table.rows if wanted == "true" or not row.arm]
+    return [row for row in table.rows if wanted == "true" or not row.arm]

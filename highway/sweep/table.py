@@ -74,7 +74,12 @@ class Table:
         if budget not in self.budgets:
             raise Refused(f"{self.id} has no budget '{budget}'; it has {listing(list(self.budgets))}.")
         words = [*self.recipe, *row.overrides, *self.budgets[budget], f"budget={budget}", f"seed={seed}"]
-        return list({word.split("=", 1)[0]: word for word in words}.values())  # the last word on a key counts
+        return last_on_each_key(words)
+
+
+def last_on_each_key(words: Sequence[str]) -> list[str]:
+    """Override words without repetition: the last word on a key counts."""
+    return list({word.split("=", 1)[0]: word for word in words}.values())
 
 
 def table_ids() -> list[str]:
