@@ -15,6 +15,7 @@ class Model:
     builder: str  # "module:function", imported only when the model is built
     task: str
     interfaces: frozenset[str]  # which gate interfaces it offers: residual, score, state
+    in_words: str  # for someone who has not read the paper
     remembers: bool = False  # carries memory or decodes from a cache, so no gate may look sideways
     revision: int = 1
 
@@ -23,6 +24,8 @@ class Model:
 class Gate:
     interface: str
     equation: str
+    in_words: str
+    code: str = "highway/gates/residual.py"
     looks_sideways: bool = False  # reads neighbouring positions
     revision: int = 1
 
@@ -36,19 +39,47 @@ class Dataset:
 
 
 MODELS = {
-    "transformer": Model("highway.models.transformer:TransformerLanguageModel", "language", frozenset({"residual"})),
+    "transformer": Model(
+        "highway.models.transformer:TransformerLanguageModel",
+        "language",
+        frozenset({"residual"}),
+        "A Transformer that reads a text from left to right and predicts each next symbol. Every layer has two "
+        "sublayers: attention, which gathers from earlier positions, and a feed-forward network, which works on each "
+        "position alone. A residual connection adds what a sublayer gives to what it was given.",
+    ),
 }
 
 GATES = {
-    "none": Gate("residual", "x + f(x)"),
-    "sdu": Gate("residual", "x + f(x) + psi(x W1 + b1) * (x W2 + b2)"),
+    "none": Gate(
+        "residual",
+        "x + f(x)",
+        "The residual connection alone: what a sublayer computes is added to what it was given.",
+    ),
+    "sdu": Gate(
+        "residual",
+        "x + f(x) + psi(x W1 + b1) * (x W2 + b2)",
+        "A self-dependency unit: beside what the sublayer computes, each position adds something that it computes from "
+        "itself alone, a linear map of x whose every component a second map, through psi, lets pass more or less.",
+    ),
     "sdu_conv": Gate(
         "residual",
         "x + f(x) + psi(conv1(x) + b1) * (conv2(x) + b2)",
+        "A self-dependency unit with two small convolutions in place of the linear maps: each position also sees "
+        "the few positions just before it, and far fewer parameters are added.",
         looks_sideways=True,
     ),
-    "highway": Gate("residual", "(1 - T) * x + T * (x W2 + b2) + f(x),  T = sigmoid(x W1 + b1)"),
-    "gated_mhdpa": Gate("residual", "x + (1 - T) * f(x) + T * (x W2 + b2),  T = sigmoid(x W1 + b1)"),
+    "highway": Gate(
+        "residual",
+        "(1 - T) * x + T * (x W2 + b2) + f(x),  T = sigmoid(x W1 + b1)",
+        "A highway gate on the stream: T decides, component by component, how much of x is carried on as it is and "
+        "how much is replaced by a linear map of it; what the sublayer computes is added as usual.",
+    ),
+    "gated_mhdpa": Gate(
+        "residual",
+        "x + (1 - T) * f(x) + T * (x W2 + b2),  T = sigmoid(x W1 + b1)",
+        "A highway gate on the sublayer: T decides, component by component, how much of what the sublayer computes "
+        "is kept and how much is replaced by a linear map of x.",
+    ),
 }
 
 DATASETS = {

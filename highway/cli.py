@@ -127,7 +127,7 @@ def _unknown_key(message: str) -> str | None:
         return None
     key = match[1]
     groups = sorted(path.name for path in CONF.iterdir() if path.is_dir())
-    known = [*groups, "seed", "seeds", "data_dir", "outputs_dir", "arms", "rows"]
+    known = [*groups, "seed", "seeds", "data_dir", "outputs_dir", "arms", "rows", "fail_fast", "retry_failed"]
     if "." not in key:
         return f"{key} is neither a key nor a group; there are {listing(known)}.{closest(key, known)}"
     parent, name = key.rsplit(".", 1)

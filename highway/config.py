@@ -23,7 +23,7 @@ SECTIONS: dict[str, Any] = {
     "debug": schema.Debug,
 }
 WANTED = {"Integer": "a whole number", "Float": "a number", "bool": "true or false", "list": "a list, as in [0.9,0.98]"}
-SWEEP_ONLY = ("table", "seeds", "arms", "rows")
+SWEEP_ONLY = ("table", "seeds", "arms", "rows", "fail_fast", "retry_failed")
 ROOT = ("model", *SECTIONS, "budget", "seed", "data_dir", "outputs_dir")
 
 
@@ -135,3 +135,16 @@ def _fits_together(experiment: Experiment) -> None:
             f"trainer.devices={experiment.trainer.devices} is more than dataset.train.lanes={cut.lanes}: "
             "each device owns at least one lane."
         )
+
+
+def flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """Nested keys as dotted ones, as a command line names them."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        dotted = joined(path, str(key))
+        found |= flat(value, dotted) if isinstance(value, dict) and value else {dotted: value}
+    return found
+
+
+def joined(path: str | None, key: str) -> str:
+    return f"{path}.{key}" if path and path != "_global_" else key

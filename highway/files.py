@@ -12,7 +12,7 @@ from highway.errors import Refused
 
 
 @contextmanager
-def written_atomically(path: Path) -> Iterator[BinaryIO]:
+def written_atomically(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
     """A binary file to write to; it appears at `path` only when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -20,7 +20,8 @@ def written_atomically(path: Path) -> Iterator[BinaryIO]:
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if durable:  # also after a power cut
+                os.fsync(file.fileno())
         os.chmod(name, 0o644)
         os.replace(name, path)
     except OSError as error:
@@ -30,14 +31,20 @@ def written_atomically(path: Path) -> Iterator[BinaryIO]:
             os.unlink(name)
 
 
-def write_text(path: Path, text: str) -> None:
-    with written_atomically(path) as file:
+def write_text(path: Path, text: str, durable: bool = True) -> None:
+    with written_atomically(path, durable) as file:
         file.write(text.encode())
 
 
-def write_json(path: Path, content: Any) -> None:
-    write_text(path, json.dumps(content, indent=1, sort_keys=True) + "\n")
+def write_json(path: Path, content: Any, durable: bool = True) -> None:
+    write_text(path, json.dumps(content, indent=1, sort_keys=True) + "\n", durable)
 
 
 def read_json(path: Path) -> Any:
     return json.loads(path.read_text())
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Files that a killed process was still writing."""
+    for path in folder.glob(".*.????????"):
+        path.unlink(missing_ok=True)

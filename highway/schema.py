@@ -166,7 +166,18 @@ class Logger:
 
 @dataclass
 class Debug:
-    trace: bool = False
+    """Ways of looking into a run. All but `trace` go to outputs/debug, begin anew each time, and are never a result."""
+
+    trace: bool = False  # the stack trace beside the sentence
+    steps: int | None = number(None, 1)  # only so many updates
+    windows: int | None = number(None, 1)  # only so many windows of validation and test
+    overfit: bool = False  # the first batch again and again, for training, validation and test
+    profile: bool = False  # torch.profiler: a trace, and a table of the slowest operations
+    anomaly: bool = False  # names the operation whose gradient is not a number
+
+    @property
+    def scratch(self) -> bool:
+        return bool(self.steps or self.windows or self.overfit or self.profile or self.anomaly)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import traceback
 from contextlib import nullcontext
 from typing import Any
@@ -13,10 +14,12 @@ from highway.errors import Refused
 from highway.record import Record
 from highway.schema import Experiment
 from highway.sweep.cell import Cell
+from highway.sweep.claim import Held
 from highway.tasks.checkpoint import AtomicCheckpoints, Checkpointer, Interrupted, load_weights, save_weights
 from highway.tasks.language import LanguageModelling, shown_as
 from highway.tasks.mirror import Mirror
 from highway.tasks.probes import save_probes
+from highway.tasks.profile import Profile
 from highway.tasks.progress import Progress
 from highway.tasks.recorder import Diverged, Recorder
 
@@ -26,14 +29,18 @@ PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "64": "64-t
 
 def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Callback, ...] = ()) -> str:
     """Train, test and record one cell; the status that its result.json then has."""
-    with cell.owned() if first_process() else nullcontext():
+    if experiment.debug.scratch and first_process():
+        shutil.rmtree(cell.directory, ignore_errors=True)
+    with cell.claimed() if first_process() else nullcontext() as claim:
         if cell.done:
             log.info("%s is %s already: nothing to run.", cell.directory, cell.status)
             return cell.status
+        if claim:
+            cell.begin()
         machine.settle(experiment, cell)
         record = Record(experiment, cell, command)
         try:
-            train_and_test(experiment, cell, record, callbacks)
+            train_and_test(experiment, cell, record, claim, callbacks)
             record.end("finished")
         except Interrupted as stop:
             record.end("interrupted", str(stop))
@@ -56,12 +63,17 @@ def first_process() -> bool:
     return int(os.environ.get("LOCAL_RANK", "0")) == 0
 
 
-def train_and_test(experiment: Experiment, cell: Cell, record: Record, callbacks: tuple[pl.Callback, ...]) -> None:
+def train_and_test(
+    experiment: Experiment, cell: Cell, record: Record, claim: Held | None, callbacks: tuple[pl.Callback, ...]
+) -> None:
     data = build.data(experiment)
     task = build.task(experiment, data.steps_per_epoch, data.total_steps)
     recorder = Recorder(cell.curves, experiment)
     checkpointer = Checkpointer(cell, experiment, recorder)
-    trainer = make_trainer(experiment, data.validate_every, [recorder, Progress(recorder), checkpointer, *callbacks])
+    watching = [recorder, Progress(recorder, claim), checkpointer]
+    if experiment.debug.profile:
+        watching.append(Profile(cell.directory / "profile", data.total_steps))
+    trainer = make_trainer(experiment, data.validate_every, [*watching, *callbacks])
     record.describe(data, task.model, recorder, trainer)
     if experiment.trainer.compile:
         task.model.compile()  # in place: the names in checkpoints stay clean
@@ -97,6 +109,7 @@ def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl
         enable_model_summary=False,
         num_sanity_val_steps=0,
         use_distributed_sampler=False,
+        detect_anomaly=experiment.debug.anomaly,
     )
 
 

@@ -1,6 +1,6 @@
 """A thin face: Hydra loads sweepers and launchers from a package of this name and from nowhere else."""
 
-from highway.sweep import launch, sweeper
+from highway.sweep import launch, local, sweeper
 
 
 class HighwaySweeper(sweeper.HighwaySweeper):
@@ -11,5 +11,5 @@ class InlineLauncher(launch.InlineLauncher):
     pass
 
 
-class LocalLauncher(launch.LocalLauncher):
+class LocalLauncher(local.LocalLauncher):
     pass

@@ -1,5 +1,6 @@
-"""The other commands, as typed: explain, status, render, report, data."""
+"""The other commands, as typed: explain, status, render, report, data, records, benchmark."""
 
+import os
 import runpy
 import sys
 import warnings
@@ -7,11 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from highway.bench.contenders import Entry
 from highway.bench.timing import peak_memory
-from highway.files import read_json
-from highway.sweep.table import load_table
+from highway.config import CONF, flat
+from highway.files import read_json, write_json
+from highway.report.origins import origins
+from highway.schema import Experiment
+from highway.sweep.cell import SECTIONS, Cell, configuration
+from highway.sweep.table import load_table, table_ids
 from tests.conftest import REAL_DATA, needs_real_data
 from tests.test_data import write_corpus
 
@@ -54,15 +60,64 @@ def test_explain_counts_parameters(
 def test_explain_a_row(typed: Callable[..., tuple[int, str, str]]) -> None:
     _, out, _ = typed("table explain highway_t1 tanh")
     assert "x + f(x) + psi(x W1 + b1) * (x W2 + b2)" in out
-    assert "attention sublayers of layers 1, 2, 3; feed-forward sublayers of layers 1, 2, 3" in out
-    assert "+3,151,872 against T-L3" in out
-    assert "test_bpc 1.364" in out
     assert "python scripts/train.py model=transformer layers=all dataset=ptb_char" in out
+    text = " ".join(out.split())
+    assert "psi = tanh" in text
+    assert "each position adds something that it computes from itself alone" in text
+    assert "the attention sublayer of every layer and the feed-forward sublayer of every layer" in text
+    assert "12,634,161, of which 3,151,872 in gates; +3,151,872 (+33.2%) to T-L3" in text
+    assert rows_of(out, "test bpc (test_bpc, lower is better)") == [["1.364", "1.495"]]
+    assert "Source: Highway Transformer (Chai et al., 2020), Table 1; recipe: appendix A.1" in out
+    assert rows_of(out, "gate.activation") == [["tanh", "conf/gate/sdu_tanh.yaml"]]
+    assert rows_of(out, "model.width") == []  # 512 is the neutral default
+    _, out, _ = typed("table explain highway_t1 tanh --budget smoke")
+    assert rows_of(out, "model.width") == [["64", "conf/table/highway_t1.yaml", "(budget", "smoke)"]]
+    _, out, _ = typed("table explain highway_t3 post_norm")
+    assert "an arm: a row that the paper lacks" in out and "The paper has no numbers for this row." in out
+    assert rows_of(out, "model.norm") == [["post", "conf/table/highway_t3.yaml", "(row", "post_norm)"]]
+
+
+def rows_of(out: str, name: str) -> list[list[str]]:
+    """The words behind a name at the start of a line."""
+    return [line.split(f"{name} ", 1)[1].split() for line in out.splitlines() if line.strip().startswith(f"{name} ")]
+
+
+def test_every_setting_has_an_origin(experiment: Callable[..., Experiment]) -> None:
+    """What `explain` says of each file is what the file says: the last one to name a key gives its value."""
+    for table in map(load_table, table_ids()):
+        for row in table.rows:
+            for budget in table.budgets:
+                found = origins(table, row, budget)
+                described = configuration(experiment(*table.overrides(row, budget, seed=1)))
+                for key, value in flat({name: described[name] for name in SECTIONS}).items():
+                    file = CONF.parent / found[key].split(" ")[0]
+                    if file.parent.name != "table":
+                        content = flat(yaml.safe_load(file.read_text()))
+                        name = key if file.parent.name == "budget" else key.split(".", 1)[1]
+                        assert content[name] == value or key.startswith("layers."), (table.id, row.id, key)
+
+
+def test_status_of_a_table(typed: Callable[..., tuple[int, str, str]], experiment: Callable[..., Experiment]) -> None:
+    table = load_table("highway_t3")
+    ends = {1: "finished", 2: "failed", 4: "failed"}
+    for seed in (1, 2, 3, 4):
+        cell = Cell.of(experiment(*table.overrides(table.row("tanh"), "smoke", seed)))
+        result = {"status": ends.get(seed), "seed": seed}
+        write_json(cell.claims / "1.json", {"ended": seed != 3, "progress": {"step": 150, "steps": 600}})
+        if seed in ends:
+            write_json(cell.directory / "result.json", result)
+    _, out, _ = typed("table status highway_t3")
+    assert "finished 1 " in out and "failed 2, 4" in out and "running at 25%: 3" in out
+    os.utime(Cell.of(experiment(*table.overrides(table.row("tanh"), "smoke", 3))).claims / "1.json", (0, 0))
+    _, out, _ = typed("table status highway_t3")
+    assert "interrupted at 25%: 3" in out
 
 
 def test_status_and_render_of_the_published_records(typed: Callable[..., tuple[int, str, str]]) -> None:
     _, out, _ = typed("table status highway_t3")
-    assert [line.split() for line in out.splitlines() if "baseline" in line] == [["baseline", "—", "1", "—"]]
+    assert [line.split() for line in out.splitlines() if "baseline" in line] == [
+        ["baseline", "—", "finished", "1", "—"]
+    ]
     _, out, _ = typed("table render highway_t3 --budget mini --format markdown")
     assert "| T-L3 | seed 1 | 5.273 | 4.937 |" in out
     _, out, _ = typed("table render highway_t3 --budget mini --format csv")

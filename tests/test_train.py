@@ -165,7 +165,7 @@ def test_checkpoint_of_another_model_is_refused(tiny: Compose) -> None:
 
 def test_two_processes_do_not_share_a_cell(tiny: Compose) -> None:
     cell = Cell.of(tiny(*FEW))
-    with cell.owned(), pytest.raises(Refused, match="being run by another process"):
+    with cell.claimed(), pytest.raises(Refused, match="being run by process"):
         run(tiny(*FEW), cell, "second")
 
 

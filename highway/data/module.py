@@ -27,10 +27,12 @@ class LanguageData(pl.LightningDataModule):
     @property
     def total_steps(self) -> int:
         steps = self.experiment.trainer.max_epochs * self.steps_per_epoch
-        return min(steps, self.experiment.trainer.max_steps or steps)
+        return self.experiment.debug.steps or min(steps, self.experiment.trainer.max_steps or steps)
 
     @property
     def validate_every(self) -> int:
+        if self.experiment.debug.overfit:
+            return max(self.total_steps // 10, 1)
         return min(self.experiment.trainer.validate_every or self.steps_per_epoch, self.total_steps)
 
     def description(self) -> dict[str, Any]:
@@ -62,9 +64,13 @@ class LanguageData(pl.LightningDataModule):
         return EvaluationBatches(self._windows(split), self.experiment.trainer.evaluation_batch, rank, world)
 
     def _windows(self, split: str, share: int = 0, shares: int = 1) -> Windows:
-        dataset = self.experiment.dataset
+        dataset, debug = self.experiment.dataset, self.experiment.debug
+        if debug.overfit:
+            windows = Windows(self.streams.splits["train"], dataset.train, share, shares)
+            return windows.first(1, again=len(windows) if split == "train" else 1)
         cut = dataset.train if split == "train" else dataset.evaluation
-        return Windows(self.streams.splits[split], cut, share, shares)
+        windows = Windows(self.streams.splits[split], cut, share, shares)
+        return windows.first(debug.windows) if debug.windows and split != "train" else windows
 
     def _place(self) -> tuple[int, int]:
         return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)

@@ -64,10 +64,11 @@ class Collected:
 def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
     """The records of a table at a budget: this machine's first, then the published ones."""
     roots = [outputs_dir / "cells", REFERENCE / "cells"]
-    return Collected(table, budget, {row.id: _samples(table, row, budget, roots) for row in table.rows})
+    return Collected(table, budget, {row.id: samples(table, row, budget, roots) for row in table.rows})
 
 
-def _samples(table: Table, row: Row, budget: str, roots: list[Path]) -> tuple[Sample, ...]:
+def samples(table: Table, row: Row, budget: str, roots: list[Path]) -> tuple[Sample, ...]:
+    """The records of a row, one a seed: of the newest revision that has one, of the first root that does."""
     found: dict[int, Sample] = {}
     for name, older in _names(table, row, budget):
         for root in roots:

@@ -1,17 +1,21 @@
 """What the rows of a table are, before anything has run: equation, layers, parameters, command, paper's numbers."""
 
+import itertools
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
+from rich.text import Text
 
 from highway import catalogue
 from highway.compose import experiment
-from highway.report.collect import Sample, collect
+from highway.config import CONF, flat
+from highway.report.collect import REFERENCE, Sample, samples
+from highway.report.origins import origins
 from highway.schema import Experiment
-from highway.sweep.cell import Cell
-from highway.sweep.table import Row, Table
+from highway.sweep.cell import Cell, identity
+from highway.sweep.table import TABLES, Row, Table
 
 
 def explain_table(table: Table, budget: str, console: Console) -> None:
@@ -34,43 +38,130 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
 
 
 def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
+    """What a row is, for someone who has not read the paper, and everything that defines it."""
     words = table.overrides(row, budget, seed=1)
     described = experiment(words)
-    baseline = experiment(table.overrides(table.rows[0], budget, seed=1))
+    gate, model = catalogue.GATES[described.gate.residual], catalogue.MODELS[described.model.name]
+    psi = f",  psi = {described.gate.activation}" if "psi" in gate.equation else ""
+    arm = ", an arm: a row that the paper lacks" if row.arm else ""
+    about = {
+        "row": f"{row.label}  ({table.id} {row.id}, budget {budget}{arm})",
+        "table": f"{table.caption}. {table.paper}.",
+        "model": f"{model.in_words} Here {described.model.layers} layers of width {described.model.width:,}.",
+        "gate": gate.in_words,
+        "equation": f"{gate.equation}{psi}\nx goes into a sublayer f, and the sum comes out; * is elementwise. "
+        f"Code: {gate.code}",
+        "where": _where(described),
+        "data": _first_comment(CONF / "dataset" / f"{_chosen(words, 'dataset')}.yaml"),
+        "length": _length(described),
+        "parameters": _parameters_in_words(table, described, budget),
+    }
+    grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(max_width=104)
+    for name, text in about.items():
+        grid.add_row(name, Text(text))
+    console.print(grid)
+    _print_numbers(table, row, console)
+    _print_settings(table, row, budget, described, console)
+    console.print(f"cell     {Cell.of(described).directory}", soft_wrap=True, highlight=False)
+    console.print(f"command  python scripts/train.py {' '.join(words)}", soft_wrap=True, highlight=False)
+
+
+def _where(described: Experiment) -> str:
+    parts = []
+    for name in ("attention", "feed_forward"):
+        gated = described.gated(name)
+        if gated:
+            every = len(gated) == described.model.layers
+            numbers = "every layer" if every else f"layers {', '.join(map(str, gated))} of {described.model.layers}"
+            parts.append(f"the {name.replace('_', '-')} sublayer of {numbers}")
+    return " and ".join(parts) or "no sublayer"
+
+
+def _parameters_in_words(table: Table, described: Experiment, budget: str) -> str:
     total, gate = parameters(described)
-    more = total - parameters(baseline)[0]
-    gated = {name.replace("_", "-"): described.gated(name) for name in ("attention", "feed_forward")}
-    where = [f"{name} sublayers of layers {', '.join(map(str, layers))}" for name, layers in gated.items() if layers]
-    lines = [
-        f"{row.label}  ({table.paper}, row {row.id}{', an arm that the paper lacks' if row.arm else ''})",
-        f"gate        {described.gate.residual}: {catalogue.GATES[described.gate.residual].equation}",
-        f"where       {'; '.join(where) or 'nowhere'}",
-        f"psi         {described.gate.activation}" if described.gate.residual.startswith("sdu") else "",
-        f"parameters  {total:,}, {gate:,} of them in gates; {more:+,} against {table.rows[0].label}",
-        f"updates     {_length(described)}",
-        f"paper       {', '.join(f'{metric} {value:g}' for metric, value in row.paper.items()) or 'no such row'}",
-        f"cell        {Cell.of(described).directory}",
-        f"command     python scripts/train.py {' '.join(words)}",
-    ]
-    console.print("\n".join(line for line in lines if line), soft_wrap=True, highlight=False)
+    baseline = table.rows[0]
+    before = parameters(experiment(table.overrides(baseline, budget, seed=1)))[0]
+    return f"{total:,}, of which {gate:,} in gates; {total - before:+,} ({total / before - 1:+.1%}) to {baseline.label}"
 
 
-def print_status(table: Table, outputs: Path, console: Console) -> None:
-    """Which seeds of which rows are there, at every budget."""
-    grid = Grid(box=SIMPLE_HEAD, title=f"{table.id}: seeds with records", title_justify="left")
-    grid.add_column("row")
-    collected = {budget: collect(table, budget, outputs) for budget in table.budgets}
-    for budget in collected:
-        grid.add_column(budget)
-    for row in table.rows:
-        cells = [", ".join(_seed(sample) for sample in found.samples[row.id]) for found in collected.values()]
-        grid.add_row(row.id, *(cell or "—" for cell in cells))
+def _print_numbers(table: Table, row: Row, console: Console) -> None:
+    """What the paper says of this row, beside its baseline, and where."""
+    baseline = table.rows[0]
+    if not row.paper:
+        console.print("\nThe paper has no numbers for this row.")
+        return
+    grid = Grid(box=SIMPLE_HEAD, title=f"the paper's numbers ({table.paper})", title_justify="left")
+    for head in ("", row.label, *([baseline.label] if row is not baseline else [])):
+        grid.add_column(head, justify="right" if head else "left")
+    for column in table.columns:
+        values = [entry.paper.get(column.metric) for entry in (row, baseline)[: len(grid.columns) - 1]]
+        texts = ["—" if value is None else f"{value:.{column.digits}f}" for value in values]
+        grid.add_row(f"{column.title} ({column.metric}, {column.better} is better)", *texts)
+    console.print(grid)
+    console.print(
+        f"Source: {_first_comment(TABLES / f'{table.id}.yaml', skip=1)} {table.note}".rstrip(), soft_wrap=True
+    )
+
+
+def _print_settings(table: Table, row: Row, budget: str, described: Experiment, console: Console) -> None:
+    """Everything that is part of the cell's identity, and the file that set it."""
+    grid = Grid(box=SIMPLE_HEAD, title="settings other than the neutral defaults", title_justify="left")
+    for head in ("setting", "value", "set by"):
+        grid.add_column(head, no_wrap=head != "value")
+    found = origins(table, row, budget)
+    for key, value in flat(identity(described)["keys"]).items():
+        grid.add_row(Text(key), Text(str(value)), found.get(key, ""))
     console.print(grid)
 
 
-def _seed(sample: Sample) -> str:
-    result = sample.result
-    return f"{result['seed']}" if result["status"] == "finished" else f"{result['seed']} ({result['status']})"
+def _chosen(words: list[str], group: str) -> str:
+    return next(word.split("=", 1)[1] for word in words if word.split("=", 1)[0] == group)
+
+
+def _first_comment(path: Path, skip: int = 0) -> str:
+    """The comment that a configuration file opens with, as one line of text."""
+    lines = itertools.takewhile(lambda line: line.startswith("#"), path.read_text().splitlines())
+    return " ".join(line.lstrip("# ") for line in itertools.islice(lines, skip, None))
+
+
+def print_status(table: Table, outputs: Path, console: Console) -> None:
+    """Which seeds of which rows are finished, running, failed or interrupted, at every budget."""
+    grid = Grid(box=SIMPLE_HEAD, title=f"{table.id}: seeds and where they stand", title_justify="left")
+    grid.add_column("row", no_wrap=True)
+    for budget in table.budgets:
+        grid.add_column(budget)
+    for row in table.rows:
+        grid.add_row(row.id, *("\n".join(_seeds(table, row, budget, outputs)) or "—" for budget in table.budgets))
+    console.print(grid)
+
+
+def _seeds(table: Table, row: Row, budget: str, outputs: Path) -> list[str]:
+    """One line a state: `finished 1, 2`; the published records count as finished."""
+    published = {sample.seed: _of_record(sample) for sample in samples(table, row, budget, [REFERENCE / "cells"])}
+    own = samples(table, row, budget, [outputs / "cells"])  # among them records of an older revision
+    states = published | {sample.seed: _of_record(sample) for sample in own}
+    folder = outputs / "cells" / Cell.of(experiment(table.overrides(row, budget, seed=0))).name
+    for path in folder.glob("seed*/"):
+        cell, seed = Cell(path), int(path.name.removeprefix("seed"))
+        if not (cell.status == "waiting" and seed in states):
+            states[seed] = _of_cell(cell)
+    by_state: dict[str, list[str]] = {}
+    for seed, state in sorted(states.items()):
+        by_state.setdefault(state, []).append(str(seed))
+    return [f"{state} {', '.join(seeds)}" for state, seeds in by_state.items()]
+
+
+def _of_record(sample: Sample) -> str:
+    return sample.result["status"] + (" (older revision)" if sample.older_revision else "")
+
+
+def _of_cell(cell: Cell) -> str:
+    progress = cell.progress
+    if cell.status in ("running", "interrupted") and progress:
+        return f"{cell.status} at {progress['step'] / progress['steps']:.0%}:"
+    return cell.status
 
 
 def _length(described: Experiment) -> str:

@@ -1,6 +1,7 @@
 """A cell: one experiment with one seed, and the directory that is its identity.
 
-    outputs/cells/<model>-<hash12>/seed<k>/   config.yaml  curves.csv  result.json  probes/  checkpoints/  log.txt
+    outputs/cells/<model>-<hash12>/seed<k>/
+        config.yaml  curves.csv  result.json  probes/  checkpoints/  log.txt  claims/
 
 The hash covers every key whose value differs from the frozen schema_defaults.yaml, and the revisions
 of the model, gate, data set and task. Left out: paths, logging, seeds (they have a folder of their own)
@@ -8,11 +9,9 @@ and everything that changes where or how fast a run goes, not what it computes.
 """
 
 import dataclasses
-import fcntl
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,9 +20,9 @@ from typing import Any
 import yaml
 
 from highway import catalogue
-from highway.errors import Refused
-from highway.files import read_json
+from highway.files import read_json, remove_leftovers
 from highway.schema import Experiment
+from highway.sweep.claim import Claim, Held, claimed
 
 DEFAULTS_FILE = Path(__file__).with_name("schema_defaults.yaml")
 WHERE_NOT_WHAT = {
@@ -39,6 +38,7 @@ WHERE_NOT_WHAT = {
     ),
     "dataset": ("vocabulary", "metric"),  # given by form and source, and checked when the data is read
 }
+DONE = ("finished", "diverged")
 SECTIONS = ("model", "gate", "layers", "dataset", "optimizer", "trainer")
 
 
@@ -119,7 +119,8 @@ class Cell:
     @classmethod
     def of(cls, experiment: Experiment) -> "Cell":
         name = cell_name(experiment.model.name, identity(experiment))
-        return cls(experiment.outputs_dir / "cells" / name / f"seed{experiment.seed}")
+        kind = "debug" if experiment.debug.scratch else "cells"
+        return cls(experiment.outputs_dir / kind / name / f"seed{experiment.seed}")
 
     @property
     def name(self) -> str:
@@ -149,16 +150,19 @@ class Cell:
     def last(self) -> Path:
         return self.directory / "checkpoints" / "last.safetensors"
 
-    @contextmanager
-    def owned(self) -> Iterator[None]:
-        """Only one process at a time runs a cell; the system lifts the lock when that process ends, however it ends."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        with open(self.directory / "lock", "a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise Refused(f"{self.directory} is being run by another process; wait for it, or stop it.") from error
-            yield
+    @property
+    def claims(self) -> Path:
+        return self.directory / "claims"
+
+    def claimed(self) -> AbstractContextManager[Held]:
+        """Only one process at a time runs a cell, on this machine or on another that shares the folder."""
+        return claimed(self.claims)
+
+    def begin(self) -> None:
+        """What an earlier start left behind that this one would contradict: how it ended, files half written."""
+        (self.directory / "result.json").unlink(missing_ok=True)
+        for folder in (self.directory, self.checkpoint.parent, self.claims):
+            remove_leftovers(folder)
 
     def result(self) -> dict[str, Any] | None:
         path = self.directory / "result.json"
@@ -166,13 +170,25 @@ class Cell:
 
     @property
     def status(self) -> str:
-        """waiting, interrupted, failed, diverged or finished."""
+        """waiting, running, interrupted, failed, diverged or finished."""
         result = self.result()
+        if result is not None and result["status"] in DONE:
+            return result["status"]
+        claim = Claim.latest(self.claims)
+        if claim is not None and claim.alive:
+            return "running"
         if result is not None:
             return result["status"]
-        return "interrupted" if self.checkpoint.exists() else "waiting"
+        killed = claim is not None and not claim.ended
+        return "interrupted" if killed or self.checkpoint.exists() else "waiting"
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        """How far a running cell is, as its claim says."""
+        claim = Claim.latest(self.claims)
+        return claim.progress if claim is not None else {}
 
     @property
     def done(self) -> bool:
         """Nothing is left to run: a second run would give the same again."""
-        return self.status in ("finished", "diverged")
+        return self.status in DONE

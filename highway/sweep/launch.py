@@ -1,14 +1,11 @@
-"""Launchers: how the cells of a sweep are started. One operating-system process a cell, in a fixed directory."""
+"""Launchers: how the cells of a sweep are started, each in its fixed directory. Here the interface, and `inline`."""
 
 import logging
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from hydra.core.utils import JobReturn
 from hydra.plugins.launcher import Launcher
@@ -19,16 +16,27 @@ from highway.config import check
 from highway.sweep.cell import Cell
 
 log = logging.getLogger("highway")
-TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
+LOOK_AGAIN = 1.0  # seconds, where the only cells left are run by others
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One cell of a sweep: the words that describe it, and where it lives."""
+    """One cell of a sweep: the words that describe it, where it lives, and what it needs."""
 
     label: str
     overrides: tuple[str, ...]
     cell: Cell
+    seed: int
+    accelerator: str
+    devices: int
+    before: str = "waiting"  # its status when the sweep began; a failed one is here because it is to be run again
+
+    def next_move(self) -> Literal["start", "wait", "leave"]:
+        """wait: another process runs it. leave: another sweep has ended it meanwhile."""
+        status = self.cell.status
+        if status == "running":
+            return "wait"
+        return "leave" if self.cell.done or (status == "failed" and self.before != "failed") else "start"
 
 
 class CellLauncher(Launcher):
@@ -41,82 +49,33 @@ class CellLauncher(Launcher):
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         raise NotImplementedError("highway's launchers work with hydra/sweeper=highway")
 
-    def launch_cells(self, cells: Sequence[Planned]) -> None:
+    def launch_cells(self, cells: Sequence[Planned], planned: int, fail_fast: bool) -> None:
+        """Run cells until all are ended, by us or by others, of `planned` in the sweep; fail_fast: until one fails."""
         raise NotImplementedError
 
 
 class InlineLauncher(CellLauncher):
     """One after another in this process."""
 
-    def launch_cells(self, cells: Sequence[Planned]) -> None:
+    def launch_cells(self, cells: Sequence[Planned], planned: int, fail_fast: bool) -> None:
         from highway.cli import command_line
         from highway.train import run
 
-        for planned in cells:
-            experiment = check(self.context.config_loader.load_sweep_config(self.config, list(planned.overrides)))
-            if run(experiment, planned.cell, command_line(list(planned.overrides))) == "interrupted":
-                raise KeyboardInterrupt
-
-
-class LocalLauncher(CellLauncher):
-    """Processes side by side on this machine, the cores shared out among them."""
-
-    def __init__(self, slots: int | None = None) -> None:
-        self.slots = slots
-
-    def launch_cells(self, cells: Sequence[Planned]) -> None:
-        cores = os.cpu_count() or 1
-        slots = min(self.slots or min(cores, 4), len(cells))
-        threads = max(cores // slots, 1)
         waiting = list(cells)
-        running: dict[Planned, subprocess.Popen[bytes]] = {}
-        for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell has told us to ignore Ctrl-C
-            signal.signal(number, signal.default_int_handler)
-        try:
-            while waiting or running:
-                while waiting and len(running) < slots:
-                    planned = waiting.pop(0)
-                    running[planned] = self._start(planned, threads, slots)
-                    log.info("started   %s", planned.label)
-                time.sleep(0.1)
-                for planned, process in list(running.items()):
-                    if process.poll() is not None:
-                        del running[planned]
-                        self._report(planned, process.returncode)
-        except KeyboardInterrupt:
-            log.info("stopping %d cells; each saves where it is ...", len(running))
-            for process in running.values():
-                process.terminate()  # also stops one that is still importing torch
-            for process in running.values():
-                process.wait()
-            raise
-
-    def _start(self, planned: Planned, threads: int, slots: int) -> "subprocess.Popen[bytes]":
-        words = [str(word) for word in planned.overrides]
-        if not any(word.startswith("trainer.threads=") for word in words):
-            words.append(f"trainer.threads={threads}")
-        for key in ("data_dir", "outputs_dir"):
-            words.append(f"{key}={quoted(str(Path(self.config[key]).resolve()))}")
-        words.append(f"hydra.run.dir={quoted(str(planned.cell.directory.resolve()))}")
-        planned.cell.directory.mkdir(parents=True, exist_ok=True)
-        with open(planned.cell.log, "ab") as output:
-            return subprocess.Popen(
-                [sys.executable, str(TRAIN), *words],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**os.environ, "HIGHWAY_SLOTS": str(slots), "OMP_NUM_THREADS": str(threads)},
-                start_new_session=True,  # a terminal's Ctrl-C reaches the sweep alone, which stops its cells
-            )
-
-    def _report(self, planned: Planned, code: int) -> None:
-        result = planned.cell.result()
-        if code == 0 and result:
-            best = {name: values["best"] for name, values in result["metrics"].items()}
-            shown = "  ".join(f"{name} {value:.4g}" for name, value in best.items() if name.startswith("test"))
-            log.info("finished  %s  %s  (%.0f s)", planned.label, shown, result["cost"]["seconds"])
-        else:
-            log.error("ended     %s with code %d: %s", planned.label, code, last_words(planned.cell.log))
+        while waiting:
+            moves = {one: one.next_move() for one in waiting}
+            waiting = [one for one in waiting if moves[one] != "leave"]
+            ready = [one for one in waiting if moves[one] == "start"]
+            if not ready:
+                time.sleep(LOOK_AGAIN)
+                continue
+            waiting.remove(ready[0])
+            experiment = check(self.context.config_loader.load_sweep_config(self.config, list(ready[0].overrides)))
+            status = run(experiment, ready[0].cell, command_line(list(ready[0].overrides)))
+            if status == "interrupted":
+                raise KeyboardInterrupt
+            if fail_fast and status != "finished":
+                return
 
 
 def last_words(path: Path) -> str:

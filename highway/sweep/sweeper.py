@@ -2,6 +2,7 @@
 
     -m table=highway_t1 budget=mini seeds=1,2,3        the table's rows x seeds
     -m gate=none,sdu_tanh layers=l1-3,all seed=1,2     every combination
+    fail_fast=true stops the sweep at the first failure; retry_failed=true runs cells again that have failed before
 
 Every cell is composed and checked before the first one starts, so a mistake in the last row costs nothing.
 """
@@ -23,7 +24,7 @@ from highway.errors import Refused, SweepFailed, listing
 from highway.sweep.cell import Cell
 from highway.sweep.launch import Planned, last_words, quoted
 from highway.sweep.table import Row, Table, last_on_each_key, load_table
-from highway.sweep.views import link_view
+from highway.sweep.views import differences, link_view
 
 log = logging.getLogger("highway")
 
@@ -37,25 +38,19 @@ class HighwaySweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> None:
-        plan = self._plan(OverridesParser.create().parse_overrides(arguments))
+        words = {word.key_or_group: word for word in OverridesParser.create().parse_overrides(arguments)}
+        fail_fast, retry_failed = (_truth(words.pop(key, None)) for key in ("fail_fast", "retry_failed"))
+        plan = self._plan({key: word for key, word in words.items() if not word.is_hydra_override()})
         unique = list({planned.cell: planned for planned in plan}.values())
         missing = [planned for planned in unique if not planned.cell.done]
+        missing = [planned for planned in missing if retry_failed or planned.before != "failed"]
         log.info("%d cells: %d done already, %d to run.", len(unique), len(unique) - len(missing), len(missing))
         if missing:
-            self.launcher.launch_cells(missing)
-        bad = [planned for planned in unique if planned.cell.status != "finished"]
-        for planned in bad:
-            error = (planned.cell.result() or {}).get("error") or last_words(planned.cell.log)
-            log.error("%s: %s (%s)", planned.label, planned.cell.status, error)
-        if bad:
-            raise SweepFailed(
-                f"{len(bad)} of {len(unique)} cells did not finish; "
-                "the same command runs again what failed or was interrupted."
-            )
+            self.launcher.launch_cells(missing, len(unique), fail_fast)
+        _summarise(unique)
 
-    def _plan(self, overrides: list[Override]) -> list[Planned]:
+    def _plan(self, words: dict[str, Override]) -> list[Planned]:
         """All cells that the command line describes, composed and checked."""
-        words = {override.key_or_group: override for override in overrides if not override.is_hydra_override()}
         tables, seeds, arms, rows = (words.pop(key, None) for key in ("table", "seeds", "arms", "rows"))
         if tables is None or tables.value() is None:
             for key, word in (("seeds", seeds), ("arms", arms), ("rows", rows)):
@@ -72,7 +67,7 @@ class HighwaySweeper(Sweeper):
         plan = [self._row(*which, label, choice) for which in wanted for label, choice in _grid(words.values())]
         if not words:  # what the command line changes is no longer the table's row
             for (table, row, budget, _), planned in zip(wanted, plan, strict=True):
-                link_view(planned.cell, table.id, budget, row.id)
+                self._link(planned, table, budget, row)
         return plan
 
     def _row(self, table: Table, row: Row, budget: str, seed: int, label: str, choice: list[str]) -> Planned:
@@ -84,7 +79,29 @@ class HighwaySweeper(Sweeper):
     def _planned(self, label: str, words: Sequence[str], group: str = "grid", run: str | None = None) -> Planned:
         experiment = check(self.context.config_loader.load_sweep_config(self.config, list(words)))
         mirror = [f"logger.group={quoted(group)}", f"logger.run={quoted(run or f'{label} seed {experiment.seed}')}"]
-        return Planned(label, (*words, *mirror), Cell.of(experiment))
+        cell, trainer = Cell.of(experiment), experiment.trainer
+        words = (*words, *mirror)
+        return Planned(label, words, cell, experiment.seed, trainer.accelerator, trainer.devices, cell.status)
+
+    def _link(self, planned: Planned, table: Table, budget: str, row: Row) -> None:
+        replaced = link_view(planned.cell, table.id, budget, row.id)
+        if replaced is not None:
+            experiment = check(self.context.config_loader.load_sweep_config(self.config, list(planned.overrides)))
+            changed = "; ".join(differences(replaced, experiment)) or "another revision"
+            log.info("%s: the recipe is not that of %s any more: %s.", planned.label, replaced.directory, changed)
+
+
+def _summarise(cells: list[Planned]) -> None:
+    """Say of each cell that did not finish why, and raise: Hydra ignores what a sweeper returns."""
+    bad = {planned: planned.cell.status for planned in cells if planned.cell.status != "finished"}
+    for planned, status in bad.items():
+        error = (planned.cell.result() or {}).get("error") or last_words(planned.cell.log)
+        log.error("%s: %s (%s)", planned.label, status, error)
+    if bad:
+        again = ", and retry_failed=true runs the failed ones again" if "failed" in bad.values() else ""
+        raise SweepFailed(
+            f"{len(bad)} of {len(cells)} cells did not finish; the same command resumes the interrupted ones{again}."
+        )
 
 
 def _grid(words: Any) -> list[tuple[str, list[str]]]:
@@ -116,7 +133,12 @@ def _seeds(word: Override | None) -> list[int]:
 def _rows(table: Table, rows: Override | None, arms: Override | None) -> list[Row]:
     if _values(rows) not in ([], ["null"]):
         return [table.row(row_id) for row_id in _values(rows)]
-    wanted = (_values(arms) or ["false"])[0]
-    if wanted not in ("true", "false"):
-        raise Refused(f"arms={wanted} is unknown; it takes {listing(['true', 'false'])}.")
-    return [row for row in table.rows if wanted == "true" or not row.arm]
+    return [row for row in table.rows if _truth(arms) or not row.arm]
+
+
+def _truth(word: Override | None) -> bool:
+    value = (_values(word) or ["false"])[0].lower()
+    if value not in ("true", "false"):
+        assert word is not None
+        raise Refused(f"{word.key_or_group}={value} is unknown; it takes {listing(['true', 'false'])}.")
+    return value == "true"

@@ -1,18 +1,42 @@
 """outputs/<table>/<budget>/<row>/seed<k>: links by table to the cells, which may serve several tables."""
 
 import os
-from pathlib import Path
 
-from highway.sweep.cell import Cell
+import yaml
+
+from highway.config import flat
+from highway.schema import Experiment
+from highway.sweep.cell import SECTIONS, WHERE_NOT_WHAT, Cell, configuration
 
 
-def link_view(cell: Cell, table: str, budget: str, row: str) -> None:
+def link_view(cell: Cell, table: str, budget: str, row: str) -> Cell | None:
+    """Link a row to its cell; the cell that the row was before, where it was another."""
     outputs = cell.directory.parents[2]
     link = outputs / table / budget / row / cell.directory.name
     target = os.path.relpath(cell.directory, link.parent)
-    if link.is_symlink() and os.readlink(link) == target:
-        return
+    before = os.readlink(link) if link.is_symlink() else None
+    if before == target:
+        return None
+    cell.directory.mkdir(parents=True, exist_ok=True)
     link.parent.mkdir(parents=True, exist_ok=True)
-    link.unlink(missing_ok=True)
-    link.symlink_to(target)
-    Path(cell.directory).mkdir(parents=True, exist_ok=True)
+    new = link.with_name(f".{link.name}.{os.getpid()}")
+    new.unlink(missing_ok=True)
+    new.symlink_to(target)
+    new.replace(link)
+    return Cell((link.parent / before).resolve()) if before else None
+
+
+def differences(earlier: Cell, experiment: Experiment) -> list[str]:
+    """What a recipe has become since an earlier cell was run: `model.width 128 -> 64`."""
+    if not earlier.config.exists():
+        return ["that cell was never run"]
+    old, new = yaml.safe_load(earlier.config.read_text()), configuration(experiment)
+    before, after = (flat({name: values[name] for name in SECTIONS}) for values in (old, new))
+    aside = {f"{section}.{key}" for section, keys in WHERE_NOT_WHAT.items() for key in keys}
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    return [f"{key} {before.get(key, 'absent')} -> {after.get(key, 'absent')}" for key in keys if not _in(key, aside)]
+
+
+def _in(key: str, aside: set[str]) -> bool:
+    """A key, or one inside it, as dataset.vocabulary.files is inside dataset.vocabulary."""
+    return key in aside or key.rpartition(".")[0] in aside

@@ -1,4 +1,4 @@
-"""One line that says where a run is: rewritten in place on a terminal, printed now and then in a log."""
+"""Where a run is: one line, rewritten in place on a terminal, printed now and then in a log; and for its claim."""
 
 import math
 import sys
@@ -7,18 +7,23 @@ from typing import Any
 
 import pytorch_lightning as pl
 
+from highway.clock import clock
+from highway.sweep.claim import Held
 from highway.tasks.language import shown_as
 from highway.tasks.recorder import Recorder
 
 
 class Progress(pl.Callback):
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, claim: Held | None) -> None:
         self.recorder = recorder
+        self.claim = claim
         self.on_terminal = sys.stderr.isatty()
         self.interval = 0.5 if self.on_terminal else 30.0
         self._shown_at = 0.0
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
+        if self.claim:
+            self.claim.progress = self._numbers(pl_module)
         known = not math.isnan(self.recorder.train_loss)
         if known and trainer.is_global_zero and time.monotonic() - self._shown_at >= self.interval:
             self._shown_at = time.monotonic()
@@ -28,6 +33,18 @@ class Progress(pl.Callback):
         if trainer.is_global_zero:
             loss = pl_module.evaluated["valid"]
             self._show(f"{self._line(pl_module)}  | valid {self._both(loss)}", final=True)
+
+    def _numbers(self, module: Any) -> dict[str, Any]:
+        """What a sweep's overview shows of this run."""
+        recorder = self.recorder
+        losses = {"train_loss": recorder.train_loss, "valid_loss": recorder.validation_loss}
+        return {
+            "step": recorder.steps,
+            "steps": module.total_steps,
+            "tokens_per_second": round(recorder.tokens_per_second, 1),
+            "seconds_left": round(recorder.seconds_left, 1),
+            **{name: round(loss, 4) for name, loss in losses.items() if math.isfinite(loss)},
+        }
 
     def _line(self, module: Any) -> str:
         recorder = self.recorder
@@ -44,9 +61,3 @@ class Progress(pl.Callback):
     def _show(self, line: str, final: bool) -> None:
         text = f"\r\x1b[K{line}" if self.on_terminal else line
         print(text, end="\n" if final else "", file=sys.stderr, flush=True)
-
-
-def clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,100 @@
+"""Records of tables as one small file, to run a table on one machine and read it on another.
+
+A .tar.gz of <cell>/seed<k>/{config.yaml, curves.csv, result.json, probes/*.npz}: no checkpoints. The same
+records give the same bytes. Importing never replaces a record by one that ended worse.
+"""
+
+import gzip
+import io
+import json
+import re
+import tarfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from highway.errors import Refused
+from highway.files import written_atomically
+from highway.report.collect import Sample, collect
+from highway.sweep.cell import Cell
+from highway.sweep.table import Table
+
+MEMBER = re.compile(r"(?P<cell>[\w-]+-[0-9a-f]{12}/seed\d+)/(config\.yaml|curves\.csv|result\.json|probes/\w+\.npz)")
+RANKS = ("waiting", "running", "interrupted", "failed", "diverged", "finished")
+LARGEST = 64 << 20  # bytes of one member: records are small, and an archive may lie about it
+
+
+@dataclass(frozen=True)
+class Imported:
+    new: list[str]
+    kept: list[str]  # cells that are here already and ended as well or better
+
+
+def export_records(tables: list[Table], budget: str | None, outputs: Path, target: Path) -> list[Sample]:
+    """Write every finished and diverged record of the tables, at all budgets or one; what went into the file."""
+    wanted = [(table, name) for table in tables for name in table.budgets if budget in (None, name)]
+    found = {sample.directory.parts[-2:]: sample for which in wanted for sample in collect(*which, outputs).every}
+    with (
+        written_atomically(target) as file,
+        gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed,
+        tarfile.open(mode="w", fileobj=packed, format=tarfile.USTAR_FORMAT) as archive,
+    ):
+        for parts, sample in sorted(found.items()):
+            for path in sorted(sample.directory.rglob("*")):
+                name = f"{'/'.join(parts)}/{path.relative_to(sample.directory).as_posix()}"
+                if path.is_file() and MEMBER.fullmatch(name):
+                    member = tarfile.TarInfo(name)
+                    content = path.read_bytes()
+                    member.size = len(content)
+                    archive.addfile(member, io.BytesIO(content))
+    return list(found.values())
+
+
+def import_records(source: Path, outputs: Path) -> Imported:
+    """Merge a file of records into outputs/cells. The whole file is read and checked before anything is written."""
+    imported = Imported([], [])
+    for name, files in sorted(_read(source).items()):
+        cell = Cell(outputs / "cells" / name)
+        status = json.loads(files["result.json"])["status"]
+        if RANKS.index(cell.status) >= RANKS.index(status) or cell.status == "running":
+            imported.kept.append(name)
+            continue
+        with cell.claimed():
+            for path in sorted(files, key=lambda path: path == "result.json"):  # last, as a run writes it
+                with written_atomically(cell.directory / path) as file:
+                    file.write(files[path])
+        imported.new.append(name)
+    return imported
+
+
+def _read(source: Path) -> dict[str, dict[str, bytes]]:
+    """Cell and seed -> its files."""
+    cells: dict[str, dict[str, bytes]] = {}
+    try:
+        with tarfile.open(source, "r:gz") as archive:
+            for member in archive:
+                match = MEMBER.fullmatch(member.name)
+                if match is None or not member.isfile() or member.size > LARGEST:
+                    raise Refused(f"{source} holds '{member.name}', which no record has; nothing was imported.")
+                content = archive.extractfile(member)
+                cells.setdefault(match["cell"], {})[match[2]] = content.read() if content else b""
+    except FileNotFoundError as error:
+        raise Refused(f"{source} does not exist.") from error
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise Refused(f"{source} is not a whole file of scripts/records.py export ({error}).") from error
+    for name, files in cells.items():
+        _check(source, name, files)
+    return cells
+
+
+def _check(source: Path, name: str, files: dict[str, bytes]) -> None:
+    missing = {"config.yaml", "curves.csv", "result.json"} - set(files)
+    if missing:
+        raise Refused(f"{source}: {name} has no {min(missing)}; nothing was imported.")
+    try:
+        result = json.loads(files["result.json"])
+        same = f"{result['cell']}/seed{result['seed']}" == name and result["status"] in RANKS
+    except (ValueError, KeyError, TypeError):
+        same = False
+    if not same:
+        raise Refused(f"{source}: result.json of {name} is not that cell's; nothing was imported.")

@@ -1,0 +1,40 @@
+"""Which file gives each setting of a table's row its value: the last one that names it, in Hydra's order."""
+
+import yaml
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.types import RunMode
+
+from highway.config import CONF, flat, joined
+from highway.sweep.table import Row, Table
+
+
+def origins(table: Table, row: Row, budget: str, seed: int = 1) -> dict[str, str]:
+    """Dotted key -> the file that set it, for every key of the row's configuration."""
+    words = table.overrides(row, budget, seed)
+    here = f"conf/table/{table.id}.yaml"
+    parts = {"recipe": table.recipe, f"row {row.id}": row.overrides, f"budget {budget}": table.budgets[budget]}
+    named_in = {_key(word): f"{here} ({part})" for part, part_words in parts.items() for word in part_words}
+    found: dict[str, str] = {}
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        loader = GlobalHydra.instance().config_loader()
+        chosen = loader.compute_defaults_list("train", words, RunMode.RUN).defaults
+        for part in chosen:
+            path = CONF / f"{part.config_path}.yaml"
+            if path.exists():  # the others are Hydra's own
+                content = yaml.safe_load(path.read_text()) or {}
+                content.pop("defaults", None)
+                found |= {joined(part.package, key): f"conf/{part.config_path}.yaml" for key in flat(content)}
+    for override in OverridesParser.create().parse_overrides(words):
+        key = override.key_or_group
+        if not (CONF / key).is_dir():
+            value = override.value()
+            keys = flat({key: value}) if isinstance(value, dict) else [key]
+            found |= {str(name): named_in.get(key, "the command") for name in keys}
+    return found
+
+
+def _key(word: str) -> str:
+    return word.split("=", 1)[0]

@@ -1,0 +1,185 @@
+"""Who runs a cell: a claim that one process holds, that says how far it is, and that dies with its holder.
+
+    outputs/cells/<cell>/seed<k>/claims/<number>.json   host, machine, pid, born, since, ended, progress
+
+The claim with the highest number counts. A process takes a cell by creating the next number, which one process
+alone can do, also on a folder that several machines share; so a dead holder's cell is taken over without a race.
+On one machine a claim lives as long as its process; seen from another machine, as long as its heart beats.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from highway.errors import Refused
+from highway.files import write_json
+
+BEAT = 2.0  # seconds between two beats
+STALE = 60.0  # seconds without a beat after which another machine takes over
+SWEEP = "HIGHWAY_SWEEP"  # names the sweep's process; its cells stop, saving where they are, when it is gone
+
+
+class Claim:
+    """A claim as it stood when it was read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.content: dict[str, Any] = json.loads(path.read_text())
+        except (OSError, ValueError):  # just being created, or already replaced
+            self.content = {}
+
+    @classmethod
+    def latest(cls, folder: Path) -> "Claim | None":
+        numbers = _numbers(folder)
+        return cls(folder / f"{numbers[-1]}.json") if numbers else None
+
+    @property
+    def ended(self) -> bool:
+        """Its holder came to an end of its own, good or bad; a killed one could not say so."""
+        return bool(self.content.get("ended"))
+
+    @property
+    def alive(self) -> bool:
+        if self.ended:
+            return False
+        if self.content.get("machine") == this_machine():
+            return born(self.content["pid"]) == self.content["born"]
+        return self.path.exists() and _age(self.path) < STALE
+
+    @property
+    def holder(self) -> str:
+        return f"process {self.content.get('pid', '?')} on {self.content.get('host', 'another machine')}"
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        """step, steps, train_loss, seconds_left; empty before the first step."""
+        return self.content.get("progress", {})
+
+
+class Held:
+    """This process's own claim, kept alive by a thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.progress: dict[str, Any] = {}  # what others may see of the run, replaced by it as it goes
+        self._about = {**_myself(), "since": round(time.time(), 1), "ended": False}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._parent = int(os.environ.get(SWEEP, "0"))
+
+    def start(self) -> None:
+        self._write()
+        self._thread.start()
+
+    def end(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._about["ended"] = True
+        with suppress(Refused, OSError):  # on a full disk: the end of this process says it too
+            self._write()
+
+    def _write(self) -> None:
+        write_json(self.path, {**self._about, "progress": self.progress}, durable=False)
+
+    def _beat(self) -> None:
+        while not self._stop.wait(BEAT):
+            if _numbers(self.path.parent)[-1:] != [_number(self.path)]:
+                print(f"{self.path} was taken over while this process slept; it stops here.", file=sys.stderr)
+                os._exit(1)  # the cell is another's now: not one more byte into it
+            if self._parent and os.getppid() != self._parent:
+                self._parent = 0
+                os.kill(os.getpid(), signal.SIGTERM)
+            with suppress(Refused, OSError):
+                self._write()
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[Held]:
+    """Hold the claim while the block runs; `Refused` where another process holds it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    held = Held(_taken(folder))
+    held.start()
+    try:
+        yield held
+    finally:
+        held.end()
+
+
+def _taken(folder: Path) -> Path:
+    before = Claim.latest(folder)
+    if before is not None and before.alive:
+        raise Refused(f"{folder.parent} is being run by {before.holder}; wait for it, or stop it.")
+    number = _number(before.path) + 1 if before else 1
+    path = folder / f"{number}.json"
+    try:
+        with open(path, "x") as file:
+            json.dump({**_myself(), "ended": False}, file)
+    except FileExistsError as error:
+        raise Refused(f"{folder.parent} was taken by another process at this moment; wait for it.") from error
+    for other in _numbers(folder):
+        if other > number:  # a slow process that read the folder long ago
+            path.unlink()
+            raise Refused(f"{folder.parent} was taken by another process at this moment; wait for it.")
+        if other < number:
+            (folder / f"{other}.json").unlink(missing_ok=True)
+    return path
+
+
+def _numbers(folder: Path) -> list[int]:
+    return sorted(_number(path) for path in folder.glob("[0-9]*.json"))
+
+
+def _number(path: Path) -> int:
+    return int(path.stem)
+
+
+def _myself() -> dict[str, Any]:
+    pid = os.getpid()
+    return {"host": socket.gethostname(), "machine": this_machine(), "pid": pid, "born": born(pid)}
+
+
+@cache
+def this_machine() -> str:
+    """The same for processes that can see one another: host, boot and process namespace."""
+    parts = [socket.gethostname()]
+    with suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        parts.append(os.readlink("/proc/self/ns/pid"))
+    return " ".join(parts)
+
+
+def born(pid: int) -> str | None:
+    """When a process started, in the system's own count, so that a number used again is not mistaken; None if dead."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        pass
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""  # not Linux: alive, and that is all we know
+    return None if fields[0] in "ZX" else fields[19]
+
+
+def _age(path: Path) -> float:
+    """Seconds since the last beat by the file system's own clock; machines may disagree about the time."""
+    probe = path.parent / f".now-{socket.gethostname()}-{os.getpid()}"
+    try:
+        probe.touch()
+        return probe.stat().st_mtime - path.stat().st_mtime
+    except OSError:  # replaced at this moment, so it beats
+        return 0.0
+    finally:
+        probe.unlink(missing_ok=True)

@@ -1,0 +1,121 @@
+"""What a sweep shows while it runs: a live table on a terminal, plain lines anywhere else."""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from highway.clock import clock
+from highway.sweep.launch import Planned, last_words
+
+LINES_EVERY = 60.0  # seconds, off a terminal
+EXIT_REFUSED = 2
+COLOURS = {"running": "cyan", "elsewhere": "blue"}
+
+
+class Overview:
+    def __init__(self, cells: Sequence[Planned], slots: int) -> None:
+        self.total, self.slots = len(cells), slots
+        self.counts: dict[str, int] = {}  # of cells that ended, by status
+        self.seconds: list[float] = []  # that cells of this sweep took
+        self._started: dict[Planned, float] = {}
+        self._looked = self._said = time.monotonic()
+        self.console = Console(file=sys.stderr, soft_wrap=True, highlight=False)
+        self.live = Live(console=self.console, auto_refresh=False, transient=True) if self.console.is_terminal else None
+
+    def __enter__(self) -> "Overview":
+        if self.live:
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self.live:
+            self.live.stop()
+
+    def say(self, line: str) -> None:
+        self.console.print(line, markup=False)
+
+    def started(self, planned: Planned) -> None:
+        self._started[planned] = time.monotonic()
+        if not self.live:
+            self.say(f"started   {planned.label}")
+
+    def ended(self, planned: Planned, code: int | None) -> None:
+        """`code` is the exit code of our process; None where another sweep ended the cell."""
+        status, result = planned.cell.status, planned.cell.result() or {}
+        self.counts[status] = self.counts.get(status, 0) + 1
+        if status == "finished":
+            if code is not None:
+                self.seconds.append(time.monotonic() - self._started[planned])
+            best = {name: values["best"] for name, values in result["metrics"].items()}
+            shown = "  ".join(f"{name} {value:.4g}" for name, value in best.items() if name.startswith("test"))
+            where = "" if code is not None else ", by another sweep"
+            self.say(f"finished  {planned.label}  {shown}  ({clock(result['cost']['seconds'])}{where})")
+        else:
+            why = result.get("error") or last_words(planned.cell.log)
+            self.say(f"{'refused' if code == EXIT_REFUSED else status:9} {planned.label}: {_how(code)}{why}")
+
+    def update(self, waiting: Sequence[Planned], running: Sequence[Planned]) -> None:
+        now = time.monotonic()
+        if self.live and now - self._looked >= 0.5:
+            self._looked = now
+            self.live.update(self._table(waiting, running), refresh=True)
+        elif not self.live and now - self._said >= LINES_EVERY:
+            self._said = now
+            self.say(self._summary(waiting, running))
+            for planned in running:
+                self.say(f"          {planned.label}  {'  '.join(_cells(planned))}")
+
+    def _table(self, waiting: Sequence[Planned], running: Sequence[Planned]) -> Group:
+        grid = Table(box=SIMPLE_HEAD, expand=False)
+        grid.add_column("cell", no_wrap=True)
+        grid.add_column("state")
+        for head in ("step", "train", "valid", "tokens/s", "left"):
+            grid.add_column(head, justify="right")
+        shown = [(planned, "running") for planned in running]
+        shown += [(planned, "elsewhere") for planned in waiting if planned.cell.status == "running"]
+        for planned, state in shown:
+            grid.add_row(Text(planned.label), Text(state, COLOURS[state]), *_cells(planned))
+        room = max(self.console.height - len(shown) - 7, 0)
+        quiet = [planned for planned in waiting if (planned, "elsewhere") not in shown]
+        for planned in quiet[:room]:
+            grid.add_row(Text(planned.label, "dim"), Text(planned.cell.status, "dim"))
+        return Group(grid, Text(self._summary(waiting, running)))
+
+    def _summary(self, waiting: Sequence[Planned], running: Sequence[Planned]) -> str:
+        ended = "".join(f", {count} {status}" for status, count in sorted(self.counts.items()))
+        left = self._seconds_left(waiting, running)
+        about = f"; about {clock(left)} left" if left is not None else ""
+        return f"{self.total} cells: {len(running)} running, {len(waiting)} waiting{ended}{about}"
+
+    def _seconds_left(self, waiting: Sequence[Planned], running: Sequence[Planned]) -> float | None:
+        """The running cells as they say of themselves; the waiting ones as long as the others take, in our slots."""
+        left = [planned.cell.progress.get("seconds_left") for planned in running]
+        known = [seconds for seconds in left if seconds is not None]
+        now = time.monotonic()
+        whole = [now - self._started[one] + rest for one, rest in zip(running, left, strict=True) if rest is not None]
+        usual = [*self.seconds, *whole]
+        if not usual or (running and not known):
+            return None
+        ahead = sum(known) + len(waiting) * sum(usual) / len(usual)
+        return max([ahead / self.slots, *known])
+
+
+def _cells(planned: Planned) -> list[str]:
+    """How far a running cell is, for the columns after its state."""
+    progress = planned.cell.progress
+    if not progress:
+        return ["starting"]
+    train, valid = (f"{progress[name]:.4f}" if name in progress else "—" for name in ("train_loss", "valid_loss"))
+    step = f"{progress['step']:,}/{progress['steps']:,}"
+    return [step, train, valid, f"{progress['tokens_per_second']:,.0f}", clock(progress["seconds_left"])]
+
+
+def _how(code: int | None) -> str:
+    return f"killed by signal {-code}; " if code is not None and code < 0 else ""

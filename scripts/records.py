@@ -1,0 +1,40 @@
+"""Carry records from one machine to another:  python scripts/records.py export FILE TABLE... | import FILE
+
+export FILE [TABLE...] [--budget mini]     the records of some tables (all by default), without checkpoints
+import FILE [--into outputs/reference]     merge them into the records here; nothing that ended better is replaced
+"""
+
+import argparse
+import os
+from pathlib import Path
+
+from highway.cli import one_sentence
+from highway.report.exchange import export_records, import_records
+from highway.sweep.table import load_table, table_ids
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    actions = parser.add_subparsers(dest="action", required=True)
+    export = actions.add_parser("export", help="write the records of some tables as one file")
+    export.add_argument("file", type=Path, metavar="FILE")
+    export.add_argument("tables", nargs="*", metavar="TABLE", help="all tables by default")
+    export.add_argument("--budget", help="paper, mini or smoke; all by default")
+    merge = actions.add_parser("import", help="merge such a file into the records here")
+    merge.add_argument("file", type=Path, metavar="FILE")
+    merge.add_argument("--into", type=Path, metavar="FOLDER", help="$HIGHWAY_OUTPUTS or outputs/ by default")
+    arguments = parser.parse_args()
+    outputs = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs"))
+    with one_sentence():
+        if arguments.action == "export":
+            tables = [load_table(name) for name in arguments.tables or table_ids()]
+            samples = export_records(tables, arguments.budget, outputs, arguments.file)
+            print(f"{arguments.file}: {len(samples)} records, {arguments.file.stat().st_size / 1024:,.0f} KiB")
+        else:
+            folder = arguments.into or outputs
+            imported = import_records(arguments.file, folder)
+            print(f"{folder}: {len(imported.new)} records imported, {len(imported.kept)} here already")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Slots: which devices a cell gets, without a GPU at hand."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from highway.errors import Refused
+from highway.sweep.slots import Slots, slots_for, visible_gpus
+
+
+def test_each_gpu_takes_its_share_the_emptiest_first() -> None:
+    slots = Slots.of_gpus(["0", "1"], per_gpu=2)
+    assert [slots.take(1) for _ in range(5)] == [["0"], ["1"], ["0"], ["1"], None]
+    slots.give_back(["1"])
+    assert slots.take(2) is None  # two places, but on one GPU
+    slots.give_back(["0"])
+    assert slots.take(2) == ["0", "1"]
+
+
+def test_gpus_that_are_visible(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,GPU-5af")
+    assert visible_gpus() == ["2", "GPU-5af"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert visible_gpus() == []
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert visible_gpus() == []
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\nprintf '0\\n1\\n'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
+    assert visible_gpus() == ["0", "1"]
+
+
+def test_slots_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
+    slots, on_gpus = slots_for({"auto"}, devices=1, cells=9, slots=None, per_gpu=2)
+    assert (slots.count, on_gpus) == (6, True)
+    slots, _ = slots_for({"auto"}, devices=1, cells=9, slots=2, per_gpu=1)
+    assert slots.take(2) == ["0", "1"]
+    slots, on_gpus = slots_for({"cpu"}, devices=1, cells=9, slots=None, per_gpu=2)
+    assert (slots.count, on_gpus) == (4, False)
+    with pytest.raises(Refused, match=r"trainer\.devices=4 needs 4 GPUs; this sweep may use 3"):
+        slots_for({"auto"}, devices=4, cells=1, slots=None, per_gpu=1)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert slots_for({"auto"}, devices=1, cells=3, slots=None, per_gpu=1)[0].count == 3
+    with pytest.raises(Refused, match="no GPU is visible"):
+        slots_for({"gpu"}, devices=1, cells=3, slots=None, per_gpu=1)
