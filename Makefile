@@ -7,7 +7,7 @@ VENV     := .venv
 RUN      := $(VENV)/bin/python
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
 
-.PHONY: help setup demo test test-slow lint all clean $(TABLES)
+.PHONY: help setup demo test test-slow lint bench report all clean $(TABLES)
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,6 +27,9 @@ all: $(TABLES)  ## every table, one after the other
 
 report: $(VENV)/.core  ## every table that has records, rendered to outputs/report
 	$(RUN) scripts/report.py
+
+bench: $(VENV)/.bench  ## training speed at every table's shape against torch.nn and x-transformers; needs an idle machine
+	$(RUN) scripts/benchmark.py
 
 lint: $(VENV)/.dev  ## ruff and mypy
 	$(RUN) -m ruff check . && $(RUN) -m ruff format --check -q .
@@ -55,4 +58,8 @@ $(VENV)/.core: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.core
 	$(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.core
+	$(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e '.[bench]'
 	@touch $@

@@ -9,52 +9,62 @@ from typing import Any
 import torch
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as Grid
 
 from highway import machine
 from highway.bench.contenders import Entry
 from highway.bench.timing import matrix_peak, peak_memory, step_operations, timed
 from highway.cli import one_sentence
 from highway.files import write_json
-from highway.sweep.table import load_table
+from highway.sweep.table import Table, load_table, table_ids
 
 REFERENCE = "torch.nn.TransformerEncoder, 32"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("table", metavar="TABLE")
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help="at whose shape; every table by default")
     parser.add_argument("--budget", default="paper")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--compile", action="store_true", help="time our model compiled as well")
     arguments = parser.parse_args()
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_num_threads(arguments.threads)
+    folder = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs")) / "bench"
     with one_sentence():
-        table = load_table(arguments.table)
-        words = tuple(table.overrides(table.rows[0], arguments.budget, seed=1))
-        field = entries(words, device, arguments.compile)
-        memory = {entry.name: peak_memory(entry, arguments.threads) for entry in field}
-        machine.keep_freed_memory()
-        batch = field[0].batch()
-        rows = timed([entry.build() for entry in field], batch, arguments.rounds, device)
-        peak = matrix_peak(device, torch.float32)
-        model = field[0].shape().model
-        reference = next(row["tokens_per_second"] for row in rows if row["name"] == REFERENCE)
-        for row in rows:
-            operations = step_operations(row["parameters"], model.layers, model.width, batch)
-            row["ratio"] = round(row["tokens_per_second"] / reference, 3)
-            row["share_of_fp32_peak"] = round(operations / row["seconds"] / peak, 3)
-            row["peak_memory_bytes"] = memory[row["name"]]
-        shape = f"{batch.inputs.shape[0]} x {batch.inputs.shape[1]} tokens"
-        title = f"{arguments.table}, budget {arguments.budget}: {shape}, {arguments.threads} threads, {device}"
-        show(rows, title)
-        print(f"one large fp32 matrix product: {peak / 1e9:,.0f} GFLOP/s; ratios are to {REFERENCE}")
-        folder = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs")) / "bench"
-        path = folder / f"{arguments.table}-{arguments.budget}-{device}.json"
-        write_json(path, {"title": title, "fp32_peak": peak, "torch": torch.__version__, "rows": rows})
-        print(path)
+        for table in map(load_table, arguments.tables or table_ids()):
+            record = measure(table, arguments.budget, arguments.rounds, arguments.threads, arguments.compile)
+            path = folder / f"{table.id}-{arguments.budget}-{record['device']}.json"
+            write_json(path, record)
+            show(record)
+            print(path)
+
+
+def measure(table: Table, budget: str, rounds: int, threads: int, compiled: bool) -> dict[str, Any]:
+    """One table's shape: memory of each contender in a process of its own, then all of them timed in turn."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    field = entries(tuple(table.overrides(table.rows[0], budget, seed=1)), device, compiled)
+    memory = {entry.name: peak_memory(entry, threads) for entry in field}
+    machine.keep_freed_memory()
+    batch = field[0].batch()
+    peaks = {"32": matrix_peak(device, torch.float32), "bf16": matrix_peak(device, torch.bfloat16)}
+    rows = timed([entry.build() for entry in field], batch, rounds, device)
+    model = field[0].shape().model
+    reference = next(row["tokens_per_second"] for row in rows if row["name"] == REFERENCE)
+    for row, entry in zip(rows, field, strict=True):
+        row["operations"] = step_operations(row["parameters"], model.layers, model.width, batch)
+        row["ratio"] = round(row["tokens_per_second"] / reference, 3)
+        row["share_of_peak"] = round(row["operations"] / row["seconds"] / peaks[entry.precision], 3)
+        row["peak_memory_bytes"] = memory[row["name"]]
+    shape = f"{batch.inputs.shape[0]} x {batch.inputs.shape[1]} tokens"
+    return {
+        "title": f"{table.id}, budget {budget}: {shape}, {threads} threads, {device}",
+        "device": device,
+        "rounds": rounds,
+        "matrix_peak": peaks,
+        "torch": torch.__version__,
+        "rows": rows,
+    }
 
 
 def entries(words: tuple[str, ...], device: str, compiled: bool) -> list[Entry]:
@@ -67,16 +77,26 @@ def entries(words: tuple[str, ...], device: str, compiled: bool) -> list[Entry]:
     return field
 
 
-def show(rows: list[dict[str, Any]], title: str) -> None:
-    grid = Table(box=SIMPLE_HEAD, title=title, title_justify="left")
+def show(record: dict[str, Any]) -> None:
+    grid = Grid(box=SIMPLE_HEAD, title=record["title"], title_justify="left")
     grid.add_column("training step of", no_wrap=True)
-    for head in ("tokens/s", "ratio", "spread", "MiB", "of peak"):
-        grid.add_column(head, justify="right")
-    for row in rows:
+    for head in ("tokens/s", "ratio", "spread", "MiB", "peak"):
+        grid.add_column(head, justify="right", no_wrap=True)
+    for row in record["rows"]:
         cells = [f"{row['tokens_per_second']:,.0f}", f"{row['ratio']:.2f}", f"{row['spread']:.0%}"]
-        cells += [f"{row['peak_memory_bytes'] / 2**20:,.0f}", f"{row['share_of_fp32_peak']:.0%}"]
+        cells += [f"{row['peak_memory_bytes'] / 2**20:,.0f}", f"{row['share_of_peak']:.0%}"]
         grid.add_row(row["name"], *cells)
     Console().print(grid)
+    peaks = ", ".join(f"{peak / 1e9:,.0f} GFLOP/s in {name}" for name, peak in record["matrix_peak"].items())
+    print(f"ratio: to {REFERENCE}; peak: share of one large matrix product in the same precision, {peaks}")
+    by_name = {row["name"]: row for row in record["rows"]}
+    for name, row in by_name.items():
+        if "compiled" in name:
+            print(f"{name}: the first step took {row['first_seconds']:.0f} s")
+    for precision in record["matrix_peak"]:
+        plain, gated = by_name[f"ours, {precision}"], by_name[f"ours with tanh SDU, {precision}"]
+        time, work = (gated[key] / plain[key] for key in ("seconds", "operations"))
+        print(f"tanh SDU on every sublayer, {precision}: {time:.2f} times the time for {work:.2f} times the operations")
 
 
 if __name__ == "__main__":

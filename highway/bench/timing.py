@@ -14,20 +14,22 @@ from highway import machine
 from highway.bench.contenders import Contender, Entry
 from highway.data.lanes import Batch
 
+WARM_UP = 2  # rounds
+
 
 def timed(contenders: list[Contender], batch: Batch, rounds: int, device: str) -> list[dict[str, Any]]:
     """Seconds a step of each contender, every round in turn, so that a machine's moods hit all of them alike."""
-    seconds: dict[str, list[float]] = {one.name: [] for one in contenders}
-    for number in range(-1, rounds):
+    everything: dict[str, list[float]] = {one.name: [] for one in contenders}
+    for _ in range(WARM_UP + rounds):
         for one in contenders:
-            spent = _clock(partial(one.step, batch), device)
-            if number >= 0:  # the first round warms up
-                seconds[one.name].append(spent)
+            everything[one.name].append(_clock(partial(one.step, batch), device))
+    seconds = {name: spent[WARM_UP:] for name, spent in everything.items()}
     tokens = batch.inputs.numel()
     return [
         {
             "name": one.name,
             "parameters": one.parameters,
+            "first_seconds": round(everything[one.name][0], 3),  # with compilation, where there is any
             "seconds": round(statistics.median(seconds[one.name]), 5),
             "spread": round(_spread(seconds[one.name]), 3),
             "tokens_per_second": round(tokens / statistics.median(seconds[one.name]), 1),

@@ -9,7 +9,7 @@ from typing import Any
 
 from highway.compose import experiment
 from highway.files import read_json
-from highway.sweep.cell import cell_name, identity, named_revisions
+from highway.sweep.cell import DONE, cell_name, identity, named_revisions
 from highway.sweep.table import Row, Table
 
 REFERENCE = Path(__file__).parents[2] / "outputs" / "reference"
@@ -64,23 +64,24 @@ class Collected:
 def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
     """The records of a table at a budget: this machine's first, then the published ones."""
     roots = [outputs_dir / "cells", REFERENCE / "cells"]
-    return Collected(table, budget, {row.id: samples(table, row, budget, roots) for row in table.rows})
+    found = {row.id: samples(cell_names(table, row, budget), roots) for row in table.rows}
+    return Collected(table, budget, found)
 
 
-def samples(table: Table, row: Row, budget: str, roots: list[Path]) -> tuple[Sample, ...]:
+def samples(names: list[tuple[str, bool]], roots: list[Path]) -> tuple[Sample, ...]:
     """The records of a row, one a seed: of the newest revision that has one, of the first root that does."""
     found: dict[int, Sample] = {}
-    for name, older in _names(table, row, budget):
+    for name, older in names:
         for root in roots:
             for path in sorted((root / name).glob("seed*/result.json")):
                 result = read_json(path)
                 known = found.get(result["seed"])
-                if result["status"] in ("finished", "diverged") and known is None:
+                if result["status"] in DONE and known is None:
                     found[result["seed"]] = Sample(path.parent, result["seed"], result, older)
     return tuple(found[seed] for seed in sorted(found))
 
 
-def _names(table: Table, row: Row, budget: str) -> list[tuple[str, bool]]:
+def cell_names(table: Table, row: Row, budget: str) -> list[tuple[str, bool]]:
     """The cell's name, and the names that it had at older revisions, newest first."""
     described = identity(experiment(table.overrides(row, budget, seed=0)))
     model = described["keys"]["model"]["name"]

@@ -11,7 +11,7 @@ from rich.text import Text
 from highway import catalogue
 from highway.compose import experiment
 from highway.config import CONF, flat
-from highway.report.collect import REFERENCE, Sample, samples
+from highway.report.collect import REFERENCE, Sample, cell_names, samples
 from highway.report.origins import origins
 from highway.schema import Experiment
 from highway.sweep.cell import Cell, identity
@@ -139,11 +139,9 @@ def print_status(table: Table, outputs: Path, console: Console) -> None:
 
 def _seeds(table: Table, row: Row, budget: str, outputs: Path) -> list[str]:
     """One line a state: `finished 1, 2`; the published records count as finished."""
-    published = {sample.seed: _of_record(sample) for sample in samples(table, row, budget, [REFERENCE / "cells"])}
-    own = samples(table, row, budget, [outputs / "cells"])  # among them records of an older revision
-    states = published | {sample.seed: _of_record(sample) for sample in own}
-    folder = outputs / "cells" / Cell.of(experiment(table.overrides(row, budget, seed=0))).name
-    for path in folder.glob("seed*/"):
+    names = cell_names(table, row, budget)
+    states = {sample.seed: _of_record(sample) for sample in samples(names, [outputs / "cells", REFERENCE / "cells"])}
+    for path in (outputs / "cells" / names[0][0]).glob("seed*/"):
         cell, seed = Cell(path), int(path.name.removeprefix("seed"))
         if not (cell.status == "waiting" and seed in states):
             states[seed] = _of_cell(cell)

@@ -101,7 +101,7 @@ class Overview:
         now = time.monotonic()
         whole = [now - self._started[one] + rest for one, rest in zip(running, left, strict=True) if rest is not None]
         usual = [*self.seconds, *whole]
-        if not usual or (running and not known):
+        if not usual or not (running or waiting) or (running and not known):
             return None
         ahead = sum(known) + len(waiting) * sum(usual) / len(usual)
         return max([ahead / self.slots, *known])
