@@ -28,13 +28,16 @@ def _reader(dataset: Dataset) -> Any:
     return import_module(catalogue.DATASETS[dataset.name].reader)
 
 
+def streams(dataset: Dataset, data_dir: Path, outputs_dir: Path) -> Any:
+    """The data set's splits as symbol numbers; fetched, checked and cached where need be."""
+    return _reader(dataset).streams(dataset, data_dir, outputs_dir / "cache")
+
+
 def data(experiment: Experiment) -> Any:
     """The Lightning data module of the experiment's task."""
     from highway.data.module import LanguageData
 
-    cache = experiment.outputs_dir / "cache"
-    streams = _reader(experiment.dataset).streams(experiment.dataset, experiment.data_dir, cache)
-    return LanguageData(experiment, streams)
+    return LanguageData(experiment, streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir))
 
 
 def task(experiment: Experiment, steps_per_epoch: int, total_steps: int) -> Any:

@@ -35,6 +35,7 @@ class Dataset:
     reader: str  # a module with streams(dataset, data_dir, cache_dir), files and verify(dataset, data_dir)
     task: str
     forms: tuple[str, ...]
+    extent: str = "files"  # files: the whole data set of the papers; else what reports call it
     revision: int = 1
 
 
@@ -46,6 +47,16 @@ MODELS = {
         "A Transformer that reads a text from left to right and predicts each next symbol. Every layer has two "
         "sublayers: attention, which gathers from earlier positions, and a feed-forward network, which works on each "
         "position alone. A residual connection adds what a sublayer gives to what it was given.",
+    ),
+    "transformer_xl": Model(
+        "highway.models.transformer_xl:TransformerXLLanguageModel",
+        "language",
+        frozenset({"residual"}),
+        "A Transformer that reads a text segment by segment and keeps a memory: what every layer computed for the "
+        "segment before. Attention looks back into that memory, and knows by how far, not at which absolute position. "
+        "Every layer has two sublayers, attention and a feed-forward network, each with a residual connection that "
+        "adds what the sublayer gives to what it was given.",
+        remembers=True,
     ),
 }
 
@@ -88,6 +99,8 @@ DATASETS = {
         "language",
         ("eos", "newline", "joined", "characters", "word"),
     ),
+    "enwik8": Dataset("highway.data.enwik8", "language", ("without_newline", "bytes")),
+    "enwik8_excerpt": Dataset("highway.data.enwik8", "language", ("without_newline", "bytes"), extent="excerpt"),
 }
 
 TASK_REVISIONS = {"language": 1}

@@ -9,10 +9,10 @@ from omegaconf.errors import ConfigKeyError, MissingMandatoryValue, OmegaConfBas
 
 from highway import catalogue, layers, schema
 from highway.errors import Refused, closest, listing
-from highway.schema import Experiment
+from highway.schema import Dataset, Experiment
 
 CONF = Path(__file__).parents[1] / "conf"
-MODELS: dict[str, Any] = {"transformer": schema.Transformer}
+MODELS: dict[str, Any] = {"transformer": schema.Transformer, "transformer_xl": schema.TransformerXL}
 SECTIONS: dict[str, Any] = {
     "gate": schema.Gate,
     "layers": schema.Layers,
@@ -46,6 +46,11 @@ def check(config: DictConfig) -> Experiment:
     )
     _fits_together(experiment)
     return experiment
+
+
+def check_dataset(config: DictConfig) -> tuple[Dataset, Path, Path]:
+    """The data set alone, whatever the model, with the folders of data and outputs."""
+    return _section(config, "dataset", Dataset), Path(_text(config, "data_dir")), Path(_text(config, "outputs_dir"))
 
 
 def _model_schema(config: DictConfig) -> Any:
@@ -127,8 +132,10 @@ def _fits_together(experiment: Experiment) -> None:
         layers.selected(getattr(experiment.layers, sublayer), experiment.model.layers, f"layers.{sublayer}")
     if experiment.gate.reads == "normalised" and experiment.model.norm == "post":
         raise Refused("gate.reads=normalised needs model.norm=pre: post-norm sublayers read the stream itself.")
-    if experiment.dataset.carry_state and experiment.trainer.devices > 1:
-        raise Refused("dataset.carry_state=true runs on one device only so far: set trainer.devices=1.")
+    if (experiment.dataset.train.memory or experiment.dataset.evaluation.memory) and not model.remembers:
+        raise Refused(
+            f"{experiment.model.name} has no memory: set dataset.train.memory=0 and dataset.evaluation.memory=0."
+        )
     cut = experiment.dataset.train
     if experiment.trainer.devices > cut.lanes:
         raise Refused(

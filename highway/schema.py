@@ -44,6 +44,24 @@ class Transformer:
 
 
 @dataclass
+class TransformerXL:
+    name: str = "transformer_xl"
+    width: int = number(512, 1)
+    layers: int = number(6, 1)
+    heads: int = number(8, 1)
+    head_width: int = number(64, 1)
+    feed_forward: int = number(2048, 1)
+    norm: str = choice("post", "pre")
+    dropout: float = number(0.0, 0, 0.999)
+    dropout_attention: float = number(0.0, 0, 0.999)
+    init_deviation: float = number(0.02, 1e-9, 10)
+
+    def check(self) -> None:
+        if self.width % 2:
+            raise Refused(f"model.width={self.width} is odd; sinusoidal positions need an even width.")
+
+
+@dataclass
 class Gate:
     residual: str = choice("none", "sdu", "sdu_conv", "highway", "gated_mhdpa")
     activation: str = choice("sigmoid", "tanh")
@@ -55,6 +73,7 @@ class Gate:
 class Layers:
     attention: Any = "none"
     feed_forward: Any = "none"
+    as_released: bool = False  # as the released Transformer-XL code has it: only the layers before the first gap
 
 
 @dataclass
@@ -71,11 +90,14 @@ class Cut:
     window: int = number(1, 1)
     stride: int = number(1, 1)
     scored: int = number(1, 1)
+    memory: int = number(0, 0)  # positions before the window that a model with memory attends to
+    clamp: int | None = number(None, 1)  # relative distances beyond this one count as this one
+    same_length: bool = False  # every position sees exactly `memory` positions, itself included
 
 
 @dataclass
 class Dataset:
-    name: str = choice("penn_treebank")
+    name: str = choice("penn_treebank", "enwik8", "enwik8_excerpt")
     form: str = "eos"
     source: str = choice("files", "sample")
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
@@ -101,6 +123,10 @@ class Dataset:
                 raise Refused(
                     f"dataset.{name}.stride={cut.stride} is longer than scored={cut.scored}: symbols would be skipped."
                 )
+            if cut.memory and not self.carry_state:
+                raise Refused(f"dataset.{name}.memory={cut.memory} needs dataset.carry_state=true.")
+            if cut.same_length and not cut.memory:
+                raise Refused(f"dataset.{name}.same_length=true needs dataset.{name}.memory above 0.")
             if self.carry_state and not cut.window == cut.stride == cut.scored:
                 raise Refused(
                     f"dataset.carry_state=true reads a stream without overlap: set dataset.{name}'s window, "
@@ -184,7 +210,7 @@ class Debug:
 class Experiment:
     """One run, checked. What `highway.train.run` needs and nothing that Hydra left behind."""
 
-    model: Transformer
+    model: Transformer | TransformerXL
     gate: Gate
     layers: Layers
     dataset: Dataset
@@ -210,4 +236,7 @@ class Experiment:
         """The layers (from 1) whose `attention` or `feed_forward` sublayer has a gate."""
         if self.gate.residual == "none":
             return ()
-        return layers.selected(getattr(self.layers, sublayer), self.model.layers, f"layers.{sublayer}")
+        chosen = layers.selected(getattr(self.layers, sublayer), self.model.layers, f"layers.{sublayer}")
+        if self.layers.as_released:
+            return tuple(layer for place, layer in enumerate(chosen, start=1) if layer == place)
+        return chosen

@@ -10,7 +10,8 @@ from rich.table import Table
 
 from highway import build
 from highway.cli import one_sentence
-from highway.compose import experiment, options
+from highway.compose import dataset as composed_dataset
+from highway.compose import options
 from highway.errors import Refused, closest, listing
 
 
@@ -39,7 +40,7 @@ def list_datasets(names: list[str]) -> None:
     for head in ("data set", "form", "vocabulary", "files"):
         grid.add_column(head)
     for name in names:
-        dataset = experiment([f"dataset={name}"]).dataset
+        dataset, data_dir, _ = composed_dataset([f"dataset={name}"])
         missing = [path.name for path in build.files(dataset, data_dir).values() if not path.exists()]
         state = f"missing {', '.join(missing)}" if missing else "present"
         grid.add_row(name, dataset.form, f"{dataset.vocabulary.files:,}", state)
@@ -48,7 +49,7 @@ def list_datasets(names: list[str]) -> None:
 
 def prepare(name: str, source: str) -> None:
     """Fetch what is missing, check every sha256, number the symbols."""
-    streams = build.data(experiment([f"dataset={name}", f"dataset.source={source}"])).streams
+    streams = build.streams(*composed_dataset([f"dataset={name}", f"dataset.source={source}"]))
     print(f"{name} ({source}): vocabulary {len(streams.vocabulary):,}, sha256 {streams.vocabulary_sha256}")
     for split, stream in streams.splits.items():
         print(f"  {split:5} {len(stream):>11,} symbols   sha256 of the text {streams.sha256[split]}")
@@ -57,8 +58,8 @@ def prepare(name: str, source: str) -> None:
 def verify(name: str, source: str) -> None:
     """Check what is there, fetch nothing."""
     if source == "files":
-        described = experiment([f"dataset={name}"])
-        build.verify(described.dataset, described.data_dir)
+        dataset, data_dir, _ = composed_dataset([f"dataset={name}"])
+        build.verify(dataset, data_dir)
     print(f"{name}: every file has the published sha256")
 
 

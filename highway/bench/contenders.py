@@ -17,7 +17,7 @@ from highway import build
 from highway.blocks.positions import sinusoids
 from highway.compose import experiment as composed
 from highway.data.lanes import Batch
-from highway.schema import Experiment
+from highway.schema import Experiment, Transformer
 from highway.tasks.optimisation import build_optimizer
 
 
@@ -95,6 +95,7 @@ class TorchEncoder(nn.Module):
     def __init__(self, experiment: Experiment) -> None:
         super().__init__()
         model = experiment.model
+        assert isinstance(model, Transformer)
         layer = nn.TransformerEncoderLayer(
             model.width, model.heads, model.feed_forward, model.dropout, batch_first=True, norm_first=True
         )
@@ -121,6 +122,7 @@ class XTransformer(nn.Module):
         from x_transformers import Decoder, TransformerWrapper
 
         model = experiment.model
+        assert isinstance(model, Transformer)
         layers: Any = Decoder(
             dim=model.width,
             depth=model.layers,

@@ -1,4 +1,4 @@
-"""Absolute sinusoidal positions, Eqs. 4-5 of Highway Transformer (Vaswani et al., 2017)."""
+"""Sinusoidal codes: of positions, Eqs. 4-5 of Highway Transformer (Vaswani et al., 2017), and of distances (Eq. 13)."""
 
 import torch
 from torch import Tensor
@@ -6,7 +6,16 @@ from torch import Tensor
 
 def sinusoids(length: int, width: int) -> Tensor:
     """PE[pos, 2i] = sin(pos / 10000^(2i/d)), PE[pos, 2i+1] = cos(the same); (length, width)."""
-    position = torch.arange(length, dtype=torch.float64)[:, None]
-    frequency = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
-    angle = position * frequency
+    angle = _angles(length, width)
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).float()
+
+
+def distance_codes(length: int, width: int) -> Tensor:
+    """The same numbers with all sines before all cosines, as Transformer-XL has them; (length, width)."""
+    angle = _angles(length, width)
+    return torch.cat((angle.sin(), angle.cos()), dim=-1).float()
+
+
+def _angles(length: int, width: int) -> Tensor:
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    return position * 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)

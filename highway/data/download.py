@@ -5,8 +5,13 @@ import shutil
 import tarfile
 import urllib.error
 import urllib.request
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from highway.errors import Refused
 from highway.files import written_atomically
@@ -61,18 +66,29 @@ class Source:
     def _unpack(self, archive: Path, folder: Path) -> None:
         """Takes only the members named here, to names chosen here: no path in the archive can escape."""
         try:
-            with tarfile.open(archive) as tar:
-                for member, name in self.members.items():
-                    content = tar.extractfile(member)
-                    if content is None:
-                        raise KeyError(member)
-                    with written_atomically(folder / name) as file:
-                        shutil.copyfileobj(content, file)
-        except (tarfile.TarError, EOFError, KeyError) as error:
+            for member, name in self.members.items():
+                zipped = self.url.endswith(".zip")
+                with _member(archive, member, zipped) as content, written_atomically(folder / name) as file:
+                    shutil.copyfileobj(content, file)
+        except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
             archive.unlink()
             raise Refused(
                 f"{archive} from {self.url} is not the archive it should be ({error}); run again to fetch it anew."
             ) from error
+
+
+@contextmanager
+def _member(archive: Path, member: str, zipped: bool) -> Iterator[IO[bytes]]:
+    """One file inside a .zip or a .tar, to read from."""
+    if zipped:
+        with zipfile.ZipFile(archive) as unzipped, unzipped.open(member) as content:
+            yield content
+        return
+    with tarfile.open(archive) as tar:
+        found = tar.extractfile(member)
+        if found is None:
+            raise KeyError(member)
+        yield found
 
 
 def download(url: str, partial: Path) -> None:

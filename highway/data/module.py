@@ -5,6 +5,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 
+from highway import catalogue
 from highway.data.lanes import Batch, TrainingBatches, Windows
 from highway.data.stream import Streams
 from highway.errors import Refused
@@ -41,7 +42,7 @@ class LanguageData(pl.LightningDataModule):
         return {
             "name": dataset.name,
             "form": dataset.form,
-            "source": dataset.source,
+            "source": catalogue.DATASETS[dataset.name].extent if dataset.source == "files" else dataset.source,
             "symbols": {split: len(stream) for split, stream in self.streams.splits.items()},
             "sha256": self.streams.sha256,
             "vocabulary_sha256": self.streams.vocabulary_sha256,

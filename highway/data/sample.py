@@ -14,6 +14,7 @@ from itertools import accumulate
 
 CONSONANTS, VOWELS = "bdfgklmnprstv", "aeiou"
 SENTENCES = {"train": 6000, "valid": 400, "test": 400}
+PAGES = 1200
 SEED = 20200714
 
 
@@ -28,6 +29,25 @@ def penn_treebank(characters: bool = False) -> dict[str, str]:
     if not characters:
         return splits
     return {split: _spelled(text) for split, text in splits.items()}
+
+
+@cache
+def wikipedia() -> bytes:
+    """Pages in mark-up, as enwik8 has them. The word of a page's title comes back in it: memory helps to spell it."""
+    grammar = Grammar(random.Random(SEED))
+    pages = []
+    for number in range(1, PAGES + 1):
+        topic = grammar.nouns.draw() + grammar.nouns.draw()
+        lines = []
+        for _ in range(grammar.rng.randint(3, 6)):
+            words = grammar.sentence()
+            words[grammar.rng.randrange(len(words))] = f"[[{topic}]]"
+            lines.append(f"{' '.join(words).capitalize()}.")
+        text = "\n".join(lines)
+        pages.append(
+            f"  <page>\n    <title>{topic}</title>\n    <id>{number}</id>\n    <text>{text}</text>\n  </page>\n"
+        )
+    return "".join(pages).encode()
 
 
 def _spelled(text: str) -> str:

@@ -6,9 +6,11 @@ common: adding a gate shifts nothing, and variants can be compared in pairs.
 
 import hashlib
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from highway.blocks.normalisation import LayerNorm
 from highway.gates.residual import ResidualGate
@@ -19,19 +21,41 @@ def keyed_generator(seed: int, name: str) -> torch.Generator:
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
 
+Draw = Callable[[Tensor, torch.Generator], Any]  # fills a tensor with its initial values
+
+
 @torch.no_grad()
+def _draw(model: nn.Module, seed: int, how: Callable[[nn.Module, str], Draw]) -> None:
+    for path, module in model.named_modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            drawn = torch.empty(parameter.shape, dtype=torch.float32)
+            how(module, name)(drawn, keyed_generator(seed, f"{path}.{name}".lstrip(".")))
+            parameter.copy_(drawn)
+
+
 def initialise(model: nn.Module, seed: int, embedding: float) -> None:
     """Embeddings U(-embedding, embedding); linear maps as torch's default, U(+-1/sqrt(fan_in)); gate biases 0."""
     zero_biases = {id(part) for gate in model.modules() if isinstance(gate, ResidualGate) for part in gate.modules()}
-    for path, module in model.named_modules():
-        for name, parameter in module.named_parameters(recurse=False):
-            full_name = f"{path}.{name}".lstrip(".")
-            bound = _bound(module, name, embedding, id(module) in zero_biases)
-            if bound is None:
-                parameter.fill_(1.0)
-            else:
-                drawn = torch.empty(parameter.shape, dtype=torch.float32)
-                parameter.copy_(drawn.uniform_(-bound, bound, generator=keyed_generator(seed, full_name)))
+
+    def how(module: nn.Module, name: str) -> Draw:
+        bound = _bound(module, name, embedding, id(module) in zero_biases)
+        if bound is None:
+            return lambda drawn, generator: drawn.fill_(1.0)
+        return lambda drawn, generator: drawn.uniform_(-bound, bound, generator=generator)
+
+    _draw(model, seed, how)
+
+
+def initialise_normal(model: nn.Module, seed: int, deviation: float) -> None:
+    """Everything N(0, deviation), as the released Transformer-XL code; gains N(1, deviation); biases of maps 0."""
+
+    def how(module: nn.Module, name: str) -> Draw:
+        if name == "output_bias" or (name == "bias" and isinstance(module, nn.Linear | LayerNorm)):
+            return lambda drawn, generator: drawn.zero_()
+        mean = 1.0 if isinstance(module, LayerNorm) else 0.0
+        return lambda drawn, generator: drawn.normal_(mean, deviation, generator=generator)
+
+    _draw(model, seed, how)
 
 
 def _bound(module: nn.Module, name: str, embedding: float, zero_bias: bool) -> float | None:

@@ -21,36 +21,16 @@ from highway.blocks.dropout import dropout
 from highway.blocks.feed_forward import FeedForward
 from highway.blocks.normalisation import LayerNorm
 from highway.blocks.positions import sinusoids
+from highway.blocks.sublayer import Sublayer
 from highway.gates.residual import residual_gate
 from highway.models.initial import initialise
-from highway.schema import Experiment
-
-
-class Sublayer(nn.Module):
-    """One sublayer with its norm, its dropout and its gate."""
-
-    def __init__(self, function: nn.Module, gate: nn.Module, norm: LayerNorm, experiment: Experiment) -> None:
-        super().__init__()
-        self.function = function
-        self.gate = gate
-        self.norm = norm
-        self.dropout = experiment.model.dropout
-        self.post_norm = experiment.model.norm == "post"
-        self.reads_normalised = experiment.gate.reads == "normalised"
-
-    def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
-        if self.post_norm:
-            fx = dropout(self.function(x), self.dropout, self.training)
-            return self.norm(self.gate(x, fx, x))
-        normalised = self.norm(x)
-        fx = dropout(self.function(normalised), self.dropout, self.training)
-        return self.gate(x, fx, normalised if self.reads_normalised else x)
+from highway.schema import Experiment, Transformer
 
 
 class Block(nn.Module):
-    def __init__(self, experiment: Experiment, gated: Collection[str]) -> None:
+    def __init__(self, model: Transformer, experiment: Experiment, gated: Collection[str]) -> None:
         super().__init__()
-        model, gate = experiment.model, experiment.gate
+        gate = experiment.gate
 
         def sublayer(name: str, function: nn.Module) -> Sublayer:
             kind = gate.residual if name in gated else "none"
@@ -58,7 +38,9 @@ class Block(nn.Module):
                 function,
                 residual_gate(kind, model.width, gate.activation, gate.kernel),
                 LayerNorm(model.width, model.norm_deviation),
-                experiment,
+                model.norm,
+                gate.reads,
+                model.dropout,
             )
 
         attention = CausalAttention(model.width, model.heads, model.dropout_attention)
@@ -74,6 +56,7 @@ class TransformerLanguageModel(nn.Module):
     def __init__(self, experiment: Experiment) -> None:
         super().__init__()
         model = experiment.model
+        assert isinstance(model, Transformer)
         self.embedding = nn.Embedding(experiment.dataset.vocabulary_size, model.width)
         self.output_bias = nn.Parameter(torch.zeros(experiment.dataset.vocabulary_size))
         self.scale = model.width**0.5 if model.scale_embedding else 1.0
@@ -82,6 +65,7 @@ class TransformerLanguageModel(nn.Module):
         self.register_buffer("positions", torch.empty(0, model.width), persistent=False)
         self.blocks = nn.ModuleList(
             Block(
+                model,
                 experiment,
                 [name for name in ("attention", "feed_forward") if layer in experiment.gated(name)],
             )

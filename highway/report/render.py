@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from highway.report.collect import Collected, Sample
-from highway.report.statistics import Summary, Verdict, judge, summarise
+from highway.report.statistics import Summary, Verdict, judge, kendall_tau, summarise
 from highway.sweep.table import Column, Row
 
-SOURCES = {"files": "full data", "sample": "generated sample text (no result of the paper's task)", "": "no records"}
+SOURCES = {
+    "files": "full data",
+    "excerpt": "the first 4.15 MB of enwik8 (no result of the paper's task)",
+    "sample": "generated sample text (no result of the paper's task)",
+    "": "no records",
+}
 
 CSV_COLUMNS = (
     "table", "budget", "data", "row", "label", "arm", "metric", "select",
@@ -70,6 +75,19 @@ class Report:
         select = {"best": "model of the best validation", "last": "last model"}[table.select]
         data = SOURCES.get(self.collected.data_source, self.collected.data_source)
         return f"Budget {budget}; {data}; numbers of the {select}."
+
+    @property
+    def rank_agreement(self) -> str | None:
+        """How far our order of the paper's rows agrees with the paper's, in words."""
+        metric = self.collected.table.ranked_by
+        entries = [entry for line in self.lines for entry in line.entries if entry.column.metric == metric]
+        both = [(entry.ours.mean, entry.paper) for entry in entries if entry.ours and entry.paper is not None]
+        tau = kendall_tau([ours for ours, _ in both], [paper for _, paper in both])
+        return (
+            f"Order of {len(both)} rows by {metric} against the paper's: Kendall's tau {tau:+.2f}."
+            if tau is not None
+            else None
+        )
 
     @property
     def changes(self) -> str:
@@ -138,6 +156,8 @@ def to_markdown(report: Report, figures: list[str]) -> str:
             out += ["| " + " | ".join(heads) + " |", "|" + " --- |" * 2 + " ---: |" * (len(heads) - 2)]
             out += ["| " + " | ".join(_markdown_cells(line)) + " |" for line in lines]
             out.append("")
+    if report.rank_agreement:
+        out += [report.rank_agreement, ""]
     out += ["## Claims", "", "| claim | verdict | detail |", "| --- | --- | --- |"]
     out += [f"| {verdict.claim.text} | **{verdict.word}** | {verdict.detail} |" for verdict in report.verdicts]
     out += ["", "## Figures", ""] if figures else []

@@ -1,5 +1,6 @@
 """Means over seeds, differences between rows paired by seed, and what they say of a claim."""
 
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -46,15 +47,16 @@ class Verdict:
 
 def judge(claim: Claim, collected: Collected) -> Verdict:
     """`supported` and `refuted` need the paper budget, full data and three paired seeds."""
-    pairs = _pairs(claim, collected)
-    if not pairs:
+    by_seed = _pairs(claim, collected)
+    if not by_seed:
         return Verdict(claim, "not run")
-    if len({_data_identity(sample) for pair in pairs for sample in pair}) > 1:
+    if len({_data_identity(sample) for pairs in by_seed for pair in pairs for sample in pair}) > 1:
         return Verdict(claim, "not comparable", "the rows differ in their data or vocabulary")
-    differences = [_advantage(claim, row, than, collected) for row, than in pairs]
+    differences = [min(_advantage(claim, row, than, collected) for row, than in pairs) for pairs in by_seed]
     unit = " steps" if claim.kind == "sooner" else ""
     shown = ", ".join("never reached" if math.isinf(value) else f"{value:+.4g}{unit}" for value in differences)
-    detail = f"{claim.metric}, advantage by seed: {shown}"
+    least = "least advantage" if len(by_seed[0]) > 1 else "advantage"
+    detail = f"{claim.metric}, {least} by seed: {shown}"
     if collected.budget != "paper" or collected.data_source != "files":
         where = collected.budget + ("" if collected.data_source == "files" else f", {collected.data_source} data")
         return Verdict(claim, f"{'same' if sum(differences) > 0 else 'other'} ordering ({where})", detail)
@@ -73,9 +75,14 @@ def _word(differences: Sequence[float]) -> str:
     return "refuted" if high < 0 else "undecided"
 
 
-def _pairs(claim: Claim, collected: Collected) -> list[tuple[Sample, Sample]]:
-    than = {sample.seed: sample for sample in collected.finished(claim.than)}
-    return [(sample, than[sample.seed]) for sample in collected.finished(claim.row) if sample.seed in than]
+def _pairs(claim: Claim, collected: Collected) -> list[list[tuple[Sample, Sample]]]:
+    """For every seed that all rows of the claim have: each row with each that it is compared with."""
+    found = {name: {one.seed: one for one in collected.finished(name)} for name in (*claim.rows, *claim.than)}
+    seeds = sorted(set.intersection(*(set(samples) for samples in found.values())))
+    return [
+        [(found[row][seed], found[than][seed]) for row, than in itertools.product(claim.rows, claim.than)]
+        for seed in seeds
+    ]
 
 
 def _data_identity(sample: Sample) -> tuple[str, str]:
@@ -89,7 +96,7 @@ def _advantage(claim: Claim, row: Sample, than: Sample, collected: Collected) ->
         return _sooner(claim, row, than)
     select = collected.table.select
     better = next(column.better for column in collected.table.columns if column.metric == claim.metric)
-    difference = row.value(claim.metric, select) - than.value(claim.metric, select)
+    difference = row.value(claim.metric, select) - (1 + claim.share) * than.value(claim.metric, select)
     return -difference if better == "lower" else difference
 
 
@@ -101,3 +108,15 @@ def _sooner(claim: Claim, row: Sample, than: Sample) -> float:
     reached = [step for step, _, value in row.curves[key] if value <= final]  # type: ignore[index]
     first = next(step for step, _, value in reference if value <= final)
     return first - reached[0] if reached else -math.inf
+
+
+def kendall_tau(ours: Sequence[float], papers: Sequence[float]) -> float | None:
+    """Kendall's tau-b: how far two orders of the same rows agree, 1 wholly, -1 reversed; ties count for neither."""
+    pairs = list(itertools.combinations(range(len(ours)), 2))
+    signs = [(_sign(ours[i] - ours[j]), _sign(papers[i] - papers[j])) for i, j in pairs]
+    untied = math.prod(sum(bool(sign[side]) for sign in signs) for side in (0, 1))
+    return sum(mine * theirs for mine, theirs in signs) / math.sqrt(untied) if untied else None
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)

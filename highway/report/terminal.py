@@ -29,7 +29,7 @@ def print_report(report: Report, console: Console) -> None:
     claims.add_column("detail", style="dim")
     for verdict in report.verdicts:
         claims.add_row(verdict.claim.text, Text(verdict.word, style=_colour(verdict.word)), verdict.detail)
-    console.print(Group(grid, claims))
+    console.print(Group(grid, Text(report.rank_agreement or ""), claims))
 
 
 def _colour(verdict: str) -> str:

@@ -31,13 +31,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Claim:
-    """`better` than `than` on `metric`, or `sooner`: at than's final value of `metric` in fewer steps."""
+    """Every one of `rows` compared with every one of `than` on `metric`; the least favourable pair counts.
+
+    better: a better value.   sooner: at than's final value in fewer steps.   within: at most `share` above than's.
+    """
 
     text: str
-    kind: str  # better | sooner
-    row: str
-    than: str
+    kind: str  # better | sooner | within
+    rows: tuple[str, ...]
+    than: tuple[str, ...]
     metric: str
+    share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Table:
     claims: tuple[Claim, ...]
     figures: tuple[Figure, ...]
     budgets: dict[str, tuple[str, ...]]
+    ranked_by: str | None = None  # the column on which the order of the rows is compared with the paper's
 
     def row(self, row_id: str) -> Row:
         for row in self.rows:
@@ -106,11 +111,12 @@ def parse_table(content: dict[str, Any]) -> Table:
         recipe=tuple(content["recipe"]),
         columns=tuple(Column(**column) for column in content["columns"]),
         rows=tuple(rows),
-        claims=tuple(_claim(claim) for claim in content["claims"]),
+        claims=tuple(_claim(claim, [row.id for row in rows if not row.arm]) for claim in content["claims"]),
         figures=tuple(
             Figure(figure["id"], figure["caption"], tuple(figure["metrics"]), tuple(figure["splits"]))
             for figure in content["figures"]
         ),
+        ranked_by=content.get("ranked_by"),
         budgets={name: tuple(words) for name, words in content["budgets"].items()},
     )
     _check(table)
@@ -121,15 +127,22 @@ def _row(content: dict[str, Any], arm: bool) -> Row:
     return Row(content["id"], content["label"], tuple(content["overrides"]), content.get("paper", {}), arm)
 
 
-def _claim(content: dict[str, Any]) -> Claim:
-    kind = "sooner" if "sooner" in content else "better"
-    return Claim(content["text"], kind, content[kind], content["than"], content["metric"])
+def _claim(content: dict[str, Any], paper_rows: list[str]) -> Claim:
+    """`than: rest` stands for every other row of the paper."""
+    kind = next(kind for kind in ("better", "sooner", "within") if kind in content)
+    rows = _names(content[kind])
+    than = [row for row in paper_rows if row not in rows] if content["than"] == "rest" else _names(content["than"])
+    return Claim(content["text"], kind, tuple(rows), tuple(than), content["metric"], content.get("share", 0.0))
+
+
+def _names(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
 
 
 def _check(table: Table) -> None:
     for claim in table.claims:
-        table.row(claim.row)
-        table.row(claim.than)
+        for row_id in (*claim.rows, *claim.than):
+            table.row(row_id)
     for budget, words in table.budgets.items():
         for row in table.rows:
             for both in _keys(row.overrides) & _keys(words):

@@ -1,0 +1,62 @@
+"""Multi-head attention by content and relative position, Eqs. 10-14 of Highway Transformer (Transformer-XL).
+
+    A_ij = (W_q x_i + u) . (W_k x_j)  +  (W_q x_i + v) . (W_r R_{i-j})        softmax(A / sqrt(d)) V
+
+The second product is computed for every query against every distance, and then shifted so that column j holds the
+distance i - j. With one distance more than there are keys, that shift is a view: no element is moved.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from highway.blocks.dropout import dropout
+
+
+class RelativeAttention(nn.Module):
+    def __init__(self, width: int, heads: int, head_width: int, dropout_rate: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.scale = 1 / math.sqrt(head_width)
+        self.dropout = dropout_rate
+        inner = heads * head_width
+        self.query = nn.Linear(width, inner, bias=False)
+        self.key_value = nn.Linear(width, 2 * inner, bias=False)
+        self.position = nn.Linear(width, inner, bias=False)
+        self.output = nn.Linear(inner, width, bias=False)
+
+    def forward(self, reads: Tensor, distances: Tensor, u: Tensor, v: Tensor, unseen: Tensor) -> Tensor:
+        """reads (B, K, D), memory first; distances (K+1, D), the farthest first; u and v (H, D/H); unseen (T, K)
+        -> (B, T, D) for the last T positions."""
+        batch, length = reads.shape[0], unseen.shape[0]
+        query = self.query(reads[:, -length:]) * self.scale
+        key, value = self.key_value(reads).chunk(2, dim=-1)
+        by_content, by_position = (query + bias.flatten() * self.scale for bias in (u, v))
+        encoded = self.position(distances).view(-1, self.heads, u.shape[1]).permute(1, 2, 0)  # (H, D/H, K+1)
+        products = torch.bmm(self._by_head(by_position).view(self.heads, batch * length, -1), encoded)
+        scores = torch.baddbmm(
+            shifted(products.view(self.heads * batch, length, -1)),
+            self._by_head(by_content),
+            self._by_head(key).transpose(1, 2),
+        )
+        scores = scores.masked_fill_(unseen, -math.inf)
+        probabilities = dropout(scores.softmax(dim=-1), self.dropout, self.training)
+        heads = torch.bmm(probabilities.to(value.dtype), self._by_head(value))  # (H B, T, D/H)
+        return self.output(heads.view(self.heads, batch, length, -1).permute(1, 2, 0, 3).flatten(2))
+
+    def _by_head(self, x: Tensor) -> Tensor:
+        """(B, T, H D/H) -> (H B, T, D/H)."""
+        batch, length, _ = x.shape
+        return x.view(batch, length, self.heads, -1).permute(2, 0, 1, 3).reshape(self.heads * batch, length, -1)
+
+
+def shifted(products: Tensor) -> Tensor:
+    """(N, T, K+1) with column c at distance K-1-c -> (N, T, K) with column j at distance i+M-j, M = K-T.
+
+    Row i has to move left by T-1-i. In rows of K elements instead of K+1, each row does so by itself. Beyond
+    distance 0, where no query may look, the values of the next row appear.
+    """
+    count, length, columns = products.shape
+    keys = columns - 1
+    return products.flatten(1)[:, length - 1 : length - 1 + length * keys].view(count, length, keys)

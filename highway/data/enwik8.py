@@ -1,0 +1,105 @@
+"""enwik8, the first 100,000,000 bytes of an English Wikipedia dump, one symbol a byte; or the first 4,150,000 of them.
+
+                        train        valid        test      symbols
+    enwik8          90,000,000   5,000,000   5,000,000   205, 204 without the newline
+    enwik8_excerpt   3,735,000     207,500     207,500   200, 199 without the newline
+
+`without_newline` is what the released Transformer-XL code reads: it splits lines and puts nothing in their place.
+"""
+
+import gzip
+import hashlib
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from highway.data import sample
+from highway.data.download import Source
+from highway.data.stream import Streams, cached_streams
+from highway.errors import Refused
+from highway.schema import Dataset
+
+WHOLE = 100_000_000
+EXCERPT = 4_150_000
+EXCERPT_SHA256 = "204482105f330f13c6490df36624bd9bc020dd24ba0854e005ada4d735ad6d7e"
+
+ARCHIVE = Source(
+    name="enwik8",
+    url="http://mattmahoney.net/dc/enwik8.zip",
+    sha256=None,  # none was published; the length and the sha256 of the first 4,150,000 bytes are checked
+    folder="enwik8",
+    members={"enwik8": "enwik8"},
+    checksums={},
+)
+
+
+@dataclass(frozen=True)
+class File:
+    path: Path
+    length: int
+
+    def read(self) -> bytes:
+        if self.path.suffix != ".gz":
+            return self.path.read_bytes()
+        try:
+            return gzip.decompress(self.path.read_bytes())
+        except (OSError, EOFError, zlib.error) as error:
+            raise Refused(f"{self.path} is not a whole gzip file ({error}).") from error
+
+
+def _file(dataset: Dataset, data_dir: Path) -> File:
+    folder = data_dir / ARCHIVE.folder
+    if dataset.name == "enwik8":
+        return File(folder / "enwik8", WHOLE)
+    return File(folder / f"enwik8.first{EXCERPT}.gz", EXCERPT)
+
+
+def files(dataset: Dataset, data_dir: Path) -> dict[str, Path]:
+    return {"all": _file(dataset, data_dir).path}
+
+
+def verify(dataset: Dataset, data_dir: Path) -> None:
+    """Refuses a file that is missing or not the published one."""
+    file = _file(dataset, data_dir)
+    if not file.path.exists():
+        raise Refused(f"{file.path} is missing; python scripts/data.py prepare fetches it.")
+    _check(file, file.read())
+
+
+def _check(file: File, content: bytes) -> None:
+    if len(content) != file.length:
+        raise Refused(f"{file.path} holds {len(content):,} bytes; enwik8 there has {file.length:,}: delete it.")
+    found = hashlib.sha256(memoryview(content)[:EXCERPT]).hexdigest()
+    if found != EXCERPT_SHA256:
+        raise Refused(f"{file.path} is not enwik8: the sha256 of its first {EXCERPT:,} bytes is {found[:12]}...")
+
+
+def streams(dataset: Dataset, data_dir: Path, cache_dir: Path) -> Streams:
+    """90 / 5 / 5 of the bytes as symbol numbers."""
+    content = sample.wikipedia() if dataset.source == "sample" else _content(dataset, data_dir)
+    twentieth = len(content) // 20
+    ends = {"train": (0, -2 * twentieth), "valid": (-2 * twentieth, -twentieth), "test": (-twentieth, None)}
+    texts = {split: content[start:end] for split, (start, end) in ends.items()}
+    dropped = b"\n" if dataset.form == "without_newline" else b""
+
+    def symbols(text: bytes) -> np.ndarray:
+        return np.frombuffer(text.translate(None, dropped), np.uint8)
+
+    return cached_streams(texts, dataset, symbols, cache_dir)
+
+
+def _content(dataset: Dataset, data_dir: Path) -> bytes:
+    file, whole = _file(dataset, data_dir), data_dir / ARCHIVE.folder / "enwik8"
+    if not file.path.exists() and dataset.name == "enwik8_excerpt":
+        if not whole.exists():
+            raise Refused(f"{file.path} is missing, and so is {whole}, of which it is the beginning.")
+        with open(whole, "rb") as beginning:
+            content = beginning.read(EXCERPT)
+    else:
+        if not file.path.exists():
+            ARCHIVE.fetch([file.path])
+        content = file.read()
+    _check(file, content)
+    return content
