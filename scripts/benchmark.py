@@ -2,7 +2,6 @@
 
 import argparse
 import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,12 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from highway import machine
-from highway.bench.contenders import Entry
+from highway.bench.contenders import Entry, public_kinds
 from highway.bench.timing import matrix_peak, peak_memory, step_operations, timed
 from highway.cli import one_sentence
+from highway.compose import experiment as composed
 from highway.files import write_json
-from highway.sweep.table import Table, load_table, table_ids
-
-REFERENCE = "torch.nn.TransformerEncoder, 32"
+from highway.sweep.table import last_on_each_key, load_table, table_ids
 
 
 def main() -> None:
@@ -27,38 +25,41 @@ def main() -> None:
     parser.add_argument("--budget", default="paper")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="as in dataset.train.lanes=4")
     parser.add_argument("--compile", action="store_true", help="time our model compiled as well")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     folder = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs")) / "bench"
     with one_sentence():
         for table in map(load_table, arguments.tables or table_ids()):
-            record = measure(table, arguments.budget, arguments.rounds, arguments.threads, arguments.compile)
+            words = last_on_each_key([*table.overrides(table.rows[0], arguments.budget, seed=1), *arguments.set])
+            record = measure(words, arguments.rounds, arguments.threads, arguments.compile)
+            record["title"] = " ".join([f"{table.id}, budget {arguments.budget}", *arguments.set]) + record["title"]
             path = folder / f"{table.id}-{arguments.budget}-{record['device']}.json"
             write_json(path, record)
             show(record)
             print(path)
 
 
-def measure(table: Table, budget: str, rounds: int, threads: int, compiled: bool) -> dict[str, Any]:
-    """One table's shape: memory of each contender in a process of its own, then all of them timed in turn."""
+def measure(words: list[str], rounds: int, threads: int, compiled: bool) -> dict[str, Any]:
+    """One shape: memory of each contender in a process of its own, then all of them timed in turn."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    field = entries(tuple(table.overrides(table.rows[0], budget, seed=1)), device, compiled)
+    field = entries(tuple(words), device, compiled)
     memory = {entry.name: peak_memory(entry, threads) for entry in field}
     machine.keep_freed_memory()
     batch = field[0].batch()
     peaks = {"32": matrix_peak(device, torch.float32), "bf16": matrix_peak(device, torch.bfloat16)}
     rows = timed([entry.build() for entry in field], batch, rounds, device)
-    model = field[0].shape().model
-    reference = next(row["tokens_per_second"] for row in rows if row["name"] == REFERENCE)
+    reference = next(row for row, entry in zip(rows, field, strict=True) if entry.kind != "ours")
     for row, entry in zip(rows, field, strict=True):
-        row["operations"] = step_operations(row["parameters"], model.layers, model.width, batch)
-        row["ratio"] = round(row["tokens_per_second"] / reference, 3)
+        row["operations"] = step_operations(field[0].shape(), row["parameters"], batch)
+        row["ratio"] = round(row["tokens_per_second"] / reference["tokens_per_second"], 3)
         row["share_of_peak"] = round(row["operations"] / row["seconds"] / peaks[entry.precision], 3)
         row["peak_memory_bytes"] = memory[row["name"]]
     shape = f"{batch.inputs.shape[0]} x {batch.inputs.shape[1]} tokens"
     return {
-        "title": f"{table.id}, budget {budget}: {shape}, {threads} threads, {device}",
+        "title": f": {shape}, {threads} threads, {device}",
+        "reference": reference["name"],
         "device": device,
         "rounds": rounds,
         "matrix_peak": peaks,
@@ -68,7 +69,7 @@ def measure(table: Table, budget: str, rounds: int, threads: int, compiled: bool
 
 
 def entries(words: tuple[str, ...], device: str, compiled: bool) -> list[Entry]:
-    public = ["torch.nn.TransformerEncoder", *(["x-transformers"] if find_spec("x_transformers") else [])]
+    public = public_kinds(composed(list(words)).model.name)
     field = []
     for precision in ("32", "bf16"):
         field += [Entry("ours", precision, words, device), Entry("ours", precision, (*words, "gate=sdu_tanh"), device)]
@@ -88,7 +89,7 @@ def show(record: dict[str, Any]) -> None:
         grid.add_row(row["name"], *cells)
     Console().print(grid)
     peaks = ", ".join(f"{peak / 1e9:,.0f} GFLOP/s in {name}" for name, peak in record["matrix_peak"].items())
-    print(f"ratio: to {REFERENCE}; peak: share of one large matrix product in the same precision, {peaks}")
+    print(f"ratio: to {record['reference']}; peak: share of one large matrix product in the same precision, {peaks}")
     by_name = {row["name"]: row for row in record["rows"]}
     for name, row in by_name.items():
         if "compiled" in name:

@@ -1,12 +1,13 @@
 """What is timed: our model at a table's shape, and what a user would take from a registry instead.
 
 Each contender is one training step: forward, cross-entropy on the scored tail, backward, clipping, update.
-All have the same width, depth, heads, dropout, tied output and SGD, and their own library's way of doing it.
+All have the same width, depth, heads, dropout, tied output and optimiser, and their own library's way of doing it.
 """
 
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -17,7 +18,8 @@ from highway import build
 from highway.blocks.positions import sinusoids
 from highway.compose import experiment as composed
 from highway.data.lanes import Batch
-from highway.schema import Experiment, Transformer
+from highway.schema import Experiment, Transformer, TransformerXL
+from highway.tasks.language import mapped
 from highway.tasks.optimisation import build_optimizer
 
 
@@ -32,7 +34,7 @@ class Contender:
 class Entry:
     """A contender not built yet, so that a process of its own can build it."""
 
-    kind: str  # ours | torch.nn.TransformerEncoder | x-transformers
+    kind: str  # one of KINDS
     precision: str  # 32 | bf16
     words: tuple[str, ...]  # the experiment whose shape it has
     device: str
@@ -63,7 +65,7 @@ class Entry:
             model.compile()
         parameters = list(model.parameters())
         ours = self.kind == "ours"
-        optimizer = build_optimizer(parameters, described.optimizer) if ours else torch.optim.SGD(parameters, lr=2.0)
+        optimizer = build_optimizer(parameters, described.optimizer) if ours else self._their_optimizer(parameters)
         clip = described.optimizer.clip or 1.0
 
         def step(batch: Batch) -> Tensor:
@@ -79,14 +81,24 @@ class Entry:
 
         return Contender(self.name, step, sum(parameter.numel() for parameter in parameters))
 
+    def _their_optimizer(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        """The same rule as torch gives it by default."""
+        config = self.shape().optimizer
+        kind: Any = torch.optim.SGD if config.name == "sgd" else torch.optim.Adam
+        return kind(parameters, lr=config.lr)
+
 
 class Ours(nn.Module):
     def __init__(self, experiment: Experiment) -> None:
         super().__init__()
         self.inner = build.model(experiment)
+        self.carries = experiment.dataset.carry_state
+        self.state: Any = None
 
     def forward(self, tokens: Tensor, context: int) -> Tensor:
-        return self.inner.logits(self.inner(tokens, None)[0][:, context:])
+        features, state = self.inner(tokens, self.state)
+        self.state = mapped(Tensor.detach, state) if self.carries else None
+        return self.inner.logits(features[:, context:])
 
 
 class TorchEncoder(nn.Module):
@@ -146,8 +158,94 @@ class XTransformer(nn.Module):
         return self.inner(tokens)[:, context:]
 
 
+class PublicTransformerXL(nn.Module):
+    """transformers' TransfoXLLMHeadModel (in versions up to 4.35), without adaptive softmax."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        super().__init__()
+        from transformers import TransfoXLConfig, TransfoXLLMHeadModel
+
+        model = experiment.model
+        assert isinstance(model, TransformerXL)
+        config = TransfoXLConfig(
+            vocab_size=experiment.dataset.vocabulary_size,
+            cutoffs=[],
+            d_model=model.width,
+            d_embed=model.width,
+            n_head=model.heads,
+            d_head=model.head_width,
+            d_inner=model.feed_forward,
+            n_layer=model.layers,
+            mem_len=experiment.dataset.train.memory,
+            clamp_len=-1,
+            div_val=1,
+            adaptive=False,
+            untie_r=False,
+            dropout=model.dropout,
+            dropatt=model.dropout_attention,
+        )
+        self.inner = TransfoXLLMHeadModel(config)
+        self.memory: Any = None
+
+    def forward(self, tokens: Tensor, context: int) -> Tensor:
+        result = self.inner(tokens, mems=self.memory)
+        self.memory = result.mems
+        return result.prediction_scores.view(*tokens.shape, -1)
+
+
+class XTransformerWithMemory(nn.Module):
+    """x-transformers' decoder with recurrence; its attention has no product with positions."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        super().__init__()
+        from x_transformers import Decoder, TransformerWrapper
+
+        model = experiment.model
+        assert isinstance(model, TransformerXL)
+        layers: Any = Decoder(
+            dim=model.width,
+            depth=model.layers,
+            heads=model.heads,
+            attn_dim_head=model.head_width,
+            ff_mult=model.feed_forward / model.width,
+            ff_dropout=model.dropout,
+            pre_norm=model.norm == "pre",
+        )
+        self.inner = TransformerWrapper(
+            num_tokens=experiment.dataset.vocabulary_size,
+            max_seq_len=experiment.dataset.train.window,
+            max_mem_len=experiment.dataset.train.memory,
+            attn_layers=layers,
+            emb_dropout=model.dropout,
+            scaled_sinu_pos_emb=True,
+            tie_embedding=True,
+        )
+        self.memory: Any = None
+
+    def forward(self, tokens: Tensor, context: int) -> Tensor:
+        logits, memory = self.inner(tokens, mems=self.memory, return_mems=True)
+        self.memory = [part.detach() for part in memory]
+        return logits
+
+
 KINDS: dict[str, Callable[[Experiment], nn.Module]] = {
     "ours": Ours,
     "torch.nn.TransformerEncoder": TorchEncoder,
     "x-transformers": XTransformer,
+    "TransfoXLLMHeadModel": PublicTransformerXL,
+    "x-transformers with memory": XTransformerWithMemory,
 }
+PUBLIC = {  # by model: what a user would take instead, the first of them installed is the reference
+    "transformer": ("torch.nn.TransformerEncoder", "x-transformers"),
+    "transformer_xl": ("TransfoXLLMHeadModel", "x-transformers with memory"),
+}
+PACKAGES = {
+    "x-transformers": "x_transformers",
+    "x-transformers with memory": "x_transformers",
+    "TransfoXLLMHeadModel": "transformers",
+}
+
+
+def public_kinds(model: str) -> list[str]:
+    """The public implementations of a model that are installed."""
+    return [kind for kind in PUBLIC[model] if kind not in PACKAGES or find_spec(PACKAGES[kind])]

@@ -13,6 +13,7 @@ import torch
 from highway import machine
 from highway.bench.contenders import Contender, Entry
 from highway.data.lanes import Batch
+from highway.schema import Experiment, TransformerXL
 
 WARM_UP = 2  # rounds
 
@@ -60,10 +61,17 @@ def matrix_peak(device: str, dtype: torch.dtype) -> float:
     return 2 * size**3 / min(_clock(lambda: a @ b, device) for _ in range(5))
 
 
-def step_operations(parameters: int, layers: int, width: int, batch: Batch) -> float:
-    """Of one training step: 6 a weight and token, and 12 T D a layer and token for the two products of attention."""
-    tokens = batch.inputs.numel()
-    return tokens * (6 * parameters + 12 * layers * width * batch.inputs.shape[1])
+def step_operations(described: Experiment, parameters: int, batch: Batch) -> float:
+    """Floating-point operations of one training step: 6 a weight and row that it multiplies, forward and backward, and
+    12 (with a product for positions 18) a query, key and component of attention."""
+    model, (lanes, length) = described.model, batch.inputs.shape
+    tokens = lanes * length
+    if not isinstance(model, TransformerXL):
+        return tokens * (6 * parameters + 12 * model.layers * model.width * length)
+    inner, memory = model.heads * model.head_width, described.dataset.train.memory
+    maps = model.layers * model.width * inner  # keys and values are of the memory too; positions once for all lanes
+    products = tokens * parameters + maps * (2 * lanes * memory + memory + length - tokens)
+    return 6 * products + 18 * tokens * model.layers * inner * (memory + length)
 
 
 def _clock(work: Callable[[], Any], device: str) -> float:

@@ -33,7 +33,7 @@ class Windows:
         self.starts = [start for start in range(0, last_input, cut.stride) if start + self.context < last_input]
         self.ends = [min(start + cut.window, last_input) for start in self.starts]
         lanes = stream[: length * cut.lanes].view(cut.lanes, length)
-        self.lanes = lanes[_share(cut.lanes, share, shares)]
+        self.lanes = lanes[lanes_of(cut.lanes, share, shares)]
         self.weight = self.lanes.shape[0] * shares / cut.lanes  # of this device's mean loss in the average
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class Windows:
             yield _joined(group)
 
 
-def _share(lanes: int, share: int, shares: int) -> slice:
+def lanes_of(lanes: int, share: int, shares: int) -> slice:
     """Which lanes belong to one of several devices: whole lanes, as evenly as they divide."""
     return slice(lanes * share // shares, lanes * (share + 1) // shares)
 

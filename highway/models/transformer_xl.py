@@ -90,7 +90,7 @@ class TransformerXLLanguageModel(nn.Module):
         x = dropout(self.embedding(tokens) * self.scale, self.dropout, self.training)
         left = []
         for block, memory in zip(self.blocks, memories, strict=True):
-            left.append(torch.cat((memory, x.to(memory.dtype)), dim=1)[:, length:])
+            left.append(last_positions(memory, x.to(memory.dtype)))
             x = block(x, memory, distances, self.content_bias, self.position_bias, unseen)
         return dropout(x, self.dropout, self.training), ((filled + length).clamp(max=size), *left)
 
@@ -108,6 +108,14 @@ class TransformerXLLanguageModel(nn.Module):
             self.codes = distance_codes(keys, self.codes.shape[1]).to(self.codes)
         distance = torch.arange(keys - 1, -2, -1, device=self.codes.device).clamp(min=0, max=self.cut.clamp)
         return self.codes[distance]
+
+
+def last_positions(memory: Tensor, x: Tensor) -> Tensor:
+    """The last M positions of memory and segment; nothing is copied where the segment alone has as many."""
+    size, length = memory.shape[1], x.shape[1]
+    if length >= size:
+        return x[:, length - size :]
+    return torch.cat((memory[:, length:], x), dim=1)
 
 
 def unseen_keys(length: int, memory: int, filled: Tensor, same_length: bool) -> Tensor:

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytorch_lightning as pl
@@ -10,7 +11,7 @@ import torch.nn.functional as F
 from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor, nn
 
-from highway.data.lanes import Batch
+from highway.data.lanes import Batch, lanes_of
 from highway.schema import Experiment
 from highway.tasks.optimisation import PlateauRule, build_optimizer, rate_at
 
@@ -46,7 +47,7 @@ class LanguageModelling(pl.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         total, state = self._loss(batch, self.state, "mean")
         if self.experiment.dataset.carry_state:
-            self.state = detached(state)
+            self.state = mapped(Tensor.detach, state)
         share = batch.inputs.shape[0] * self.trainer.world_size / self.experiment.dataset.train.lanes
         return total * share  # 1 on one device; with uneven lanes, the average over devices stays exact
 
@@ -105,11 +106,23 @@ class LanguageModelling(pl.LightningModule):
     # What a checkpoint holds beyond weights, optimiser and position
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["task"] = {"plateau": self.plateau.state_dict(), "state": self.state}
+        checkpoint["task"] = {"plateau": self.plateau.state_dict(), "state": self._of_all_devices(self.state)}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.plateau.load_state_dict(checkpoint["task"]["plateau"])
-        self.state = checkpoint["task"]["state"]
+        lanes, trainer = self.experiment.dataset.train.lanes, self.trainer
+        own = lanes_of(lanes, trainer.global_rank, trainer.world_size)
+        self.state = mapped(lambda tensor: tensor[own] if tensor.ndim else tensor, checkpoint["task"]["state"])
+
+    def _of_all_devices(self, state: Any) -> Any:
+        """The state of all lanes: a tensor of it has lanes first, and one without dimensions is the same everywhere."""
+        if self.trainer.world_size == 1 or state is None:
+            return state
+        states: list[Any] = [None] * self.trainer.world_size
+        torch.distributed.all_gather_object(states, mapped(Tensor.cpu, state))
+        parts = [flattened(one) for one in states]
+        joined = iter([torch.cat(part) if part[0].ndim else part[0] for part in zip(*parts, strict=True)])
+        return mapped(lambda _: next(joined), state)
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:
@@ -117,13 +130,17 @@ def step_seed(seed: int, step: int, rank: int) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def detached(state: Any) -> Any:
-    """The same state without its history: None, a tensor, or tensors in tuples and lists."""
+def mapped(change: Callable[[Tensor], Tensor], state: Any) -> Any:
+    """A state (None, a tensor, or tensors in tuples and lists) with each tensor changed."""
     if state is None:
         return None
     if isinstance(state, Tensor):
-        return state.detach()
-    return type(state)(detached(part) for part in state)
+        return change(state)
+    return type(state)(mapped(change, part) for part in state)
+
+
+def flattened(state: Any) -> list[Tensor]:
+    return [state] if isinstance(state, Tensor) else [tensor for part in state for tensor in flattened(part)]
 
 
 def shown_as(loss: float, metric: str) -> float:
