@@ -95,6 +95,7 @@ def test_the_shift_moves_no_element() -> None:
         for j in range(i + 3):
             assert torch.equal(moved[:, i, j], products[:, i, 4 - (i + 2 - j)])
     assert moved.data_ptr() == products[0, 0, 2].data_ptr()
+    assert torch.autograd.gradcheck(shifted, products.double().requires_grad_())
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

@@ -58,7 +58,7 @@ def matrix_peak(device: str, dtype: torch.dtype) -> float:
     size = 8192 if device == "cuda" else 2048
     a, b = torch.randn(2, size, size, device=device, dtype=dtype)
     a @ b
-    return 2 * size**3 / min(_clock(lambda: a @ b, device) for _ in range(5))
+    return 2 * size**3 / min(_clock(lambda: a @ b, device) for _ in range(20))
 
 
 def step_operations(described: Experiment, parameters: int, batch: Batch) -> float:
