@@ -1,10 +1,13 @@
 """Streams, windows, downloads and the sample corpora."""
 
+import gzip
 import hashlib
 import http.server
 import io
 import tarfile
 import threading
+import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,11 +15,11 @@ import pytest
 import torch
 
 from highway import build
-from highway.data import sample
+from highway.data import enwik8, sample
 from highway.data.download import Source, download, file_sha256
 from highway.data.lanes import TrainingBatches, Windows
 from highway.errors import Refused
-from highway.schema import Cut, Experiment
+from highway.schema import Cut, Dataset, Experiment, Vocabulary
 from tests.conftest import REAL_DATA, needs_real_data
 
 Compose = Callable[..., Experiment]
@@ -316,3 +319,98 @@ def test_sample_has_the_structure_it_promises() -> None:
 def test_every_form_has_a_sample(experiment: Compose, option: str, vocabulary: int) -> None:
     data = build.data(experiment(f"dataset={option}", "dataset.source=sample"))
     assert len(data.streams.vocabulary) == vocabulary
+
+
+# enwik8
+
+
+def byte_words(folder: Path, *words: str) -> list[str]:
+    return ["model=transformer_xl", "dataset=enwik8_excerpt", f"data_dir={folder}", *words]
+
+
+@pytest.fixture
+def small_wikipedia(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """An excerpt of 40,000 bytes with every byte value of a text, in its place in the data folder."""
+    content = (b"abc\ndef\xc3\xa9\n" * 4000)[:40_000]
+    monkeypatch.setattr(enwik8, "EXCERPT", len(content))
+    monkeypatch.setattr(enwik8, "WHOLE", len(content))
+    monkeypatch.setattr(enwik8, "EXCERPT_SHA256", hashlib.sha256(content).hexdigest())
+    (tmp_path / "enwik8").mkdir()
+    (tmp_path / "enwik8" / "enwik8.first40000.gz").write_bytes(gzip.compress(content))
+    return content
+
+
+@pytest.mark.parametrize("form", ["without_newline", "bytes"])
+def test_bytes_are_symbols(experiment: Compose, tmp_path: Path, small_wikipedia: bytes, form: str) -> None:
+    size = 9 if form == "bytes" else 8
+    words = byte_words(tmp_path, f"dataset.form={form}", f"dataset.vocabulary.files={size}")
+    streams = build.data(experiment(*words, "dataset.train.lanes=2", "dataset.evaluation.lanes=1")).streams
+    for split, part in (("train", slice(0, 36_000)), ("valid", slice(36_000, 38_000)), ("test", slice(38_000, None))):
+        expected = small_wikipedia[part].replace(b"\n", b"" if size == 8 else b"\n")
+        assert bytes(ord(streams.vocabulary[symbol]) for symbol in streams.splits[split].tolist()) == expected
+    assert streams.vocabulary[:3] == ["a", "b", "c"]  # in order of first appearance
+
+
+def test_wrong_enwik8_is_refused(experiment: Compose, tmp_path: Path, small_wikipedia: bytes) -> None:
+    described = experiment(*byte_words(tmp_path))
+    file = tmp_path / "enwik8" / "enwik8.first40000.gz"
+    for content, sentence in (
+        (gzip.compress(b"x" * 40_000), "is not enwik8: the sha256"),
+        (gzip.compress(small_wikipedia[:-1]), "holds 39,999 bytes; enwik8 there has 40,000"),
+        (file.read_bytes()[:40], "is not a whole gzip file"),
+    ):
+        file.write_bytes(content)
+        with pytest.raises(Refused, match=sentence):
+            build.data(described)
+    file.unlink()
+    with pytest.raises(Refused, match="is missing, and so is"):
+        build.data(described)
+    with pytest.raises(Refused, match="is missing"):
+        build.verify(described.dataset, tmp_path)
+
+
+def test_the_excerpt_is_the_beginning_of_the_whole(tmp_path: Path, experiment: Compose, small_wikipedia: bytes) -> None:
+    (tmp_path / "enwik8" / "enwik8.first40000.gz").unlink()
+    (tmp_path / "enwik8" / "enwik8").write_bytes(small_wikipedia)
+    words = ("dataset.vocabulary.files=8", "dataset.train.lanes=2", "dataset.evaluation.lanes=1")
+    assert len(build.data(experiment(*byte_words(tmp_path, *words))).streams.splits["train"]) == 28_800
+
+
+def test_fetch_unpacks_a_zip(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the member named, and a broken one is refused."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("enwik8", "the whole")
+        archive.writestr("../outside", "no")
+    source = Source("toy", server.replace("archive.tgz", "toy.zip"), None, "toy", {"enwik8": "enwik8"}, {})
+    monkeypatch.setattr(Server, "content", packed.getvalue())
+    source.fetch([tmp_path / "toy" / "enwik8"])
+    assert [path.name for path in (tmp_path / "toy").iterdir()] == ["enwik8"]
+    monkeypatch.setattr(Server, "content", packed.getvalue()[:-30])
+    with pytest.raises(Refused, match="is not the archive it should be"):
+        source.fetch([tmp_path / "toy" / "enwik8"])
+
+
+@needs_real_data
+def test_published_counts_of_the_excerpt(experiment: Compose) -> None:
+    described = experiment("model=transformer_xl", "dataset=enwik8_excerpt", f"data_dir={REAL_DATA}")
+    splits = build.streams(described.dataset, REAL_DATA, described.outputs_dir).splits
+    assert {split: len(stream) for split, stream in splits.items()} == {
+        "train": 3_693_409,
+        "valid": 205_426,
+        "test": 204_603,
+    }
+
+
+def test_a_hundred_million_bytes_in_two_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read, checked, numbered and cached; then read from the cache. Processor time: machines that test are busy."""
+    content = sample.wikipedia() * (enwik8.WHOLE // len(sample.wikipedia()) + 1)
+    (tmp_path / "enwik8").mkdir()
+    (tmp_path / "enwik8" / "enwik8").write_bytes(content[: enwik8.WHOLE])
+    monkeypatch.setattr(enwik8, "EXCERPT_SHA256", hashlib.sha256(content[: enwik8.EXCERPT]).hexdigest())
+    described = Dataset(name="enwik8", form="without_newline", vocabulary=Vocabulary(files=45))
+    for _ in range(2):
+        started = time.process_time()
+        streams = enwik8.streams(described, tmp_path, tmp_path / "cache")
+        assert time.process_time() - started < 2
+    assert 98_000_000 > len(streams.splits["train"]) + len(streams.splits["valid"]) > 90_000_000

@@ -1,0 +1,123 @@
+"""Writing text with a trained language model, symbol by symbol, its memory carried."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from highway import build
+from highway.config import check
+from highway.errors import Refused
+from highway.schema import Experiment
+from highway.sweep.cell import Cell
+from highway.tasks.checkpoint import load_weights
+
+
+@dataclass(frozen=True)
+class Sampling:
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0:
+            raise Refused(f"--temperature {self.temperature:g} is negative; 0 always takes the likeliest symbol.")
+        if self.top_k is not None and self.top_k < 1:
+            raise Refused(f"--top-k {self.top_k} leaves no symbol; it must be at least 1.")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise Refused(f"--top-p {self.top_p:g} is no probability above 0.")
+
+    def draw(self, logits: Tensor, generator: torch.Generator) -> int:
+        """One symbol of the distribution that is left: temperature first, then top-k, then top-p."""
+        if self.temperature == 0:
+            return int(logits.argmax())
+        probabilities, symbols = (logits.float() / self.temperature).softmax(-1).sort(descending=True, stable=True)
+        if self.top_k is not None:
+            probabilities, symbols = probabilities[: self.top_k], symbols[: self.top_k]
+        if self.top_p is not None:
+            before = probabilities.cumsum(-1) - probabilities  # the first symbol always stays
+            probabilities = probabilities[before < self.top_p * probabilities.sum()]
+        return int(symbols[torch.multinomial(probabilities, 1, generator=generator)])
+
+
+class Writer:
+    def __init__(self, model: Any, experiment: Experiment, vocabulary: list[str]) -> None:
+        self.model = model.eval()
+        self.vocabulary = vocabulary
+        self.numbers = {symbol: number for number, symbol in enumerate(vocabulary)}
+        self.in_words, self.in_bytes = experiment.dataset.form == "word", "enwik8" in experiment.dataset.name
+        self.remembers = experiment.dataset.carry_state
+        self.window = experiment.dataset.evaluation.window
+
+    @classmethod
+    def of_cell(cls, directory: Path, last: bool = False) -> "Writer":
+        """The trained model of a cell, with the vocabulary of the data that it was trained on."""
+        cell = Cell(directory.resolve())
+        path = cell.last if last else cell.best
+        if not path.exists():
+            raise Refused(f"{directory} has no {path.name}; is it a cell's directory, and has it been trained?")
+        experiment = _experiment(cell)
+        streams = build.streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir)
+        model = build.model(experiment)
+        load_weights(model, path)
+        return cls(model, experiment, streams.vocabulary)
+
+    @torch.no_grad()
+    def write(self, prompt: str, length: int, sampling: Sampling) -> Iterator[str]:
+        """The prompt, then text piece by piece; a piece is a symbol, or the few bytes that make a character."""
+        generator = torch.Generator().manual_seed(sampling.seed)
+        logits, context = self._read(self._numbered(prompt) or [0], None)
+        yield prompt
+        pending = b""
+        for _ in range(length):
+            number = sampling.draw(logits, generator)
+            pending += self._spelled(number)
+            try:
+                text, pending = pending.decode(), b""
+            except UnicodeDecodeError:  # a character whose bytes are not all there, or never will be
+                text, pending = ("", pending) if len(pending) < 4 else (pending.decode(errors="replace"), b"")
+            yield text
+            logits, context = self._read([number], context)
+
+    def _read(self, numbers: list[int], context: Any) -> tuple[Tensor, Any]:
+        """Logits after these symbols, and what the next call needs: the memory, or the symbols of the last window."""
+        if self.remembers:
+            for start in range(0, len(numbers), self.window):
+                features, context = self.model(torch.tensor([numbers[start : start + self.window]]), context)
+        else:
+            context = [*(context or []), *numbers][-self.window :]
+            features, _ = self.model(torch.tensor([context]), None)
+        return self.model.logits(features[0, -1]), context
+
+    def _numbered(self, prompt: str) -> list[int]:
+        if self.in_words:
+            symbols = re.sub("\n", " <eos> ", prompt).split()
+        else:
+            symbols = [chr(byte) for byte in prompt.encode()] if self.in_bytes else list(prompt)
+        unknown = [symbol for symbol in symbols if symbol not in self.numbers]
+        if unknown:
+            symbol = f"the byte {ord(unknown[0]):#x}" if self.in_bytes else repr(unknown[0])
+            raise Refused(f"the prompt has {symbol}, which the model's vocabulary lacks.")
+        return [self.numbers[symbol] for symbol in symbols]
+
+    def _spelled(self, number: int) -> bytes:
+        symbol = self.vocabulary[number]
+        if self.in_words:
+            return b"\n" if symbol == "<eos>" else f"{symbol} ".encode()
+        return bytes([ord(symbol)]) if self.in_bytes else symbol.encode()
+
+
+def _experiment(cell: Cell) -> Experiment:
+    """From the cell's own config.yaml, with the folders of this machine."""
+    from highway.compose import dataset
+
+    _, data_dir, outputs_dir = dataset([])
+    values = yaml.safe_load(cell.config.read_text())
+    return check(OmegaConf.create({**values, "data_dir": str(data_dir), "outputs_dir": str(outputs_dir)}))

@@ -1,0 +1,92 @@
+"""Writing text: the distribution that is drawn from, the memory that is carried, and the command."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from highway import build
+from highway.errors import Refused
+from highway.generate import Sampling, Writer
+from highway.schema import Experiment
+from tests.conftest import TINY
+from tests.runs import trained
+
+Compose = Callable[..., Experiment]
+GENERATE = Path(__file__).parents[1] / "scripts" / "generate.py"
+MEMORY = (
+    "model=transformer_xl",
+    "dataset=enwik8",
+    "model.init_deviation=0.3",
+    "dataset.train={lanes:4,window:20,stride:20,scored:20,memory:30}",
+    "dataset.evaluation={lanes:4,window:8,stride:8,scored:8,memory:400}",
+)
+LOGITS = torch.tensor([0.5, 0.2, 0.15, 0.1, 0.05]).log()
+
+
+def frequencies(sampling: Sampling) -> list[float]:
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.tensor([sampling.draw(LOGITS, generator) for _ in range(4000)])
+    return [round(share, 1) for share in (torch.bincount(drawn, minlength=5) / 4000).tolist()]
+
+
+def test_what_is_drawn() -> None:
+    assert frequencies(Sampling()) == pytest.approx([0.5, 0.2, 0.15, 0.1, 0.05], abs=0.06)
+    assert frequencies(Sampling(top_k=2)) == [0.7, 0.3, 0, 0, 0]
+    assert frequencies(Sampling(top_p=0.6)) == [0.7, 0.3, 0, 0, 0]  # 0.5 is not enough, so the next one as well
+    assert frequencies(Sampling(top_p=0.5)) == [1, 0, 0, 0, 0]
+    assert frequencies(Sampling(temperature=0)) == [1, 0, 0, 0, 0]
+    assert frequencies(Sampling(temperature=0.5))[0] == pytest.approx(0.8, abs=0.06)
+    assert frequencies(Sampling(top_k=3, top_p=0.6)) == [0.7, 0.3, 0, 0, 0]  # 0.5 of 0.85 is less than 0.6 of it
+
+
+@pytest.mark.parametrize("wrong", [{"temperature": -1}, {"top_k": 0}, {"top_p": 0}, {"top_p": 1.5}])
+def test_wrong_sampling_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(Refused, match="--"):
+        Sampling(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("words", [MEMORY, (*TINY, "dataset.evaluation.window=300")], ids=["memory", "window"])
+def test_each_symbol_is_the_likeliest_after_all_before_it(experiment: Compose, words: tuple[str, ...]) -> None:
+    """Greedy, symbol by symbol with memory, against one pass over the whole text; the prompt is several segments."""
+    described = experiment(*words, "dataset.source=sample")
+    model, vocabulary = build.model(described), build.data(described).streams.vocabulary
+    writer = Writer(model, described, vocabulary)
+    text = "".join(writer.write("the title of the page ", 40, Sampling(temperature=0)))
+    numbers = torch.tensor([[writer.numbers[symbol] for symbol in text]])
+    described.dataset.evaluation.window = 400
+    likeliest = model.logits(model(numbers, None)[0])[0].argmax(-1)
+    assert likeliest[21:-1].tolist() == numbers[0, 22:].tolist()
+
+
+def test_words_and_bytes_are_spelled(experiment: Compose) -> None:
+    described = experiment(*MEMORY, "dataset.source=sample")
+    letters = [chr(byte) for byte in "aé€".encode()]
+    writer = Writer(build.model(described), described, letters)
+    writer.model.logits = lambda features: torch.zeros(len(letters))
+    order = iter([0, *range(6), 1, 1, 1, 1])  # the last four bytes make no character
+    pieces = [*writer.write("é", 10, type("Fixed", (), {"seed": 1, "draw": lambda *_: next(order)})())]  # type: ignore[arg-type]
+    assert "".join(pieces).startswith("éaaé€")
+    with pytest.raises(Refused, match="the prompt has the byte 0xa4"):
+        list(writer.write("ä", 1, Sampling()))
+
+
+def test_as_typed(tiny: Compose, tmp_path: Path) -> None:
+    cell, _ = trained(tiny("trainer.max_steps=3", "trainer.validate_every=3", "trainer.evaluation_batch=64"))
+
+    def typed(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(GENERATE), str(cell.directory), "--length", "30", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    done = typed("--prompt", "th", "--seed", "3")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("th") and len(done.stdout) == 33
+    assert typed("--prompt", "th", "--seed", "3", "--last").stdout.startswith("th")
+    done = typed("--prompt", "Ω")
+    assert (done.returncode, done.stdout) == (2, "") and "the prompt has 'Ω'" in done.stderr
+    cell.best.unlink()
+    done = typed()
+    assert done.returncode == 2 and "has no best.safetensors" in done.stderr
