@@ -8,17 +8,20 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from highway.compose import experiment
 from highway.files import write_json, write_text
 from highway.report import collect as collecting
+from highway.report.biases import t_sne
 from highway.report.collect import collect
 from highway.report.render import build_report, to_csv, to_latex, to_markdown
-from highway.report.statistics import interval, summarise
+from highway.report.statistics import interval, judge, kendall_tau, summarise
 from highway.report.write import write_report
 from highway.sweep.cell import Cell
-from highway.sweep.table import load_table
+from highway.sweep.table import load_table, parse_table
+from tests.test_tables import content
 
 TABLE = load_table("highway_t1")
 METRICS = ("valid_loss", "valid_bpc", "test_loss", "test_bpc")
@@ -31,7 +34,8 @@ def _no_published_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 def put(outputs: Path, row_id: str, seed: int, value: float, budget: str = "paper", **changes: Any) -> Path:
     """A record as a run leaves it; `value` is the test bpc, and the curve falls to it over 100 steps."""
-    words = [*TABLE.overrides(TABLE.row(row_id), budget, seed), f"outputs_dir={outputs}"]
+    table = changes.pop("table", TABLE)
+    words = [*table.overrides(table.row(row_id), budget, seed), f"outputs_dir={outputs}"]
     folder = Cell.of(experiment(words)).directory
     curve = changes.pop("curve", [(step, value + (100 - step) / 100) for step in (25, 50, 75, 100)])
     rows = [
@@ -203,3 +207,100 @@ def test_local_records_come_before_published_ones(tmp_path: Path, monkeypatch: p
     assert collect(TABLE, "paper", tmp_path / "mine").samples["tanh"][0].directory == published
     mine = put(tmp_path / "mine", "tanh", 1, 1.4)
     assert collect(TABLE, "paper", tmp_path / "mine").samples["tanh"][0].directory == mine
+
+
+# Tables of many rows
+
+XL = load_table("highway_t5")
+GATES = ("tanh", "sigmoid", "highway", "gated_mhdpa")
+
+
+def xl_verdict(outputs: Path, text: str) -> str:
+    return next(v.word for v in build_report(collect(XL, "paper", outputs)).verdicts if v.claim.text.startswith(text))
+
+
+def test_a_claim_about_several_rows_holds_when_every_pair_does(tmp_path: Path) -> None:
+    for seed in (1, 2, 3):
+        put(tmp_path, "baseline", seed, 1.3 + seed / 1000, table=XL)
+        for row in GATES[:3]:
+            put(tmp_path, row, seed, 1.2 + seed / 500, table=XL)
+    assert xl_verdict(tmp_path, "every gate on all layers") == "not run"
+    for seed, value in ((1, 1.2), (2, 1.21), (3, 1.22)):
+        put(tmp_path, "gated_mhdpa", seed, value, table=XL)
+    assert xl_verdict(tmp_path, "every gate on all layers") == "supported"
+    for seed, value in ((1, 1.4), (2, 1.41), (3, 1.40)):
+        put(tmp_path, "gated_mhdpa", seed, value, table=XL)
+    assert xl_verdict(tmp_path, "every gate on all layers") == "refuted"
+
+
+def test_the_rest_are_the_other_rows_of_the_paper() -> None:
+    claim = next(claim for claim in XL.claims if claim.text.startswith("sigmoid SDU on all layers is the best"))
+    assert set(claim.than) == {row.id for row in XL.rows if not row.arm} - {"sigmoid"}
+
+
+def test_within_a_share(tmp_path: Path) -> None:
+    claim = {"text": "x", "within": "tanh", "than": "baseline", "metric": "test_bpc", "share": 0.04}
+    words = {"recipe": list(TABLE.recipe), "columns": [dataclasses.asdict(column) for column in TABLE.columns]}
+    rows = [{"id": row.id, "label": row.label, "overrides": list(row.overrides)} for row in TABLE.rows[:3]]
+    table = parse_table(content(**words, rows=rows, claims=[claim]))
+    put(tmp_path, "baseline", 1, 1.0, table=table)
+    for value, word in ((1.03, "one seed agrees"), (1.05, "one seed disagrees")):
+        put(tmp_path, "tanh", 1, value, table=table)
+        assert judge(table.claims[0], collect(table, "paper", tmp_path)).word == word
+
+
+@pytest.mark.parametrize(
+    ("ours", "papers", "tau"),
+    [
+        ([1, 2, 3, 4], [5, 6, 7, 8], 1.0),
+        ([1, 2, 3, 4], [8, 7, 6, 5], -1.0),
+        ([1, 2, 3, 4], [1, 2, 4, 3], 4 / 6),
+        ([1, 2, 3], [1, 1, 2], 2 / math.sqrt(3 * 2)),  # tau-b, with a tie
+        ([1, 1], [1, 2], None),
+    ],
+)
+def test_kendalls_tau(ours: list[float], papers: list[float], tau: float | None) -> None:
+    assert kendall_tau(ours, papers) == (None if tau is None else pytest.approx(tau))
+
+
+def test_what_a_table_of_many_rows_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Order against the paper's, steps to the baseline's final value beside the authors', and all figures."""
+    real = Path(__file__).parents[1] / "outputs" / "reference" / "series"
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "series").symlink_to(real)
+    for row, value in (("baseline", 1.3), ("tanh", 1.25), ("sigmoid", 1.2), ("highway", 1.31)):
+        folder = put(tmp_path, row, 1, value, table=XL)
+    folder = put(tmp_path, "sigmoid", 1, 1.2, table=XL)
+    rng = np.random.default_rng(0)
+    names = [f"blocks.{layer}.{sublayer}.gate" for layer in range(6) for sublayer in ("attention", "feed_forward")]
+    (folder / "probes").mkdir()
+    np.savez(folder / "probes" / "gate_biases.npz", **{name: rng.normal(size=512) for name in names})  # type: ignore[arg-type]
+    report, paths = write_report(collect(XL, "paper", tmp_path), tmp_path / "report")
+    assert report.rank_agreement == "Order of 4 rows by test_bpc against the paper's: Kendall's tau +0.67."
+    reached = {label: (ours, theirs) for label, ours, theirs in report.reached}
+    assert reached["XL-L6"] == ("100", "38,800")
+    assert reached["+ sigmoid SDU"] == ("100", "25,600")
+    assert reached["+ highway gate"] == ("never", "28,800")
+    assert reached["+ tanh SDU, L1-3"] == ("—", "—")
+    assert {path.name for path in paths} >= {"convergence.svg", "ablation.png", "gate_biases.svg"}
+    assert all(path.stat().st_size > 500 for path in paths)
+    assert "the authors' logs" in (tmp_path / "report" / "convergence.svg").read_text()
+    assert "Kendall's tau +0.67" in (tmp_path / "report" / "table.md").read_text()
+
+
+def test_the_authors_logs_end_where_the_papers_table_does() -> None:
+    """But for gated MHDPA, whose public log is of another run (FACTS.md 1.4): that of tanh SDU without FFN."""
+    logs = collecting._curves(Path(__file__).parents[1] / "outputs" / "reference" / "series" / "highway_t5.csv")
+    for row_id, curves in logs.items():
+        same = "tanh_attention" if row_id == "gated_mhdpa" else row_id
+        assert curves["valid", "bpc"][-1][2] == pytest.approx(XL.row(same).paper["valid_bpc"], abs=6e-4)
+        assert len(curves["valid", "loss"]) == 100 and len(curves["train", "loss"]) == 200
+
+
+def test_t_sne_keeps_groups_together() -> None:
+    rng = np.random.default_rng(1)
+    points = np.concatenate([rng.normal(centre, 0.1, (8, 20)) for centre in (-1, 0, 1)])
+    places = t_sne(points, 5.0)
+    centres = places.reshape(3, 8, 2).mean(1)
+    inside = np.abs(places.reshape(3, 8, 2) - centres[:, None]).max()
+    assert min(np.linalg.norm(centres[i] - centres[j]) for i, j in ((0, 1), (0, 2), (1, 2))) > 2 * inside

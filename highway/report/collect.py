@@ -7,12 +7,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from highway.compose import experiment
 from highway.files import read_json
 from highway.sweep.cell import DONE, cell_name, identity, named_revisions
 from highway.sweep.table import Row, Table
 
 REFERENCE = Path(__file__).parents[2] / "outputs" / "reference"
+
+
+Curves = dict[tuple[str, str], list[tuple[float, float, float]]]  # (split, metric) -> [(step, epoch, value)]
 
 
 @dataclass(frozen=True)
@@ -32,14 +37,15 @@ class Sample:
         return self.result["metrics"][metric][select]
 
     @cached_property
-    def curves(self) -> dict[tuple[str, str], list[tuple[float, float, float]]]:
-        """(split, metric) -> [(step, epoch, value)]."""
-        found: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
-        with open(self.directory / "curves.csv", newline="") as file:
-            for row in csv.DictReader(file):
-                point = (float(row["step"]), float(row["epoch"]), float(row["value"]))
-                found.setdefault((row["split"], row["metric"]), []).append(point)
-        return found
+    def curves(self) -> Curves:
+        return _curves(self.directory / "curves.csv").get("", {})
+
+    @property
+    def gate_biases(self) -> dict[str, np.ndarray]:
+        """By sublayer in the order of the model, as a1, b1, a2 ...: a for attention, b for feed-forward."""
+        path = self.directory / "probes" / "gate_biases.npz"
+        found = dict(np.load(path)) if path.exists() else {}
+        return {_short(name): found[name] for name in sorted(found, key=lambda name: (int(name.split(".")[1]), name))}
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,28 @@ class Collected:
     def data_source(self) -> str:
         sources = {sample.result["data"]["source"] for sample in self.every}
         return "/".join(sorted(sources))
+
+
+def authors_logs(table: Table) -> dict[str, Curves]:
+    """The authors' own training curves by row, for a table that has any."""
+    path = REFERENCE / "series" / f"{table.id}.csv"
+    return _curves(path) if path.exists() else {}
+
+
+def _curves(path: Path) -> dict[str, Curves]:
+    """Row -> its curves; a cell's own file names no row, and the logs no epoch."""
+    found: dict[str, Curves] = {}
+    with open(path, newline="") as file:
+        for row in csv.DictReader(file):
+            point = (float(row["step"]), float(row.get("epoch", "nan")), float(row["value"]))
+            found.setdefault(row.get("row", ""), {}).setdefault((row["split"], row["metric"]), []).append(point)
+    return found
+
+
+def _short(name: str) -> str:
+    """blocks.0.attention.gate -> a1."""
+    _, block, sublayer, _ = name.split(".")
+    return f"{'a' if sublayer == 'attention' else 'b'}{int(block) + 1}"
 
 
 def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:

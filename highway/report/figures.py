@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from highway.report.collect import Collected, Sample
+from highway.report.biases import draw_biases
+from highway.report.collect import Collected, Sample, authors_logs
 from highway.report.render import SOURCES
 from highway.sweep.table import Figure
 
@@ -37,21 +38,12 @@ STYLE: Any = {
 
 
 def draw(figure: Figure, collected: Collected, folder: Path) -> str:
-    """Writes <id>.svg and <id>.png: a panel for each metric and split; the name without its ending."""
+    """Writes <id>.svg and <id>.png; the name without its ending."""
     with plt.rc_context(STYLE):
-        rows, columns = len(figure.metrics), len(figure.splits)
-        canvas, axes = plt.subplots(rows, columns, figsize=(3.6 * columns, 2.6 * rows), squeeze=False, sharex=True)
-        for axis_row, metric in zip(axes, figure.metrics, strict=True):
-            for axis, split in zip(axis_row, figure.splits, strict=True):
-                _panel(axis, collected, split, metric)
-        for axis in axes[-1]:
-            axis.set_xlabel("epoch")
-        handles, labels = axes[0][0].get_legend_handles_labels()
-        canvas.legend(handles, labels, loc="upper center", ncols=min(len(labels), 4), bbox_to_anchor=(0.5, 1.0))
+        canvas = _curves(figure, collected) if figure.kind == "curves" else draw_biases(figure, collected)
         source = SOURCES.get(collected.data_source, collected.data_source)
         origin = f"{collected.table.id}, budget {collected.budget}, {source}"
         canvas.text(0.01, 0.005, origin, fontsize=7, color="#777777")
-        canvas.tight_layout(rect=(0, 0.02, 1, 0.94))
         folder.mkdir(parents=True, exist_ok=True)
         canvas.savefig(folder / f"{figure.id}.svg", metadata={"Date": None, "Creator": None})
         canvas.savefig(folder / f"{figure.id}.png", dpi=200, metadata={"Software": None})
@@ -59,17 +51,48 @@ def draw(figure: Figure, collected: Collected, folder: Path) -> str:
     return figure.id
 
 
-def _panel(axis: Axes, collected: Collected, split: str, metric: str) -> None:
+def _curves(figure: Figure, collected: Collected) -> Any:
+    """A panel for each metric and split; below them, where asked, the same from the authors' logs."""
+    logs = authors_logs(collected.table) if figure.logs else {}
+    lines = [(metric, False) for metric in figure.metrics] + [(metric, True) for metric in figure.metrics if logs]
+    rows, columns = len(lines), len(figure.splits)
+    share: Any = "row" if logs else True
+    canvas, axes = plt.subplots(rows, columns, figsize=(3.6 * columns, 2.6 * rows), squeeze=False, sharex=share)
+    for axis_row, (metric, theirs) in zip(axes, lines, strict=True):
+        for axis, split in zip(axis_row, figure.splits, strict=True):
+            if theirs:
+                _log_panel(axis, figure, collected, logs, split, metric)
+            else:
+                _panel(axis, figure, collected, split, metric)
+    for axis in [*axes[-1], *(axes[len(figure.metrics) - 1] if logs else [])]:
+        axis.set_xlabel(figure.over)
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    across = 4 if max(map(len, labels), default=0) < 20 else 3
+    canvas.legend(handles, labels, loc="upper center", ncols=min(len(labels), across), bbox_to_anchor=(0.5, 1.0))
+    height = 1 - 0.12 * math.ceil(len(labels) / across) / rows
+    canvas.tight_layout(rect=(0, 0.02, 1, height))
+    return canvas
+
+
+def _style(collected: Collected, row_id: str) -> dict[str, Any]:
+    """A row keeps its colour in every figure of its table; beyond the colours, lines are dotted, and arms dashed."""
+    number = [row.id for row in collected.table.rows].index(row_id)
+    row = collected.table.rows[number]
+    dots = ":" if number >= len(COLOURS) else "-"
+    return {"color": COLOURS[number % len(COLOURS)], "label": row.label, "linestyle": "--" if row.arm else dots}
+
+
+def _panel(axis: Axes, figure: Figure, collected: Collected, split: str, metric: str) -> None:
     highest = []
-    for number, row in enumerate(collected.table.rows):
+    for row in collected.table.rows:
         samples = [sample for sample in collected.samples[row.id] if (split, metric) in sample.curves]
-        if not samples:
+        if not samples or (figure.rows and row.id not in figure.rows):
             continue
-        epochs, low, mean, high = _band(samples, split, metric)
-        colour = COLOURS[number % len(COLOURS)]
-        axis.plot(epochs, mean, color=colour, label=row.label, linestyle="--" if row.arm else "-")
+        places, low, mean, high = _band(samples, split, metric, figure.over)
+        style = _style(collected, row.id)
+        axis.plot(places, mean, **style)
         if len(samples) > 1:
-            axis.fill_between(epochs, low, high, color=colour, alpha=0.18, linewidth=0)
+            axis.fill_between(places, low, high, color=style["color"], alpha=0.18, linewidth=0)
         highest.append(mean[len(mean) // 20])
     axis.set_title(TITLES.get(split, split), loc="left", fontsize=9)
     axis.set_ylabel(TITLES.get(metric, metric))
@@ -77,7 +100,22 @@ def _panel(axis: Axes, collected: Collected, split: str, metric: str) -> None:
         axis.set_ylim(top=max(highest) * 1.02)
 
 
-def _band(samples: list[Sample], split: str, metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _log_panel(axis: Axes, figure: Figure, collected: Collected, logs: dict[str, Any], split: str, metric: str) -> None:
+    """The authors' own curves, on the axis of their runs."""
+    highest = []
+    for row_id, curves in logs.items():
+        if (split, metric) in curves and (not figure.rows or row_id in figure.rows):
+            steps, _, values = zip(*curves[split, metric], strict=True)
+            axis.plot(steps, values, **{**_style(collected, row_id), "linewidth": 1.0})
+            highest.append(values[len(values) // 20])
+    axis.set_title(f"{TITLES.get(split, split)}, the authors' logs", loc="left", fontsize=9)
+    axis.set_ylabel(TITLES.get(metric, metric))
+    axis.set_ylim(top=max(highest) * 1.02)
+
+
+def _band(
+    samples: list[Sample], split: str, metric: str, over: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mean, lowest and highest over the seeds, at the steps that all of them have."""
     points = [sample.curves[split, metric] for sample in samples]
     if split == "train" and points[0][-1][1] >= 3:
@@ -85,8 +123,8 @@ def _band(samples: list[Sample], split: str, metric: str) -> tuple[np.ndarray, n
     curves = [{step: (epoch, value) for step, epoch, value in curve} for curve in points]
     steps = sorted(set.intersection(*(set(curve) for curve in curves)))
     values = np.array([[curve[step][1] for step in steps] for curve in curves])
-    epochs = np.array([curves[0][step][0] for step in steps])
-    return epochs, values.min(0), values.mean(0), values.max(0)
+    places = np.array([curves[0][step][0] if over == "epoch" else step for step in steps])
+    return places, values.min(0), values.mean(0), values.max(0)
 
 
 def _by_epoch(curve: list[tuple[float, float, float]]) -> list[tuple[float, float, float]]:

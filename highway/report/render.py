@@ -8,8 +8,8 @@ import io
 from dataclasses import dataclass
 from typing import Any
 
-from highway.report.collect import Collected, Sample
-from highway.report.statistics import Summary, Verdict, judge, kendall_tau, summarise
+from highway.report.collect import Collected, Sample, authors_logs
+from highway.report.statistics import Summary, Verdict, first_reached, judge, kendall_tau, summarise
 from highway.sweep.table import Column, Row
 
 SOURCES = {
@@ -77,6 +77,23 @@ class Report:
         return f"Budget {budget}; {data}; numbers of the {select}."
 
     @property
+    def reached(self) -> list[tuple[str, str, str]]:
+        """Label, our steps by seed and those of the authors' log, until a row first has the first row's final value."""
+        table, logs = self.collected.table, authors_logs(self.collected.table)
+        if table.reaches is None:
+            return []
+        split, metric = table.reaches.split("_", 1)
+        finals = {one.seed: one.curves[split, metric][-1][2] for one in self.collected.finished(table.rows[0].id)}
+        found = []
+        for row in table.rows:
+            samples = [sample for sample in self.collected.finished(row.id) if sample.seed in finals]
+            ours = [first_reached(sample.curves[split, metric], finals[sample.seed]) for sample in samples]
+            log = logs.get(row.id, {}).get((split, metric))
+            theirs = first_reached(log, logs[table.rows[0].id][split, metric][-1][2]) if log else None
+            found.append((row.label, ", ".join(map(_steps, ours)) or "—", _steps(theirs) if log else "—"))
+        return found
+
+    @property
     def rank_agreement(self) -> str | None:
         """How far our order of the paper's rows agrees with the paper's, in words."""
         metric = self.collected.table.ranked_by
@@ -93,6 +110,10 @@ class Report:
     def changes(self) -> str:
         words = self.collected.table.budgets[self.collected.budget]
         return f"The recipe with {', '.join(f'`{word}`' for word in words)}." if words else "The recipe unchanged."
+
+
+def _steps(step: float | None) -> str:
+    return "never" if step is None else f"{step:,.0f}"
 
 
 def build_report(collected: Collected) -> Report:
@@ -160,6 +181,10 @@ def to_markdown(report: Report, figures: list[str]) -> str:
         out += [report.rank_agreement, ""]
     out += ["## Claims", "", "| claim | verdict | detail |", "| --- | --- | --- |"]
     out += [f"| {verdict.claim.text} | **{verdict.word}** | {verdict.detail} |" for verdict in report.verdicts]
+    if report.reached:
+        out += ["", f"## Steps until the final {table.reaches} of {table.rows[0].label}", ""]
+        out += ["| model | ours, by seed | authors' log |", "| --- | ---: | ---: |"]
+        out += [f"| {label} | {ours} | {theirs} |" for label, ours, theirs in report.reached]
     out += ["", "## Figures", ""] if figures else []
     for name in figures:
         out += [f"![{name}]({name}.svg)", ""]

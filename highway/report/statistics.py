@@ -102,12 +102,16 @@ def _advantage(claim: Claim, row: Sample, than: Sample, collected: Collected) ->
 
 def _sooner(claim: Claim, row: Sample, than: Sample) -> float:
     """Steps saved until `row` first has the value that `than` ends with; minus infinity if it never has."""
-    key = tuple(claim.metric.split("_", 1))
-    reference = than.curves[key]  # type: ignore[index]
+    split, metric = claim.metric.split("_", 1)
+    reference = than.curves[split, metric]
     final = reference[-1][2]
-    reached = [step for step, _, value in row.curves[key] if value <= final]  # type: ignore[index]
-    first = next(step for step, _, value in reference if value <= final)
-    return first - reached[0] if reached else -math.inf
+    reached = first_reached(row.curves[split, metric], final)
+    return -math.inf if reached is None else (first_reached(reference, final) or 0) - reached
+
+
+def first_reached(curve: Sequence[tuple[float, float, float]], value: float) -> float | None:
+    """The first step at which a curve of (step, epoch, value) is as low as `value`."""
+    return next((step for step, _, reached in curve if reached <= value), None)
 
 
 def kendall_tau(ours: Sequence[float], papers: Sequence[float]) -> float | None:

@@ -46,10 +46,16 @@ class Claim:
 
 @dataclass(frozen=True)
 class Figure:
+    """curves: a panel for each metric and split; biases: those of a row's transform gates, as a map and scattered."""
+
     id: str
     caption: str
-    metrics: tuple[str, ...]
-    splits: tuple[str, ...]
+    kind: str = "curves"  # curves | biases
+    metrics: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()  # none: all
+    over: str = "epoch"  # epoch | step
+    logs: bool = False  # with the authors' own curves below, where outputs/reference/series has them
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,7 @@ class Table:
     claims: tuple[Claim, ...]
     figures: tuple[Figure, ...]
     budgets: dict[str, tuple[str, ...]]
+    reaches: str | None = None  # of each row is told when it first has the first row's final value of this metric
     ranked_by: str | None = None  # the column on which the order of the rows is compared with the paper's
 
     def row(self, row_id: str) -> Row:
@@ -112,10 +119,8 @@ def parse_table(content: dict[str, Any]) -> Table:
         columns=tuple(Column(**column) for column in content["columns"]),
         rows=tuple(rows),
         claims=tuple(_claim(claim, [row.id for row in rows if not row.arm]) for claim in content["claims"]),
-        figures=tuple(
-            Figure(figure["id"], figure["caption"], tuple(figure["metrics"]), tuple(figure["splits"]))
-            for figure in content["figures"]
-        ),
+        figures=tuple(_figure(figure) for figure in content["figures"]),
+        reaches=content.get("reaches"),
         ranked_by=content.get("ranked_by"),
         budgets={name: tuple(words) for name, words in content["budgets"].items()},
     )
@@ -135,6 +140,11 @@ def _claim(content: dict[str, Any], paper_rows: list[str]) -> Claim:
     return Claim(content["text"], kind, tuple(rows), tuple(than), content["metric"], content.get("share", 0.0))
 
 
+def _figure(content: dict[str, Any]) -> Figure:
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in content.items()}
+    return Figure(**values)
+
+
 def _names(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else value
 
@@ -142,6 +152,9 @@ def _names(value: str | list[str]) -> list[str]:
 def _check(table: Table) -> None:
     for claim in table.claims:
         for row_id in (*claim.rows, *claim.than):
+            table.row(row_id)
+    for figure in table.figures:
+        for row_id in figure.rows:
             table.row(row_id)
     for budget, words in table.budgets.items():
         for row in table.rows:

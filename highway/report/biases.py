@@ -1,0 +1,84 @@
+"""The biases b1 of a row's transform gates: a heat map by sublayer, and the same vectors scattered by t-SNE."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib import pyplot as plt
+
+from highway.report.collect import Collected
+from highway.sweep.table import Figure
+
+PERPLEXITY = 5.0
+ATTENTION, FEED_FORWARD = "#0072b2", "#d55e00"
+
+
+def draw_biases(figure: Figure, collected: Collected) -> Any:
+    """Of the first seed of the figure's row; a1 ... aN are attention, b1 ... bN feed-forward."""
+    samples = collected.finished(figure.rows[0])
+    biases = samples[0].gate_biases if samples else {}
+    names = sorted(biases, key=lambda name: (name[0], int(name[1:])))
+    canvas, (left, right) = plt.subplots(
+        1, 2, figsize=(7.2, max(2.6, 0.2 * len(names))), gridspec_kw={"width_ratios": [2, 1]}
+    )
+    for axis in (left, right):
+        axis.grid(False)
+    if not biases:
+        left.set_title(f"{figure.rows[0]} has not been run", loc="left", fontsize=9)
+        return canvas
+    values = np.stack([biases[name] for name in names])
+    limit = float(np.abs(values).max()) or 1.0
+    image = left.imshow(values, aspect="auto", cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
+    left.set_yticks(range(len(names)), names)
+    left.set_xlabel("component")
+    left.set_title("biases b1 of the transform gates", loc="left", fontsize=9)
+    canvas.colorbar(image, ax=left, pad=0.02)
+    places = t_sne(values, PERPLEXITY)
+    for name, (x, y) in zip(names, places, strict=True):
+        colour = ATTENTION if name[0] == "a" else FEED_FORWARD
+        right.scatter(x, y, s=14, color=colour)
+        right.annotate(name, (x, y), textcoords="offset points", xytext=(4, 2), fontsize=7, color=colour)
+    right.set_xticks([])
+    right.set_yticks([])
+    right.set_title("t-SNE", loc="left", fontsize=9)
+    canvas.tight_layout(rect=(0, 0.03, 1, 1))
+    return canvas
+
+
+def t_sne(points: np.ndarray, perplexity: float, steps: int = 1000, seed: int = 0) -> np.ndarray:
+    """van der Maaten and Hinton (2008), exact, for the few dozen vectors that a model has: (n, d) -> (n, 2)."""
+    count = len(points)
+    joint = _affinities(points.astype(np.float64), min(perplexity, (count - 1) / 3))
+    place = np.random.default_rng(seed).normal(0, 1e-2, (count, 2))
+    moved = np.zeros_like(place)
+    rate = max(count / 12, 1.0)
+    for step in range(steps):
+        near = 1 / (1 + _squares(place))
+        np.fill_diagonal(near, 0)
+        pull = (joint * (12 if step < steps // 4 else 1) - near / near.sum()) * near
+        gradient = 4 * (pull.sum(1)[:, None] * place - pull @ place)
+        moved = (0.5 if step < steps // 4 else 0.8) * moved - rate * gradient
+        place = place + moved
+    return place - place.mean(0)
+
+
+def _squares(points: np.ndarray) -> np.ndarray:
+    """Squared distances of all pairs."""
+    return ((points[:, None] - points[None]) ** 2).sum(-1)
+
+
+def _affinities(points: np.ndarray, perplexity: float) -> np.ndarray:
+    """Symmetric probabilities of being neighbours, each point's width fitted to the perplexity by bisection."""
+    squares = _squares(points)
+    rows = []
+    for own, row in enumerate(squares / max(squares.max(), 1e-300)):
+        others = np.delete(row, own)
+        low, high = 0.0, 1e6
+        for _ in range(80):
+            beta = (low + high) / 2
+            shares = np.exp(-(others - others.min()) * beta)
+            shares /= shares.sum()
+            entropy = -(shares * np.log(np.maximum(shares, 1e-300))).sum()
+            low, high = (beta, high) if entropy > np.log(perplexity) else (low, beta)
+        rows.append(np.insert(shares, own, 0.0))
+    joint = np.stack(rows)
+    return (joint + joint.T) / (2 * len(joint))
