@@ -13,8 +13,6 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from highway.data import sample
 from highway.data.download import Source
 from highway.data.stream import Streams, cached_streams
@@ -83,11 +81,7 @@ def streams(dataset: Dataset, data_dir: Path, cache_dir: Path) -> Streams:
     ends = {"train": (0, -2 * twentieth), "valid": (-2 * twentieth, -twentieth), "test": (-twentieth, None)}
     texts = {split: content[start:end] for split, (start, end) in ends.items()}
     dropped = b"\n" if dataset.form == "without_newline" else b""
-
-    def symbols(text: bytes) -> np.ndarray:
-        return np.frombuffer(text.translate(None, dropped), np.uint8)
-
-    return cached_streams(texts, dataset, symbols, cache_dir)
+    return cached_streams(texts, dataset, lambda text: text.translate(None, dropped), cache_dir)
 
 
 def _content(dataset: Dataset, data_dir: Path) -> bytes:

@@ -15,6 +15,8 @@ from highway.errors import Refused
 from highway.files import read_json, write_json, written_atomically
 from highway.schema import Dataset
 
+CHUNK = 1 << 20
+
 
 @dataclass(frozen=True)
 class Streams:
@@ -27,10 +29,13 @@ class Streams:
         return hashlib.sha256("\n".join(self.vocabulary).encode()).hexdigest()
 
 
+Symbols = list[str] | np.ndarray | bytes  # words, code points, or bytes as they are
+
+
 def cached_streams(
     texts: dict[str, bytes],
     dataset: Dataset,
-    symbols: Callable[[bytes], list[str] | np.ndarray],
+    symbols: Callable[[bytes], Symbols],
     cache_dir: Path,
 ) -> Streams:
     """Number the symbols of each split by the vocabulary of `train`, or take what was numbered before."""
@@ -54,44 +59,41 @@ def _mapped(path: Path) -> Tensor:
     return torch.from_numpy(np.load(path, mmap_mode="c"))  # copy-on-write: torch wants a writable array
 
 
-def _number(texts: dict[str, bytes], symbols: Callable[[bytes], list[str] | np.ndarray], folder: Path) -> None:
+def _number(texts: dict[str, bytes], symbols: Callable[[bytes], Symbols], folder: Path) -> None:
     """Vocabulary in order of first appearance in `train`; a symbol that train lacks is refused."""
-    split_symbols = {split: np.asarray(symbols(text)) for split, text in texts.items()}
-    in_bytes = split_symbols["train"].dtype == np.uint8
-    kinds, first = (_bytes_and_first if in_bytes else _kinds_and_first)(split_symbols["train"])
+    split_symbols = {split: symbols(text) for split, text in texts.items()}
+    kinds, first = _kinds_and_first(split_symbols["train"])
     order = np.argsort(first)
     rank = np.empty(len(kinds), dtype=np.uint8 if len(kinds) <= 256 else np.int32)
     rank[order] = np.arange(len(kinds))
     for split, values in split_symbols.items():
-        numbered = (_by_table if in_bytes else _by_search)(values, kinds, rank, split)
+        numbered = _by_table if isinstance(values, bytes) else _by_search
         with written_atomically(folder / f"{split}.npy") as file:
-            np.save(file, numbered)
+            np.save(file, numbered(values, kinds, rank, split))  # type: ignore[arg-type]
     write_json(folder / "vocabulary.json", [_name(kind) for kind in kinds[order]])  # last: the cache is whole
 
 
-def _kinds_and_first(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return np.unique(values, return_index=True)
+def _kinds_and_first(values: Symbols) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct symbols in their own order, and where each is first."""
+    if not isinstance(values, bytes):
+        return np.unique(np.asarray(values), return_index=True)
+    seen = bytes(set(values[:CHUNK]))  # not sorting a hundred million bytes: most kinds are in the first of them
+    kinds = np.array(sorted({*seen, *values.translate(None, seen)}), dtype=np.uint8)
+    return kinds, np.array([values.find(bytes([kind])) for kind in kinds.tolist()])
 
 
-def _bytes_and_first(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same for bytes, without sorting a hundred million of them."""
-    content = values.tobytes()
-    first = np.array([content.find(bytes([kind])) for kind in range(256)])
-    return np.flatnonzero(first >= 0).astype(np.uint8), first[first >= 0]
-
-
-def _by_search(values: np.ndarray, kinds: np.ndarray, rank: np.ndarray, split: str) -> np.ndarray:
+def _by_search(values: Symbols, kinds: np.ndarray, rank: np.ndarray, split: str) -> np.ndarray:
+    values = np.asarray(values)
     found = np.searchsorted(kinds, values).clip(max=len(kinds) - 1)
     _refuse_unknown(values[kinds[found] != values][:1], split)
     return rank[found]
 
 
-def _by_table(values: np.ndarray, kinds: np.ndarray, rank: np.ndarray, split: str) -> np.ndarray:
-    content, table = values.tobytes(), np.zeros(256, dtype=np.uint8)
-    unknown = content.translate(None, kinds.tobytes())
-    _refuse_unknown(np.frombuffer(unknown, np.uint8)[:1], split)
+def _by_table(values: bytes, kinds: np.ndarray, rank: np.ndarray, split: str) -> np.ndarray:
+    _refuse_unknown(np.frombuffer(values.translate(None, kinds.tobytes()), np.uint8)[:1], split)
+    table = np.zeros(256, dtype=np.uint8)
     table[kinds] = rank
-    return np.frombuffer(content.translate(table.tobytes()), np.uint8)
+    return np.frombuffer(values.translate(table.tobytes()), np.uint8)
 
 
 def _refuse_unknown(symbols: np.ndarray, split: str) -> None:
