@@ -13,19 +13,22 @@ from torch import Tensor, nn
 
 from highway.blocks.dropout import dropout
 from highway.blocks.normalisation import LayerNorm
+from highway.gates.residual import residual_gate
+from highway.schema import Gate, Transformer, TransformerXL
 
 
 class Sublayer(nn.Module):
     def __init__(
-        self, function: nn.Module, gate: nn.Module, norm: LayerNorm, place: str, reads: str, dropout_rate: float
+        self, function: nn.Module, model: Transformer | TransformerXL, gate: Gate, gated: bool, deviation: str
     ) -> None:
         super().__init__()
+        kind = gate.residual if gated else "none"
         self.function = function
-        self.gate = gate
-        self.norm = norm
-        self.dropout = dropout_rate
-        self.post_norm = place == "post"
-        self.reads_normalised = reads == "normalised"
+        self.gate = residual_gate(kind, model.width, gate.activation, gate.kernel)
+        self.norm = LayerNorm(model.width, deviation)
+        self.dropout = model.dropout
+        self.post_norm = model.norm == "post"
+        self.reads_normalised = gate.reads == "normalised"
 
     def forward(self, x: Tensor, memory: Tensor | None = None, *more: Any) -> Tensor:
         """x (B, T, D), memory (B, M, D) -> (B, T, D)."""

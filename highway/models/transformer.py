@@ -19,10 +19,8 @@ from torch import Tensor, nn
 from highway.blocks.attention import CausalAttention
 from highway.blocks.dropout import dropout
 from highway.blocks.feed_forward import FeedForward
-from highway.blocks.normalisation import LayerNorm
 from highway.blocks.positions import sinusoids
 from highway.blocks.sublayer import Sublayer
-from highway.gates.residual import residual_gate
 from highway.models.initial import initialise
 from highway.schema import Experiment, Transformer
 
@@ -31,22 +29,10 @@ class Block(nn.Module):
     def __init__(self, model: Transformer, experiment: Experiment, gated: Collection[str]) -> None:
         super().__init__()
         gate = experiment.gate
-
-        def sublayer(name: str, function: nn.Module) -> Sublayer:
-            kind = gate.residual if name in gated else "none"
-            return Sublayer(
-                function,
-                residual_gate(kind, model.width, gate.activation, gate.kernel),
-                LayerNorm(model.width, model.norm_deviation),
-                model.norm,
-                gate.reads,
-                model.dropout,
-            )
-
         attention = CausalAttention(model.width, model.heads, model.dropout_attention)
         feed_forward = FeedForward(model.width, model.feed_forward, model.dropout_feed_forward)
-        self.attention = sublayer("attention", attention)
-        self.feed_forward = sublayer("feed_forward", feed_forward)
+        self.attention = Sublayer(attention, model, gate, "attention" in gated, model.norm_deviation)
+        self.feed_forward = Sublayer(feed_forward, model, gate, "feed_forward" in gated, model.norm_deviation)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.feed_forward(self.attention(x))

@@ -18,11 +18,9 @@ from torch import Tensor, nn
 
 from highway.blocks.dropout import dropout
 from highway.blocks.feed_forward import FeedForward
-from highway.blocks.normalisation import LayerNorm
 from highway.blocks.positions import distance_codes
 from highway.blocks.relative_attention import RelativeAttention
 from highway.blocks.sublayer import Sublayer
-from highway.gates.residual import residual_gate
 from highway.models.initial import initialise_normal
 from highway.schema import Cut, Experiment, TransformerXL
 
@@ -33,21 +31,10 @@ class Block(nn.Module):
     def __init__(self, model: TransformerXL, experiment: Experiment, gated: Collection[str]) -> None:
         super().__init__()
         gate = experiment.gate
-
-        def sublayer(name: str, function: nn.Module) -> Sublayer:
-            kind = gate.residual if name in gated else "none"
-            return Sublayer(
-                function,
-                residual_gate(kind, model.width, gate.activation, gate.kernel),
-                LayerNorm(model.width, "biased"),
-                model.norm,
-                gate.reads,
-                model.dropout,
-            )
-
         attention = RelativeAttention(model.width, model.heads, model.head_width, model.dropout_attention)
-        self.attention = sublayer("attention", attention)
-        self.feed_forward = sublayer("feed_forward", FeedForward(model.width, model.feed_forward, model.dropout))
+        feed_forward = FeedForward(model.width, model.feed_forward, model.dropout)
+        self.attention = Sublayer(attention, model, gate, "attention" in gated, "biased")
+        self.feed_forward = Sublayer(feed_forward, model, gate, "feed_forward" in gated, "biased")
 
     def forward(self, x: Tensor, memory: Tensor, distances: Tensor, u: Tensor, v: Tensor, unseen: Tensor) -> Tensor:
         return self.feed_forward(self.attention(x, memory, distances, u, v, unseen))

@@ -18,7 +18,6 @@ from highway.sweep.launch import LOOK_AGAIN, CellLauncher, Planned, quoted
 from highway.sweep.slots import slots_for
 
 TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass
@@ -38,8 +37,11 @@ class LocalLauncher(CellLauncher):
         accelerators, devices = {one.accelerator for one in cells}, max(one.devices for one in cells)
         self.free, self.on_gpus = slots_for(accelerators, devices, planned, self.slots, self.per_gpu)
         self.threads = max((os.cpu_count() or 1) // self.free.count, 1)
-        for number in SIGNALS:  # also where a shell has told us to ignore Ctrl-C
-            signal.signal(number, signal.default_int_handler)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if (
+                number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
+            ):  # nohup means it; a shell's & does not
+                signal.signal(number, signal.default_int_handler)
         self.waiting = list(cells)
         self.running: dict[Planned, Running] = {}
         with Overview(cells, self.free.count) as self.overview:
@@ -52,7 +54,8 @@ class LocalLauncher(CellLauncher):
         look_at = 0.0
         while self.waiting or self.running:
             ended = [planned for planned, one in self.running.items() if one.process.poll() is not None]
-            if any(not self._ended(planned) for planned in ended) and fail_fast:
+            failed = [planned for planned in ended if not self._ended(planned)]
+            if failed and fail_fast:
                 return
             if ended or time.monotonic() >= look_at:
                 self._fill()
