@@ -68,6 +68,8 @@ def train_and_test(
 ) -> None:
     data = build.data(experiment)
     task = build.task(experiment, data.steps_per_epoch, data.total_steps)
+    if experiment.trainer.precision == "64":
+        task.double()  # Lightning converts only after it has loaded a checkpoint, which would be rounded
     recorder = Recorder(cell.curves, experiment)
     checkpointer = Checkpointer(cell, experiment, recorder)
     watching = [recorder, Progress(recorder, claim), checkpointer]

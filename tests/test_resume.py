@@ -97,6 +97,19 @@ def test_exact_with_carried_state(compare: Callable[..., None], monkeypatch: pyt
     compare((*CARRY, "trainer.max_steps=9", "trainer.validate_every=4", "trainer.log_every=2"), [2, 7])
 
 
+@pytest.mark.parametrize("precision", ["32", "64"])
+def test_exact_with_the_memory_of_transformer_xl(compare: Callable[..., None], precision: str) -> None:
+    words = (
+        "model=transformer_xl",
+        "dataset=enwik8",
+        "gate=sdu_tanh",
+        "dataset.train={lanes:7,window:20,stride:20,scored:20,memory:30}",
+        "dataset.evaluation={lanes:5,window:50,stride:50,scored:50,memory:40}",
+    )
+    few = ("trainer.max_steps=12", "trainer.validate_every=6", "trainer.log_every=3")
+    compare((*words, *few, f"trainer.precision={precision}"), [5, 8])
+
+
 def test_stopped_at_the_last_step_is_finished(tiny: Compose) -> None:
     """The signal arrives when nothing is left but the tests: the next start runs those alone."""
     _, result = trained(tiny(*SHORT), StopAt(12))
