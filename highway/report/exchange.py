@@ -55,8 +55,8 @@ def import_records(source: Path, outputs: Path) -> Imported:
     imported = Imported([], [])
     for name, files in sorted(_read(source).items()):
         cell = Cell(outputs / "cells" / name)
-        status = json.loads(files["result.json"])["status"]
-        if RANKS.index(cell.status) >= RANKS.index(status) or cell.status == "running":
+        here, there = cell.status, json.loads(files["result.json"])["status"]
+        if here == "running" or RANKS.index(here) >= RANKS.index(there):
             imported.kept.append(name)
             continue
         with cell.claimed():

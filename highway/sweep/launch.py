@@ -13,7 +13,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from highway.config import check
-from highway.sweep.cell import Cell
+from highway.sweep.cell import DONE, Cell
 
 log = logging.getLogger("highway")
 LOOK_AGAIN = 1.0  # seconds, where the only cells left are run by others
@@ -36,7 +36,7 @@ class Planned:
         status = self.cell.status
         if status == "running":
             return "wait"
-        return "leave" if self.cell.done or (status == "failed" and self.before != "failed") else "start"
+        return "leave" if status in DONE or (status == "failed" and self.before != "failed") else "start"
 
 
 class CellLauncher(Launcher):
