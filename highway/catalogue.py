@@ -104,3 +104,4 @@ DATASETS = {
 }
 
 TASK_REVISIONS = {"language": 1}
+TIMING_REVISION = 1

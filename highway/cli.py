@@ -19,10 +19,12 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from highway.compose import experiment as composed
 from highway.compose import options
 from highway.config import CONF, MODELS, SECTIONS, check
 from highway.errors import Refused, SweepFailed, closest, listing
 from highway.sweep.cell import Cell
+from highway.sweep.timed import is_timing, timing
 
 EXIT_CODES = {"finished": 0, "failed": 1, "diverged": 3, "interrupted": 130}
 log = logging.getLogger("highway")
@@ -36,6 +38,8 @@ def train() -> None:
     OmegaConf.register_new_resolver("cell_dir", _cell_directory, replace=True)
     with one_sentence(trace="debug=trace" in sys.argv):
         _refuse_unknown_flags()
+        if is_timing(sys.argv[1:]):
+            _time()
         hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(_task)()
 
 
@@ -45,6 +49,14 @@ def _task(config: DictConfig) -> None:
     from highway.train import run  # imports torch: only now that the configuration is known to be right
 
     sys.exit(EXIT_CODES[run(experiment, cell, command_line(sys.argv[1:]))])
+
+
+def _time() -> None:
+    """A table of `kind: timing` without -m is one run of all its rows; Hydra composes each of them."""
+    described = timing(sys.argv[1:], composed)
+    from highway.timing import run
+
+    sys.exit(EXIT_CODES[run(described, command_line(sys.argv[1:]))])
 
 
 def _cell_directory(*, _root_: DictConfig) -> str:

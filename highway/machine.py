@@ -8,12 +8,12 @@ import platform
 import resource
 import subprocess
 import sys
+import time
 import warnings
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
 import yaml
 
@@ -22,18 +22,24 @@ from highway.schema import Experiment
 from highway.sweep.cell import Cell, configuration
 
 log = logging.getLogger("highway")
+QUIET = 0.25  # processors that others may keep busy where a time is to mean something
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy")
 
 
 def settle(experiment: Experiment, cell: Cell) -> None:
-    """Open log.txt, write config.yaml, fix the threads; TF32 products on CUDA."""
-    cell.directory.mkdir(parents=True, exist_ok=True)
-    _open_log(cell.log)
-    if cell.config.exists():  # bit-equality depends on the threads: a resumed run keeps those of its first start
+    """Fix the threads, and make the machine ready; a resumed run keeps the threads of its first start."""
+    if cell.config.exists():  # bit-equality depends on them
         experiment.trainer.threads = yaml.safe_load(cell.config.read_text())["trainer"]["threads"]
     experiment.trainer.threads = experiment.trainer.threads or os.cpu_count() or 1
-    write_text(cell.config, yaml.safe_dump(configuration(experiment), sort_keys=False))
-    torch.set_num_threads(experiment.trainer.threads)
+    prepare(cell, configuration(experiment), experiment.trainer.threads)
+
+
+def prepare(cell: Cell, described: dict[str, Any], threads: int) -> None:
+    """Open log.txt, write config.yaml, set the threads; TF32 products on CUDA."""
+    cell.directory.mkdir(parents=True, exist_ok=True)
+    _open_log(cell.log)
+    write_text(cell.config, yaml.safe_dump(described, sort_keys=False))
+    torch.set_num_threads(threads)
     keep_freed_memory()
     if torch.cuda.is_available():
         torch.set_float32_matmul_precision("high")
@@ -73,7 +79,7 @@ def _quiet_lightning() -> None:
         warnings.filterwarnings("ignore", message)
 
 
-def environment(experiment: Experiment, trainer: pl.Trainer) -> dict[str, Any]:
+def environment(experiment: Experiment, processes: int) -> dict[str, Any]:
     return {
         "git_commit": _git_commit(),
         "python": platform.python_version(),
@@ -82,18 +88,42 @@ def environment(experiment: Experiment, trainer: pl.Trainer) -> dict[str, Any]:
         "tf32": torch.cuda.is_available() and experiment.trainer.precision == "32",
         "compile": experiment.trainer.compile,
         "threads": experiment.trainer.threads,
-        "processes": trainer.world_size,
+        "processes": processes,
     }
 
 
-def device_name(trainer: pl.Trainer) -> str:
-    if trainer.strategy.root_device.type == "cuda":
+def device_name(kind: str) -> str:
+    """What a `cuda` or `cpu` device is called."""
+    if kind == "cuda":
         return torch.cuda.get_device_name()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+class Neighbours:
+    """What other processes do while this one measures: they make its times wrong."""
+
+    def __init__(self) -> None:
+        self.before, self.since = _ticks_of_others(), time.monotonic()
+
+    def processors(self) -> float:
+        """How many processors they have kept busy since this was made; 0 where the system does not tell."""
+        spent = sum(ticks - self.before.get(process, 0) for process, ticks in _ticks_of_others().items())
+        return spent / os.sysconf("SC_CLK_TCK") / max(time.monotonic() - self.since, 1e-9)
+
+
+def _ticks_of_others() -> dict[tuple[str, str], int]:
+    """Processor time of every process that is neither this one nor its child, by number and time of birth."""
+    found, me = {}, str(os.getpid())
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            fields = path.read_text().rpartition(")")[2].split()
+            if me not in (path.parent.name, fields[1]):
+                found[path.parent.name, fields[19]] = int(fields[11]) + int(fields[12])
+    return found
 
 
 def peak_memory_bytes() -> int:

@@ -37,9 +37,10 @@ class Record:
 
     def describe(self, data: LanguageData, model: nn.Module, recorder: Recorder, trainer: pl.Trainer) -> None:
         self.recorder, self.trainer = recorder, trainer
+        self.neighbours = machine.Neighbours()
         self.content["data"] = data.description()
         self.content["parameters"] = parameter_counts(model)
-        self.content["environment"] = machine.environment(self.experiment, trainer)
+        self.content["environment"] = machine.environment(self.experiment, trainer.world_size)
 
     def end(self, status: str, error: str | None = None) -> None:
         self.status = status
@@ -59,12 +60,17 @@ class Record:
             "seconds": round(recorder.seconds, 3),
             "tokens_per_second": round(recorder.tokens / max(recorder.seconds, 1e-9), 1),
             "peak_memory_bytes": machine.peak_memory_bytes(),
-            "device": machine.device_name(self.trainer),
-            "exclusive": os.environ.get("HIGHWAY_SLOTS", "1") == "1",  # set by a launcher that runs cells side by side
+            "device": machine.device_name(self.trainer.strategy.root_device.type),
+            "exclusive": _alone_in_its_sweep() and self.neighbours.processors() < machine.QUIET,
         }
 
     def write(self) -> None:
         write_json(self.cell.directory / "result.json", self.content)
+
+
+def _alone_in_its_sweep() -> bool:
+    """A launcher that runs cells side by side says so."""
+    return os.environ.get("HIGHWAY_SLOTS", "1") == "1"
 
 
 def parameter_counts(model: nn.Module) -> dict[str, int]:

@@ -16,6 +16,7 @@ from highway.bench.timing import matrix_peak, peak_memory, step_operations, time
 from highway.cli import one_sentence
 from highway.compose import experiment as composed
 from highway.files import write_json
+from highway.schema import Experiment
 from highway.sweep.table import last_on_each_key, load_table, table_ids
 
 
@@ -31,7 +32,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     folder = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs")) / "bench"
     with one_sentence():
-        for table in map(load_table, arguments.tables or table_ids()):
+        for table in map(load_table, arguments.tables or table_ids("training")):
             words = last_on_each_key([*table.overrides(table.rows[0], arguments.budget, seed=1), *arguments.set])
             record = measure(words, arguments.rounds, arguments.threads, arguments.compile)
             record["title"] = " ".join([f"{table.id}, budget {arguments.budget}", *arguments.set]) + record["title"]
@@ -44,7 +45,7 @@ def main() -> None:
 def measure(words: list[str], rounds: int, threads: int, compiled: bool) -> dict[str, Any]:
     """One shape: memory of each contender in a process of its own, then all of them timed in turn."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    field = entries(tuple(words), device, compiled)
+    field = entries(words, device, compiled)
     memory = {entry.name: peak_memory(entry, threads) for entry in field}
     machine.keep_freed_memory()
     batch = field[0].batch()
@@ -52,7 +53,7 @@ def measure(words: list[str], rounds: int, threads: int, compiled: bool) -> dict
     rows = timed([entry.build() for entry in field], batch, rounds, device)
     reference = next(row for row, entry in zip(rows, field, strict=True) if entry.kind != "ours")
     for row, entry in zip(rows, field, strict=True):
-        row["operations"] = step_operations(field[0].shape(), row["parameters"], batch)
+        row["operations"] = step_operations(field[0].shape, row["parameters"], batch)
         row["ratio"] = round(row["tokens_per_second"] / reference["tokens_per_second"], 3)
         row["share_of_peak"] = round(row["operations"] / row["seconds"] / peaks[entry.precision], 3)
         row["peak_memory_bytes"] = memory[row["name"]]
@@ -68,14 +69,21 @@ def measure(words: list[str], rounds: int, threads: int, compiled: bool) -> dict
     }
 
 
-def entries(words: tuple[str, ...], device: str, compiled: bool) -> list[Entry]:
-    public = public_kinds(composed(list(words)).model.name)
+def entries(words: list[str], device: str, compiled: bool) -> list[Entry]:
+    plain, gated = (shape([*words, *more]) for more in ([], ["gate=sdu_tanh"]))
     field = []
     for precision in ("32", "bf16"):
-        field += [Entry("ours", precision, words, device), Entry("ours", precision, (*words, "gate=sdu_tanh"), device)]
-        field += [Entry("ours", precision, words, device, compiled=True)] if compiled else []
-        field += [Entry(kind, precision, words, device) for kind in public]
+        field += [Entry("ours", precision, plain, device), Entry("ours", precision, gated, device)]
+        field += [Entry("ours", precision, plain, device, compiled=True)] if compiled else []
+        field += [Entry(kind, precision, plain, device) for kind in public_kinds(plain.model.name)]
     return field
+
+
+def shape(words: list[str]) -> Experiment:
+    """The experiment with the vocabulary of its real data, whatever its budget reads."""
+    described = composed([*words, "dataset.source=sample"])
+    described.dataset.vocabulary.sample = described.dataset.vocabulary.files
+    return described
 
 
 def show(record: dict[str, Any]) -> None:

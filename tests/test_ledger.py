@@ -133,7 +133,7 @@ def test_the_overview_on_a_terminal(experiment: Compose, tmp_path: Path, monkeyp
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
     planned = [
-        Planned(f"row seed {seed}", (), Cell(tmp_path / f"seed{seed}"), seed, "cpu", 1, "waiting") for seed in (1, 2, 3)
+        Planned(f"row seed {seed}", (), Cell(tmp_path / f"seed{seed}"), "cpu", 1, "waiting") for seed in (1, 2, 3)
     ]
     overview = Overview(planned, slots=1)
     with planned[0].cell.claimed() as held, planned[1].cell.claimed():

@@ -61,6 +61,16 @@ PAPERS_TABLE = {
             "gated_mhdpa": "+gated MHDPA",
         },
     ),
+    "highway_t7": (
+        "ht-table-7",
+        {
+            "baseline": "XL-L6 baseline",
+            "tanh": "+tanh SDU",
+            "sigmoid": "+sigmoid SDU",
+            "highway": "+highway gate",
+            "gated_mhdpa": "+gated MHDPA",
+        },
+    ),
 }
 
 

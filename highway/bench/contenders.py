@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from highway import build
 from highway.blocks.positions import sinusoids
-from highway.compose import experiment as composed
 from highway.data.lanes import Batch
 from highway.schema import Experiment, Transformer, TransformerXL
 from highway.tasks.language import mapped
@@ -36,30 +35,25 @@ class Entry:
 
     kind: str  # one of KINDS
     precision: str  # 32 | bf16
-    words: tuple[str, ...]  # the experiment whose shape it has
+    shape: Experiment
     device: str
     compiled: bool = False
 
     @property
     def name(self) -> str:
-        gate = " with tanh SDU" if "gate=sdu_tanh" in self.words else ""
+        gate = f" with {self.shape.gate.activation} SDU" if self.shape.gate.residual == "sdu" else ""
         return f"{self.kind}{gate}{', compiled' if self.compiled else ''}, {self.precision}"
 
-    def shape(self) -> Experiment:
-        """The experiment with the vocabulary of its real data, without reading any."""
-        described = composed([*self.words, "dataset.source=sample"])
-        described.dataset.vocabulary.sample = described.dataset.vocabulary.files
-        return described
-
     def batch(self) -> Batch:
-        described = self.shape()
-        cut = described.dataset.train
-        tokens = torch.randint(described.dataset.vocabulary_size, (cut.lanes, cut.window + 1), device=self.device)
+        """Symbols drawn at random: a step takes no other time for real ones."""
+        dataset = self.shape.dataset
+        cut = dataset.train
+        tokens = torch.randint(dataset.vocabulary_size, (cut.lanes, cut.window + 1), device=self.device)
         context = cut.window - cut.scored
         return Batch(tokens[:, :-1], tokens[:, 1 + context :], context)
 
     def build(self) -> Contender:
-        described = self.shape()
+        described = self.shape
         model = KINDS[self.kind](described).to(self.device).train()
         if self.compiled:
             model.compile()
@@ -83,7 +77,7 @@ class Entry:
 
     def _their_optimizer(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
         """The same rule as torch gives it by default."""
-        config = self.shape().optimizer
+        config = self.shape.optimizer
         kind: Any = torch.optim.SGD if config.name == "sgd" else torch.optim.Adam
         return kind(parameters, lr=config.lr)
 

@@ -23,7 +23,7 @@ def timed(contenders: list[Contender], batch: Batch, rounds: int, device: str) -
     everything: dict[str, list[float]] = {one.name: [] for one in contenders}
     for _ in range(WARM_UP + rounds):
         for one in contenders:
-            everything[one.name].append(_clock(partial(one.step, batch), device))
+            everything[one.name].append(clock(partial(one.step, batch), device))
     seconds = {name: spent[WARM_UP:] for name, spent in everything.items()}
     tokens = batch.inputs.numel()
     return [
@@ -32,7 +32,7 @@ def timed(contenders: list[Contender], batch: Batch, rounds: int, device: str) -
             "parameters": one.parameters,
             "first_seconds": round(everything[one.name][0], 3),  # with compilation, where there is any
             "seconds": round(statistics.median(seconds[one.name]), 5),
-            "spread": round(_spread(seconds[one.name]), 3),
+            "spread": round(spread(seconds[one.name]), 3),
             "tokens_per_second": round(tokens / statistics.median(seconds[one.name]), 1),
         }
         for one in contenders
@@ -58,7 +58,7 @@ def matrix_peak(device: str, dtype: torch.dtype) -> float:
     size = 8192 if device == "cuda" else 2048
     a, b = torch.randn(2, size, size, device=device, dtype=dtype)
     a @ b
-    return 2 * size**3 / min(_clock(lambda: a @ b, device) for _ in range(20))
+    return 2 * size**3 / min(clock(lambda: a @ b, device) for _ in range(20))
 
 
 def step_operations(described: Experiment, parameters: int, batch: Batch) -> float:
@@ -74,7 +74,8 @@ def step_operations(described: Experiment, parameters: int, batch: Batch) -> flo
     return 6 * products + 18 * tokens * model.layers * inner * (memory + length)
 
 
-def _clock(work: Callable[[], Any], device: str) -> float:
+def clock(work: Callable[[], Any], device: str) -> float:
+    """Seconds that some work takes."""
     if device == "cuda":
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
@@ -87,6 +88,6 @@ def _clock(work: Callable[[], Any], device: str) -> float:
     return time.perf_counter() - before
 
 
-def _spread(values: list[float]) -> float:
+def spread(values: list[float]) -> float:
     """From the fastest to the slowest round, as a share of the median."""
     return (max(values) - min(values)) / statistics.median(values)

@@ -2,7 +2,7 @@
 
 import csv
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,11 @@ class Sample:
         return _curves(self.directory / "curves.csv").get("", {})
 
     @property
+    def relative_times(self) -> list[float]:
+        """Of every round of a timing: the time of a step, the first row's being 1."""
+        return [value for _, _, value in self.curves[self.result["row"], "relative_time"]]
+
+    @property
     def gate_biases(self) -> dict[str, np.ndarray]:
         """By sublayer in the order of the model, as a1, b1, a2 ...: a for attention, b for feed-forward."""
         path = self.directory / "probes" / "gate_biases.npz"
@@ -60,6 +65,11 @@ class Collected:
     @property
     def every(self) -> list[Sample]:
         return [sample for row in self.table.rows for sample in self.samples[row.id]]
+
+    @property
+    def full_data(self) -> bool:
+        """Whether the task was the paper's own; the time of a step does not depend on which symbols it reads."""
+        return self.data_source == "files" or self.table.kind == "timing"
 
     @property
     def data_source(self) -> str:
@@ -92,8 +102,63 @@ def _short(name: str) -> str:
 def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
     """The records of a table at a budget: this machine's first, then the published ones."""
     roots = [outputs_dir / "cells", REFERENCE / "cells"]
+    if table.kind == "timing":
+        return _timings(table, budget, roots)
     found = {row.id: samples(cell_names(table, row, budget), roots) for row in table.rows}
     return Collected(table, budget, found)
+
+
+def _timings(table: Table, budget: str, roots: list[Path]) -> Collected:
+    """Every timing of these rows; where there are several devices, each has rows and claims of its own."""
+    names = {row.id: cell_names(table, row, budget)[0][0] for row in table.rows}
+    found: dict[tuple[str, int], tuple[Path, dict[str, Any]]] = {}
+    for path in (path for root in roots for path in sorted(root.glob("timing-*/seed*/result.json"))):
+        result = read_json(path)
+        if result["status"] == "finished" and set(result["rows"]) == set(names.values()):
+            found.setdefault((_setting(result), result["seed"]), (path.parent, result))
+    settings = sorted({setting for setting, _ in found})
+    by_row = {
+        _on(row_id, setting, settings): tuple(
+            Sample(folder, seed, {**result, **result["rows"][name], "row": name}, older_revision=False)
+            for (where, seed), (folder, result) in sorted(found.items())
+            if where == setting
+        )
+        for row_id, name in names.items()
+        for setting in settings or [""]
+    }
+    return Collected(_by_setting(table, settings), budget, by_row)
+
+
+def _setting(result: dict[str, Any]) -> str:
+    """What two timings must share to be seeds of one row."""
+    environment = result["environment"]
+    compiled = ", compiled" if environment["compile"] else ""
+    return f"{result['cost']['device']}, {environment['threads']} threads{compiled}"
+
+
+def _on(row_id: str, setting: str, settings: list[str]) -> str:
+    return f"{row_id} on {setting}" if len(settings) > 1 else row_id
+
+
+def _by_setting(table: Table, settings: list[str]) -> Table:
+    if len(settings) < 2:
+        return table
+    rows = [
+        replace(row, id=_on(row.id, setting, settings), label=f"{row.label} ({setting})")
+        for setting in settings
+        for row in table.rows
+    ]
+    claims = [
+        replace(
+            claim,
+            text=f"{claim.text} ({setting})",
+            rows=tuple(_on(name, setting, settings) for name in claim.rows),
+            than=tuple(_on(name, setting, settings) for name in claim.than),
+        )
+        for setting in settings
+        for claim in table.claims
+    ]
+    return replace(table, rows=tuple(rows), claims=tuple(claims))
 
 
 def samples(names: list[tuple[str, bool]], roots: list[Path]) -> tuple[Sample, ...]:

@@ -11,7 +11,7 @@ from rich.text import Text
 from highway import catalogue
 from highway.compose import experiment
 from highway.config import CONF, flat
-from highway.report.collect import REFERENCE, Sample, cell_names, samples
+from highway.report.collect import REFERENCE, Sample, cell_names, collect, samples
 from highway.report.origins import origins
 from highway.schema import Experiment
 from highway.sweep.cell import Cell, identity
@@ -64,7 +64,14 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     console.print(grid)
     _print_numbers(table, row, console)
     _print_settings(table, row, budget, described, console)
-    console.print(f"cell     {Cell.of(described).directory}", soft_wrap=True, highlight=False)
+    if table.kind == "timing":
+        where, words = (
+            "one for all rows, which are timed side by side",
+            [f"table={table.id}", f"budget={budget}", "seed=1"],
+        )
+    else:
+        where = str(Cell.of(described).directory)
+    console.print(f"cell     {where}", soft_wrap=True, highlight=False)
     console.print(f"command  python scripts/train.py {' '.join(words)}", soft_wrap=True, highlight=False)
 
 
@@ -140,6 +147,9 @@ def print_status(table: Table, outputs: Path, console: Console) -> None:
 def _seeds(table: Table, row: Row, budget: str, outputs: Path) -> list[str]:
     """One line a state: `finished 1, 2`; the published records count as finished."""
     names = cell_names(table, row, budget)
+    if table.kind == "timing":
+        timed = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == names[0][0]]
+        return [f"finished {sample.seed} ({sample.result['cost']['device']})" for sample in timed]
     states = {sample.seed: _of_record(sample) for sample in samples(names, [outputs / "cells", REFERENCE / "cells"])}
     for path in (outputs / "cells" / names[0][0]).glob("seed*/"):
         cell, seed = Cell(path), int(path.name.removeprefix("seed"))

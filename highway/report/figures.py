@@ -40,7 +40,7 @@ STYLE: Any = {
 def draw(figure: Figure, collected: Collected, folder: Path) -> str:
     """Writes <id>.svg and <id>.png; the name without its ending."""
     with plt.rc_context(STYLE):
-        canvas = _curves(figure, collected) if figure.kind == "curves" else draw_biases(figure, collected)
+        canvas = KINDS[figure.kind](figure, collected)
         source = SOURCES.get(collected.data_source, collected.data_source)
         origin = f"{collected.table.id}, budget {collected.budget}, {source}"
         canvas.text(0.01, 0.005, origin, fontsize=7, color="#777777")
@@ -133,3 +133,28 @@ def _by_epoch(curve: list[tuple[float, float, float]]) -> list[tuple[float, floa
     for point in curve:
         epochs.setdefault(math.ceil(point[1]), []).append(point)
     return [(inside[-1][0], epoch, sum(p[2] for p in inside) / len(inside)) for epoch, inside in epochs.items()]
+
+
+def _times(figure: Figure, collected: Collected) -> Any:
+    """Of every round the time of each row relative to the first row's, the median, and what the paper's hours say."""
+    rows = collected.table.rows
+    canvas, axis = plt.subplots(figsize=(6.4, 1.1 + 0.34 * len(rows)))
+    for place, row in enumerate(rows):
+        for sample in collected.finished(row.id):
+            ratios = sample.relative_times
+            axis.plot(ratios, [place] * len(ratios), "|", color=COLOURS[1], alpha=0.4, markersize=9, label="a round")
+            axis.plot(np.median(ratios), place, "o", color=COLOURS[1], markersize=5, label="their median")
+        if "train_time_h" in row.paper:
+            ratio = row.paper["train_time_h"] / rows[0].paper["train_time_h"]
+            axis.plot(ratio, place, "D", color=COLOURS[2], markerfacecolor="none", markersize=6, label="paper's hours")
+    axis.set_yticks(range(len(rows)), [row.label for row in rows])
+    axis.set_ylim(len(rows) - 0.5, -0.5)
+    axis.set_xlabel(f"time of a training step, relative to {rows[0].label}")
+    handles, labels = axis.get_legend_handles_labels()
+    distinct = dict(zip(labels, handles, strict=True))
+    canvas.legend(distinct.values(), distinct.keys(), loc="upper center", ncols=len(distinct))
+    canvas.tight_layout(rect=(0, 0.04, 1, 1 - 0.3 / canvas.get_figheight()))
+    return canvas
+
+
+KINDS = {"curves": _curves, "biases": draw_biases, "times": _times}

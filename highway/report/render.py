@@ -16,6 +16,7 @@ SOURCES = {
     "files": "full data",
     "excerpt": "the first 4.15 MB of enwik8 (no result of the paper's task)",
     "sample": "generated sample text (no result of the paper's task)",
+    "random": "random symbols (a step takes no other time for real ones)",
     "": "no records",
 }
 
@@ -74,7 +75,8 @@ class Report:
         table, budget = self.collected.table, self.collected.budget
         select = {"best": "model of the best validation", "last": "last model"}[table.select]
         data = SOURCES.get(self.collected.data_source, self.collected.data_source)
-        return f"Budget {budget}; {data}; numbers of the {select}."
+        numbers = f"numbers of the {select}" if table.kind == "training" else "medians over rounds in turn"
+        return f"Budget {budget}; {data}; {numbers}."
 
     @property
     def reached(self) -> list[tuple[str, str, str]]:

@@ -57,8 +57,8 @@ def judge(claim: Claim, collected: Collected) -> Verdict:
     shown = ", ".join("never reached" if math.isinf(value) else f"{value:+.4g}{unit}" for value in differences)
     least = "least advantage" if len(by_seed[0]) > 1 else "advantage"
     detail = f"{claim.metric}, {least} by seed: {shown}"
-    if collected.budget != "paper" or collected.data_source != "files":
-        where = collected.budget + ("" if collected.data_source == "files" else f", {collected.data_source} data")
+    if collected.budget != "paper" or not collected.full_data:
+        where = collected.budget + ("" if collected.full_data else f", {collected.data_source} data")
         return Verdict(claim, f"{'same' if sum(differences) > 0 else 'other'} ordering ({where})", detail)
     return Verdict(claim, _word(differences), detail)
 

@@ -11,6 +11,7 @@ and everything that changes where or how fast a run goes, not what it computes.
 import dataclasses
 import hashlib
 import json
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
@@ -66,6 +67,11 @@ def cell_name(model: str, described: dict[str, Any]) -> str:
     return f"{model}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 
+def identified(experiment: Experiment) -> str:
+    """The name of the cell that an experiment is."""
+    return cell_name(experiment.model.name, identity(experiment))
+
+
 def revisions(experiment: Experiment) -> dict[str, int]:
     return named_revisions(
         {
@@ -118,9 +124,14 @@ class Cell:
 
     @classmethod
     def of(cls, experiment: Experiment) -> "Cell":
-        name = cell_name(experiment.model.name, identity(experiment))
         kind = "debug" if experiment.debug.scratch else "cells"
-        return cls(experiment.outputs_dir / kind / name / f"seed{experiment.seed}")
+        return cls(experiment.outputs_dir / kind / identified(experiment) / f"seed{experiment.seed}")
+
+    @classmethod
+    def of_timing(cls, rows: Sequence[Experiment], surroundings: dict[str, Any]) -> "Cell":
+        """Rows that are timed together: their identities, and what else the time of a step depends on."""
+        described = {"rows": sorted(map(identified, rows)), "revision": catalogue.TIMING_REVISION, **surroundings}
+        return cls(rows[0].outputs_dir / "cells" / cell_name("timing", described) / f"seed{rows[0].seed}")
 
     @property
     def name(self) -> str:

@@ -4,8 +4,9 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from hydra.core.utils import JobReturn
 from hydra.plugins.launcher import Launcher
@@ -13,7 +14,9 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from highway.config import check
+from highway.schema import Experiment
 from highway.sweep.cell import DONE, Cell
+from highway.sweep.timed import timing
 
 log = logging.getLogger("highway")
 LOOK_AGAIN = 1.0  # seconds, where the only cells left are run by others
@@ -26,10 +29,10 @@ class Planned:
     label: str
     overrides: tuple[str, ...]
     cell: Cell
-    seed: int
     accelerator: str
     devices: int
     before: str = "waiting"  # its status when the sweep began; a failed one is here because it is to be run again
+    alone: bool = False  # a timing, beside which nothing else of the sweep may run
 
     def next_move(self) -> Literal["start", "wait", "leave"]:
         """wait: another process runs it. leave: another sweep has ended it meanwhile."""
@@ -59,6 +62,7 @@ class InlineLauncher(CellLauncher):
 
     def launch_cells(self, cells: Sequence[Planned], planned: int, fail_fast: bool) -> None:
         from highway.cli import command_line
+        from highway.timing import run as time_rows
         from highway.train import run
 
         waiting = list(cells)
@@ -70,12 +74,20 @@ class InlineLauncher(CellLauncher):
                 time.sleep(LOOK_AGAIN)
                 continue
             waiting.remove(ready[0])
-            experiment = check(self.context.config_loader.load_sweep_config(self.config, list(ready[0].overrides)))
-            status = run(experiment, ready[0].cell, command_line(list(ready[0].overrides)))
+            words = list(ready[0].overrides)
+            if ready[0].alone:
+                status = time_rows(timing(words, partial(composed, self)), command_line(words))
+            else:
+                status = run(composed(self, words), ready[0].cell, command_line(words))
             if status == "interrupted":
                 raise KeyboardInterrupt
             if fail_fast and status != "finished":
                 return
+
+
+def composed(plugin: Any, words: Sequence[str]) -> Experiment:
+    """What words describe, with the search path of the sweep that this sweeper or launcher serves."""
+    return check(plugin.context.config_loader.load_sweep_config(plugin.config, list(words)))
 
 
 def last_words(path: Path) -> str:

@@ -10,6 +10,7 @@ Every cell is composed and checked before the first one starts, so a mistake in 
 import itertools
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -19,11 +20,11 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-from highway.config import check
 from highway.errors import Refused, SweepFailed, listing
 from highway.sweep.cell import Cell
-from highway.sweep.launch import Planned, last_words, quoted
+from highway.sweep.launch import Planned, composed, last_words, quoted
 from highway.sweep.table import Row, Table, last_on_each_key, load_table
+from highway.sweep.timed import timing
 from highway.sweep.views import differences, link_view
 
 log = logging.getLogger("highway")
@@ -33,6 +34,7 @@ class HighwaySweeper(Sweeper):
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context = hydra_context
         self.config: DictConfig = config
+        self.timings: dict[tuple[str, ...], Planned] = {}
         self.launcher: Any = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )
@@ -45,8 +47,12 @@ class HighwaySweeper(Sweeper):
         missing = [planned for planned in unique if not planned.cell.done]
         missing = [planned for planned in missing if retry_failed or planned.before != "failed"]
         log.info("%d cells: %d done already, %d to run.", len(unique), len(unique) - len(missing), len(missing))
-        if missing:
-            self.launcher.launch_cells(missing, len(unique), fail_fast)
+        together = [planned for planned in missing if not planned.alone]
+        if together:
+            self.launcher.launch_cells(together, sum(not planned.alone for planned in unique), fail_fast)
+        for planned in missing:
+            if planned.alone and not (fail_fast and any(one.cell.status == "failed" for one in unique)):
+                self.launcher.launch_cells([planned], 1, fail_fast)
         _summarise(unique)
 
     def _plan(self, words: dict[str, Override]) -> list[Planned]:
@@ -72,22 +78,34 @@ class HighwaySweeper(Sweeper):
 
     def _row(self, table: Table, row: Row, budget: str, seed: int, label: str, choice: list[str]) -> Planned:
         """A row of a table, with what the command line adds; that wins over the table."""
+        if table.kind == "timing":
+            return self._timing(table, budget, seed, label, choice)
         words = last_on_each_key([*table.overrides(row, budget, seed), *choice])
         name = f"{row.id} seed {seed} {label}".strip()
         return self._planned(f"{table.id} {name}", words, table.id, name)
 
+    def _timing(self, table: Table, budget: str, seed: int, label: str, choice: list[str]) -> Planned:
+        """The one cell that all rows of a timing are."""
+        words = (f"table={table.id}", f"budget={budget}", f"seed={seed}", *choice)
+        if words not in self.timings:  # it is asked for once a row
+            described = timing(words, partial(composed, self))
+            cell, trainer = described.cell, described.first.trainer
+            name = f"{table.id} seed {seed} {label}".strip()
+            needs = (trainer.accelerator, trainer.devices)
+            self.timings[words] = Planned(name, words, cell, *needs, cell.status, alone=True)
+        return self.timings[words]
+
     def _planned(self, label: str, words: Sequence[str], group: str = "grid", run: str | None = None) -> Planned:
-        experiment = check(self.context.config_loader.load_sweep_config(self.config, list(words)))
+        experiment = composed(self, words)
         mirror = [f"logger.group={quoted(group)}", f"logger.run={quoted(run or f'{label} seed {experiment.seed}')}"]
         cell, trainer = Cell.of(experiment), experiment.trainer
         words = (*words, *mirror)
-        return Planned(label, words, cell, experiment.seed, trainer.accelerator, trainer.devices, cell.status)
+        return Planned(label, words, cell, trainer.accelerator, trainer.devices, cell.status)
 
     def _link(self, planned: Planned, table: Table, budget: str, row: Row) -> None:
         replaced = link_view(planned.cell, table.id, budget, row.id)
-        if replaced is not None:
-            experiment = check(self.context.config_loader.load_sweep_config(self.config, list(planned.overrides)))
-            changed = "; ".join(differences(replaced, experiment)) or "another revision"
+        if replaced is not None and not planned.alone:
+            changed = "; ".join(differences(replaced, composed(self, planned.overrides))) or "another revision"
             log.info("%s: the recipe is not that of %s any more: %s.", planned.label, replaced.directory, changed)
 
 
@@ -132,6 +150,8 @@ def _seeds(word: Override | None) -> list[int]:
 
 def _rows(table: Table, rows: Override | None, arms: Override | None) -> list[Row]:
     if _values(rows) not in ([], ["null"]):
+        if table.kind == "timing":
+            raise Refused(f"{table.id} times its rows side by side: rows=... cannot choose among them.")
         return [table.row(row_id) for row_id in _values(rows)]
     return [row for row in table.rows if _truth(arms) or not row.arm]
 

@@ -46,11 +46,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Figure:
-    """curves: a panel for each metric and split; biases: those of a row's transform gates, as a map and scattered."""
+    """curves: a panel for each metric and split; biases: those of a row's transform gates, as a map and scattered;
+    times: every round of a timing, by row."""
 
     id: str
     caption: str
-    kind: str = "curves"  # curves | biases
+    kind: str = "curves"  # curves | biases | times
     metrics: tuple[str, ...] = ()
     splits: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()  # none: all
@@ -73,6 +74,8 @@ class Table:
     budgets: dict[str, tuple[str, ...]]
     reaches: str | None = None  # of each row is told when it first has the first row's final value of this metric
     ranked_by: str | None = None  # the column on which the order of the rows is compared with the paper's
+    kind: str = "training"  # training: a cell a row | timing: all rows in one cell, in interleaved rounds
+    rounds: int = 0  # of a timing
 
     def row(self, row_id: str) -> Row:
         for row in self.rows:
@@ -94,8 +97,10 @@ def last_on_each_key(words: Sequence[str]) -> list[str]:
     return list({word.split("=", 1)[0]: word for word in words}.values())
 
 
-def table_ids() -> list[str]:
-    return sorted(path.stem for path in TABLES.glob("*.yaml"))
+def table_ids(kind: str | None = None) -> list[str]:
+    """Every table, or those of one kind."""
+    names = sorted(path.stem for path in TABLES.glob("*.yaml"))
+    return [name for name in names if kind in (None, load_table(name).kind)]
 
 
 def load_table(table_id: str) -> Table:
@@ -122,6 +127,8 @@ def parse_table(content: dict[str, Any]) -> Table:
         figures=tuple(_figure(figure) for figure in content["figures"]),
         reaches=content.get("reaches"),
         ranked_by=content.get("ranked_by"),
+        kind=content.get("kind", "training"),
+        rounds=content.get("rounds", 0),
         budgets={name: tuple(words) for name, words in content["budgets"].items()},
     )
     _check(table)

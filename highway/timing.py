@@ -1,0 +1,162 @@
+"""One run of a table of `kind: timing`: its rows in interleaved rounds on one idle device, to result.json.
+
+In every round each row trains a block of steps, so that a machine's moods hit all of them alike; a round in which
+other processes kept a processor busy is measured again. What is told of a row are medians over the quiet rounds.
+"""
+
+import csv
+import io
+import logging
+import math
+import statistics
+import time
+from functools import partial
+from typing import Any
+
+import torch
+
+from highway import machine
+from highway.bench.contenders import Contender, Entry
+from highway.bench.timing import clock, peak_memory
+from highway.data.lanes import Batch
+from highway.errors import Refused
+from highway.files import write_json, write_text
+from highway.sweep.cell import Cell, configuration, identified
+from highway.sweep.claim import Held
+from highway.sweep.timed import Timing
+from highway.tasks.recorder import COLUMNS
+
+log = logging.getLogger("highway")
+BLOCK_SECONDS = 0.5  # the least that the first row takes in a round
+PATIENCE = 5  # by how many the disturbed rounds may outnumber the quiet ones
+
+Seconds = dict[str, list[float]]  # of one step, by row, of every quiet round
+
+
+def run(timing: Timing, command: str) -> str:
+    """Time the rows of a table and record them; the status that result.json then has."""
+    cell, started = timing.cell, time.monotonic()
+    with cell.claimed() as claim:
+        if cell.done:
+            log.info("%s is %s already: nothing to measure.", cell.directory, cell.status)
+            return cell.status
+        cell.begin()
+        machine.prepare(cell, {name: configuration(row) for name, row in timing.rows.items()}, timing.threads)
+        first = timing.first
+        entries = {
+            name: Entry("ours", first.trainer.precision, row, timing.device, first.trainer.compile)
+            for name, row in timing.rows.items()
+        }
+        memory = {name: peak_memory(entry, timing.threads) for name, entry in entries.items()}
+        torch.manual_seed(first.seed)
+        contenders = {name: entry.build() for name, entry in entries.items()}
+        batch = entries[timing.table.rows[0].id].batch()
+        seconds = measure(contenders, batch, timing.table.rounds, timing.device, claim)
+        write_rounds(cell, timing, seconds, batch.inputs.numel())
+        rows = {
+            identified(row): {
+                "metrics": metrics(seconds, name, timing, memory[name]),
+                "parameters": {"total": contenders[name].parameters},
+            }
+            for name, row in timing.rows.items()
+        }
+        write_json(cell.directory / "result.json", {**about(timing, command, time.monotonic() - started), "rows": rows})
+        log.info("%s: finished", cell.directory)
+        return "finished"
+
+
+def measure(contenders: dict[str, Contender], batch: Batch, rounds: int, device: str, claim: Held) -> Seconds:
+    """Every row in every round, another row first each time; only rounds in which the machine was quiet."""
+    for one in contenders.values():  # compiles, allocates, fills the memory
+        for _ in range(3):
+            one.step(batch)
+    names = list(contenders)
+    block = math.ceil(BLOCK_SECONDS / clock(partial(contenders[names[0]].step, batch), device))
+    seconds: Seconds = {name: [] for name in names}
+    started, disturbed, quiet = time.monotonic(), 0, 0
+    while quiet < rounds:
+        neighbours, spent = machine.Neighbours(), {}
+        for place in range(len(names)):
+            name = names[(quiet + place) % len(names)]
+            spent[name] = clock(partial(train, contenders[name], batch, block), device) / block
+        others = neighbours.processors()
+        if others > machine.QUIET:
+            disturbed += 1
+            log.info("a round beside %.1f processors' work of others: measured again.", others)
+            if disturbed > quiet + PATIENCE:
+                raise Refused(
+                    f"other processes kept {others:.1f} processors busy in {disturbed} rounds of {disturbed + quiet}; "
+                    "a timing needs an idle machine: stop what else is running, and give the same command again."
+                )
+            continue
+        quiet += 1
+        for name in names:
+            seconds[name].append(spent[name])
+        claim.progress = progress(quiet, rounds, batch.inputs.numel() / spent[names[0]], time.monotonic() - started)
+    return seconds
+
+
+def train(contender: Contender, batch: Batch, steps: int) -> None:
+    for _ in range(steps):
+        contender.step(batch)
+
+
+def progress(done: int, rounds: int, tokens_per_second: float, elapsed: float) -> dict[str, Any]:
+    """What a sweep's overview shows: rounds for steps."""
+    left = round(elapsed / done * (rounds - done), 1)
+    return {"step": done, "steps": rounds, "tokens_per_second": round(tokens_per_second, 1), "seconds_left": left}
+
+
+def metrics(seconds: Seconds, row: str, timing: Timing, memory: int) -> dict[str, dict[str, float]]:
+    """Of one row, as a report reads them."""
+    median = statistics.median(seconds[row])
+    low, _, high = statistics.quantiles(seconds[row], n=4)
+    steps = timing.rows[row].trainer.max_steps or 0
+    found = {
+        "step_seconds": median,
+        "spread": (high - low) / median,
+        "relative_time": statistics.median(relative(seconds, row)),
+        "train_time_h": median * steps / 3600,
+        "peak_memory_mib": memory / 2**20,
+    }
+    return {name: {"best": value, "last": value} for name, value in found.items()}
+
+
+def relative(seconds: Seconds, row: str) -> list[float]:
+    """To the first row, round by round, so that slow drifts of the machine cancel out."""
+    first = next(iter(seconds.values()))
+    return [own / base for own, base in zip(seconds[row], first, strict=True)]
+
+
+def write_rounds(cell: Cell, timing: Timing, seconds: Seconds, tokens: int) -> None:
+    """Every single measurement, in the columns of curves.csv: the round as the step, the row's cell as the split."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for name in seconds:
+        for metric, values in (("step_seconds", seconds[name]), ("relative_time", relative(seconds, name))):
+            for number, (spent, value) in enumerate(zip(seconds[name], values, strict=True), start=1):
+                writer.writerow([number, 0, spent, tokens, identified(timing.rows[name]), metric, value])
+    write_text(cell.curves, text.getvalue())
+
+
+def about(timing: Timing, command: str, seconds: float) -> dict[str, Any]:
+    """What result.json says beside the rows."""
+    first = timing.first
+    return {
+        "cell": timing.cell.name,
+        "revision": {"timing": 1},
+        "seed": first.seed,
+        "budget": timing.budget,
+        "command": command,
+        "status": "finished",
+        "error": None,
+        "metrics": {},
+        "data": {"source": "random", "vocabulary_sha256": "", "sha256": {}},
+        "environment": machine.environment(first, processes=1),
+        "cost": {
+            "seconds": round(seconds, 3),
+            "device": machine.device_name(timing.device),
+            "exclusive": True,
+        },
+    }
