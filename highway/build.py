@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from highway import catalogue
-from highway.schema import Dataset, Experiment
+from highway.schema import Experiment
 
 
 def model(experiment: Experiment) -> Any:
@@ -14,34 +14,43 @@ def model(experiment: Experiment) -> Any:
     return getattr(import_module(module), name)(experiment)
 
 
-def files(dataset: Dataset, data_dir: Path) -> dict[str, Path]:
+def files(dataset: Any, data_dir: Path) -> dict[str, Path]:
     """Where the files of a data set's splits belong, present or not."""
     return _reader(dataset).files(dataset, data_dir)
 
 
-def verify(dataset: Dataset, data_dir: Path) -> None:
+def verify(dataset: Any, data_dir: Path) -> None:
     """Refuses a file of the data set that is missing or not the published one."""
     _reader(dataset).verify(dataset, data_dir)
 
 
-def _reader(dataset: Dataset) -> Any:
+def _reader(dataset: Any) -> Any:
     return import_module(catalogue.DATASETS[dataset.name].reader)
 
 
-def streams(dataset: Dataset, data_dir: Path, outputs_dir: Path) -> Any:
+def streams(dataset: Any, data_dir: Path, outputs_dir: Path) -> Any:
     """The data set's splits as symbol numbers; fetched, checked and cached where need be."""
     return _reader(dataset).streams(dataset, data_dir, outputs_dir / "cache")
 
 
 def data(experiment: Experiment) -> Any:
     """The Lightning data module of the experiment's task."""
+    found = streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir)
+    if experiment.task == "translation":
+        from highway.data.pairs import TranslationData
+
+        return TranslationData(experiment, found)
     from highway.data.module import LanguageData
 
-    return LanguageData(experiment, streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir))
+    return LanguageData(experiment, found)
 
 
 def task(experiment: Experiment, steps_per_epoch: int, total_steps: int) -> Any:
     """The Lightning module that trains the experiment's model."""
+    if experiment.task == "translation":
+        from highway.tasks.translation import Translation
+
+        return Translation(model(experiment), experiment, steps_per_epoch, total_steps)
     from highway.tasks.language import LanguageModelling
 
     return LanguageModelling(model(experiment), experiment, steps_per_epoch, total_steps)

@@ -16,7 +16,7 @@ class Model:
     task: str
     interfaces: frozenset[str]  # which gate interfaces it offers: residual, score, state
     in_words: str  # for someone who has not read the paper
-    remembers: bool = False  # carries memory or decodes from a cache, so no gate may look sideways
+    remembers: str = ""  # how it carries what it has read, so that no gate may look sideways
     revision: int = 1
 
 
@@ -56,7 +56,16 @@ MODELS = {
         "segment before. Attention looks back into that memory, and knows by how far, not at which absolute position. "
         "Every layer has two sublayers, attention and a feed-forward network, each with a residual connection that "
         "adds what the sublayer gives to what it was given.",
-        remembers=True,
+        remembers="carries memory across segments",
+    ),
+    "encoder_decoder": Model(
+        "highway.models.encoder_decoder:EncoderDecoderModel",
+        "translation",
+        frozenset({"residual", "score"}),
+        "A Transformer that translates: an encoder reads the whole source, and a decoder writes the target piece by "
+        "piece, looking at what it has written and at the encoder's output. Every layer has attention and a "
+        "feed-forward network, and a residual connection around each that adds what it gives to what it was given.",
+        remembers="decodes from a cache",
     ),
 }
 
@@ -91,6 +100,20 @@ GATES = {
         "A highway gate on the sublayer: T decides, component by component, how much of what the sublayer computes "
         "is kept and how much is replaced by a linear map of x.",
     ),
+    "realformer": Gate(
+        "score",
+        "softmax(S + P) V,  S = Q K^T / sqrt(d),  P = the S of the last 1, 2 or 3 layers, summed",
+        "Attention scores with a residual connection of their own: to how much each position wants to look at each "
+        "other, a layer adds what the layers before it wanted.",
+        code="highway/gates/scores.py",
+    ),
+    "gated": Gate(
+        "score",
+        "softmax(S + P * psi(P W + B)) V,  S = Q K^T / sqrt(d),  P = the S of the last 1, 2 or 3 layers, summed",
+        "The same connection with a gate on it: a map over the positions decides, score by score, how much of what the "
+        "earlier layers wanted is let through, and with which sign.",
+        code="highway/gates/scores.py",
+    ),
 }
 
 DATASETS = {
@@ -101,7 +124,11 @@ DATASETS = {
     ),
     "enwik8": Dataset("highway.data.enwik8", "language", ("without_newline", "bytes")),
     "enwik8_excerpt": Dataset("highway.data.enwik8", "language", ("without_newline", "bytes"), extent="excerpt"),
+    "iwslt_pt_en": Dataset("highway.data.translation", "translation", ("unigram", "bpe")),
+    "pt_en_substitute": Dataset("highway.data.translation", "translation", ("unigram", "bpe"), extent="substitute"),
 }
 
-TASK_REVISIONS = {"language": 1}
+CORPORA = ("tatoeba", "wiki_health", "tico19", "ntrex128", "flores101_devtest", "bible")  # of the substitute
+
+TASK_REVISIONS = {"language": 1, "translation": 1}
 TIMING_REVISION = 1

@@ -9,14 +9,19 @@ from omegaconf.errors import ConfigKeyError, MissingMandatoryValue, OmegaConfBas
 
 from highway import catalogue, layers, schema
 from highway.errors import Refused, closest, listing
-from highway.schema import Dataset, Experiment
+from highway.schema import Experiment
 
 CONF = Path(__file__).parents[1] / "conf"
-MODELS: dict[str, Any] = {"transformer": schema.Transformer, "transformer_xl": schema.TransformerXL}
+MODELS: dict[str, Any] = {
+    "transformer": schema.Transformer,
+    "transformer_xl": schema.TransformerXL,
+    "encoder_decoder": schema.EncoderDecoder,
+}
+DATASETS: dict[str, Any] = {"language": schema.Dataset, "translation": schema.TranslationDataset}  # by task
 SECTIONS: dict[str, Any] = {
     "gate": schema.Gate,
     "layers": schema.Layers,
-    "dataset": schema.Dataset,
+    "dataset": schema.Dataset,  # or another of DATASETS, as its name says
     "optimizer": schema.Optimizer,
     "trainer": schema.Trainer,
     "logger": schema.Logger,
@@ -35,7 +40,8 @@ def check(config: DictConfig) -> Experiment:
     for key in SWEEP_ONLY:
         if config.get(key):
             raise Refused(f"{key}=... describes a sweep: add -m, as in python scripts/train.py -m table=highway_t1.")
-    sections = {name: _section(config, name, section) for name, section in SECTIONS.items()}
+    schemas = {**SECTIONS, "dataset": _dataset_schema(config)}
+    sections = {name: _section(config, name, section) for name, section in schemas.items()}
     experiment = Experiment(
         model=_section(config, "model", _model_schema(config)),
         budget=_text(config, "budget"),
@@ -48,9 +54,13 @@ def check(config: DictConfig) -> Experiment:
     return experiment
 
 
-def check_dataset(config: DictConfig) -> tuple[Dataset, Path, Path]:
+def check_dataset(config: DictConfig) -> tuple[Any, Path, Path]:
     """The data set alone, whatever the model, with the folders of data and outputs."""
-    return _section(config, "dataset", Dataset), Path(_text(config, "data_dir")), Path(_text(config, "outputs_dir"))
+    return (
+        _section(config, "dataset", _dataset_schema(config)),
+        Path(_text(config, "data_dir")),
+        Path(_text(config, "outputs_dir")),
+    )
 
 
 def _model_schema(config: DictConfig) -> Any:
@@ -58,6 +68,13 @@ def _model_schema(config: DictConfig) -> Any:
     if name not in MODELS:
         raise Refused(f"model.name={name} is unknown; there is {listing(list(MODELS))}.")
     return MODELS[name]
+
+
+def _dataset_schema(config: DictConfig) -> Any:
+    name = OmegaConf.select(config, "dataset.name")
+    if name not in catalogue.DATASETS:
+        raise Refused(f"dataset.name={name} is unknown; there is {listing(list(catalogue.DATASETS))}.")
+    return DATASETS[catalogue.DATASETS[name].task]
 
 
 def _section(config: DictConfig, name: str, section: Any) -> Any:
@@ -123,16 +140,28 @@ def _fits_together(experiment: Experiment) -> None:
         )
     if gate.interface not in model.interfaces:
         raise Refused(f"{experiment.model.name} has no place for the {gate.interface} gate {experiment.gate.residual}.")
+    if experiment.gate.score.name != "none" and "score" not in model.interfaces:
+        raise Refused(
+            f"{experiment.model.name} has no place for the score gate {experiment.gate.score.name}: "
+            "gate.score belongs to model=encoder_decoder."
+        )
     if gate.looks_sideways and model.remembers:
         raise Refused(
             f"gate.residual={experiment.gate.residual} reads neighbouring positions, and "
-            f"{experiment.model.name} carries memory across segments."
+            f"{experiment.model.name} {model.remembers}."
         )
     for sublayer in ("attention", "feed_forward"):  # also when the gate is none: a wrong number is a mistake
         layers.selected(getattr(experiment.layers, sublayer), experiment.model.layers, f"layers.{sublayer}")
     if experiment.gate.reads == "normalised" and experiment.model.norm == "post":
         raise Refused("gate.reads=normalised needs model.norm=pre: post-norm sublayers read the stream itself.")
-    if (experiment.dataset.train.memory or experiment.dataset.evaluation.memory) and not model.remembers:
+    if dataset.task == "language":
+        _reads_its_stream(experiment, bool(model.remembers))
+    elif experiment.trainer.devices > experiment.dataset.batch:
+        raise Refused(f"trainer.devices={experiment.trainer.devices} is more than dataset.batch.")
+
+
+def _reads_its_stream(experiment: Experiment, remembers: bool) -> None:
+    if (experiment.dataset.train.memory or experiment.dataset.evaluation.memory) and not remembers:
         raise Refused(
             f"{experiment.model.name} has no memory: set dataset.train.memory=0 and dataset.evaluation.memory=0."
         )

@@ -7,16 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
-from omegaconf import OmegaConf
 from torch import Tensor
 
 from highway import build
-from highway.config import check
 from highway.errors import Refused
 from highway.schema import Experiment
-from highway.sweep.cell import Cell
-from highway.tasks.checkpoint import load_weights
+from highway.trained import load
 
 
 @dataclass(frozen=True)
@@ -59,14 +55,8 @@ class Writer:
     @classmethod
     def of_cell(cls, directory: Path, last: bool = False) -> "Writer":
         """The trained model of a cell, with the vocabulary of the data that it was trained on."""
-        cell = Cell(directory.resolve())
-        path = cell.last if last else cell.best
-        if not path.exists():
-            raise Refused(f"{directory} has no {path.name}; is it a cell's directory, and has it been trained?")
-        experiment = _experiment(cell)
+        experiment, model = load(directory, "language", last)
         streams = build.streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir)
-        model = build.model(experiment)
-        load_weights(model, path)
         return cls(model, experiment, streams.vocabulary)
 
     @torch.no_grad()
@@ -112,12 +102,3 @@ class Writer:
         if self.in_words:
             return b"\n" if symbol == "<eos>" else f"{symbol} ".encode()
         return bytes([ord(symbol)]) if self.in_bytes else symbol.encode()
-
-
-def _experiment(cell: Cell) -> Experiment:
-    """From the cell's own config.yaml, with the folders of this machine."""
-    from highway.compose import dataset
-
-    _, data_dir, outputs_dir = dataset([])
-    values = yaml.safe_load(cell.config.read_text())
-    return check(OmegaConf.create({**values, "data_dir": str(data_dir), "outputs_dir": str(outputs_dir)}))

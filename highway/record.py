@@ -9,9 +9,10 @@ import pytorch_lightning as pl
 from torch import nn
 
 from highway import machine
-from highway.data.module import LanguageData
+from highway.data.module import ExperimentData
 from highway.files import write_json
 from highway.gates.residual import ResidualGate
+from highway.gates.scores import GatedScores
 from highway.schema import Experiment
 from highway.sweep.cell import Cell, revisions
 from highway.tasks.recorder import Recorder
@@ -35,7 +36,7 @@ class Record:
         }
         self.experiment = experiment
 
-    def describe(self, data: LanguageData, model: nn.Module, recorder: Recorder, trainer: pl.Trainer) -> None:
+    def describe(self, data: ExperimentData, model: nn.Module, recorder: Recorder, trainer: pl.Trainer) -> None:
         self.recorder, self.trainer = recorder, trainer
         self.neighbours = machine.Neighbours()
         self.content["data"] = data.description()
@@ -74,7 +75,7 @@ def _alone_in_its_sweep() -> bool:
 
 
 def parameter_counts(model: nn.Module) -> dict[str, int]:
-    gates = [gate for gate in model.modules() if isinstance(gate, ResidualGate)]
+    gates = [gate for gate in model.modules() if isinstance(gate, ResidualGate | GatedScores)]
     return {
         "total": sum(parameter.numel() for parameter in model.parameters()),
         "trainable": sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad),

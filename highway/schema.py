@@ -62,11 +62,64 @@ class TransformerXL:
 
 
 @dataclass
+class EncoderDecoder:
+    name: str = "encoder_decoder"
+    width: int = number(256, 1)
+    layers: int = number(4, 1)  # of the encoder, and as many of the decoder
+    heads: int = number(6, 1)
+    key_width: int | None = number(None, 1)  # of one head; none: width // heads
+    feed_forward: int = number(2048, 1)
+    norm: str = choice("post", "pre")
+    norm_epsilon: float = number(1e-5, 0, 1)
+    dropout: float = number(0.0, 0, 0.999)  # on the feed-forward sublayer's output
+    dropout_attention: float = number(0.0, 0, 0.999)
+    dropout_attention_output: float = number(0.0, 0, 0.999)
+    dropout_feed_forward: float = number(0.0, 0, 0.999)
+    dropout_embedding: float = number(0.0, 0, 0.999)
+    tied: bool = False  # the output map is the target's embedding
+    init_embedding: float = number(0.05, 1e-9, 10)
+
+    @property
+    def head_width(self) -> int:
+        return self.key_width or self.width // self.heads
+
+    def check(self) -> None:
+        if self.width % 2:
+            raise Refused(f"model.width={self.width} is odd; sinusoidal positions need an even width.")
+        if self.key_width is None and self.width < self.heads:
+            raise Refused(f"model.width={self.width} leaves nothing for each of model.heads={self.heads}.")
+
+
+Model = Transformer | TransformerXL | EncoderDecoder
+
+
+@dataclass
+class ScoreGate:
+    """What attention scores take from those of earlier layers (highway/gates/scores.py)."""
+
+    name: str = choice("none", "realformer", "gated")
+    predecessors: int = number(1, 1)  # how many earlier layers, where there are as many
+    accumulated: bool = False  # all of them
+    activation: str = choice("tanh", "sigmoid")
+    per_head: bool = False  # gated: W and B for each head; else one pair for all
+    each: bool = False  # gated: W and B for each predecessor; else one pair for their sum
+    length: int = number(64, 1)  # gated: W and B are length x length
+    as_printed: bool = False  # gated: the formula as the paper has it, which reads the future
+    attention: list[str] = field(default_factory=lambda: ["encoder", "decoder", "cross"])
+
+    def check(self) -> None:
+        wrong = [name for name in self.attention if name not in ("encoder", "decoder", "cross")]
+        if wrong:
+            raise Refused(f"gate.score.attention={wrong[0]} is unknown; it takes encoder, decoder, cross.")
+
+
+@dataclass
 class Gate:
     residual: str = choice("none", "sdu", "sdu_conv", "highway", "gated_mhdpa")
     activation: str = choice("sigmoid", "tanh")
     reads: str = choice("stream", "normalised")  # what the gate reads where f reads the normalised x
     kernel: int = number(3, 1)  # sdu_conv: positions that one output sees, itself included
+    score: ScoreGate = field(default_factory=ScoreGate)
 
 
 @dataclass
@@ -135,6 +188,49 @@ class Dataset:
 
 
 @dataclass
+class Pieces:
+    """How many pieces the vocabularies of source and target have, the four special ones included."""
+
+    files: list[int] = field(default_factory=lambda: [8000, 8000])
+    sample: list[int] = field(default_factory=lambda: [200, 200])
+
+
+@dataclass
+class TranslationDataset:
+    name: str = choice("iwslt_pt_en", "pt_en_substitute")
+    form: str = "unigram"  # of sentencepiece
+    source: str = choice("files", "sample")
+    pieces: Pieces = field(default_factory=Pieces)
+    corpora: list[str] = field(default_factory=list)  # which parts of the substitute are trained on
+    longest_words: int = number(50, 1)  # longer training pairs are left out
+    longest: int = number(64, 3)  # in pieces, start and end included: of training pairs; others are cut there
+    batch: int = number(64, 1)  # sentences
+    batch_pieces: int | None = number(None, 1)  # instead: batches of so many target pieces, padding included
+    timed_sentences: int = number(0, 0)  # translated one by one after training, as the paper measures inference
+    metric: str = "accuracy"
+
+    @property
+    def vocabulary_sizes(self) -> tuple[int, int]:
+        source, target = self.pieces.files if self.source == "files" else self.pieces.sample
+        return source, target
+
+    def check(self) -> None:
+        known = catalogue.DATASETS[self.name]
+        if self.form not in known.forms:
+            raise Refused(
+                f"dataset.form={self.form} does not exist for {self.name}; it has {listing(list(known.forms))}."
+            )
+        for name in ("files", "sample"):
+            if len(getattr(self.pieces, name)) != 2:
+                raise Refused(f"dataset.pieces.{name} takes two numbers, for source and target.")
+        wrong = [name for name in self.corpora if name not in catalogue.CORPORA]
+        if wrong:
+            raise Refused(f"dataset.corpora names {wrong[0]}; there is {listing(list(catalogue.CORPORA))}.")
+        if self.batch_pieces is not None and self.batch_pieces < self.longest:
+            raise Refused(f"dataset.batch_pieces={self.batch_pieces} holds no sentence of {self.longest} pieces.")
+
+
+@dataclass
 class Plateau:
     """After epoch `after_epoch`: divide lr when the validation loss is above the worst of the last `window`."""
 
@@ -153,6 +249,7 @@ class Optimizer:
     clip: float | None = number(None, 0)
     schedule: str = choice("constant", "plateau", "cosine", "inverse_square_root")
     warmup_steps: int = number(0, 0)
+    label_smoothing: float = number(0.0, 0, 0.999)
     plateau: Plateau = field(default_factory=Plateau)
 
     def check(self) -> None:
@@ -210,10 +307,10 @@ class Debug:
 class Experiment:
     """One run, checked. What `highway.train.run` needs and nothing that Hydra left behind."""
 
-    model: Transformer | TransformerXL
+    model: Model
     gate: Gate
     layers: Layers
-    dataset: Dataset
+    dataset: Any  # a Dataset or a TranslationDataset, as the model's task has it
     optimizer: Optimizer
     trainer: Trainer
     logger: Logger
@@ -229,7 +326,7 @@ class Experiment:
 
     @property
     def metric(self) -> str:
-        """Under what name the loss is shown beside itself: bpc or ppl."""
+        """What is shown beside the loss: bpc, ppl or accuracy."""
         return self.dataset.metric
 
     def gated(self, sublayer: str) -> tuple[int, ...]:
@@ -240,3 +337,7 @@ class Experiment:
         if self.layers.as_released:
             return tuple(layer for place, layer in enumerate(chosen, start=1) if layer == place)
         return chosen
+
+    def gated_in(self, layer: int) -> list[str]:
+        """The sublayers of a layer (from 1) that have a residual gate."""
+        return [name for name in ("attention", "feed_forward") if layer in self.gated(name)]

@@ -10,18 +10,19 @@ from typing import Any
 import pytorch_lightning as pl
 
 from highway import build, machine
+from highway.data.module import ExperimentData
 from highway.errors import Refused
 from highway.record import Record
 from highway.schema import Experiment
 from highway.sweep.cell import Cell
 from highway.sweep.claim import Held
 from highway.tasks.checkpoint import AtomicCheckpoints, Checkpointer, Interrupted, load_weights, save_weights
-from highway.tasks.language import LanguageModelling, shown_as
 from highway.tasks.mirror import Mirror
 from highway.tasks.probes import save_probes
 from highway.tasks.profile import Profile
 from highway.tasks.progress import Progress
 from highway.tasks.recorder import Diverged, Recorder
+from highway.tasks.task import Task
 
 log = logging.getLogger("highway")
 PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "64": "64-true"}
@@ -89,6 +90,8 @@ def train_and_test(
     if recorder.last_validation != recorder.steps:  # trainer.max_steps fell between two validations
         trainer.validate(task, data, verbose=False)
     record.metrics = test_best_and_last(trainer, task, data, recorder, cell)
+    record.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
+    record.content["notes"] = task.notes
     if trainer.is_global_zero:
         save_probes(task.model, cell.directory / "probes")
 
@@ -116,26 +119,23 @@ def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl
 
 
 def test_best_and_last(
-    trainer: pl.Trainer, task: LanguageModelling, data: pl.LightningDataModule, recorder: Recorder, cell: Cell
+    trainer: pl.Trainer, task: Task, data: ExperimentData, recorder: Recorder, cell: Cell
 ) -> dict[str, dict[str, float]]:
     """Both models are tested, since papers differ in which of them they report."""
-    last = {"valid": recorder.validation_loss, "test": test_loss(trainer, task, data)}
-    best = {"valid": recorder.best["loss"], "test": last["test"]}
+    last = {**named("valid", recorder.validation), **tested(trainer, task, data)}
     if trainer.is_global_zero:
         save_weights(task.model, cell.last, cell.config.read_text())
-    if recorder.best["step"] != recorder.steps:
+    best = last
+    if recorder.best_step != recorder.steps:
         load_weights(task.model, cell.best)
-        best["test"] = test_loss(trainer, task, data)
-    metrics: dict[str, dict[str, float]] = {}
-    for split in ("valid", "test"):
-        metrics[f"{split}_loss"] = {"best": best[split], "last": last[split]}
-        metrics[f"{split}_{recorder.metric}"] = {
-            "best": shown_as(best[split], recorder.metric),
-            "last": shown_as(last[split], recorder.metric),
-        }
-    return metrics
+        best = {**named("valid", recorder.best), **tested(trainer, task, data)}
+    return {name: {"best": best[name], "last": last[name]} for name in last}
 
 
-def test_loss(trainer: pl.Trainer, task: LanguageModelling, data: pl.LightningDataModule) -> float:
+def tested(trainer: pl.Trainer, task: Task, data: ExperimentData) -> dict[str, float]:
     trainer.test(task, data, verbose=False)
-    return task.evaluated["test"]
+    return {**named("test", task.evaluated["test"]), **task.finished(data)}
+
+
+def named(split: str, values: dict[str, float]) -> dict[str, float]:
+    return {f"{split}_{name}": value for name, value in values.items()}

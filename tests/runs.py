@@ -29,3 +29,8 @@ def curve(cell: Cell) -> list[list[str]]:
 def same_weights(first: Path, second: Path) -> bool:
     one, two = load_file(first), load_file(second)
     return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+def numbers(result: dict[str, Any]) -> dict[str, Any]:
+    """What a record measured, without the clock."""
+    return {name: value for name, value in result["metrics"].items() if not name.endswith("_seconds")}

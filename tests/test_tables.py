@@ -61,6 +61,14 @@ PAPERS_TABLE = {
             "gated_mhdpa": "+gated MHDPA",
         },
     ),
+    "gated_resnet_t1": (
+        "grt-table-1",
+        {
+            f"{kind.lower()}_e{layers}h{heads}": f"{kind} E{layers}H{heads}"
+            for layers, heads, kinds in ((4, 6, "T R M2 M3 G1 G2 G3"), (6, 6, "T R M2 G1"), (4, 8, "T R M2 G1"))
+            for kind in kinds.split()
+        },
+    ),
     "highway_t7": (
         "ht-table-7",
         {
@@ -75,7 +83,8 @@ PAPERS_TABLE = {
 
 
 def our_metric(name: str) -> str:
-    return name.replace("eval_", "valid_")
+    named = {"accuracy": "valid_accuracy", "train_time_s": "train_seconds", "inference_time_s": "inference_seconds"}
+    return named.get(name, name.replace("eval_", "valid_"))
 
 
 @pytest.mark.parametrize("table_id", table_ids())
@@ -113,6 +122,7 @@ def test_every_row_trains_a_few_steps(experiment: Compose, table_id: str, row_id
         "trainer.threads=1",
         "trainer.accelerator=cpu",
         "trainer.evaluation_batch=64",
+        *(["debug.windows=2"] if table_id == "gated_resnet_t1" else []),  # sentences, and batches
     ]
     _, result = trained(experiment(*table.overrides(table.row(row_id), "smoke", 1), *few))
     assert result["status"] == "finished"
@@ -128,6 +138,10 @@ def test_every_row_trains_a_few_steps(experiment: Compose, table_id: str, row_id
 )
 def test_every_option_composes(experiment: Compose, group: str, option: str) -> None:
     more = ["model.layers=12"] if group == "layers" else []
+    if option in ("realformer", "m2", "m3", "g1", "g2", "g3", "iwslt_pt_en", "pt_en_substitute"):
+        more = ["model=encoder_decoder", "dataset=pt_en_substitute"][: 1 if group == "dataset" else 2]
+    if option.startswith("encoder_decoder"):
+        more = ["dataset=iwslt_pt_en"]
     if option.startswith("enwik8") or option.startswith("xl_"):
         more = ["model=transformer_xl"]
     described = experiment(f"{group}={option}", *more)

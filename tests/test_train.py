@@ -53,7 +53,7 @@ def test_a_run_of_every_gate(tiny: Compose, gate: str) -> None:
     cell, result = trained(tiny(f"gate={gate}", *FEW))
     assert result["status"] == "finished"
     assert result["parameters"]["gate"] == 0 or gate != "none"
-    assert set(result["metrics"]) == {"valid_loss", "valid_bpc", "test_loss", "test_bpc"}
+    assert set(result["metrics"]) == {"valid_loss", "valid_bpc", "test_loss", "test_bpc", "train_seconds"}
     for loss, bpc in (("valid_loss", "valid_bpc"), ("test_loss", "test_bpc")):
         for model in ("best", "last"):
             value = result["metrics"][loss][model]
@@ -284,6 +284,7 @@ def test_schema_defaults_are_frozen() -> None:
         "gate": schema.Gate,
         "layers": schema.Layers,
         "dataset": schema.Dataset,
+        "dataset_translation": schema.TranslationDataset,
         "optimizer": schema.Optimizer,
         "trainer": schema.Trainer,
     }
@@ -291,6 +292,7 @@ def test_schema_defaults_are_frozen() -> None:
     for section, keys in WHERE_NOT_WHAT.items():
         for key in keys:
             del expected[section][key]
+    del expected["dataset_translation"]["metric"]
     assert frozen_defaults() == expected
 
 

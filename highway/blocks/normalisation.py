@@ -16,12 +16,12 @@ EPSILON = 1e-12  # inside the root; 1e-6 outside it, where the code has it
 
 
 class LayerNorm(nn.Module):
-    def __init__(self, width: int, deviation: str = "unbiased") -> None:
+    def __init__(self, width: int, deviation: str = "unbiased", epsilon: float = 1e-5) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
         self.bias = nn.Parameter(torch.zeros(width))
         self.scale = math.sqrt((width - 1) / width) if deviation == "unbiased" else 1.0
-        self.epsilon = EPSILON if deviation == "unbiased" else 1e-5
+        self.epsilon = EPSILON if deviation == "unbiased" else epsilon
 
     def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
         weight = self.weight if self.scale == 1.0 else self.weight * self.scale

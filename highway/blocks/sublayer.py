@@ -14,19 +14,19 @@ from torch import Tensor, nn
 from highway.blocks.dropout import dropout
 from highway.blocks.normalisation import LayerNorm
 from highway.gates.residual import residual_gate
-from highway.schema import Gate, Transformer, TransformerXL
+from highway.schema import Gate, Model
 
 
 class Sublayer(nn.Module):
     def __init__(
-        self, function: nn.Module, model: Transformer | TransformerXL, gate: Gate, gated: bool, deviation: str
+        self, function: nn.Module, model: Model, gate: Gate, gated: bool, norm: LayerNorm, dropout_rate: float
     ) -> None:
         super().__init__()
         kind = gate.residual if gated else "none"
-        self.function = function
+        self.function: Any = function
         self.gate = residual_gate(kind, model.width, gate.activation, gate.kernel)
-        self.norm = LayerNorm(model.width, deviation)
-        self.dropout = model.dropout
+        self.norm = norm
+        self.dropout = dropout_rate
         self.post_norm = model.norm == "post"
         self.reads_normalised = gate.reads == "normalised"
 

@@ -9,7 +9,7 @@ A window covers `window` positions and moves on by `stride`; only its last posit
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -50,6 +50,9 @@ class Windows:
         targets = self.lanes[:, start + self.context + 1 : end + 1].long()
         return Batch(inputs, targets, self.context)
 
+    def at(self, position: int) -> Batch:
+        return self[position % len(self)]
+
     def together(self, count: int, share: int = 0, shares: int = 1) -> Iterator[Batch]:
         """Independent windows, `count` at a time, for evaluation; a shorter last window comes alone."""
         group: list[Batch] = []
@@ -76,14 +79,19 @@ def _joined(group: list[Batch]) -> Batch:
     )
 
 
+class Batches(Protocol):
+    def at(self, position: int) -> Any:
+        """The batch of update `position`, counted from 0 over all epochs."""
+
+
 class TrainingBatches:
-    """Epoch after epoch of windows, in order, from any position: what Lightning iterates over.
+    """Epoch after epoch of batches from any position: what Lightning iterates over.
 
     The position is the number of batches handed out since step 0; it travels in the checkpoint.
     """
 
-    def __init__(self, windows: Windows, steps: int) -> None:
-        self.windows = windows
+    def __init__(self, batches: Batches, steps: int) -> None:
+        self.batches = batches
         self.steps = steps
         self.position = 0
 
@@ -93,7 +101,7 @@ class TrainingBatches:
     def __iter__(self) -> Iterator[Batch]:
         while self.position < self.steps:
             self.position += 1
-            yield self.windows[(self.position - 1) % len(self.windows)]
+            yield self.batches.at(self.position - 1)
 
     def state_dict(self) -> dict[str, Any]:
         return {"position": self.position}

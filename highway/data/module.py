@@ -1,4 +1,4 @@
-"""The data of a language model as Lightning wants it: training batches from any position, evaluation in groups."""
+"""Data as Lightning wants it: training batches from any position, evaluation in groups; here for language models."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,18 +12,14 @@ from highway.errors import Refused
 from highway.schema import Experiment
 
 
-class LanguageData(pl.LightningDataModule):
-    def __init__(self, experiment: Experiment, streams: Streams) -> None:
+class ExperimentData(pl.LightningDataModule):
+    """What all tasks' data share: how long a run is."""
+
+    steps_per_epoch: int
+
+    def __init__(self, experiment: Experiment) -> None:
         super().__init__()
         self.experiment = experiment
-        self.streams = streams
-        self.steps_per_epoch = len(self._windows("train"))
-        for split, stream in streams.splits.items():
-            if len(self._windows(split)) == 0:
-                raise Refused(
-                    f"the {split} stream of {len(stream)} symbols is too short for one window of each lane: "
-                    "lower dataset.train's or dataset.evaluation's lanes or window."
-                )
 
     @property
     def total_steps(self) -> int:
@@ -43,13 +39,35 @@ class LanguageData(pl.LightningDataModule):
             "name": dataset.name,
             "form": dataset.form,
             "source": catalogue.DATASETS[dataset.name].extent if dataset.source == "files" else dataset.source,
+        }
+
+    def place(self) -> tuple[int, int]:
+        """Which device this is, of how many."""
+        return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
+
+
+class LanguageData(ExperimentData):
+    def __init__(self, experiment: Experiment, streams: Streams) -> None:
+        super().__init__(experiment)
+        self.streams = streams
+        self.steps_per_epoch = len(self._windows("train"))
+        for split, stream in streams.splits.items():
+            if len(self._windows(split)) == 0:
+                raise Refused(
+                    f"the {split} stream of {len(stream)} symbols is too short for one window of each lane: "
+                    "lower dataset.train's or dataset.evaluation's lanes or window."
+                )
+
+    def description(self) -> dict[str, Any]:
+        return {
+            **super().description(),
             "symbols": {split: len(stream) for split, stream in self.streams.splits.items()},
             "sha256": self.streams.sha256,
             "vocabulary_sha256": self.streams.vocabulary_sha256,
         }
 
     def train_dataloader(self) -> TrainingBatches:
-        rank, world = self._place()
+        rank, world = self.place()
         return TrainingBatches(self._windows("train", rank, world), self.total_steps)
 
     def val_dataloader(self) -> "EvaluationBatches":
@@ -59,7 +77,7 @@ class LanguageData(pl.LightningDataModule):
         return self._evaluation("test")
 
     def _evaluation(self, split: str) -> "EvaluationBatches":
-        rank, world = self._place()
+        rank, world = self.place()
         if self.experiment.dataset.carry_state:  # in order, one window at a time, each device its lanes
             return EvaluationBatches(self._windows(split, rank, world), 1, 0, 1)
         return EvaluationBatches(self._windows(split), self.experiment.trainer.evaluation_batch, rank, world)
@@ -72,9 +90,6 @@ class LanguageData(pl.LightningDataModule):
         cut = dataset.train if split == "train" else dataset.evaluation
         windows = Windows(self.streams.splits[split], cut, share, shares)
         return windows.first(debug.windows) if debug.windows and split != "train" else windows
-
-    def _place(self) -> tuple[int, int]:
-        return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
 
 
 class EvaluationBatches:

@@ -58,6 +58,26 @@ def initialise_normal(model: nn.Module, seed: int, deviation: float) -> None:
     _draw(model, seed, how)
 
 
+def initialise_glorot(model: nn.Module, seed: int, embedding: float) -> None:
+    """As Keras does it: maps U(+-sqrt(6 / (fan in + fan out))), biases 0, gains 1; embeddings U(+-embedding)."""
+
+    def how(module: nn.Module, name: str) -> Draw:
+        if name == "bias":
+            return lambda drawn, generator: drawn.zero_()
+        if isinstance(module, LayerNorm):
+            return lambda drawn, generator: drawn.fill_(1.0)
+        bound = embedding if isinstance(module, nn.Embedding) else _glorot(module.weight, getattr(module, "parts", 1))
+        return lambda drawn, generator: drawn.uniform_(-bound, bound, generator=generator)
+
+    _draw(model, seed, how)
+
+
+def _glorot(weight: Any, parts: int) -> float:
+    """Of a matrix in the last two dimensions, or of several of them one above the other."""
+    fan_out, fan_in = weight.shape[-2:]
+    return math.sqrt(6 / (fan_in + fan_out / parts))
+
+
 def _bound(module: nn.Module, name: str, embedding: float, zero_bias: bool) -> float | None:
     """The half-width of a parameter's uniform distribution; None for a gain, which is 1."""
     if isinstance(module, LayerNorm):

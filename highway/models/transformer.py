@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from highway.blocks.attention import CausalAttention
 from highway.blocks.dropout import dropout
 from highway.blocks.feed_forward import FeedForward
+from highway.blocks.normalisation import LayerNorm
 from highway.blocks.positions import sinusoids
 from highway.blocks.sublayer import Sublayer
 from highway.models.initial import initialise
@@ -31,8 +32,9 @@ class Block(nn.Module):
         gate = experiment.gate
         attention = CausalAttention(model.width, model.heads, model.dropout_attention)
         feed_forward = FeedForward(model.width, model.feed_forward, model.dropout_feed_forward)
-        self.attention = Sublayer(attention, model, gate, "attention" in gated, model.norm_deviation)
-        self.feed_forward = Sublayer(feed_forward, model, gate, "feed_forward" in gated, model.norm_deviation)
+        norms = [LayerNorm(model.width, model.norm_deviation) for _ in range(2)]
+        self.attention = Sublayer(attention, model, gate, "attention" in gated, norms[0], model.dropout)
+        self.feed_forward = Sublayer(feed_forward, model, gate, "feed_forward" in gated, norms[1], model.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.feed_forward(self.attention(x))
@@ -50,12 +52,7 @@ class TransformerLanguageModel(nn.Module):
         self.positions: Tensor
         self.register_buffer("positions", torch.empty(0, model.width), persistent=False)
         self.blocks = nn.ModuleList(
-            Block(
-                model,
-                experiment,
-                [name for name in ("attention", "feed_forward") if layer in experiment.gated(name)],
-            )
-            for layer in range(1, model.layers + 1)
+            Block(model, experiment, experiment.gated_in(layer)) for layer in range(1, model.layers + 1)
         )
         initialise(self, experiment.seed, model.init_embedding)
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from highway.blocks.dropout import dropout
 from highway.blocks.feed_forward import FeedForward
+from highway.blocks.normalisation import LayerNorm
 from highway.blocks.positions import distance_codes
 from highway.blocks.relative_attention import RelativeAttention
 from highway.blocks.sublayer import Sublayer
@@ -33,8 +34,9 @@ class Block(nn.Module):
         gate = experiment.gate
         attention = RelativeAttention(model.width, model.heads, model.head_width, model.dropout_attention)
         feed_forward = FeedForward(model.width, model.feed_forward, model.dropout)
-        self.attention = Sublayer(attention, model, gate, "attention" in gated, "biased")
-        self.feed_forward = Sublayer(feed_forward, model, gate, "feed_forward" in gated, "biased")
+        norms = [LayerNorm(model.width, "biased") for _ in range(2)]
+        self.attention = Sublayer(attention, model, gate, "attention" in gated, norms[0], model.dropout)
+        self.feed_forward = Sublayer(feed_forward, model, gate, "feed_forward" in gated, norms[1], model.dropout)
 
     def forward(self, x: Tensor, memory: Tensor, distances: Tensor, u: Tensor, v: Tensor, unseen: Tensor) -> Tensor:
         return self.feed_forward(self.attention(x, memory, distances, u, v, unseen))
@@ -55,10 +57,7 @@ class TransformerXLLanguageModel(nn.Module):
         self.codes: Tensor
         self.register_buffer("codes", torch.empty(0, model.width), persistent=False)
         self.blocks = nn.ModuleList(
-            Block(
-                model, experiment, [name for name in ("attention", "feed_forward") if layer in experiment.gated(name)]
-            )
-            for layer in range(1, model.layers + 1)
+            Block(model, experiment, experiment.gated_in(layer)) for layer in range(1, model.layers + 1)
         )
         initialise_normal(self, experiment.seed, model.init_deviation)
 

@@ -33,6 +33,10 @@ class Sample:
     def finished(self) -> bool:
         return self.result["status"] == "finished"
 
+    def tells(self, metric: str) -> bool:
+        """A time means something only where nothing else was running."""
+        return not metric.endswith("_seconds") or self.result["cost"]["exclusive"]
+
     def value(self, metric: str, select: str) -> float:
         return self.result["metrics"][metric][select]
 

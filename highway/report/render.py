@@ -15,6 +15,7 @@ from highway.sweep.table import Column, Row
 SOURCES = {
     "files": "full data",
     "excerpt": "the first 4.15 MB of enwik8 (no result of the paper's task)",
+    "substitute": "trained on a substitute corpus (no result of the paper's task)",
     "sample": "generated sample text (no result of the paper's task)",
     "random": "random symbols (a step takes no other time for real ones)",
     "": "no records",
@@ -128,14 +129,16 @@ def build_report(collected: Collected) -> Report:
 
 
 def _entries(row: Row, collected: Collected) -> tuple[Entry, ...]:
-    finished = collected.finished(row.id)
+    finished, table = collected.finished(row.id), collected.table
     return tuple(
         Entry(
             column,
-            summarise([sample.value(column.metric, collected.table.select) for sample in finished]),
+            summarise(
+                [sample.value(column.metric, table.select) for sample in finished if sample.tells(column.metric)]
+            ),
             row.paper.get(column.metric),
         )
-        for column in collected.table.columns
+        for column in table.columns
     )
 
 

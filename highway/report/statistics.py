@@ -77,7 +77,10 @@ def _word(differences: Sequence[float]) -> str:
 
 def _pairs(claim: Claim, collected: Collected) -> list[list[tuple[Sample, Sample]]]:
     """For every seed that all rows of the claim have: each row with each that it is compared with."""
-    found = {name: {one.seed: one for one in collected.finished(name)} for name in (*claim.rows, *claim.than)}
+    found = {
+        name: {one.seed: one for one in collected.finished(name) if one.tells(claim.metric)}
+        for name in (*claim.rows, *claim.than)
+    }
     seeds = sorted(set.intersection(*(set(samples) for samples in found.values())))
     return [
         [(found[row][seed], found[than][seed]) for row, than in itertools.product(claim.rows, claim.than)]

@@ -54,6 +54,8 @@ def identity(experiment: Experiment) -> dict[str, Any]:
     for section in SECTIONS:
         values = _canonical(experiment, section)
         name = experiment.model.name if section == "model" else section
+        if section == "dataset" and experiment.task != "language":
+            name = f"dataset_{experiment.task}"
         differing = _difference(values, frozen_defaults()[name])
         if section == "model":
             differing["name"] = experiment.model.name
@@ -77,6 +79,7 @@ def revisions(experiment: Experiment) -> dict[str, int]:
         {
             "model": catalogue.MODELS[experiment.model.name].revision,
             "gate": catalogue.GATES[experiment.gate.residual].revision,
+            "score": catalogue.GATES[experiment.gate.score.name].revision,
             "dataset": catalogue.DATASETS[experiment.dataset.name].revision,
             "task": catalogue.TASK_REVISIONS[experiment.task],
         }
@@ -85,7 +88,7 @@ def revisions(experiment: Experiment) -> dict[str, int]:
 
 def named_revisions(numbers: dict[str, int]) -> dict[str, int]:
     """As they stand in an identity: a gate's first revision is not named."""
-    return {name: number for name, number in numbers.items() if name != "gate" or number > 1}
+    return {name: number for name, number in numbers.items() if name not in ("gate", "score") or number > 1}
 
 
 def configuration(experiment: Experiment) -> dict[str, Any]:
@@ -98,12 +101,14 @@ def _canonical(experiment: Experiment, section: str) -> dict[str, Any]:
     """A section's values, with different spellings of one experiment made the same."""
     values = dataclasses.asdict(getattr(experiment, section))
     for key in WHERE_NOT_WHAT.get(section, ()):
-        del values[key]
+        values.pop(key, None)
+    if "pieces" in values:
+        values["pieces"] = list(experiment.dataset.vocabulary_sizes)
     gated = {name: list(experiment.gated(name)) for name in ("attention", "feed_forward")}
     if section == "layers":  # all, l1-3 and [1,2,3] are one choice for a model of three layers
         return {name: layers or "none" for name, layers in gated.items()}
     if section == "gate" and not any(gated.values()):  # a gate on no layer is no gate
-        return dict(frozen_defaults()["gate"])
+        return {**frozen_defaults()["gate"], "score": values["score"]}
     return values
 
 

@@ -78,7 +78,7 @@ class Checkpointer(pl.Callback):
             self._save(trainer)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if self.recorder.best["step"] == self.recorder.steps and trainer.is_global_zero:
+        if self.recorder.best_step == self.recorder.steps and trainer.is_global_zero:
             save_weights(pl_module.model, self.cell.best, self.cell.config.read_text())  # type: ignore[arg-type]
         if trainer.state.fn == "fit":
             self._save(trainer)

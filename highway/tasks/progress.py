@@ -9,7 +9,6 @@ import pytorch_lightning as pl
 
 from highway.clock import clock
 from highway.sweep.claim import Held
-from highway.tasks.language import shown_as
 from highway.tasks.recorder import Recorder
 
 
@@ -31,13 +30,13 @@ class Progress(pl.Callback):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if trainer.is_global_zero:
-            loss = pl_module.evaluated["valid"]
-            self._show(f"{self._line(pl_module)}  | valid {self._both(loss)}", final=True)
+            values = pl_module.evaluated["valid"]
+            self._show(f"{self._line(pl_module)}  | valid {_named(values)}", final=True)
 
     def _numbers(self, module: Any) -> dict[str, Any]:
         """What a sweep's overview shows of this run."""
         recorder = self.recorder
-        losses = {"train_loss": recorder.train_loss, "valid_loss": recorder.validation_loss}
+        losses = {"train_loss": recorder.train_loss, "valid_loss": recorder.validation.get("loss", math.nan)}
         return {
             "step": recorder.steps,
             "steps": module.total_steps,
@@ -51,13 +50,16 @@ class Progress(pl.Callback):
         epoch = recorder.steps / module.steps_per_epoch
         return (
             f"epoch {epoch:.2f}/{module.total_steps / module.steps_per_epoch:g}  "
-            f"step {recorder.steps:,}/{module.total_steps:,}  train {self._both(recorder.train_loss)}  "
+            f"step {recorder.steps:,}/{module.total_steps:,}  train {_named(module.shown(recorder.train_loss))}  "
             f"{recorder.tokens_per_second:,.0f} tokens/s  {clock(recorder.seconds_left)} left"
         )
-
-    def _both(self, loss: float) -> str:
-        return f"loss {loss:.4f} {self.recorder.metric} {shown_as(loss, self.recorder.metric):.4g}"
 
     def _show(self, line: str, final: bool) -> None:
         text = f"\r\x1b[K{line}" if self.on_terminal else line
         print(text, end="\n" if final else "", file=sys.stderr, flush=True)
+
+
+def _named(values: dict[str, float]) -> str:
+    return " ".join(
+        f"{name} {value:.4f}" if name == "loss" else f"{name} {value:.4g}" for name, value in values.items()
+    )

@@ -16,7 +16,7 @@ import torch
 
 from highway.files import write_text
 from highway.schema import Experiment
-from highway.tasks.language import LanguageModelling, shown_as
+from highway.tasks.task import Task
 
 COLUMNS = ("step", "epoch", "seconds", "tokens", "split", "metric", "value")
 Row = dict[str, Any]
@@ -29,7 +29,6 @@ class Diverged(Exception):
 class Recorder(pl.Callback):
     def __init__(self, path: Path, experiment: Experiment) -> None:
         self.path = path
-        self.metric = experiment.metric
         self.log_every = experiment.trainer.log_every
         self.diverged_above = experiment.trainer.diverged_above
         self.listeners: list[Callable[[list[Row]], None]] = []
@@ -38,9 +37,10 @@ class Recorder(pl.Callback):
         self._steps_at_start = self._tokens_at_start = self._total = 0
         self.tokens = 0
         self.steps = 0
-        self.best: dict[str, float] = {"loss": math.inf, "step": -1}
-        self.last_validation = -1  # the step of the last validation, and its loss
-        self.validation_loss = math.nan
+        self.best: dict[str, float] = {"loss": math.inf}  # the best validation
+        self.best_step = -1
+        self.last_validation = -1  # the step of the last validation, and what it gave
+        self.validation: dict[str, float] = {}
         self.train_loss = math.nan  # mean since the last row
         self._sum: torch.Tensor | float = 0.0
         self._count = 0
@@ -55,7 +55,7 @@ class Recorder(pl.Callback):
         return 0.0 if self._started is None else time.monotonic() - self._started
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        assert isinstance(pl_module, LanguageModelling)
+        assert isinstance(pl_module, Task)
         self._started = time.monotonic()
         self._steps_at_start, self._tokens_at_start = self.steps, self.tokens
         self._total = pl_module.total_steps
@@ -80,9 +80,9 @@ class Recorder(pl.Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        assert isinstance(pl_module, LanguageModelling)
+        assert isinstance(pl_module, Task)
         self.steps = trainer.global_step
-        self.tokens += batch.inputs.numel() * trainer.world_size
+        self.tokens += pl_module.tokens(batch)
         self._sum = self._sum + outputs["loss"].detach()
         self._count += 1
         if self.steps % self.log_every == 0 or self.validation_follows(trainer):
@@ -91,25 +91,25 @@ class Recorder(pl.Callback):
     def validation_follows(self, trainer: pl.Trainer) -> bool:
         return self.steps % int(trainer.val_check_batch or 1) == 0 or self.steps == trainer.num_training_batches
 
-    def _write_training_row(self, trainer: pl.Trainer, module: LanguageModelling) -> None:
+    def _write_training_row(self, trainer: pl.Trainer, module: Task) -> None:
         mean = torch.as_tensor(self._sum, dtype=torch.float64) / self._count
         self.train_loss = float(trainer.strategy.reduce(mean, reduce_op="mean"))
         self._sum, self._count = 0.0, 0
-        self.write(trainer, module, "train", self.train_loss)
+        self.write(trainer, module, "train", module.shown(self.train_loss))
         if not self.train_loss <= self.diverged_above:  # also true for NaN
             raise Diverged(f"training loss {self.train_loss:g} at step {self.steps}")
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        assert isinstance(pl_module, LanguageModelling)
-        loss = pl_module.evaluated["valid"]
-        self.last_validation, self.validation_loss = self.steps, loss
-        self.write(trainer, pl_module, "valid", loss)
+        assert isinstance(pl_module, Task)
+        self.last_validation, self.validation = self.steps, pl_module.evaluated["valid"]
+        self.write(trainer, pl_module, "valid", self.validation)
+        loss = self.validation["loss"]
         if not math.isfinite(loss):
             raise Diverged(f"validation loss {loss:g} at step {self.steps}")
         if loss < self.best["loss"]:
-            self.best = {"loss": loss, "step": self.steps}
+            self.best, self.best_step = self.validation, self.steps
 
-    def write(self, trainer: pl.Trainer, module: LanguageModelling, split: str, loss: float) -> None:
+    def write(self, trainer: pl.Trainer, module: Task, split: str, values: dict[str, float]) -> None:
         if not trainer.is_global_zero:
             return
         place = {
@@ -119,9 +119,8 @@ class Recorder(pl.Callback):
             "tokens": self.tokens,
             "split": split,
         }
-        values = {"loss": loss, self.metric: shown_as(loss, self.metric)}
         if split == "train":
-            values["learning_rate"] = trainer.optimizers[0].param_groups[0]["lr"]
+            values = {**values, "learning_rate": trainer.optimizers[0].param_groups[0]["lr"]}
         rows = [{**place, "metric": name, "value": value} for name, value in values.items()]
         with open(self.path, "a", newline="") as file:
             csv.DictWriter(file, COLUMNS, lineterminator="\n").writerows(rows)
@@ -143,8 +142,9 @@ class Recorder(pl.Callback):
             "tokens": self.tokens,
             "steps": self.steps,
             "best": self.best,
+            "best_step": self.best_step,
             "last_validation": self.last_validation,
-            "validation_loss": self.validation_loss,
+            "validation": self.validation,
             "train_loss": self.train_loss,
             "sum": float(self._sum),
             "count": self._count,
@@ -153,6 +153,6 @@ class Recorder(pl.Callback):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.seconds_before = state["seconds"]
         self.tokens, self.steps = state["tokens"], state["steps"]
-        self.best = dict(state["best"])
-        self.last_validation, self.validation_loss = state["last_validation"], state["validation_loss"]
+        self.best, self.best_step = dict(state["best"]), state["best_step"]
+        self.last_validation, self.validation = state["last_validation"], dict(state["validation"])
         self.train_loss, self._sum, self._count = state["train_loss"], state["sum"], state["count"]

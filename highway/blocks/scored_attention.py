@@ -1,0 +1,103 @@
+"""Attention between any two sequences, with any width of a head, whose scores pass a gate.
+
+    S = Q K^T / sqrt(d)        head = softmax(gate(S, earlier layers' S) + mask) V        Att = [head_1 ... head_h] W_o
+
+A stack of layers hands on a list of raw scores, to which each attention adds its own; None where no gate reads it.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from highway.blocks.dropout import dropout
+
+KeysValues = tuple[Tensor, Tensor]  # each (B, H, K, d)
+Earlier = list[Tensor] | None
+
+
+class Past:
+    """Keys and values of positions that were decoded before."""
+
+    def __init__(self) -> None:
+        self.held: KeysValues | None = None
+
+    def extended(self, keys: Tensor, values: Tensor) -> KeysValues:
+        if self.held is not None:
+            keys, values = torch.cat((self.held[0], keys), dim=2), torch.cat((self.held[1], values), dim=2)
+        self.held = keys, values
+        return self.held
+
+    def select(self, rows: Tensor) -> None:
+        assert self.held is not None
+        self.held = self.held[0][rows], self.held[1][rows]
+
+
+class Projections(nn.Linear):
+    """Several maps of one input as one matrix product; each is drawn as if it stood alone."""
+
+    def __init__(self, width: int, inner: int, parts: int) -> None:
+        super().__init__(width, parts * inner)
+        self.parts = parts
+
+
+class ScoredAttention(nn.Module):
+    def __init__(self, width: int, heads: int, key_width: int, rate: float, gate: nn.Module) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = rate
+        self.scale = 1 / math.sqrt(key_width)
+        self.gate = gate
+        self.watched: list[Tensor] | None = None  # takes masked scores before and after the gate, to be looked at
+        self.output = nn.Linear(heads * key_width, width)
+
+    def attend(
+        self, query: Tensor, keys_values: KeysValues, mask: Tensor, earlier: Earlier, first_query: int
+    ) -> Tensor:
+        """query (B, H, Q, d); mask, 0 for what may be seen and minus infinity for the rest -> (B, Q, D)."""
+        keys, values = keys_values
+        if earlier is None and self.watched is None and not (self.training and self.dropout > 0):
+            heads = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, scale=self.scale)
+        else:
+            scores = (query * self.scale) @ keys.transpose(-1, -2)
+            seen = scores if earlier is None else self.gate(scores, earlier, mask, first_query)
+            if earlier is not None:
+                earlier.append(scores)
+            if self.watched is not None:
+                self.watched += [scores + mask, seen + mask]
+            heads = dropout((seen + mask).softmax(dim=-1), self.dropout, self.training) @ values
+        return self.output(heads.transpose(1, 2).flatten(2))
+
+    def split(self, projected: Tensor, parts: int) -> Tensor:  # (B, T, parts * H * d) -> (parts, B, H, T, d)
+        batch, length, _ = projected.shape
+        return projected.view(batch, length, parts, self.heads, -1).permute(2, 0, 3, 1, 4)
+
+
+class SelfAttention(ScoredAttention):
+    def __init__(self, width: int, heads: int, key_width: int, rate: float, gate: nn.Module) -> None:
+        super().__init__(width, heads, key_width, rate, gate)
+        self.query_key_value = Projections(width, heads * key_width, parts=3)
+
+    def forward(self, x: Tensor, mask: Tensor, earlier: Earlier, past: Past | None = None) -> Tensor:
+        query, keys, values = self.split(self.query_key_value(x), 3)
+        if past is not None:
+            keys, values = past.extended(keys, values)
+        return self.attend(query, (keys, values), mask, earlier, first_query=keys.shape[2] - query.shape[2])
+
+
+class CrossAttention(ScoredAttention):
+    def __init__(self, width: int, heads: int, key_width: int, rate: float, gate: nn.Module) -> None:
+        super().__init__(width, heads, key_width, rate, gate)
+        self.query = Projections(width, heads * key_width, parts=1)
+        self.key_value = Projections(width, heads * key_width, parts=2)
+
+    def keys_values(self, encoded: Tensor) -> KeysValues:
+        keys, values = self.split(self.key_value(encoded), 2)
+        return keys, values
+
+    def forward(
+        self, x: Tensor, keys_values: KeysValues, mask: Tensor, earlier: Earlier, first_query: int = 0
+    ) -> Tensor:
+        (query,) = self.split(self.query(x), 1)
+        return self.attend(query, keys_values, mask, earlier, first_query)

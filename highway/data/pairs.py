@@ -1,0 +1,148 @@
+"""Batches of sentence pairs of like length, from any position of a run.
+
+An epoch sorts the pairs by length, ties in an order drawn from (seed, epoch), cuts them into batches of so many
+sentences or pieces, and shuffles the batches: little padding, and an order that depends on nothing but the position.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from highway.data.lanes import TrainingBatches
+from highway.data.module import ExperimentData
+from highway.data.translation import Corpus
+from highway.errors import Refused
+from highway.models.encoder_decoder import PADDING
+from highway.schema import Experiment
+
+
+class PairBatch(NamedTuple):
+    source: Tensor  # (B, S), padded
+    inputs: Tensor  # (B, T), the target from its start on
+    targets: Tensor  # (B, T), the target's next piece; padding is not scored
+    scored: int  # target pieces in the whole batch, on all devices
+
+
+class PairTable:
+    """One split, memory-mapped: the pieces of both sides, end to end."""
+
+    def __init__(self, rows: Any) -> None:
+        self.sides = []
+        for name in ("source", "target"):
+            column = rows.data.column(name).combine_chunks()
+            self.sides.append((column.values.to_numpy(), column.offsets.to_numpy()))
+
+    def __len__(self) -> int:
+        return len(self.sides[0][1]) - 1
+
+    def lengths(self, side: int) -> np.ndarray:
+        return np.diff(self.sides[side][1])
+
+    def batch(self, rows: np.ndarray, share: int = 0, shares: int = 1) -> PairBatch:
+        scored = int((self.lengths(1)[rows] - 1).sum())
+        source, target = (self._padded(side, rows[share::shares]) for side in (0, 1))
+        return PairBatch(source, target[:, :-1], target[:, 1:], scored)
+
+    def _padded(self, side: int, rows: np.ndarray) -> Tensor:
+        values, offsets = self.sides[side]
+        texts = [values[offsets[row] : offsets[row + 1]] for row in rows]
+        padded = np.full((len(texts), max(map(len, texts))), PADDING, dtype=np.int64)
+        for line, text in zip(padded, texts, strict=True):
+            line[: len(text)] = text
+        return torch.from_numpy(padded)
+
+
+class EpochBatches:
+    """The training pairs, epoch after epoch."""
+
+    def __init__(self, table: PairTable, experiment: Experiment, share: int, shares: int) -> None:
+        self.table, self.seed, self.place = table, experiment.seed, (share, shares)
+        self.ends = batch_ends(np.sort(table.lengths(1)), experiment.dataset.batch, experiment.dataset.batch_pieces)
+        self.overfit = experiment.debug.overfit
+        self.order = lru_cache(maxsize=1)(self._order)
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    def at(self, position: int) -> PairBatch:
+        epoch, place = divmod(0 if self.overfit else position, len(self))
+        rows, batches = self.order(epoch)
+        start, end = self.ends[batches[place]], self.ends[batches[place] + 1]
+        return self.table.batch(rows[start:end], *self.place)
+
+    def _order(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+        """All rows by length, and the order of the batches that they are cut into."""
+        random = np.random.default_rng([self.seed, epoch])
+        ties = random.permutation(len(self.table))
+        rows = np.lexsort((ties, self.table.lengths(0), self.table.lengths(1)))
+        return rows, random.permutation(len(self))
+
+
+def batch_ends(lengths: np.ndarray, sentences: int, pieces: int | None) -> list[int]:
+    """Where batches of ascending target lengths begin and end: the same in every epoch."""
+    if pieces is None:
+        return [*range(0, len(lengths), sentences), len(lengths)]
+    ends = [0]
+    for row, length in enumerate(lengths):
+        if (row + 1 - ends[-1]) * (length - 1) > pieces:
+            ends.append(row)
+    return [*ends, len(lengths)]
+
+
+class TranslationData(ExperimentData):
+    def __init__(self, experiment: Experiment, corpus: Corpus) -> None:
+        super().__init__(experiment)
+        self.corpus = corpus
+        self.tables = {split: PairTable(rows) for split, rows in corpus.splits.items()}
+        if not len(self.tables["train"]):
+            raise Refused("no training pair is short enough: raise dataset.longest or dataset.longest_words.")
+        self.steps_per_epoch = len(self._epochs(0, 1))
+
+    def description(self) -> dict[str, Any]:
+        return {
+            **super().description(),
+            **self.corpus.about,
+            "padding": round(self.padding(), 4),
+            "sha256": self.corpus.sha256,
+            "vocabulary_sha256": self.corpus.vocabulary_sha256,
+        }
+
+    def padding(self) -> float:
+        """Which share of an epoch's target places is padding."""
+        lengths, epochs = np.sort(self.tables["train"].lengths(1)) - 1, self._epochs(0, 1)
+        spans = list(zip(epochs.ends, epochs.ends[1:], strict=False))
+        return 1 - float(lengths.sum()) / sum(int((end - start) * lengths[end - 1]) for start, end in spans)
+
+    def train_dataloader(self) -> TrainingBatches:
+        return TrainingBatches(self._epochs(*self.place()), self.total_steps)
+
+    def val_dataloader(self) -> "EvaluationPairs":
+        return self._evaluation("valid")
+
+    def test_dataloader(self) -> "EvaluationPairs":
+        return self._evaluation("test")
+
+    def _epochs(self, share: int, shares: int) -> EpochBatches:
+        return EpochBatches(self.tables["train"], self.experiment, share, shares)
+
+    def _evaluation(self, split: str) -> "EvaluationPairs":
+        debug = self.experiment.debug
+        if debug.overfit:
+            return EvaluationPairs([self._epochs(*self.place()).at(0)])
+        table, count = self.tables[split], self.experiment.dataset.batch
+        rows = np.lexsort((table.lengths(0), table.lengths(1)))
+        groups = [rows[start : start + count] for start in range(0, len(rows), count)][: debug.windows]
+        share, shares = self.place()
+        return EvaluationPairs([table.batch(group) for group in groups[share::shares]])
+
+
+class EvaluationPairs:
+    def __init__(self, batches: list[PairBatch]) -> None:
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[PairBatch]:
+        return iter(self.batches)

@@ -1,0 +1,251 @@
+"""Portuguese to English: TED talks (HRLR, Qi et al. 2018), other real text to train on in their place, or a sample.
+
+                        train    valid     test
+    iwslt_pt_en        51,785    1,193    1,803   TED talks, lower-cased and split into words as published
+    pt_en_substitute   24,611    1,193    1,803   other human translations, made to look alike; TED's valid and test
+    sample              6,000      200      200   a grammar of ours (highway/data/sample_pairs.py)
+
+Training pairs with more than `longest_words` words or `longest` pieces on a side are left out, and counted. Everything
+else is cut at `longest` pieces. Pieces are sentencepiece's, trained here on the training text: one thread, since the
+vocabulary of its unigram model depends on their number.
+"""
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from highway import catalogue
+from highway.data import sample_pairs
+from highway.data.download import Source
+from highway.errors import Refused
+from highway.files import read_json, write_json, written_atomically
+from highway.schema import TranslationDataset
+
+SPLITS = ("train", "valid", "test")
+SIDES = ("pt", "en")
+Pairs = list[tuple[str, str]]
+
+ARCHIVE = Source(
+    name="TED pt-en",
+    url="http://www.phontron.com/data/qi18naacl-dataset.tar.gz",
+    sha256=None,  # its pairs are checked: the archive's order is not that of the published records
+    folder="ted_pt_en",
+    members={
+        f"datasets/pt_to_en/{side}.{'dev' if split == 'valid' else split}": f"{split}.{side}"
+        for split in SPLITS
+        for side in SIDES
+    },
+    checksums={},
+)
+COUNTS = {"train": 51_785, "valid": 1_193, "test": 1_803}
+PAIRS_SHA256 = {  # of the sorted pairs, each `source\ttarget\n`
+    "valid": "ed56252e157bc2aae4f4496f7fb0e619e5c46aaed801718cbf4716c0e3fbc5a6",
+    "test": "231217911fe2c3d2fe5dfae652f207bd86933e77b737af54c9f6fbf184aefd20",
+}
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A data set as pieces, memory-mapped, with its vocabularies and what there is to say of it."""
+
+    splits: dict[str, Any]  # Arrow tables with columns source and target: pieces, start and end included
+    texts: dict[str, Pairs]  # of valid and test, as they are scored
+    source: Any  # sentencepiece processors
+    target: Any
+    about: dict[str, Any]
+    sha256: dict[str, str]
+    vocabulary_sha256: str
+
+
+def files(dataset: TranslationDataset, data_dir: Path) -> dict[str, Path]:
+    """Where each split's files belong, present or not."""
+    found = {f"{split}.{side}": data_dir / ARCHIVE.folder / f"{split}.{side}" for split in SPLITS for side in SIDES}
+    if dataset.name == "pt_en_substitute":
+        found = {name: path for name, path in found.items() if not name.startswith("train")}
+        folder = data_dir / dataset.name
+        found |= {f"{name}.{side}": folder / f"{name}.{side}" for name in dataset.corpora for side in SIDES}
+    return found
+
+
+def verify(dataset: TranslationDataset, data_dir: Path) -> None:
+    """Refuses files that are missing or not the published ones."""
+    for path in files(dataset, data_dir).values():
+        if not path.exists():
+            raise Refused(f"{path} is missing; python scripts/data.py prepare fetches what can be fetched.")
+    _texts(dataset, data_dir)
+
+
+def streams(dataset: TranslationDataset, data_dir: Path, cache_dir: Path) -> Corpus:
+    """The pairs as pieces: read, checked, filtered, and cached under a hash of what they were made from."""
+    texts = sample_pairs.translation() if dataset.source == "sample" else _texts(dataset, data_dir)
+    sha256 = {split: pairs_sha256(pairs) for split, pairs in texts.items()}
+    recipe = [dataset.name, dataset.form, dataset.vocabulary_sizes, dataset.longest_words, dataset.longest]
+    recipe += [catalogue.DATASETS[dataset.name].revision, sha256]
+    key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
+    folder = cache_dir / f"{dataset.name}-{dataset.form}-{key}"
+    if not (folder / "about.json").exists():
+        _prepare(dataset, texts, folder)
+    return _load(folder, {split: texts[split] for split in ("valid", "test")}, sha256)
+
+
+def _load(folder: Path, texts: dict[str, Pairs], sha256: dict[str, str]) -> Corpus:
+    from datasets import Dataset, disable_progress_bars
+    from sentencepiece import SentencePieceProcessor
+
+    disable_progress_bars()
+    source, target = (SentencePieceProcessor(model_file=str(folder / f"{side}.model")) for side in SIDES)
+    about = read_json(folder / "about.json")
+    splits = {split: Dataset.from_file(str(folder / f"{split}.arrow")) for split in SPLITS}
+    return Corpus(splits, texts, source, target, about, sha256, about["vocabulary_sha256"])
+
+
+def _prepare(dataset: TranslationDataset, texts: dict[str, Pairs], folder: Path) -> None:
+    short = [pair for pair in texts["train"] if all(len(text.split()) <= dataset.longest_words for text in pair)]
+    models = [
+        _trained_pieces((pair[side] for pair in short), size, dataset.form, SIDES[side])
+        for side, size in enumerate(dataset.vocabulary_sizes)
+    ]
+    for side, model in zip(SIDES, models, strict=True):
+        with written_atomically(folder / f"{side}.model") as file:
+            file.write(model)
+    counts = {
+        "pairs": {split: len(pairs) for split, pairs in texts.items()},
+        "too_many_words": len(texts["train"]) - len(short),
+    }
+    about: dict[str, Any] = {**counts, "cut": {}, "pieces": {}, "vocabulary_sha256": _vocabulary_sha256(models)}
+    for split in SPLITS:
+        pairs = short if split == "train" else texts[split]
+        rows = _numbered(pairs, models)
+        long = [any(len(pieces) > dataset.longest for pieces in row) for row in rows]
+        if split == "train":
+            rows = [row for row, is_long in zip(rows, long, strict=True) if not is_long]
+            about["too_many_pieces"] = sum(long)
+        else:
+            about["cut"][split] = sum(long)
+            rows = [(source[: dataset.longest], target[: dataset.longest + 1]) for source, target in rows]
+        about["pieces"][split] = sum(len(target) - 1 for _, target in rows)
+        _write_arrow(folder / f"{split}.arrow", rows)
+    write_json(folder / "about.json", about)  # last: the cache is whole
+
+
+def _trained_pieces(lines: Iterable[str], size: int, form: str, side: str) -> bytes:
+    """A sentencepiece model with exactly `size` pieces; the same text gives the same pieces."""
+    from sentencepiece import SentencePieceTrainer
+
+    model = io.BytesIO()
+    try:
+        SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            vocab_size=size,
+            model_type=form,
+            num_threads=1,
+            character_coverage=1.0,
+            pad_id=0,
+            unk_id=1,
+            bos_id=2,
+            eos_id=3,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        most = re.search(r"<= (\d+)", str(error))
+        more = f": it gives {most[1]} at the most" if most else f" ({error})"
+        raise Refused(f"the training text ({side}) does not give {size} pieces{more}; see dataset.pieces.") from error
+    return model.getvalue()
+
+
+def _numbered(pairs: Pairs, models: list[bytes]) -> list[tuple[list[int], list[int]]]:
+    from sentencepiece import SentencePieceProcessor
+
+    sides = []
+    for side, model in enumerate(models):
+        processor = SentencePieceProcessor(model_proto=model)
+        sides.append(processor.encode([pair[side] for pair in pairs], add_bos=True, add_eos=True))
+    return list(zip(*sides, strict=True))
+
+
+def _write_arrow(path: Path, rows: list[tuple[list[int], list[int]]]) -> None:
+    import pyarrow
+
+    kind = pyarrow.list_(pyarrow.int32())
+    columns = [pyarrow.array([row[side] for row in rows], kind) for side in (0, 1)]
+    table = pyarrow.table(columns, names=["source", "target"])
+    with written_atomically(path) as file, pyarrow.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _vocabulary_sha256(models: list[bytes]) -> str:
+    """Of the pieces in order; the bytes of a model differ from one training to the next."""
+    from sentencepiece import SentencePieceProcessor
+
+    processors = [SentencePieceProcessor(model_proto=model) for model in models]
+    pieces = [one.id_to_piece(number) for one in processors for number in range(one.get_piece_size())]
+    return hashlib.sha256("\n".join(pieces).encode()).hexdigest()
+
+
+def pairs_sha256(pairs: Pairs) -> str:
+    """The same for the same pairs in any order: two publications of TED differ in theirs."""
+    lines = sorted(f"{source}\t{target}\n" for source, target in pairs)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+# Reading
+
+
+def _texts(dataset: TranslationDataset, data_dir: Path) -> dict[str, Pairs]:
+    paths = files(dataset, data_dir)
+    ted = [path for path in paths.values() if path.parent.name == ARCHIVE.folder]
+    missing = [path for path in ted if not path.exists()]
+    if missing:
+        ARCHIVE.fetch(missing)
+    texts = {}
+    for split in SPLITS:
+        if split == "train" and dataset.name == "pt_en_substitute":
+            corpora = [_read(paths[f"{name}.pt"], paths[f"{name}.en"]) for name in dataset.corpora]
+            texts[split] = [(_like_ted(source), _like_ted(target)) for pairs in corpora for source, target in pairs]
+        else:
+            texts[split] = _read(paths[f"{split}.pt"], paths[f"{split}.en"])
+            _check(split, texts[split], paths[f"{split}.pt"].parent)
+    return texts
+
+
+def _check(split: str, pairs: Pairs, folder: Path) -> None:
+    if len(pairs) != COUNTS[split]:
+        raise Refused(f"{folder}: {split} has {len(pairs):,} pairs; TED pt-en has {COUNTS[split]:,}.")
+    if split in PAIRS_SHA256 and pairs_sha256(pairs) != PAIRS_SHA256[split]:
+        raise Refused(f"{folder}: the pairs of {split} are not those of TED pt-en; delete them to fetch them again.")
+
+
+def _read(source: Path, target: Path) -> Pairs:
+    sides = [_lines(source), _lines(target)]
+    if len(sides[0]) != len(sides[1]):
+        raise Refused(f"{source} has {len(sides[0]):,} lines and {target} has {len(sides[1]):,}: they are no pairs.")
+    return list(zip(*sides, strict=True))
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except FileNotFoundError as error:
+        raise Refused(f"{path} is missing, and nothing is published to fetch it from.") from error
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise Refused(f"{path}, line {line}, is not UTF-8 text.") from error
+    empty = next((number for number, line in enumerate(lines, start=1) if not line.strip()), None)
+    if empty is not None:
+        raise Refused(f"{path}, line {empty}, is empty: its partner would have no translation.")
+    return lines
+
+
+def _like_ted(text: str) -> str:
+    """Lower-cased, quotation marks dropped, punctuation and English endings split off, as the TED files have it."""
+    text = re.sub(r"[\"“”«»„]", " ", text.lower().replace("\u2019", "'").replace("…", "..."))
+    text = re.sub(r"(\.\.\.|[,;:!?()\[\]%$€£/&*+=<>\u2013\u2014])", r" \1 ", text)
+    text = re.sub(r"(?<!\.)\.(?=\s|$)", " .", text)
+    text = re.sub(r"(\w)(n't|'(?:s|re|ve|ll|d|m))\b", r"\1 \2", text)
+    return " ".join(text.split())

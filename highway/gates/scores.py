@@ -1,0 +1,80 @@
+"""Score gates of Gated ResNet Transformer (Mahde and Hassan), Eqs. 2-9: what earlier layers' attention scores add.
+
+S is this layer's raw score, Q K^T / sqrt(d) before any mask; P the sum of those of the last 1, 2 or 3 layers.
+
+    none         softmax(mask(S)) V
+    realformer   softmax(mask(S + P)) V                             R; M2 and M3 with two and three layers
+    gated        softmax(mask(S + P * psi(P W + B))) V              G1, G2, G3
+
+Raw scores are carried, before their own layer's gate; with `accumulated` all earlier layers count, which is
+RealFormer's own definition. P has a column for each key, so P W mixes keys: whatever may not be seen (the future,
+padding) is zero inside P first. The formula as printed leaves it in, and so reads the future: `as_printed`.
+
+W and B are `length` x `length`, cut to the keys at hand; row i of B belongs to the query at position i.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from highway.errors import Refused
+from highway.gates.residual import ACTIVATIONS
+from highway.schema import ScoreGate
+
+
+class NoScoreGate(nn.Module):
+    def forward(self, scores: Tensor, earlier: Sequence[Tensor], mask: Tensor, first_query: int) -> Tensor:
+        return scores
+
+
+class ResidualScores(nn.Module):
+    def __init__(self, predecessors: int) -> None:
+        super().__init__()
+        self.predecessors = predecessors
+
+    def forward(self, scores: Tensor, earlier: Sequence[Tensor], mask: Tensor, first_query: int) -> Tensor:
+        """scores and each of earlier (B, H, Q, K); mask, 0 where a key may be seen, broadcasts to that."""
+        return scores + sum(earlier[-self.predecessors :])
+
+
+class GatedScores(nn.Module):
+    def __init__(self, predecessors: int, heads: int, gate: ScoreGate) -> None:
+        super().__init__()
+        self.predecessors = predecessors
+        self.psi = ACTIVATIONS[gate.activation]
+        self.length = gate.length
+        self.as_printed = gate.as_printed
+        shape = (predecessors if gate.each else 1, heads if gate.per_head else 1, gate.length, gate.length)
+        self.weight = nn.Parameter(torch.zeros(shape))
+        self.bias = nn.Parameter(torch.zeros(shape))
+
+    def forward(self, scores: Tensor, earlier: Sequence[Tensor], mask: Tensor, first_query: int) -> Tensor:
+        """scores and each of earlier (B, H, Q, K), of the queries from position first_query on."""
+        queries, keys = scores.shape[-2:]
+        if max(keys, first_query + queries) > self.length:
+            raise Refused(
+                f"the score gate has places for {self.length} positions, and this text has {keys}: "
+                f"cut it, or train with gate.score.length={keys}."
+            )
+        carried = list(earlier[-self.predecessors :])
+        if len(self.weight) == 1:
+            carried = [torch.stack(carried).sum(0) if len(carried) > 1 else carried[0]]
+        rows = slice(first_query, first_query + queries)
+        for part, weight, bias in zip(carried, self.weight, self.bias, strict=True):
+            visible = part if self.as_printed else part * (mask == 0)
+            mixed = visible @ _of_one_head(weight[:, :keys, :keys]) + bias[:, rows, :keys]
+            scores = scores + visible * self.psi(mixed)
+        return scores
+
+
+def _of_one_head(weight: Tensor) -> Tensor:  # (1, K, K) -> (K, K): one large product instead of many small ones
+    return weight[0] if len(weight) == 1 else weight
+
+
+def score_gate(gate: ScoreGate, layer: int, heads: int) -> nn.Module:
+    """The gate of one attention in layer `layer` (from 1); the first layer has nothing before it."""
+    predecessors = layer - 1 if gate.accumulated else min(gate.predecessors, layer - 1)
+    if gate.name == "none" or predecessors == 0:
+        return NoScoreGate()
+    return ResidualScores(predecessors) if gate.name == "realformer" else GatedScores(predecessors, heads, gate)

@@ -1,0 +1,140 @@
+"""Finding the target of a source: greedy and beam search, over a decoder that goes on from its past or starts anew.
+
+A decoder is anything with `step(newest) -> logits` of the next symbol, and `select(rows)`, which keeps or repeats rows.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from highway.blocks.scored_attention import Past
+from highway.models.encoder_decoder import END, START, EncoderDecoderModel
+
+
+class Decoder(Protocol):
+    def step(self, newest: Tensor) -> Tensor: ...  # (B, 1) -> (B, V)
+
+    def select(self, rows: Tensor) -> None: ...
+
+
+class Cached:
+    """Encodes the source once, and keeps keys and values of what was decoded: one new position a step."""
+
+    def __init__(self, model: EncoderDecoderModel, source: Tensor) -> None:
+        encoded = model.encode(source)
+        self.model, self.mask = model, encoded.mask
+        self.source = model.keys_values(encoded)
+        self.pasts = [Past() for _ in model.decoder]
+        self.place = 0
+
+    def step(self, newest: Tensor) -> Tensor:
+        logits = self.model.step(newest, self.place, self.source, self.mask, self.pasts)
+        self.place += 1
+        return logits
+
+    def select(self, rows: Tensor) -> None:
+        self.source = [(keys[rows], values[rows]) for keys, values in self.source]
+        self.mask = self.mask[rows]
+        for past in self.pasts:
+            past.select(rows)
+
+
+class Recomputed:
+    """The whole model over source and prefix at every step, as the paper's inference does it."""
+
+    def __init__(self, model: EncoderDecoderModel, source: Tensor) -> None:
+        self.model, self.source = model, source
+        self.prefix = source[:, :0]
+
+    def step(self, newest: Tensor) -> Tensor:
+        self.prefix = torch.cat((self.prefix, newest), dim=1)
+        return self.model.logits(self.model(self.source, self.prefix)[:, -1])
+
+    def select(self, rows: Tensor) -> None:
+        self.source, self.prefix = self.source[rows], self.prefix[rows]
+
+
+def decoder(model: EncoderDecoderModel, source: Tensor) -> Decoder:
+    """The fast one, wherever it is right."""
+    return (Cached if model.decodes_by_step else Recomputed)(model, source)
+
+
+@torch.inference_mode()
+def greedy(
+    model: EncoderDecoderModel,
+    source: Tensor,
+    limit: int,
+    start: Callable[[EncoderDecoderModel, Tensor], Decoder] = decoder,
+) -> list[list[int]]:
+    """The likeliest symbol again and again, for each row of source (B, S) until its END, or `limit` symbols."""
+    going, ongoing = start(model, source), torch.arange(len(source), device=source.device)
+    found = torch.full((len(source), limit), END, device=source.device)
+    newest = torch.full_like(source[:, :1], START)
+    for place in range(limit):
+        best = going.step(newest).argmax(-1)
+        found[ongoing, place] = best
+        more = (best != END).nonzero()[:, 0]
+        if len(more) == 0:
+            break
+        if len(more) < len(best):  # the others are done: what is left gets cheaper
+            going.select(more)
+            ongoing, best = ongoing[more], best[more]
+        newest = best[:, None]
+    return [_until_end(row) for row in found.tolist()]
+
+
+@torch.inference_mode()
+def beam(
+    model: EncoderDecoderModel,
+    source: Tensor,
+    limit: int,
+    width: int,
+    penalty: float = 0.6,
+    start: Callable[[EncoderDecoderModel, Tensor], Decoder] = decoder,
+) -> list[list[int]]:
+    """The best of `width` hypotheses a row by log-probability over ((5 + length) / 6) ** penalty (Wu et al., 2016)."""
+    rows, device = len(source), source.device
+    going = start(model, source.repeat_interleave(width, dim=0))
+    ongoing = list(range(rows))  # the source row of every group of `width` hypotheses
+    scores = torch.full((rows, width), -torch.inf, device=device)
+    scores[:, 0] = 0.0  # all start alike: one of them counts
+    texts = torch.full((rows, width, 1), START, device=device)
+    done: list[list[tuple[float, list[int]]]] = [[] for _ in range(rows)]
+    for place in range(limit):
+        logits = going.step(texts[:, :, -1].reshape(-1, 1))
+        total = scores[:, :, None] + logits.float().log_softmax(-1).view(len(ongoing), width, -1)
+        symbols = total.shape[-1]
+        values, places = total.flatten(1).topk(2 * width, dim=1)  # at most `width` of them end
+        parents, newest = places // symbols, places % symbols
+        ends = newest == END
+        for group, hypothesis in (ends[:, :width] & values[:, :width].isfinite()).nonzero().tolist():
+            text = texts[group, parents[group, hypothesis], 1:].tolist()
+            value = float(values[group, hypothesis]) / _penalty(len(text) + 1, penalty)
+            done[ongoing[group]].append((value, text))
+        order = ends.long().argsort(dim=1, stable=True)[:, :width]  # the best that do not end
+        scores, newest, parents = (part.gather(1, order) for part in (values, newest, parents))
+        texts = torch.cat((texts.gather(1, parents[..., None].expand(-1, -1, place + 1)), newest[..., None]), dim=2)
+        best_possible = (scores[:, 0] / _penalty(limit, penalty)).tolist()
+        kept = [
+            group
+            for group, row in enumerate(ongoing)
+            if len(done[row]) < width or max(done[row])[0] < best_possible[group]
+        ]
+        if not kept:
+            break
+        groups = torch.tensor(kept, device=device)
+        going.select((groups[:, None] * width + parents[groups]).flatten())
+        scores, texts, ongoing = scores[groups], texts[groups], [ongoing[group] for group in kept]
+    for group, row in enumerate(ongoing):  # cut at the limit
+        done[row].append((float(scores[group, 0]) / _penalty(limit, penalty), texts[group, 0, 1:].tolist()))
+    return [max(hypotheses)[1] for hypotheses in done]
+
+
+def _penalty(length: int, power: float) -> float:
+    return ((5 + length) / 6) ** power
+
+
+def _until_end(symbols: list[int]) -> list[int]:
+    return symbols[: symbols.index(END)] if END in symbols else symbols

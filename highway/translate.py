@@ -1,0 +1,139 @@
+"""Text to text with a trained model, and what scores it: BLEU, chrF, sparsity, and how long inference takes."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as Grid
+from torch import Tensor, nn
+
+from highway import build
+from highway.blocks.scored_attention import ScoredAttention
+from highway.errors import Refused
+from highway.models.encoder_decoder import PADDING, EncoderDecoderModel
+from highway.models.search import Decoder, Recomputed, beam, decoder, greedy
+from highway.trained import load
+
+TOGETHER = 64  # sentences decoded at once
+THRESHOLDS = (0.0, 1e-4, 1e-3, 2e-3, 5e-3)  # of a weight that counts as zero; the paper names none
+SAMPLES = (  # of the tutorial that the paper builds on, with their references
+    ("este é um problema que temos que resolver .", "this is a problem we have to solve ."),
+    ("os meus vizinhos ouviram sobre esta ideia .", "and my neighboring homes heard about this idea ."),
+    (
+        "vou então muito rapidamente partilhar convosco algumas histórias de algumas coisas mágicas que aconteceram .",
+        "so i 'll just share with you some stories very quickly of some magical things that have happened .",
+    ),
+    ("este é o primeiro livro que eu fiz .", "this is the first book i 've ever done ."),
+)
+
+
+class Translator:
+    def __init__(self, model: EncoderDecoderModel, source: Any, target: Any, longest: int) -> None:
+        self.model, self.source, self.target = model, source, target
+        self.longest = min(longest, model.longest or longest)
+
+    @classmethod
+    def of_cell(cls, directory: Path, last: bool = False) -> "Translator":
+        """The trained model of a cell, with the pieces of the data that it was trained on."""
+        experiment, model = load(directory, "translation", last)
+        corpus = build.streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir)
+        return cls(model, corpus.source, corpus.target, experiment.dataset.longest)
+
+    def too_long(self, texts: Sequence[str]) -> int:
+        """How many texts have more pieces than the model takes, start and end included."""
+        return sum(len(pieces) + 2 > self.longest for pieces in self.source.encode(list(texts)))
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        beams: int = 1,
+        penalty: float = 0.6,
+        start: Callable[[EncoderDecoderModel, Tensor], Decoder] = decoder,
+        together: int = TOGETHER,
+    ) -> list[str]:
+        """Greedy, or by beam search; sentences of like length together, each until its end or `longest` pieces."""
+        training = self.model.training
+        self.model.eval()
+        pieces = self.source.encode(list(texts), add_bos=True, add_eos=True)
+        order = sorted(range(len(texts)), key=lambda row: len(pieces[row]))
+        found = [""] * len(texts)
+        for first in range(0, len(order), together):
+            rows = order[first : first + together]
+            batch = self._padded([pieces[row][: self.longest] for row in rows])
+            if beams == 1:
+                outputs = greedy(self.model, batch, self.longest, start)
+            else:
+                outputs = beam(self.model, batch, self.longest, beams, penalty, start)
+            for row, output in zip(rows, self.target.decode(outputs), strict=True):
+                found[row] = output
+        self.model.train(training)
+        return found
+
+    def seconds_one_by_one(self, texts: Sequence[str]) -> float:
+        """The paper's way: one sentence at a time, encoder and whole prefix computed anew for every piece."""
+        before = time.perf_counter()
+        for text in texts:
+            self.translate([text], start=Recomputed)
+        return time.perf_counter() - before
+
+    @torch.inference_mode()
+    def show_attention(self, text: str, output: str, layer: int, console: Console) -> None:
+        """Where each piece of the output looks, all heads together; with a score gate also how far it moved that."""
+        if not 1 <= layer <= len(self.model.decoder):
+            raise Refused(f"--attention {layer}: the model has layers 1 to {len(self.model.decoder)}.")
+        source = self.source.encode(text, add_bos=True, add_eos=True)[: self.longest]
+        target = self.target.encode(output, add_bos=True)[: self.longest]
+        attention = self.model.decoder[layer - 1].get_submodule("cross.function")
+        assert isinstance(attention, ScoredAttention)
+        attention.watched = []
+        self.model(self._padded([source]), self._padded([target]))
+        before, after = (scores[0].softmax(-1).mean(0) for scores in attention.watched)
+        attention.watched = None
+        grid = Grid(box=SIMPLE_HEAD, title=f"cross-attention of layer {layer}, percent", title_justify="left")
+        for head in ("", *(self.source.id_to_piece(piece) for piece in source), "moved by the gate"):
+            grid.add_column(head, justify="right")
+        heads = [self.target.id_to_piece(piece) for piece in target[1:]] + ["</s>"]
+        for head, plain, gated in zip(heads, before, after, strict=True):
+            cells = [f"{100 * value:.0f}" for value in gated.tolist()]
+            grid.add_row(head, *cells, f"{50 * float((gated - plain).abs().sum()):.0f}")
+        console.print(grid)
+
+    def _padded(self, rows: list[list[int]]) -> Tensor:
+        length = max(map(len, rows))
+        padded = [row + [PADDING] * (length - len(row)) for row in rows]
+        return torch.tensor(padded, device=self.model.output.weight.device)
+
+
+def scores(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[dict[str, float], dict[str, str]]:
+    """Corpus BLEU and chrF on lower-cased text as the data has it, split at blanks; and sacreBLEU's signatures."""
+    from sacrebleu.metrics import BLEU, CHRF
+
+    found, signatures = {}, {}
+    for name, metric in (("bleu", BLEU(tokenize="none", force=True)), ("chrf", CHRF())):
+        found[name] = metric.corpus_score(list(hypotheses), [list(references)]).score
+        signatures[name] = str(metric.get_signature())
+    return found, signatures
+
+
+def sample_bleu(translator: Translator) -> dict[str, float]:
+    """BLEU of the tutorial's sentences, one by one: why single-sentence scores tie across models, as in the paper."""
+    from sacrebleu.metrics import BLEU
+
+    metric = BLEU(tokenize="none", effective_order=True)
+    outputs = translator.translate([source for source, _ in SAMPLES])
+    values = [
+        metric.sentence_score(output, [reference]).score
+        for output, (_, reference) in zip(outputs, SAMPLES, strict=True)
+    ]
+    return {f"bleu_of_sentence_{number}": value for number, value in enumerate(values, start=1)}
+
+
+def sparsity(model: nn.Module) -> dict[str, float]:
+    """Percent of all parameters at or below each threshold; `sparsity` is that of the largest."""
+    weights = torch.cat([parameter.detach().flatten().abs().float() for parameter in model.parameters()])
+    found = {f"sparsity_{limit:g}": 100 * float((weights <= limit).float().mean()) for limit in THRESHOLDS}
+    return {**found, "sparsity": found[f"sparsity_{THRESHOLDS[-1]:g}"]}

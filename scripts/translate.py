@@ -1,0 +1,66 @@
+"""Translate with a trained model:  python scripts/translate.py CELL "este é um problema ." | --file talk.pt | < talk.pt
+
+CELL is a cell's directory, as outputs/gated_resnet_t1/smoke/t_e4h6/seed1. One sentence a line, split into words as the
+training text is; a line longer than the model's maximum is cut there, and the number of such lines is told.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from highway.cli import one_sentence
+from highway.errors import Refused
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cell", type=Path, metavar="CELL")
+    parser.add_argument(
+        "text", nargs="*", help="what to translate; standard input where there is neither this nor --file"
+    )
+    parser.add_argument("--file", type=Path)
+    parser.add_argument("--beam", type=int, default=1, metavar="WIDTH", help="beam search; 1 (default) is greedy")
+    parser.add_argument(
+        "--penalty", type=float, default=0.6, help="of length, in beam search: ((5 + n) / 6) ** penalty"
+    )
+    parser.add_argument("--last", action="store_true", help="the last weights, not those of the best validation")
+    parser.add_argument(
+        "--attention", type=int, metavar="LAYER", help="also print where the decoder looks in this layer"
+    )
+    arguments = parser.parse_args()
+    with one_sentence():
+        if arguments.beam < 1:
+            raise Refused(f"--beam {arguments.beam} keeps no hypothesis; it must be at least 1.")
+        lines = _lines(arguments.text, arguments.file)
+        from highway.translate import Translator  # imports torch: only now that there is something to translate
+
+        translator = Translator.of_cell(arguments.cell, arguments.last)
+        cut = translator.too_long(lines)
+        outputs = translator.translate(lines, arguments.beam, arguments.penalty)
+        for line, output in zip(lines, outputs, strict=True):
+            print(output)
+            if arguments.attention:
+                translator.show_attention(line, output, arguments.attention, Console())
+        if cut:
+            print(f"{cut} of {len(lines)} lines were cut at {translator.longest} pieces.", file=sys.stderr)
+
+
+def _lines(words: list[str], path: Path | None) -> list[str]:
+    if words:
+        return [" ".join(words)]
+    try:
+        text = path.read_bytes() if path else sys.stdin.buffer.read()
+        lines = text.decode().splitlines()
+    except FileNotFoundError as error:
+        raise Refused(f"{path} does not exist.") from error
+    except UnicodeDecodeError as error:
+        raise Refused(f"{path or 'standard input'} is not UTF-8 text.") from error
+    if not lines:
+        raise Refused("there is nothing to translate.")
+    return lines
+
+
+if __name__ == "__main__":
+    main()
