@@ -163,6 +163,10 @@ class Dataset:
     def vocabulary_size(self) -> int:
         return self.vocabulary.files if self.source == "files" else self.vocabulary.sample
 
+    @property
+    def vocabulary_sizes(self) -> tuple[int, ...]:
+        return (self.vocabulary_size,)
+
     def check(self) -> None:
         known = catalogue.DATASETS[self.name]
         if self.form not in known.forms:

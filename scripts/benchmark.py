@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from highway import machine
-from highway.bench.contenders import Entry, public_kinds
+from highway.bench.contenders import GATES, Entry, public_kinds
 from highway.bench.timing import matrix_peak, peak_memory, step_operations, timed
 from highway.cli import one_sentence
 from highway.compose import experiment as composed
@@ -70,10 +70,10 @@ def measure(words: list[str], rounds: int, threads: int, compiled: bool) -> dict
 
 
 def entries(words: list[str], device: str, compiled: bool) -> list[Entry]:
-    plain, gated = (shape([*words, *more]) for more in ([], ["gate=sdu_tanh"]))
-    field = []
+    plain, field = shape(words), []
+    gated = [shape([*words, gate]) for gate in GATES[plain.model.name]]
     for precision in ("32", "bf16"):
-        field += [Entry("ours", precision, plain, device), Entry("ours", precision, gated, device)]
+        field += [Entry("ours", precision, described, device) for described in (plain, *gated)]
         field += [Entry("ours", precision, plain, device, compiled=True)] if compiled else []
         field += [Entry(kind, precision, plain, device) for kind in public_kinds(plain.model.name)]
     return field
@@ -82,7 +82,8 @@ def entries(words: list[str], device: str, compiled: bool) -> list[Entry]:
 def shape(words: list[str]) -> Experiment:
     """The experiment with the vocabulary of its real data, whatever its budget reads."""
     described = composed([*words, "dataset.source=sample"])
-    described.dataset.vocabulary.sample = described.dataset.vocabulary.files
+    sizes = described.dataset.pieces if described.task == "translation" else described.dataset.vocabulary
+    sizes.sample = sizes.files
     return described
 
 
@@ -103,9 +104,11 @@ def show(record: dict[str, Any]) -> None:
         if "compiled" in name:
             print(f"{name}: the first step took {row['first_seconds']:.0f} s")
     for precision in record["matrix_peak"]:
-        plain, gated = by_name[f"ours, {precision}"], by_name[f"ours with tanh SDU, {precision}"]
-        time, work = (gated[key] / plain[key] for key in ("seconds", "operations"))
-        print(f"tanh SDU on every sublayer, {precision}: {time:.2f} times the time for {work:.2f} times the operations")
+        plain = by_name[f"ours, {precision}"]
+        for name, gated in by_name.items():
+            if name.startswith("ours with") and name.endswith(f", {precision}"):
+                time, work = (gated[key] / plain[key] for key in ("seconds", "operations"))
+                print(f"{name}: {time:.2f} times the time of ours for {work:.2f} times the operations")
 
 
 if __name__ == "__main__":

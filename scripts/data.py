@@ -3,12 +3,13 @@
 import argparse
 import os
 from pathlib import Path
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from highway import build
+from highway import build, catalogue
 from highway.cli import one_sentence
 from highway.compose import dataset as composed_dataset
 from highway.compose import options
@@ -43,16 +44,28 @@ def list_datasets(names: list[str]) -> None:
         dataset, data_dir, _ = composed_dataset([f"dataset={name}"])
         missing = [path.name for path in build.files(dataset, data_dir).values() if not path.exists()]
         state = f"missing {', '.join(missing)}" if missing else "present"
-        grid.add_row(name, dataset.form, f"{dataset.vocabulary.files:,}", state)
+        grid.add_row(name, dataset.form, _sizes(dataset), state)
     Console().print(grid)
 
 
 def prepare(name: str, source: str) -> None:
     """Fetch what is missing, check every sha256, number the symbols."""
-    streams = build.streams(*composed_dataset([f"dataset={name}", f"dataset.source={source}"]))
-    print(f"{name} ({source}): vocabulary {len(streams.vocabulary):,}, sha256 {streams.vocabulary_sha256}")
+    dataset, *folders = composed_dataset([f"dataset={name}", f"dataset.source={source}"])
+    streams = build.streams(dataset, *folders)
+    print(f"{name} ({source}): vocabulary {_sizes(dataset)}, sha256 {streams.vocabulary_sha256}")
     for split, stream in streams.splits.items():
-        print(f"  {split:5} {len(stream):>11,} symbols   sha256 of the text {streams.sha256[split]}")
+        kind = "symbols" if dataset.name in _languages() else "pairs  "
+        print(f"  {split:5} {len(stream):>11,} {kind}   sha256 of the text {streams.sha256[split]}")
+    for about in getattr(streams, "remarks", []):
+        print(f"  {about}")
+
+
+def _sizes(dataset: Any) -> str:
+    return " + ".join(f"{size:,}" for size in dataset.vocabulary_sizes)
+
+
+def _languages() -> list[str]:
+    return [name for name, known in catalogue.DATASETS.items() if known.task == "language"]
 
 
 def verify(name: str, source: str) -> None:

@@ -17,18 +17,12 @@ from highway.errors import Refused
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cell", type=Path, metavar="CELL")
-    parser.add_argument(
-        "text", nargs="*", help="what to translate; standard input where there is neither this nor --file"
-    )
+    parser.add_argument("text", nargs="*", help="standard input where there is neither this nor --file")
     parser.add_argument("--file", type=Path)
     parser.add_argument("--beam", type=int, default=1, metavar="WIDTH", help="beam search; 1 (default) is greedy")
-    parser.add_argument(
-        "--penalty", type=float, default=0.6, help="of length, in beam search: ((5 + n) / 6) ** penalty"
-    )
+    parser.add_argument("--penalty", type=float, default=0.6, help="of length: ((5 + n) / 6) ** penalty")
     parser.add_argument("--last", action="store_true", help="the last weights, not those of the best validation")
-    parser.add_argument(
-        "--attention", type=int, metavar="LAYER", help="also print where the decoder looks in this layer"
-    )
+    parser.add_argument("--attention", type=int, metavar="LAYER", help="also print where this layer looks")
     arguments = parser.parse_args()
     with one_sentence():
         if arguments.beam < 1:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -212,6 +213,45 @@ def copy_sublayers(ours: Any, theirs: Any, attentions: list[Any], last_norm: nn.
     theirs.linear1.load_state_dict(ours.feed_forward.function.inner.state_dict())
     theirs.linear2.load_state_dict(ours.feed_forward.function.outer.state_dict())
     last_norm.load_state_dict(ours.feed_forward.norm.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("layers", "words", "residual"),
+    [
+        (3, (), False),
+        (2, ("gate=realformer",), True),
+        (4, ("gate=realformer", "gate.score.accumulated=true"), True),
+    ],
+    ids=["plain", "realformer", "accumulated"],
+)
+def test_encoder_is_x_transformers(
+    small: Callable[..., Any], layers: int, words: tuple[str, ...], residual: bool
+) -> None:
+    """Heads of any width, and residual attention: its running sum is R for two layers, the accumulated arm for more."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from x_transformers import Encoder
+
+        shape: Any = {"attn_dim_head": 5, "residual_attn": residual, "pre_norm": False, "ff_mult": 20 / 24}
+        theirs = Encoder(dim=24, depth=layers, heads=3, ff_custom_activation=nn.ReLU(), **shape).eval()
+    model = small(f"model.layers={layers}", "model.key_width=5", "model.norm_epsilon=1e-5", *words)
+    with torch.no_grad():
+        for number, layer in enumerate(model.encoder):
+            attention, feed_forward = theirs.layers[2 * number], theirs.layers[2 * number + 1]
+            function = layer.itself.function
+            for bias in (function.query_key_value.bias, function.output.bias):
+                bias.zero_()
+            for part, weight in zip(("q", "k", "v"), function.query_key_value.weight.chunk(3), strict=True):
+                getattr(attention[1], f"to_{part}").weight.copy_(weight)
+            attention[1].to_out.weight.copy_(function.output.weight)
+            feed_forward[1].ff[0][0].load_state_dict(layer.feed_forward.function.inner.state_dict())
+            feed_forward[1].ff[2].load_state_dict(layer.feed_forward.function.outer.state_dict())
+            for norm, sublayer in ((attention[0][2], layer.itself), (feed_forward[0][2], layer.feed_forward)):
+                sublayer.norm.bias.zero_()
+                norm.gamma.copy_(sublayer.norm.weight - float(norm.unit_offset))
+        source = sentences(2, 6)
+        expected = theirs(model._embedded(source, model.source_embedding))
+        torch.testing.assert_close(model.encode(source).features, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

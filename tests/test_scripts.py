@@ -13,6 +13,7 @@ import yaml
 
 from highway.bench.contenders import Entry
 from highway.bench.timing import peak_memory
+from highway.compose import experiment as composed
 from highway.config import CONF, flat
 from highway.files import read_json, write_json
 from highway.report.origins import origins
@@ -186,13 +187,23 @@ def test_benchmark(typed: Callable[..., tuple[int, str, str]], tmp_path: Path, m
     assert names[:3] == ["ours, 32", "ours with tanh SDU, 32", "torch.nn.TransformerEncoder, 32"]
     assert all(row["tokens_per_second"] > 0 and row["share_of_peak"] > 0 for row in record["rows"])
     assert all(name in out for name in names)
-    assert "tanh SDU on every sublayer, 32: " in out
+    assert "ours with tanh SDU, 32: " in out
+
+
+def test_benchmark_of_translation(
+    typed: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("highway.bench.timing.peak_memory", lambda entry, threads: 2**20)
+    code, out, _ = typed("benchmark gated_resnet_t1 --budget smoke --rounds 2 --threads 1 --set dataset.batch=4")
+    assert code == 0
+    for name in ("ours with realformer scores, 32", "ours with gated scores, bf16", "torch.nn.Transformer, 32"):
+        assert name in out
 
 
 @pytest.mark.slow
 def test_peak_memory_is_of_a_process_of_its_own() -> None:
-    words = tuple(load_table("highway_t3").overrides(load_table("highway_t3").rows[0], "smoke", 1))
-    peak = peak_memory(Entry("ours", "32", words, "cpu"), threads=1)
+    words = load_table("highway_t3").overrides(load_table("highway_t3").rows[0], "smoke", 1)
+    peak = peak_memory(Entry("ours", "32", composed(words), "cpu"), threads=1)
     assert 100 * 2**20 < peak < 2 * 2**30
 
 

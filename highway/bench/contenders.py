@@ -17,7 +17,9 @@ from torch import Tensor, nn
 from highway import build
 from highway.blocks.positions import sinusoids
 from highway.data.lanes import Batch
-from highway.schema import Experiment, Transformer, TransformerXL
+from highway.data.pairs import PairBatch
+from highway.models.encoder_decoder import END, PADDING
+from highway.schema import EncoderDecoder, Experiment, Transformer, TransformerXL
 from highway.tasks.language import mapped
 from highway.tasks.optimisation import build_optimizer
 
@@ -25,7 +27,7 @@ from highway.tasks.optimisation import build_optimizer
 @dataclass(frozen=True)
 class Contender:
     name: str
-    step: Callable[[Batch], Tensor]
+    step: Callable[[Any], Tensor]
     parameters: int
 
 
@@ -42,11 +44,18 @@ class Entry:
     @property
     def name(self) -> str:
         gate = f" with {self.shape.gate.activation} SDU" if self.shape.gate.residual == "sdu" else ""
+        gate += "" if self.shape.gate.score.name == "none" else f" with {self.shape.gate.score.name} scores"
         return f"{self.kind}{gate}{', compiled' if self.compiled else ''}, {self.precision}"
 
-    def batch(self) -> Batch:
+    def batch(self) -> Batch | PairBatch:
         """Symbols drawn at random: a step takes no other time for real ones."""
         dataset = self.shape.dataset
+        if self.shape.task == "translation":
+            source, target = (
+                torch.randint(END + 1, size, (dataset.batch, SENTENCE + side), device=self.device)
+                for side, size in enumerate(dataset.vocabulary_sizes)
+            )
+            return PairBatch(source, target[:, :-1], target[:, 1:], dataset.batch * SENTENCE)
         cut = dataset.train
         tokens = torch.randint(dataset.vocabulary_size, (cut.lanes, cut.window + 1), device=self.device)
         context = cut.window - cut.scored
@@ -62,10 +71,10 @@ class Entry:
         optimizer = build_optimizer(parameters, described.optimizer) if ours else self._their_optimizer(parameters)
         clip = described.optimizer.clip or 1.0
 
-        def step(batch: Batch) -> Tensor:
+        def step(batch: Batch | PairBatch) -> Tensor:
             bf16 = self.precision == "bf16"
             with torch.autocast(self.device, torch.bfloat16) if bf16 else contextlib.nullcontext():
-                logits = model(batch.inputs, batch.context)
+                logits = model(*given(batch))
             loss = F.cross_entropy(logits.flatten(0, 1).float(), batch.targets.flatten())
             optimizer.zero_grad()
             loss.backward()
@@ -80,6 +89,57 @@ class Entry:
         config = self.shape.optimizer
         kind: Any = torch.optim.SGD if config.name == "sgd" else torch.optim.Adam
         return kind(parameters, lr=config.lr)
+
+
+SENTENCE = 24  # pieces of a sentence, about the mean of TED's
+
+
+def given(batch: Batch | PairBatch) -> tuple[Any, ...]:
+    """What a contender's model takes of a batch."""
+    return (batch.inputs, batch.context) if isinstance(batch, Batch) else (batch.source, batch.inputs)
+
+
+class OurTranslation(nn.Module):
+    def __init__(self, experiment: Experiment) -> None:
+        super().__init__()
+        self.inner = build.model(experiment)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        return self.inner.logits(self.inner(source, target))
+
+
+class TorchTransformer(nn.Module):
+    """torch.nn.Transformer with its masks, embeddings and sinusoidal positions around it."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        super().__init__()
+        model, sizes = experiment.model, experiment.dataset.vocabulary_sizes
+        assert isinstance(model, EncoderDecoder)
+        self.embeddings = nn.ModuleList(nn.Embedding(size, model.width) for size in sizes)
+        self.inner = nn.Transformer(
+            model.width,
+            model.heads,
+            model.layers,
+            model.layers,
+            model.feed_forward,
+            model.dropout,
+            batch_first=True,
+            norm_first=model.norm == "pre",
+        )
+        self.output = nn.Linear(model.width, sizes[1])
+        self.dropout = nn.Dropout(model.dropout_embedding)
+        self.scale = model.width**0.5
+        self.register_buffer("positions", sinusoids(SENTENCE, model.width))
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        padding = source == PADDING
+        x, y = (
+            self.dropout(embedding(tokens) * self.scale + self.positions)
+            for embedding, tokens in zip(self.embeddings, (source, target), strict=True)
+        )
+        future = nn.Transformer.generate_square_subsequent_mask(SENTENCE, device=source.device).isinf()
+        masks: dict[str, Any] = {"src_key_padding_mask": padding, "memory_key_padding_mask": padding}
+        return self.output(self.inner(x, y, tgt_mask=future, tgt_is_causal=True, **masks))
 
 
 class Ours(nn.Module):
@@ -223,7 +283,8 @@ class XTransformerWithMemory(nn.Module):
 
 
 KINDS: dict[str, Callable[[Experiment], nn.Module]] = {
-    "ours": Ours,
+    "ours": lambda experiment: (OurTranslation if experiment.task == "translation" else Ours)(experiment),
+    "torch.nn.Transformer": TorchTransformer,
     "torch.nn.TransformerEncoder": TorchEncoder,
     "x-transformers": XTransformer,
     "TransfoXLLMHeadModel": PublicTransformerXL,
@@ -231,7 +292,13 @@ KINDS: dict[str, Callable[[Experiment], nn.Module]] = {
 }
 PUBLIC = {  # by model: what a user would take instead, the first of them installed is the reference
     "transformer": ("torch.nn.TransformerEncoder", "x-transformers"),
+    "encoder_decoder": ("torch.nn.Transformer",),
     "transformer_xl": ("TransfoXLLMHeadModel", "x-transformers with memory"),
+}
+GATES = {  # by model: which of its gates are timed beside it
+    "transformer": ("gate=sdu_tanh",),
+    "transformer_xl": ("gate=sdu_tanh",),
+    "encoder_decoder": ("gate=realformer", "gate=g1"),
 }
 PACKAGES = {
     "x-transformers": "x_transformers",

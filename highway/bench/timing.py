@@ -13,12 +13,13 @@ import torch
 from highway import machine
 from highway.bench.contenders import Contender, Entry
 from highway.data.lanes import Batch
-from highway.schema import Experiment, TransformerXL
+from highway.data.pairs import PairBatch
+from highway.schema import EncoderDecoder, Experiment, TransformerXL
 
 WARM_UP = 2  # rounds
 
 
-def timed(contenders: list[Contender], batch: Batch, rounds: int, device: str) -> list[dict[str, Any]]:
+def timed(contenders: list[Contender], batch: Batch | PairBatch, rounds: int, device: str) -> list[dict[str, Any]]:
     """Seconds a step of each contender, every round in turn, so that a machine's moods hit all of them alike."""
     everything: dict[str, list[float]] = {one.name: [] for one in contenders}
     for _ in range(WARM_UP + rounds):
@@ -61,11 +62,14 @@ def matrix_peak(device: str, dtype: torch.dtype) -> float:
     return 2 * size**3 / min(clock(lambda: a @ b, device) for _ in range(20))
 
 
-def step_operations(described: Experiment, parameters: int, batch: Batch) -> float:
+def step_operations(described: Experiment, parameters: int, batch: Batch | PairBatch) -> float:
     """Floating-point operations of one training step: 6 a weight and row that it multiplies, forward and backward, and
     12 (with a product for positions 18) a query, key and component of attention."""
     model, (lanes, length) = described.model, batch.inputs.shape
     tokens = lanes * length
+    if isinstance(model, EncoderDecoder):  # a token of either side multiplies about its own half of the weights
+        weights = parameters - sum(described.dataset.vocabulary_sizes) * model.width
+        return tokens * (6 * weights + 12 * 3 * model.layers * model.heads * model.head_width * length)
     if not isinstance(model, TransformerXL):
         return tokens * (6 * parameters + 12 * model.layers * model.width * length)
     inner, memory = model.heads * model.head_width, described.dataset.train.memory

@@ -6,6 +6,7 @@ sentences or pieces, and shuffles the batches: little padding, and an order that
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,8 +115,8 @@ class TranslationData(ExperimentData):
     def padding(self) -> float:
         """Which share of an epoch's target places is padding."""
         lengths, epochs = np.sort(self.tables["train"].lengths(1)) - 1, self._epochs(0, 1)
-        spans = list(zip(epochs.ends, epochs.ends[1:], strict=False))
-        return 1 - float(lengths.sum()) / sum(int((end - start) * lengths[end - 1]) for start, end in spans)
+        places = sum(int((end - start) * lengths[end - 1]) for start, end in pairwise(epochs.ends))
+        return 1 - float(lengths.sum()) / places
 
     def train_dataloader(self) -> TrainingBatches:
         return TrainingBatches(self._epochs(*self.place()), self.total_steps)

@@ -61,6 +61,15 @@ class Corpus:
     sha256: dict[str, str]
     vocabulary_sha256: str
 
+    @property
+    def remarks(self) -> list[str]:
+        """What was left out and cut, for people."""
+        left_out = (
+            f"{self.about['too_many_words']:,} for their words, {self.about['too_many_pieces']:,} for their pieces"
+        )
+        cut = ", ".join(f"{count:,} of {split}" for split, count in self.about["cut"].items())
+        return [f"training pairs left out: {left_out}", f"pairs cut, and scored all the same: {cut}"]
+
 
 def files(dataset: TranslationDataset, data_dir: Path) -> dict[str, Path]:
     """Where each split's files belong, present or not."""

@@ -17,6 +17,11 @@ from highway.schema import Experiment
 from highway.sweep.cell import Cell, identity
 from highway.sweep.table import TABLES, Row, Table
 
+READINGS = {
+    "residual": "x goes into a sublayer f, and the sum comes out",
+    "score": "S is what attention makes its softmax of, a number for each query and key",
+}
+
 
 def explain_table(table: Table, budget: str, console: Console) -> None:
     """Every row with its parameters and its length."""
@@ -41,16 +46,19 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     """What a row is, for someone who has not read the paper, and everything that defines it."""
     words = table.overrides(row, budget, seed=1)
     described = experiment(words)
+    score = described.gate.score
     gate, model = catalogue.GATES[described.gate.residual], catalogue.MODELS[described.model.name]
-    psi = f",  psi = {described.gate.activation}" if "psi" in gate.equation else ""
+    activation = described.gate.activation
+    if score.name != "none":
+        gate, activation = catalogue.GATES[score.name], score.activation
+    psi = f",  psi = {activation}" if "psi" in gate.equation else ""
     arm = ", an arm: a row that the paper lacks" if row.arm else ""
     about = {
         "row": f"{row.label}  ({table.id} {row.id}, budget {budget}{arm})",
         "table": f"{table.caption}. {table.paper}.",
         "model": f"{model.in_words} Here {described.model.layers} layers of width {described.model.width:,}.",
         "gate": gate.in_words,
-        "equation": f"{gate.equation}{psi}\nx goes into a sublayer f, and the sum comes out; * is elementwise. "
-        f"Code: {gate.code}",
+        "equation": f"{gate.equation}{psi}\n{READINGS[gate.interface]}; * is elementwise. Code: {gate.code}",
         "where": _where(described),
         "data": _first_comment(CONF / "dataset" / f"{_chosen(words, 'dataset')}.yaml"),
         "length": _length(described),
@@ -83,6 +91,10 @@ def _where(described: Experiment) -> str:
             every = len(gated) == described.model.layers
             numbers = "every layer" if every else f"layers {', '.join(map(str, gated))} of {described.model.layers}"
             parts.append(f"the {name.replace('_', '-')} sublayer of {numbers}")
+    score = described.gate.score
+    if score.name != "none":
+        count = "all earlier layers" if score.accumulated else f"up to {score.predecessors} earlier layers"
+        parts.append(f"the scores of {', '.join(score.attention)} attention, from layer 2 on, each reading {count}")
     return " and ".join(parts) or "no sublayer"
 
 
@@ -119,7 +131,8 @@ def _print_settings(table: Table, row: Row, budget: str, described: Experiment, 
         grid.add_column(head, no_wrap=head != "value")
     found = origins(table, row, budget)
     for key, value in flat(identity(described)["keys"]).items():
-        grid.add_row(Text(key), Text(str(value)), found.get(key, ""))
+        setter = next((file for name, file in found.items() if name == key or name.startswith(f"{key}.")), "")
+        grid.add_row(Text(key), Text(str(value)), setter)
     console.print(grid)
 
 
