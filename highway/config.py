@@ -154,6 +154,12 @@ def _fits_together(experiment: Experiment) -> None:
         layers.selected(getattr(experiment.layers, sublayer), experiment.model.layers, f"layers.{sublayer}")
     if experiment.gate.reads == "normalised" and experiment.model.norm == "post":
         raise Refused("gate.reads=normalised needs model.norm=pre: post-norm sublayers read the stream itself.")
+    score = experiment.gate.score
+    if score.name == "gated" and dataset.task == "translation" and experiment.dataset.longest > score.length:
+        raise Refused(
+            f"gate.score.length={score.length} has no place for texts of dataset.longest={experiment.dataset.longest} "
+            "pieces: make them the same."
+        )
     if dataset.task == "language":
         _reads_its_stream(experiment, bool(model.remembers))
     elif experiment.trainer.devices > experiment.dataset.batch:

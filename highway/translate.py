@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from highway import build
 from highway.blocks.scored_attention import ScoredAttention
 from highway.errors import Refused
-from highway.models.encoder_decoder import PADDING, EncoderDecoderModel
+from highway.models.encoder_decoder import EncoderDecoderModel
 from highway.models.search import Decoder, Recomputed, beam, decoder, greedy
+from highway.symbols import PADDING
 from highway.trained import load
 
 TOGETHER = 64  # sentences decoded at once

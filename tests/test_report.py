@@ -304,3 +304,11 @@ def test_t_sne_keeps_groups_together() -> None:
     centres = places.reshape(3, 8, 2).mean(1)
     inside = np.abs(places.reshape(3, 8, 2) - centres[:, None]).max()
     assert min(np.linalg.norm(centres[i] - centres[j]) for i, j in ((0, 1), (0, 2), (1, 2))) > 2 * inside
+
+
+def test_times_count_only_where_nothing_else_ran() -> None:
+    def sample(exclusive: bool) -> collecting.Sample:
+        return collecting.Sample(Path(), 1, {"cost": {"exclusive": exclusive}}, older_revision=False)
+
+    assert [sample(alone).tells("train_seconds") for alone in (True, False)] == [True, False]
+    assert sample(False).tells("bleu")

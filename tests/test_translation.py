@@ -20,9 +20,9 @@ from highway.data import sample_pairs, translation
 from highway.data.pairs import EpochBatches, PairBatch, TranslationData, batch_ends
 from highway.errors import Refused
 from highway.files import read_json
-from highway.models.encoder_decoder import END, PADDING, START
 from highway.schema import Experiment
 from highway.sweep.cell import Cell
+from highway.symbols import END, PADDING, START
 from highway.translate import scores, sparsity
 from tests.conftest import REAL_DATA
 from tests.runs import curve, numbers, same_weights, trained

@@ -18,8 +18,8 @@ from highway import build
 from highway.blocks.positions import sinusoids
 from highway.data.lanes import Batch
 from highway.data.pairs import PairBatch
-from highway.models.encoder_decoder import END, PADDING
 from highway.schema import EncoderDecoder, Experiment, Transformer, TransformerXL
+from highway.symbols import END, PADDING
 from highway.tasks.language import mapped
 from highway.tasks.optimisation import build_optimizer
 

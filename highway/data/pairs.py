@@ -17,8 +17,8 @@ from highway.data.lanes import TrainingBatches
 from highway.data.module import ExperimentData
 from highway.data.translation import Corpus
 from highway.errors import Refused
-from highway.models.encoder_decoder import PADDING
 from highway.schema import Experiment
+from highway.symbols import PADDING
 
 
 class PairBatch(NamedTuple):

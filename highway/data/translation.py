@@ -25,6 +25,7 @@ from highway.data.download import Source
 from highway.errors import Refused
 from highway.files import read_json, write_json, written_atomically
 from highway.schema import TranslationDataset
+from highway.symbols import END, PADDING, START, UNKNOWN
 
 SPLITS = ("train", "valid", "test")
 SIDES = ("pt", "en")
@@ -155,10 +156,10 @@ def _trained_pieces(lines: Iterable[str], size: int, form: str, side: str) -> by
             model_type=form,
             num_threads=1,
             character_coverage=1.0,
-            pad_id=0,
-            unk_id=1,
-            bos_id=2,
-            eos_id=3,
+            pad_id=PADDING,
+            unk_id=UNKNOWN,
+            bos_id=START,
+            eos_id=END,
             minloglevel=2,
         )
     except RuntimeError as error:

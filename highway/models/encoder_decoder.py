@@ -25,8 +25,7 @@ from highway.blocks.sublayer import Sublayer
 from highway.gates.scores import score_gate
 from highway.models.initial import initialise_glorot
 from highway.schema import EncoderDecoder, Experiment
-
-PADDING, UNKNOWN, START, END = range(4)  # the first four pieces of every vocabulary
+from highway.symbols import PADDING
 
 
 class Encoded(NamedTuple):

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from highway.blocks.scored_attention import Past
-from highway.models.encoder_decoder import END, START, EncoderDecoderModel
+from highway.models.encoder_decoder import EncoderDecoderModel
+from highway.symbols import END, START
 
 
 class Decoder(Protocol):
