@@ -73,7 +73,7 @@ WRONG = {  # the command line, and a word that its sentence must have
     "model=encoder_decoder": "encoder_decoder is a translation model, and penn_treebank is language data",
     "dataset=iwslt_pt_en": "iwslt_pt_en is translation data",
     "model=encoder_decoder dataset=iwslt_pt_en gate=sdu_conv_tanh": "decodes from a cache",
-    "model=encoder_decoder dataset=iwslt_pt_en gate=g1 gate.score.length=32": "has no place for texts of dataset.longest=64",
+    "model=encoder_decoder dataset=iwslt_pt_en gate=g1 gate.score.length=32": "no place for texts of dataset.longest",
     "model=encoder_decoder dataset=iwslt_pt_en gate.score.attention=[top]": "encoder, decoder, cross",
     "model=encoder_decoder dataset=iwslt_pt_en dataset.corpora=[news]": "there is tatoeba",
     "model=encoder_decoder dataset=iwslt_pt_en dataset.pieces.files=[300]": "two numbers",

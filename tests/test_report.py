@@ -312,3 +312,16 @@ def test_times_count_only_where_nothing_else_ran() -> None:
 
     assert [sample(alone).tells("train_seconds") for alone in (True, False)] == [True, False]
     assert sample(False).tells("bleu")
+
+
+def test_rows_as_points(tmp_path: Path) -> None:
+    """BLEU over accuracy as the paper has it correlates by -0.30; ours needs three rows for a line."""
+    table = load_table("gated_resnet_t1")
+    columns = [column.metric for column in table.columns]
+    metrics = {metric: {"best": 1.0, "last": 2.0} for metric in columns}
+    put(tmp_path, "t_e4h6", 1, 2.0, table=table, metrics=metrics, cost={"device": "a device", "exclusive": False})
+    report, _ = write_report(collect(table, "paper", tmp_path), tmp_path / "report")
+    drawn = (tmp_path / "report" / "bleu_accuracy.svg").read_text()
+    assert "paper (correlation -0.30)" in drawn and ">ours<" in drawn
+    entries = {entry.column.metric: entry.ours_text() for entry in report.lines[0].entries}
+    assert (entries["bleu"], entries["train_seconds"]) == ("2.00", "—")

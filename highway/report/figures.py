@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from highway.report.biases import draw_biases
 from highway.report.collect import Collected, Sample, authors_logs
 from highway.report.render import SOURCES
-from highway.sweep.table import Figure
+from highway.sweep.table import Figure, Row
 
 matplotlib.use("Agg")
 COLOURS = ("#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")  # Okabe and Ito
@@ -157,4 +157,36 @@ def _times(figure: Figure, collected: Collected) -> Any:
     return canvas
 
 
-KINDS = {"curves": _curves, "biases": draw_biases, "times": _times}
+def _scatter(figure: Figure, collected: Collected) -> Any:
+    """A point a row, ours and the paper's side by side, each with the line of least squares and its correlation."""
+    canvas, axes = plt.subplots(1, 2, figsize=(7.2, 3.4))
+    over, of = (next(one for one in collected.table.columns if one.metric == name) for name in figure.metrics[::-1])
+    rows = [row for row in collected.table.rows if not row.arm]
+    for axis, title in zip(axes, ("ours", "paper"), strict=True):
+        points = []
+        for row in rows:
+            values = [_of_row(row, metric, collected, title) for metric in (over.metric, of.metric)]
+            if None not in values:
+                points.append(values)
+                axis.plot(*values, "o", color=COLOURS[1], markersize=4)
+                axis.annotate(row.id, values, xytext=(3, 3), textcoords="offset points", fontsize=5.5, color="#555555")
+        if len(points) > 2:
+            x, y = np.array(points, dtype=float).T
+            slope, shift = np.polyfit(x, y, 1)
+            axis.plot([x.min(), x.max()], [slope * end + shift for end in (x.min(), x.max())], color=COLOURS[2], lw=1)
+            title += f" (correlation {np.corrcoef(x, y)[0, 1]:+.2f})"
+        axis.set_title(title if points else f"{title}: no records", loc="left", fontsize=9)
+        axis.set_xlabel(over.title)
+        axis.set_ylabel(of.title)
+    canvas.tight_layout(rect=(0, 0.03, 1, 1))
+    return canvas
+
+
+def _of_row(row: Row, metric: str, collected: Collected, whose: str) -> float | None:
+    if whose == "paper":
+        return row.paper.get(metric)
+    samples = [sample for sample in collected.finished(row.id) if sample.tells(metric)]
+    return float(np.mean([sample.value(metric, collected.table.select) for sample in samples])) if samples else None
+
+
+KINDS = {"scatter": _scatter, "curves": _curves, "biases": draw_biases, "times": _times}

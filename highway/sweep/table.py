@@ -47,11 +47,11 @@ class Claim:
 @dataclass(frozen=True)
 class Figure:
     """curves: a panel for each metric and split; biases: those of a row's transform gates, as a map and scattered;
-    times: every round of a timing, by row."""
+    times: every round of a timing, by row; scatter: rows as points, of the first metric over the second."""
 
     id: str
     caption: str
-    kind: str = "curves"  # curves | biases | times
+    kind: str = "curves"  # curves | biases | times | scatter
     metrics: tuple[str, ...] = ()
     splits: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()  # none: all
