@@ -1,7 +1,6 @@
 """result.json: what a run gave, what it cost, and everything needed to run it again."""
 
 import logging
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -38,7 +37,6 @@ class Record:
 
     def describe(self, data: ExperimentData, model: nn.Module, recorder: Recorder, trainer: pl.Trainer) -> None:
         self.recorder, self.trainer = recorder, trainer
-        self.neighbours = machine.Neighbours()
         self.content["data"] = data.description()
         self.content["parameters"] = parameter_counts(model)
         self.content["environment"] = machine.environment(self.experiment, trainer.world_size)
@@ -62,16 +60,11 @@ class Record:
             "tokens_per_second": round(recorder.tokens / max(recorder.seconds, 1e-9), 1),
             "peak_memory_bytes": machine.peak_memory_bytes(),
             "device": machine.device_name(self.trainer.strategy.root_device.type),
-            "exclusive": _alone_in_its_sweep() and self.neighbours.processors() < machine.QUIET,
+            "exclusive": recorder.exclusive,
         }
 
     def write(self) -> None:
         write_json(self.cell.directory / "result.json", self.content)
-
-
-def _alone_in_its_sweep() -> bool:
-    """A launcher that runs cells side by side says so."""
-    return os.environ.get("HIGHWAY_SLOTS", "1") == "1"
 
 
 def parameter_counts(model: nn.Module) -> dict[str, int]:

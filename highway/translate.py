@@ -81,11 +81,13 @@ class Translator:
             self.translate([text], start=Recomputed)
         return time.perf_counter() - before
 
+    def check_layer(self, layer: int) -> None:
+        if not 1 <= layer <= len(self.model.decoder):
+            raise Refused(f"--attention {layer}: the model has layers 1 to {len(self.model.decoder)}.")
+
     @torch.inference_mode()
     def show_attention(self, text: str, output: str, layer: int, console: Console) -> None:
         """Where each piece of the output looks, all heads together; with a score gate also how far it moved that."""
-        if not 1 <= layer <= len(self.model.decoder):
-            raise Refused(f"--attention {layer}: the model has layers 1 to {len(self.model.decoder)}.")
         source = self.source.encode(text, add_bos=True, add_eos=True)[: self.longest]
         target = self.target.encode(output, add_bos=True)[: self.longest]
         attention = self.model.decoder[layer - 1].get_submodule("cross.function")
@@ -106,7 +108,7 @@ class Translator:
     def _padded(self, rows: list[list[int]]) -> Tensor:
         length = max(map(len, rows))
         padded = [row + [PADDING] * (length - len(row)) for row in rows]
-        return torch.tensor(padded, device=self.model.output.weight.device)
+        return torch.tensor(padded, device=self.model.source_embedding.weight.device)
 
 
 def scores(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[dict[str, float], dict[str, str]]:

@@ -31,11 +31,13 @@ def main() -> None:
         from highway.translate import Translator  # imports torch: only now that there is something to translate
 
         translator = Translator.of_cell(arguments.cell, arguments.last)
+        if arguments.attention is not None:
+            translator.check_layer(arguments.attention)
         cut = translator.too_long(lines)
         outputs = translator.translate(lines, arguments.beam, arguments.penalty)
         for line, output in zip(lines, outputs, strict=True):
             print(output)
-            if arguments.attention:
+            if arguments.attention is not None:
                 translator.show_attention(line, output, arguments.attention, Console())
         if cut:
             print(f"{cut} of {len(lines)} lines were cut at {translator.longest} pieces.", file=sys.stderr)
@@ -46,12 +48,12 @@ def _lines(words: list[str], path: Path | None) -> list[str]:
         return [" ".join(words)]
     try:
         text = path.read_bytes() if path else sys.stdin.buffer.read()
-        lines = text.decode().splitlines()
+        lines = [line.rstrip("\r") for line in text.decode().removesuffix("\n").split("\n")]
     except FileNotFoundError as error:
         raise Refused(f"{path} does not exist.") from error
     except UnicodeDecodeError as error:
         raise Refused(f"{path or 'standard input'} is not UTF-8 text.") from error
-    if not lines:
+    if lines == [""]:
         raise Refused("there is nothing to translate.")
     return lines
 

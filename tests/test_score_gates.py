@@ -121,7 +121,7 @@ def test_a_later_query_has_its_own_row_of_b() -> None:
 
 def test_a_text_beyond_the_gate_is_refused(small: Callable[..., Any]) -> None:
     with pytest.raises(Refused, match="the score gate has places for 5 positions, and this text has 6"):
-        small("gate=g1", "gate.score.length=5")(sentences(1, 6), sentences(1, 4))
+        small("gate=g1", "gate.score.length=5", "dataset.longest=5")(sentences(1, 6), sentences(1, 4))
 
 
 def test_the_first_layers_take_what_there_is(small: Callable[..., Any]) -> None:

@@ -166,7 +166,7 @@ def test_mistakes_are_one_sentence(typed: Callable[..., tuple[int, str, str]], l
 
 def test_data_list_and_sample(typed: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
     _, out, _ = typed("data list")
-    assert out.count("missing") == 9
+    assert out.count("missing") == 11
     write_corpus(tmp_path / "data", " a \n", " a \n")
     _, out, _ = typed("data list")
     assert out.count("present") == 5

@@ -125,6 +125,7 @@ def test_a_timing_is_one_cell_with_its_report(typed: Typed, tmp_path: Path, capl
     result = read_json(path)
     assert result["command"] == f"python scripts/train.py {' '.join(WORDS)}"
     assert len(result["rows"]) == 5 and result["cost"]["exclusive"]
+    assert result["environment"]["threads"] == 1
     collected = collect(load_table("highway_t7"), "smoke", outputs)
     values = {row: samples[0].result["metrics"] for row, samples in collected.samples.items()}
     assert values["baseline"]["relative_time"]["last"] == 1

@@ -278,6 +278,19 @@ def test_translation_resumes_exactly(tiny: Compose, tmp_path: Path, stops: list[
     assert numbers(resumed) == numbers(result)
 
 
+def test_tied_output_is_the_targets_embedding(tiny: Compose) -> None:
+    _, plain = trained(tiny())
+    _, tied = trained(tiny("model.tied=true"))
+    assert tied["status"] == "finished", tied["error"]
+    assert plain["parameters"]["total"] - tied["parameters"]["total"] == 90 * 16
+
+
+def test_more_devices_than_pairs_in_a_batch(tiny: Compose) -> None:
+    table = build.data(tiny()).tables["train"]
+    parts = [table.batch(np.arange(2), share, 3) for share in range(3)]
+    assert [int((part.targets != PADDING).sum()) > 0 for part in parts] == [True, True, False]
+
+
 def test_bleu_is_of_the_corpus() -> None:
     found, _ = scores(["a b c d e", "x"], ["a b c d e", "y z"])
     precision = [5 / 6, 4 / 4, 3 / 3, 2 / 2]

@@ -45,8 +45,10 @@ class PairTable:
 
     def batch(self, rows: np.ndarray, share: int = 0, shares: int = 1) -> PairBatch:
         scored = int((self.lengths(1)[rows] - 1).sum())
-        source, target = (self._padded(side, rows[share::shares]) for side in (0, 1))
-        return PairBatch(source, target[:, :-1], target[:, 1:], scored)
+        own = rows[share::shares]
+        source, target = (self._padded(side, own if len(own) else rows[:1]) for side in (0, 1))
+        targets = target[:, 1:] if len(own) else torch.full_like(target[:, 1:], PADDING)  # fewer pairs than devices
+        return PairBatch(source, target[:, :-1], targets, scored)
 
     def _padded(self, side: int, rows: np.ndarray) -> Tensor:
         values, offsets = self.sides[side]
@@ -133,7 +135,7 @@ class TranslationData(ExperimentData):
     def _evaluation(self, split: str) -> "EvaluationPairs":
         debug = self.experiment.debug
         if debug.overfit:
-            return EvaluationPairs([self._epochs(*self.place()).at(0)])
+            return EvaluationPairs([self._epochs(0, 1).at(0)])
         table, count = self.tables[split], self.experiment.dataset.batch
         rows = np.lexsort((table.lengths(0), table.lengths(1)))
         groups = [rows[start : start + count] for start in range(0, len(rows), count)][: debug.windows]

@@ -3,7 +3,7 @@
                         train    valid     test
     iwslt_pt_en        51,785    1,193    1,803   TED talks, lower-cased and split into words as published
     pt_en_substitute   24,611    1,193    1,803   other human translations, made to look alike; TED's valid and test
-    sample              6,000      200      200   a grammar of ours (highway/data/sample_pairs.py)
+    sample              5,977      200      200   a grammar of ours (highway/data/sample_pairs.py)
 
 Training pairs with more than `longest_words` words or `longest` pieces on a side are left out, and counted. Everything
 else is cut at `longest` pieces. Pieces are sentencepiece's, trained here on the training text: one thread, since the
@@ -131,13 +131,14 @@ def _prepare(dataset: TranslationDataset, texts: dict[str, Pairs], folder: Path)
     for split in SPLITS:
         pairs = short if split == "train" else texts[split]
         rows = _numbered(pairs, models)
-        long = [any(len(pieces) > dataset.longest for pieces in row) for row in rows]
+        room = (dataset.longest, dataset.longest + (split != "train"))  # what is cut has its end beyond the last input
+        long = [any(len(pieces) > most for pieces, most in zip(row, room, strict=True)) for row in rows]
         if split == "train":
             rows = [row for row, is_long in zip(rows, long, strict=True) if not is_long]
             about["too_many_pieces"] = sum(long)
         else:
             about["cut"][split] = sum(long)
-            rows = [(source[: dataset.longest], target[: dataset.longest + 1]) for source, target in rows]
+            rows = [(source[: room[0]], target[: room[1]]) for source, target in rows]
         about["pieces"][split] = sum(len(target) - 1 for _, target in rows)
         _write_arrow(folder / f"{split}.arrow", rows)
     write_json(folder / "about.json", about)  # last: the cache is whole

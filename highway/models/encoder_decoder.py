@@ -14,6 +14,7 @@ of its own kind (highway/gates/scores.py); `gate` is x + f without a residual ga
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highway.blocks.dropout import dropout
@@ -99,9 +100,11 @@ class EncoderDecoderModel(nn.Module):
         self.target_embedding = nn.Embedding(vocabulary[1], model.width)
         self.encoder = nn.ModuleList(EncoderLayer(experiment, layer) for layer in range(1, model.layers + 1))
         self.decoder = nn.ModuleList(DecoderLayer(experiment, layer) for layer in range(1, model.layers + 1))
-        self.output = nn.Linear(model.width, vocabulary[1])
         if model.tied:
-            self.output.weight = self.target_embedding.weight
+            self.output_bias = nn.Parameter(torch.zeros(vocabulary[1]))
+        else:
+            self.output = nn.Linear(model.width, vocabulary[1])
+        self.tied = model.tied
         self.scale, self.dropout = model.width**0.5, model.dropout_embedding
         score = experiment.gate.score
         self.carried = {
@@ -142,6 +145,8 @@ class EncoderDecoderModel(nn.Module):
         return found
 
     def logits(self, features: Tensor) -> Tensor:  # (..., D) -> (..., V)
+        if self.tied:
+            return F.linear(features, self.target_embedding.weight, self.output_bias)
         return self.output(features)
 
     def step(

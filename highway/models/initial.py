@@ -59,10 +59,10 @@ def initialise_normal(model: nn.Module, seed: int, deviation: float) -> None:
 
 
 def initialise_glorot(model: nn.Module, seed: int, embedding: float) -> None:
-    """As Keras does it: maps U(+-sqrt(6 / (fan in + fan out))), biases 0, gains 1; embeddings U(+-embedding)."""
+    """Maps U(+-sqrt(6 / (fan in + fan out))), each matrix by itself; biases 0, gains 1; embeddings U(+-embedding)."""
 
     def how(module: nn.Module, name: str) -> Draw:
-        if name == "bias":
+        if name in ("bias", "output_bias"):
             return lambda drawn, generator: drawn.zero_()
         if isinstance(module, LayerNorm):
             return lambda drawn, generator: drawn.fill_(1.0)

@@ -107,6 +107,8 @@ def _canonical(experiment: Experiment, section: str) -> dict[str, Any]:
     gated = {name: list(experiment.gated(name)) for name in ("attention", "feed_forward")}
     if section == "layers":  # all, l1-3 and [1,2,3] are one choice for a model of three layers
         return {name: layers or "none" for name, layers in gated.items()}
+    if section == "gate" and experiment.gate.score.name == "none":
+        values["score"] = frozen_defaults()["gate"]["score"]
     if section == "gate" and not any(gated.values()):  # a gate on no layer is no gate
         return {**frozen_defaults()["gate"], "score": values["score"]}
     return values

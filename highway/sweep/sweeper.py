@@ -92,7 +92,8 @@ class HighwaySweeper(Sweeper):
             cell, trainer = described.cell, described.first.trainer
             name = f"{table.id} seed {seed} {label}".strip()
             needs = (trainer.accelerator, trainer.devices)
-            self.timings[words] = Planned(name, words, cell, *needs, cell.status, alone=True)
+            settled = tuple(last_on_each_key([*words, f"trainer.threads={described.threads}"]))
+            self.timings[words] = Planned(name, settled, cell, *needs, cell.status, alone=True)
         return self.timings[words]
 
     def _planned(self, label: str, words: Sequence[str], group: str = "grid", run: str | None = None) -> Planned:

@@ -30,7 +30,8 @@ class Timing:
 
     @property
     def threads(self) -> int:
-        return self.first.trainer.threads or os.cpu_count() or 1
+        assert self.first.trainer.threads is not None
+        return self.first.trainer.threads
 
     @property
     def device(self) -> str:
@@ -62,6 +63,8 @@ def timing(words: Sequence[str], compose: Callable[[list[str]], Experiment]) -> 
     about = load_table(table)
     described = {row.id: about.overrides(row, budget, int(seed)) for row in about.rows}
     rows = {name: compose(last_on_each_key([*words, *by_key.values()])) for name, words in described.items()}
+    for row in rows.values():
+        row.trainer.threads = row.trainer.threads or os.cpu_count() or 1
     if next(iter(rows.values())).trainer.precision == "64":
         raise Refused("trainer.precision=64 is for checking, not for timing; 32 and bf16 are timed.")
     return Timing(about, budget, rows)

@@ -6,6 +6,7 @@ training, over all the starts of a cell; a resumed run drops the rows beyond its
 
 import csv
 import math
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
+from highway import machine
 from highway.files import write_text
 from highway.schema import Experiment
 from highway.tasks.task import Task
@@ -35,6 +37,8 @@ class Recorder(pl.Callback):
         self.seconds_before = 0.0  # spent in earlier starts of this cell
         self._started: float | None = None
         self._steps_at_start = self._tokens_at_start = self._total = 0
+        self.neighbours: machine.Neighbours | None = None
+        self.exclusive_before = True  # in earlier starts
         self.tokens = 0
         self.steps = 0
         self.best: dict[str, float] = {"loss": math.inf}  # the best validation
@@ -51,12 +55,20 @@ class Recorder(pl.Callback):
         return self.seconds_before + self._elapsed
 
     @property
+    def exclusive(self) -> bool:
+        """Whether nothing else ran beside this cell, in any of its starts; a launcher says how many slots it fills."""
+        alone = os.environ.get("HIGHWAY_SLOTS", "1") == "1"
+        quiet = self.neighbours is None or self.neighbours.processors() < machine.QUIET
+        return self.exclusive_before and alone and quiet
+
+    @property
     def _elapsed(self) -> float:
         return 0.0 if self._started is None else time.monotonic() - self._started
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         assert isinstance(pl_module, Task)
         self._started = time.monotonic()
+        self.neighbours = machine.Neighbours()
         self._steps_at_start, self._tokens_at_start = self.steps, self.tokens
         self._total = pl_module.total_steps
         if trainer.is_global_zero:
@@ -139,6 +151,7 @@ class Recorder(pl.Callback):
     def state_dict(self) -> dict[str, Any]:
         return {
             "seconds": self.seconds,
+            "exclusive": self.exclusive,
             "tokens": self.tokens,
             "steps": self.steps,
             "best": self.best,
@@ -151,7 +164,7 @@ class Recorder(pl.Callback):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.seconds_before = state["seconds"]
+        self.seconds_before, self.exclusive_before = state["seconds"], state["exclusive"]
         self.tokens, self.steps = state["tokens"], state["steps"]
         self.best, self.best_step = dict(state["best"]), state["best_step"]
         self.last_validation, self.validation = state["last_validation"], dict(state["validation"])
