@@ -10,6 +10,7 @@ import pytest
 
 from highway.files import read_json
 from tests.conftest import TINY
+from tests.runs import numbers
 from tests.test_resume import wait_for
 
 TRAIN = Path(__file__).parents[1] / "scripts" / "train.py"
@@ -144,7 +145,7 @@ def metrics(folder: Path) -> dict[str, float]:
     (path,) = results(folder)
     result = read_json(path)
     assert result["status"] == "finished"
-    return {f"{name} {model}": value for name, both in result["metrics"].items() for model, value in both.items()}
+    return {f"{name} {model}": value for name, both in numbers(result).items() for model, value in both.items()}
 
 
 @pytest.mark.slow
