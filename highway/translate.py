@@ -111,15 +111,19 @@ class Translator:
         return torch.tensor(padded, device=self.model.source_embedding.weight.device)
 
 
-def scores(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[dict[str, float], dict[str, str]]:
-    """Corpus BLEU and chrF on lower-cased text as the data has it, split at blanks; and sacreBLEU's signatures."""
+def scores(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[dict[str, float], dict[str, Any]]:
+    """Corpus BLEU and chrF on lower-cased text as the data has it, split at blanks; and what a record notes of them:
+    sacreBLEU's signatures, and of each sentence the counts that corpus BLEU is a function of."""
     from sacrebleu.metrics import BLEU, CHRF
 
     found, signatures = {}, {}
     for name, metric in (("bleu", BLEU(tokenize="none", force=True)), ("chrf", CHRF())):
         found[name] = metric.corpus_score(list(hypotheses), [list(references)]).score
         signatures[name] = str(metric.get_signature())
-    return found, signatures
+    single = BLEU(tokenize="none", effective_order=True)  # counts the same, and expects single sentences
+    scored = [single.sentence_score(*pair) for pair in zip(hypotheses, ([one] for one in references), strict=True)]
+    counts = [" ".join(map(str, (one.sys_len, one.ref_len, *one.counts, *one.totals))) for one in scored]
+    return found, {"signatures": signatures, "bleu_counts": counts}
 
 
 def sample_bleu(translator: Translator) -> dict[str, float]:

@@ -14,7 +14,9 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterable
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from highway.files import read_json, write_json, written_atomically
 from highway.schema import TranslationDataset
 from highway.symbols import END, PADDING, START, UNKNOWN
 
+LAYOUT = 2  # of the cache; another number makes it anew
 SPLITS = ("train", "valid", "test")
 SIDES = ("pt", "en")
 Pairs = list[tuple[str, str]]
@@ -69,7 +72,15 @@ class Corpus:
             f"{self.about['too_many_words']:,} for their words, {self.about['too_many_pieces']:,} for their pieces"
         )
         cut = ", ".join(f"{count:,} of {split}" for split, count in self.about["cut"].items())
-        return [f"training pairs left out: {left_out}", f"pairs cut, and scored all the same: {cut}"]
+        return [
+            f"training pairs left out: {left_out}",
+            f"pairs cut, and scored all the same: {cut}",
+            *(
+                f"training text ({side}): {words['mean']} words a sentence, median {words['median']:g}, "
+                f"{words['distinct']:,} different ones; most frequent: {' '.join(words['most_frequent'])}"
+                for side, words in self.about["words"].items()
+            ),
+        ]
 
 
 def files(dataset: TranslationDataset, data_dir: Path) -> dict[str, Path]:
@@ -95,7 +106,7 @@ def streams(dataset: TranslationDataset, data_dir: Path, cache_dir: Path) -> Cor
     texts = sample_pairs.translation() if dataset.source == "sample" else _texts(dataset, data_dir)
     sha256 = {split: pairs_sha256(pairs) for split, pairs in texts.items()}
     recipe = [dataset.name, dataset.form, dataset.vocabulary_sizes, dataset.longest_words, dataset.longest]
-    recipe += [catalogue.DATASETS[dataset.name].revision, sha256]
+    recipe += [catalogue.DATASETS[dataset.name].revision, sha256, LAYOUT]
     key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
     folder = cache_dir / f"{dataset.name}-{dataset.form}-{key}"
     if not (folder / "about.json").exists():
@@ -126,6 +137,7 @@ def _prepare(dataset: TranslationDataset, texts: dict[str, Pairs], folder: Path)
     counts = {
         "pairs": {split: len(pairs) for split, pairs in texts.items()},
         "too_many_words": len(texts["train"]) - len(short),
+        "words": {name: count_words([pair[side] for pair in short]) for side, name in enumerate(SIDES)},
     }
     about: dict[str, Any] = {**counts, "cut": {}, "pieces": {}, "vocabulary_sha256": _vocabulary_sha256(models)}
     for split in SPLITS:
@@ -142,6 +154,18 @@ def _prepare(dataset: TranslationDataset, texts: dict[str, Pairs], folder: Path)
         about["pieces"][split] = sum(len(target) - 1 for _, target in rows)
         _write_arrow(folder / f"{split}.arrow", rows)
     write_json(folder / "about.json", about)  # last: the cache is whole
+
+
+def count_words(texts: Sequence[str]) -> dict[str, Any]:
+    """What the paper tells of its corpus: how long sentences are, in words, and which words there are."""
+    lengths, found = [len(text.split()) for text in texts], Counter(word for text in texts for word in text.split())
+    return {
+        "mean": round(statistics.fmean(lengths), 2),
+        "median": statistics.median(lengths),
+        "distinct": len(found),
+        "most_frequent": [word for word, _ in found.most_common(10)],
+        "sentences_by_length": [lengths.count(length) for length in range(max(lengths) + 1)],
+    }
 
 
 def _trained_pieces(lines: Iterable[str], size: int, form: str, side: str) -> bytes:

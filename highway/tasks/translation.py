@@ -53,10 +53,10 @@ class Translation(Task):
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.experiment.trainer.precision == "bf16"):
             before = time.perf_counter()
             outputs = translator.translate(sources)
-            found, signatures = scores(outputs, references)
+            found, notes = scores(outputs, references)
             found["decoding_seconds"] = time.perf_counter() - before
             if not self.notes:
-                self.notes = {"signatures": signatures, "translations": outputs}
+                self.notes = {**notes, "translations": outputs}
                 self.inference_seconds = translator.seconds_one_by_one(sources[: dataset.timed_sentences])
         found["inference_seconds"] = self.inference_seconds
         return {**found, **sample_bleu(translator), **sparsity(self.model)}
