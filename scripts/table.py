@@ -44,7 +44,7 @@ def rendered(table: Table, budget: str, outputs: Path, form: str, console: Conso
         print_report(report, console)
         return ""
     if form == "markdown":
-        return render.to_markdown(report, figures=[])
+        return render.to_markdown(report, figures=())
     return render.to_csv(report) if form == "csv" else render.to_latex(report)
 
 

@@ -10,17 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sacrebleu.metrics import BLEU
+from sacrebleu.significance import PairedTest
 
 from highway.compose import experiment
+from highway.data.translation import count_words
 from highway.files import write_json, write_text
 from highway.report import collect as collecting
 from highway.report.biases import t_sne
+from highway.report.bootstrap import paired_bootstrap
 from highway.report.collect import collect
 from highway.report.render import build_report, to_csv, to_latex, to_markdown
-from highway.report.statistics import interval, judge, kendall_tau, summarise
+from highway.report.statistics import interval, judge, kendall_tau, summarise, tau_by_chance
 from highway.report.write import write_report
 from highway.sweep.cell import Cell
 from highway.sweep.table import load_table, parse_table
+from highway.translate import scores
 from tests.test_tables import content
 
 TABLE = load_table("highway_t1")
@@ -174,12 +179,12 @@ def test_renderings(tmp_path: Path) -> None:
     put(tmp_path, "highway", 1, 1.3)
     report = build_report(collect(TABLE, "paper", tmp_path))
     assert [line.row.id for line in report.lines] == ["baseline", "sigmoid", "tanh", "highway"]  # arms that ran
-    markdown = to_markdown(report, ["convergence"])
+    markdown = to_markdown(report, TABLE.figures)
     assert "| + tanh SDU | seeds 1, 2 |" in markdown
     assert "| 1.410 ± 0.014 | 1.364 | +0.046 |" in markdown
     assert "Budget paper; full data" in markdown
     assert "## Arms" in markdown
-    assert "![convergence](convergence.svg)" in markdown
+    assert f"![convergence](convergence.svg)\n\n*{TABLE.figures[0].caption}.*" in markdown
     rows = {(row["row"], row["metric"]): row for row in csv.DictReader(io.StringIO(to_csv(report)))}
     assert float(rows["tanh", "test_bpc"]["mean"]) == pytest.approx(1.41)
     assert rows["sigmoid", "test_bpc"]["mean"] == ""
@@ -314,14 +319,87 @@ def test_times_count_only_where_nothing_else_ran() -> None:
     assert sample(False).tells("bleu")
 
 
-def test_rows_as_points(tmp_path: Path) -> None:
+# Translation
+
+TRANSLATION = load_table("gated_resnet_t1")
+REFERENCES = ["a b c d e f", "the cat sat on the mat .", "one two three four", "so it goes , again and again"] * 10
+
+
+def put_translation(outputs: Path, row_id: str, bleu: float = 2.0, wrong: int = 0, **metrics: float) -> None:
+    """A record of a translation whose first `wrong` sentences are cut in half."""
+    columns = [column.metric for column in TRANSLATION.columns]
+    values = {**dict.fromkeys(columns, 1.0), "bleu": bleu, **metrics}
+    outputs_of = [text[: len(text) // 2] if number < wrong else text for number, text in enumerate(REFERENCES)]
+    put(
+        outputs,
+        row_id,
+        1,
+        2.0,
+        table=TRANSLATION,
+        metrics={metric: {"best": 0.0, "last": value} for metric, value in values.items()},
+        cost={"device": "a device", "exclusive": False},
+        data={
+            "source": "files",
+            "sha256": {"train": "a"},
+            "vocabulary_sha256": "v",
+            "words": {"pt": count_words(["um dois", "um"]), "en": count_words(REFERENCES)},
+        },
+        notes=scores(outputs_of, REFERENCES)[1],
+    )
+
+
+def test_rows_as_points_and_bars(tmp_path: Path) -> None:
     """BLEU over accuracy as the paper has it correlates by -0.30; ours needs three rows for a line."""
-    table = load_table("gated_resnet_t1")
-    columns = [column.metric for column in table.columns]
-    metrics = {metric: {"best": 1.0, "last": 2.0} for metric in columns}
-    put(tmp_path, "t_e4h6", 1, 2.0, table=table, metrics=metrics, cost={"device": "a device", "exclusive": False})
-    report, _ = write_report(collect(table, "paper", tmp_path), tmp_path / "report")
-    drawn = (tmp_path / "report" / "bleu_accuracy.svg").read_text()
-    assert "paper (correlation -0.30)" in drawn and ">ours<" in drawn
+    put_translation(tmp_path, "t_e4h6")
+    report, paths = write_report(collect(TRANSLATION, "paper", tmp_path), tmp_path / "report")
+    drawn = {path.stem: path.read_text() for path in paths if path.suffix == ".svg"}
+    assert "paper (correlation -0.30)" in drawn["bleu_accuracy"] and ">ours<" in drawn["bleu_accuracy"]
+    assert ">6 heads<" in drawn["bleu_heads"] and ">M3<" in drawn["bleu_heads"] and ">M3<" not in drawn["bleu_layers"]
+    assert ">mean 1.5<" in drawn["lengths"] and "en: 22 different words" in drawn["lengths"]
     entries = {entry.column.metric: entry.ours_text() for entry in report.lines[0].entries}
     assert (entries["bleu"], entries["train_seconds"]) == ("2.00", "—")
+
+
+def test_paired_bootstrap_is_sacrebleus(tmp_path: Path) -> None:
+    systems = [[text[: 5 + shorter] for text in REFERENCES] for shorter in (9, 8, 2)]
+    ours = paired_bootstrap([scores(outputs, REFERENCES)[1]["bleu_counts"] for outputs in systems])
+    named = [(str(number), outputs) for number, outputs in enumerate(systems)]
+    metric = BLEU(tokenize="none", force=True)
+    _, theirs = PairedTest(named, {"BLEU": metric}, [REFERENCES], test_type="bs")()
+    assert [vars(one) for one in ours] == [vars(one) for one in theirs["BLEU"]]
+
+
+def test_rows_are_compared_on_their_sentences(tmp_path: Path) -> None:
+    put_translation(tmp_path, "t_e4h6", wrong=2)
+    put_translation(tmp_path, "r_e4h6", wrong=30)
+    put_translation(tmp_path, "m2_e4h6", wrong=3)
+    put_translation(tmp_path, "g1_e4h6", wrong=2)
+    put_translation(tmp_path, "g1_e4h8", wrong=9)  # its base has not been run
+    report = build_report(collect(TRANSLATION, "paper", tmp_path))
+    worse, like, same = report.compared
+    assert (worse.row.id, worse.base.id, like.row.id, same.row.id) == ("r_e4h6", "t_e4h6", "m2_e4h6", "g1_e4h6")
+    assert worse.difference < -10 and worse.p < 0.01
+    assert -5 < like.difference < 0 and like.p > 0.05
+    markdown = to_markdown(report, ())
+    assert "| G1, 4 layers, 6 heads | T, 4 layers, 6 heads | 1 |" in markdown and "| +0.00 | — |" in markdown
+
+
+def test_whether_two_metrics_order_the_rows_alike(tmp_path: Path) -> None:
+    for place, row in enumerate(row for row in TRANSLATION.rows if not row.arm):
+        orders = {"valid_accuracy": place, "sparsity": -place, "valid_loss": place * 7 % 15}  # the last: tau -0.20
+        put_translation(tmp_path, row.id, bleu=place, **orders)
+    collected = collect(TRANSLATION, "paper", tmp_path)
+    words = {verdict.claim.text: verdict for verdict in build_report(collected).verdicts}
+    assert words["BLEU does not follow accuracy"].word == "one seed disagrees"
+    assert words["BLEU does not follow loss"].word == "one seed agrees"
+    assert "tau by seed: -0.20; by chance within ±0.38" in words["BLEU does not follow loss"].detail
+    assert words["sparser models train faster"].word == "not run"  # the machine was busy: its times say nothing
+    opposed = dataclasses.replace(words["BLEU does not follow accuracy"].claim, kind="opposed")
+    assert judge(opposed, collected).word == "one seed disagrees"
+    assert judge(dataclasses.replace(opposed, to="sparsity"), collected).word == "one seed agrees"
+
+
+def test_what_chance_does_to_the_order_of_rows() -> None:
+    rng = np.random.default_rng(1)
+    taus = [kendall_tau(range(15), rng.permutation(15).tolist()) for _ in range(2000)]
+    assert np.mean(np.abs(np.array(taus)) <= tau_by_chance(15)) == pytest.approx(0.95, abs=0.02)

@@ -155,7 +155,7 @@ def test_devices_are_kept_apart(typed: Typed, tmp_path: Path, monkeypatch: pytes
         monkeypatch.setattr(machine, "device_name", lambda kind, name=name: name)
         assert typed(*WORDS) == 0
     collected = collect(load_table("highway_t7"), "smoke", tmp_path / "outputs")
-    text = to_markdown(build_report(collected), [])
+    text = to_markdown(build_report(collected), ())
     assert len(collected.table.rows) == 10
     assert "| + tanh SDU (card A, 1 threads) | seed 1 |" in text
     assert "| no gate adds 4 % to the training time (card B, 1 threads) |" in text

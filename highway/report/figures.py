@@ -11,30 +11,12 @@ from matplotlib.axes import Axes
 
 from highway.report.biases import draw_biases
 from highway.report.collect import Collected, Sample, authors_logs
+from highway.report.comparisons import draw_bars, draw_lengths, draw_scatter, draw_times
 from highway.report.render import SOURCES
-from highway.sweep.table import Figure, Row
+from highway.report.style import COLOURS, STYLE, TITLES
+from highway.sweep.table import Figure
 
 matplotlib.use("Agg")
-COLOURS = ("#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")  # Okabe and Ito
-TITLES = {
-    "train": "training",
-    "valid": "validation",
-    "loss": "loss (nats)",
-    "bpc": "bits per character",
-    "ppl": "perplexity",
-}
-STYLE: Any = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e6e6e6",
-    "grid.linewidth": 0.6,
-    "lines.linewidth": 1.4,
-    "legend.frameon": False,
-    "svg.hashsalt": "highway",  # the same records give the same file
-    "svg.fonttype": "none",
-}
 
 
 def draw(figure: Figure, collected: Collected, folder: Path) -> str:
@@ -135,58 +117,11 @@ def _by_epoch(curve: list[tuple[float, float, float]]) -> list[tuple[float, floa
     return [(inside[-1][0], epoch, sum(p[2] for p in inside) / len(inside)) for epoch, inside in epochs.items()]
 
 
-def _times(figure: Figure, collected: Collected) -> Any:
-    """Of every round the time of each row relative to the first row's, the median, and what the paper's hours say."""
-    rows = collected.table.rows
-    canvas, axis = plt.subplots(figsize=(6.4, 1.1 + 0.34 * len(rows)))
-    for place, row in enumerate(rows):
-        for sample in collected.finished(row.id):
-            ratios = sample.relative_times
-            axis.plot(ratios, [place] * len(ratios), "|", color=COLOURS[1], alpha=0.4, markersize=9, label="a round")
-            axis.plot(np.median(ratios), place, "o", color=COLOURS[1], markersize=5, label="their median")
-        if "train_time_h" in row.paper:
-            ratio = row.paper["train_time_h"] / rows[0].paper["train_time_h"]
-            axis.plot(ratio, place, "D", color=COLOURS[2], markerfacecolor="none", markersize=6, label="paper's hours")
-    axis.set_yticks(range(len(rows)), [row.label for row in rows])
-    axis.set_ylim(len(rows) - 0.5, -0.5)
-    axis.set_xlabel(f"time of a training step, relative to {rows[0].label}")
-    handles, labels = axis.get_legend_handles_labels()
-    distinct = dict(zip(labels, handles, strict=True))
-    canvas.legend(distinct.values(), distinct.keys(), loc="upper center", ncols=len(distinct))
-    canvas.tight_layout(rect=(0, 0.04, 1, 1 - 0.3 / canvas.get_figheight()))
-    return canvas
-
-
-def _scatter(figure: Figure, collected: Collected) -> Any:
-    """A point a row, ours and the paper's side by side, each with the line of least squares and its correlation."""
-    canvas, axes = plt.subplots(1, 2, figsize=(7.2, 3.4))
-    over, of = (next(one for one in collected.table.columns if one.metric == name) for name in figure.metrics[::-1])
-    rows = [row for row in collected.table.rows if not row.arm]
-    for axis, title in zip(axes, ("ours", "paper"), strict=True):
-        points = []
-        for row in rows:
-            values = [_of_row(row, metric, collected, title) for metric in (over.metric, of.metric)]
-            if None not in values:
-                points.append(values)
-                axis.plot(*values, "o", color=COLOURS[1], markersize=4)
-                axis.annotate(row.id, values, xytext=(3, 3), textcoords="offset points", fontsize=5.5, color="#555555")
-        if len(points) > 2:
-            x, y = np.array(points, dtype=float).T
-            slope, shift = np.polyfit(x, y, 1)
-            axis.plot([x.min(), x.max()], [slope * end + shift for end in (x.min(), x.max())], color=COLOURS[2], lw=1)
-            title += f" (correlation {np.corrcoef(x, y)[0, 1]:+.2f})"
-        axis.set_title(title if points else f"{title}: no records", loc="left", fontsize=9)
-        axis.set_xlabel(over.title)
-        axis.set_ylabel(of.title)
-    canvas.tight_layout(rect=(0, 0.03, 1, 1))
-    return canvas
-
-
-def _of_row(row: Row, metric: str, collected: Collected, whose: str) -> float | None:
-    if whose == "paper":
-        return row.paper.get(metric)
-    samples = [sample for sample in collected.finished(row.id) if sample.tells(metric)]
-    return float(np.mean([sample.value(metric, collected.table.select) for sample in samples])) if samples else None
-
-
-KINDS = {"scatter": _scatter, "curves": _curves, "biases": draw_biases, "times": _times}
+KINDS = {
+    "curves": _curves,
+    "biases": draw_biases,
+    "times": draw_times,
+    "scatter": draw_scatter,
+    "bars": draw_bars,
+    "lengths": draw_lengths,
+}

@@ -5,12 +5,14 @@ Nothing here depends on the day or the machine: the same records give the same b
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from highway.report.bootstrap import Compared, compare
 from highway.report.collect import Collected, Sample, authors_logs
 from highway.report.statistics import Summary, Verdict, first_reached, judge, kendall_tau, summarise
-from highway.sweep.table import Column, Row
+from highway.sweep.table import Column, Figure, Row
 
 SOURCES = {
     "files": "full data",
@@ -20,6 +22,11 @@ SOURCES = {
     "random": "random symbols (a step takes no other time for real ones)",
     "": "no records",
 }
+
+BOOTSTRAP = (
+    "sacreBLEU's, over 1,000 samples of the test sentences: BLEU with its 95 % interval, and the probability of such a "
+    "difference if there were none. It speaks of these sentences, not of other seeds."
+)
 
 CSV_COLUMNS = (
     "table", "budget", "data", "row", "label", "arm", "metric", "select",
@@ -64,6 +71,7 @@ class Report:
     collected: Collected
     lines: tuple[Line, ...]
     verdicts: tuple[Verdict, ...]
+    compared: tuple[Compared, ...]
 
     @property
     def heading(self) -> str:
@@ -125,7 +133,8 @@ def build_report(collected: Collected) -> Report:
         if row.arm and not collected.samples[row.id]:
             continue  # arms are listed when they were run
         lines.append(Line(row, _entries(row, collected), _status(collected.samples[row.id])))
-    return Report(collected, tuple(lines), tuple(judge(claim, collected) for claim in collected.table.claims))
+    verdicts = tuple(judge(claim, collected) for claim in collected.table.claims)
+    return Report(collected, tuple(lines), verdicts, tuple(compare(collected)))
 
 
 def _entries(row: Row, collected: Collected) -> tuple[Entry, ...]:
@@ -167,7 +176,7 @@ def environments(collected: Collected) -> list[str]:
     return list(found)
 
 
-def to_markdown(report: Report, figures: list[str]) -> str:
+def to_markdown(report: Report, figures: Sequence[Figure]) -> str:
     table = report.collected.table
     heads = ["model", "seeds"]
     for column in table.columns:
@@ -190,11 +199,21 @@ def to_markdown(report: Report, figures: list[str]) -> str:
         out += ["", f"## Steps until the final {table.reaches} of {table.rows[0].label}", ""]
         out += ["| model | ours, by seed | authors' log |", "| --- | ---: | ---: |"]
         out += [f"| {label} | {ours} | {theirs} |" for label, ours, theirs in report.reached]
+    if report.compared:
+        out += ["", "## Paired bootstrap", "", BOOTSTRAP, ""]
+        out += ["| model | against | seed | BLEU | difference | p |", "| --- | --- | ---: | ---: | ---: | ---: |"]
+        out += ["| " + " | ".join(compared_cells(one)) + " |" for one in report.compared]
     out += ["", "## Figures", ""] if figures else []
-    for name in figures:
-        out += [f"![{name}]({name}.svg)", ""]
+    for figure in figures:
+        out += [f"![{figure.id}]({figure.id}.svg)", "", f"*{figure.caption}.*", ""]
     out += ["## Where the records come from", "", *(f"- {text}" for text in environments(report.collected)), ""]
     return "\n".join(out)
+
+
+def compared_cells(one: Compared) -> list[str]:
+    bleu = f"{one.bleu:.2f} ± {one.half:.2f}"
+    p = f"{one.p:.3f}" if one.difference else "—"  # sacreBLEU calls no difference at all a sure one
+    return [one.row.label, one.base.label, str(one.seed), bleu, f"{one.difference:+.2f}", p]
 
 
 def _markdown_cells(line: Line) -> list[str]:

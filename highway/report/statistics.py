@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from highway.report.collect import Collected, Sample
-from highway.sweep.table import Claim
+from highway.sweep.table import Claim, Table
 
 # Two-sided 95 % quantiles of Student's t with 1, 2, ... degrees of freedom.
 STUDENT_95 = (
@@ -47,20 +47,16 @@ class Verdict:
 
 def judge(claim: Claim, collected: Collected) -> Verdict:
     """`supported` and `refuted` need the paper budget, full data and three paired seeds."""
-    by_seed = _pairs(claim, collected)
+    by_seed = _common_seeds(claim, collected)
     if not by_seed:
         return Verdict(claim, "not run")
-    if len({_data_identity(sample) for pairs in by_seed for pair in pairs for sample in pair}) > 1:
+    if len({_data_identity(sample) for samples in by_seed for sample in samples.values()}) > 1:
         return Verdict(claim, "not comparable", "the rows differ in their data or vocabulary")
-    differences = [min(_advantage(claim, row, than, collected) for row, than in pairs) for pairs in by_seed]
-    unit = " steps" if claim.kind == "sooner" else ""
-    shown = ", ".join("never reached" if math.isinf(value) else f"{value:+.4g}{unit}" for value in differences)
-    least = "least advantage" if len(by_seed[0]) > 1 else "advantage"
-    detail = f"{claim.metric}, {least} by seed: {shown}"
+    advantages, detail = (_by_rank if claim.to else _by_pairs)(claim, by_seed, collected.table)
     if collected.budget != "paper" or not collected.full_data:
         where = collected.budget + ("" if collected.full_data else f", {collected.data_source} data")
-        return Verdict(claim, f"{'same' if sum(differences) > 0 else 'other'} ordering ({where})", detail)
-    return Verdict(claim, _word(differences), detail)
+        return Verdict(claim, f"{'same' if sum(advantages) > 0 else 'other'} ordering ({where})", detail)
+    return Verdict(claim, _word(advantages), detail)
 
 
 def _word(differences: Sequence[float]) -> str:
@@ -75,17 +71,14 @@ def _word(differences: Sequence[float]) -> str:
     return "refuted" if high < 0 else "undecided"
 
 
-def _pairs(claim: Claim, collected: Collected) -> list[list[tuple[Sample, Sample]]]:
-    """For every seed that all rows of the claim have: each row with each that it is compared with."""
+def _common_seeds(claim: Claim, collected: Collected) -> list[dict[str, Sample]]:
+    """The samples of all rows of the claim, for every seed that all of them have."""
     found = {
-        name: {one.seed: one for one in collected.finished(name) if one.tells(claim.metric)}
+        name: {one.seed: one for one in collected.finished(name) if one.tells(claim.metric) and one.tells(claim.to)}
         for name in (*claim.rows, *claim.than)
     }
     seeds = sorted(set.intersection(*(set(samples) for samples in found.values())))
-    return [
-        [(found[row][seed], found[than][seed]) for row, than in itertools.product(claim.rows, claim.than)]
-        for seed in seeds
-    ]
+    return [{name: samples[seed] for name, samples in found.items()} for seed in seeds]
 
 
 def _data_identity(sample: Sample) -> tuple[str, str]:
@@ -93,13 +86,34 @@ def _data_identity(sample: Sample) -> tuple[str, str]:
     return data["vocabulary_sha256"], str(sorted(data["sha256"].items()))
 
 
-def _advantage(claim: Claim, row: Sample, than: Sample, collected: Collected) -> float:
-    """How far the claim holds for one seed: positive when it does."""
+def _by_pairs(claim: Claim, by_seed: list[dict[str, Sample]], table: Table) -> tuple[list[float], str]:
+    """By seed how far the claim holds, positive when it does: the least advantage over all pairs. The same in words."""
+    pairs = list(itertools.product(claim.rows, claim.than))
+    advantages = [
+        min(_advantage(claim, samples[row], samples[than], table) for row, than in pairs) for samples in by_seed
+    ]
+    unit = " steps" if claim.kind == "sooner" else ""
+    shown = ", ".join("never reached" if math.isinf(value) else f"{value:+.4g}{unit}" for value in advantages)
+    return advantages, f"{claim.metric}, {'least ' if len(pairs) > 1 else ''}advantage by seed: {shown}"
+
+
+def _by_rank(claim: Claim, by_seed: list[dict[str, Sample]], table: Table) -> tuple[list[float], str]:
+    """The same for a claim about the order of many rows by two metrics."""
+    taus = []
+    for samples in by_seed:
+        orders = [[one.value(metric, table.select) for one in samples.values()] for metric in (claim.metric, claim.to)]
+        taus.append(kendall_tau(*orders) or 0.0)
+    chance = tau_by_chance(len(claim.rows))
+    advantages = [-tau if claim.kind == "opposed" else chance - abs(tau) for tau in taus]
+    shown = ", ".join(f"{tau:+.2f}" for tau in taus)
+    return advantages, f"{claim.metric} and {claim.to}, Kendall's tau by seed: {shown}; by chance within ±{chance:.2f}"
+
+
+def _advantage(claim: Claim, row: Sample, than: Sample, table: Table) -> float:
     if claim.kind == "sooner":
         return _sooner(claim, row, than)
-    select = collected.table.select
-    better = next(column.better for column in collected.table.columns if column.metric == claim.metric)
-    difference = row.value(claim.metric, select) - (1 + claim.share) * than.value(claim.metric, select)
+    better = next(column.better for column in table.columns if column.metric == claim.metric)
+    difference = row.value(claim.metric, table.select) - (1 + claim.share) * than.value(claim.metric, table.select)
     return -difference if better == "lower" else difference
 
 
@@ -123,6 +137,11 @@ def kendall_tau(ours: Sequence[float], papers: Sequence[float]) -> float | None:
     signs = [(_sign(ours[i] - ours[j]), _sign(papers[i] - papers[j])) for i, j in pairs]
     untied = math.prod(sum(bool(sign[side]) for sign in signs) for side in (0, 1))
     return sum(mine * theirs for mine, theirs in signs) / math.sqrt(untied) if untied else None
+
+
+def tau_by_chance(count: int) -> float:
+    """What 95 % of the taus of two unrelated orders of so many rows are within (normal approximation)."""
+    return 1.96 * math.sqrt(2 * (2 * count + 5) / (9 * count * (count - 1)))
 
 
 def _sign(value: float) -> int:

@@ -5,7 +5,7 @@ from rich.console import Console, Group
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from highway.report.render import Line, Report
+from highway.report.render import Line, Report, compared_cells
 
 AGREE, DISAGREE = ("supported", "same ordering", "agrees"), ("refuted", "other ordering", "disagrees")
 
@@ -30,6 +30,13 @@ def print_report(report: Report, console: Console) -> None:
     for verdict in report.verdicts:
         claims.add_row(verdict.claim.text, Text(verdict.word, style=_colour(verdict.word)), verdict.detail)
     console.print(Group(grid, Text(report.rank_agreement or ""), claims))
+    if report.compared:
+        compared = RichTable(box=SIMPLE_HEAD, title="Paired bootstrap", title_justify="left")
+        for head in ("model", "against", "seed", "BLEU", "difference", "p"):
+            compared.add_column(head, justify="left" if head in ("model", "against") else "right")
+        for one in report.compared:
+            compared.add_row(*compared_cells(one))
+        console.print(compared)
 
 
 def _colour(verdict: str) -> str:

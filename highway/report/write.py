@@ -12,9 +12,10 @@ def write_report(collected: Collected, folder: Path) -> tuple[Report, list[Path]
     from highway.report.figures import draw  # matplotlib takes a second to import
 
     report = build_report(collected)
-    drawn = [draw(figure, collected, folder) for figure in collected.table.figures] if collected.every else []
+    figures = collected.table.figures if collected.every else ()
+    drawn = [draw(figure, collected, folder) for figure in figures]
     for name, text in (
-        ("table.md", to_markdown(report, drawn)),
+        ("table.md", to_markdown(report, figures)),
         ("table.csv", to_csv(report)),
         ("table.tex", to_latex(report)),
     ):

@@ -1,5 +1,6 @@
 """A table is data: one YAML file in conf/table/ from which sweeps, make targets, reports and figures all come."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,27 +35,33 @@ class Claim:
     """Every one of `rows` compared with every one of `than` on `metric`; the least favourable pair counts.
 
     better: a better value.   sooner: at than's final value in fewer steps.   within: at most `share` above than's.
+
+    Or, over `rows` alone, of `metric` and the metric `to`, by Kendall's tau:
+    unrelated: no more in one order than chance would have it.   opposed: the higher the one, the lower the other.
     """
 
     text: str
-    kind: str  # better | sooner | within
+    kind: str  # better | sooner | within | unrelated | opposed
     rows: tuple[str, ...]
     than: tuple[str, ...]
     metric: str
     share: float = 0.0
+    to: str = ""
 
 
 @dataclass(frozen=True)
 class Figure:
     """curves: a panel for each metric and split; biases: those of a row's transform gates, as a map and scattered;
-    times: every round of a timing, by row; scatter: rows as points, of the first metric over the second."""
+    times: every round of a timing, by row; scatter: rows as points, of the first metric over the second; bars: the rows
+    of each group beside those of the others; lengths: those of the training sentences."""
 
     id: str
     caption: str
-    kind: str = "curves"  # curves | biases | times | scatter
+    kind: str = "curves"  # curves | biases | times | scatter | bars | lengths
     metrics: tuple[str, ...] = ()
     splits: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()  # none: all
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of bars: name -> rows
     over: str = "epoch"  # epoch | step
     logs: bool = False  # with the authors' own curves below, where outputs/reference/series has them
 
@@ -76,6 +83,7 @@ class Table:
     ranked_by: str | None = None  # the column on which the order of the rows is compared with the paper's
     kind: str = "training"  # training: a cell a row | timing: all rows in one cell, in interleaved rounds
     rounds: int = 0  # of a timing
+    bootstrap: dict[str, tuple[str, ...]] = field(default_factory=dict)  # row -> those compared with it by sentences
 
     def row(self, row_id: str) -> Row:
         for row in self.rows:
@@ -129,6 +137,7 @@ def parse_table(content: dict[str, Any]) -> Table:
         ranked_by=content.get("ranked_by"),
         kind=content.get("kind", "training"),
         rounds=content.get("rounds", 0),
+        bootstrap={row_id: tuple(others) for row_id, others in content.get("bootstrap", {}).items()},
         budgets={name: tuple(words) for name, words in content["budgets"].items()},
     )
     _check(table)
@@ -140,11 +149,11 @@ def _row(content: dict[str, Any], arm: bool) -> Row:
 
 
 def _claim(content: dict[str, Any], paper_rows: list[str]) -> Claim:
-    """`than: rest` stands for every other row of the paper."""
-    kind = next(kind for kind in ("better", "sooner", "within") if kind in content)
-    rows = _names(content[kind])
-    than = [row for row in paper_rows if row not in rows] if content["than"] == "rest" else _names(content["than"])
-    return Claim(content["text"], kind, tuple(rows), tuple(than), content["metric"], content.get("share", 0.0))
+    """`rest` stands for every other row of the paper, and `all` for every one."""
+    kind = next(kind for kind in ("better", "sooner", "within", "unrelated", "opposed") if kind in content)
+    rows = _names(content[kind], paper_rows)
+    than = _names(content.get("than", []), [row for row in paper_rows if row not in rows])
+    return Claim(content["text"], kind, rows, than, content["metric"], content.get("share", 0.0), content.get("to", ""))
 
 
 def _figure(content: dict[str, Any]) -> Figure:
@@ -152,17 +161,19 @@ def _figure(content: dict[str, Any]) -> Figure:
     return Figure(**values)
 
 
-def _names(value: str | list[str]) -> list[str]:
-    return [value] if isinstance(value, str) else value
+def _names(value: str | list[str], every: list[str]) -> tuple[str, ...]:
+    if value in ("all", "rest"):
+        return tuple(every)
+    return (value,) if isinstance(value, str) else tuple(value)
 
 
 def _check(table: Table) -> None:
-    for claim in table.claims:
-        for row_id in (*claim.rows, *claim.than):
-            table.row(row_id)
-    for figure in table.figures:
-        for row_id in figure.rows:
-            table.row(row_id)
+    groups = [claim.rows + claim.than for claim in table.claims]
+    groups += [figure.rows for figure in table.figures]
+    groups += [rows for figure in table.figures for rows in figure.groups.values()]
+    groups += [(row_id, *others) for row_id, others in table.bootstrap.items()]
+    for row_id in itertools.chain.from_iterable(groups):
+        table.row(row_id)
     for budget, words in table.budgets.items():
         for row in table.rows:
             for both in _keys(row.overrides) & _keys(words):
