@@ -1,4 +1,7 @@
-"""Training speed against public implementations, in one run:  python scripts/benchmark.py highway_t1 [--rounds 5]"""
+"""Training speed against public implementations, in one run:  python scripts/benchmark.py highway_t1 [--rounds 5]
+
+With --decoding CELL, how fast that trained model translates, against the paper's way of inference.
+"""
 
 import argparse
 import os
@@ -12,6 +15,7 @@ from rich.table import Table as Grid
 
 from highway import machine
 from highway.bench.contenders import GATES, Entry, public_kinds
+from highway.bench.decoding import decoded
 from highway.bench.timing import matrix_peak, peak_memory, step_operations, timed
 from highway.cli import one_sentence
 from highway.compose import experiment as composed
@@ -21,17 +25,27 @@ from highway.sweep.table import last_on_each_key, load_table, table_ids
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help="at whose shape; every table by default")
     parser.add_argument("--budget", default="paper")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="as in dataset.train.lanes=4")
     parser.add_argument("--compile", action="store_true", help="time our model compiled as well")
+    parser.add_argument("--decoding", type=Path, metavar="CELL", help="time this trained model's translations instead")
+    parser.add_argument("--sentences", type=int, default=500, help="of the test set, for --decoding")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     folder = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs")) / "bench"
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     with one_sentence():
+        if arguments.decoding:
+            record = decoded(arguments.decoding, arguments.sentences, device)
+            size = f"{record['sentences']} sentences, {record['parameters']:,} parameters"
+            record["title"] = f"{size}, {arguments.threads} threads, {device}"
+            write_json(folder / f"decoding-{device}.json", record)
+            show_decoded(record)
+            return
         for table in map(load_table, arguments.tables or table_ids("training")):
             words = last_on_each_key([*table.overrides(table.rows[0], arguments.budget, seed=1), *arguments.set])
             record = measure(words, arguments.rounds, arguments.threads, arguments.compile)
@@ -85,6 +99,17 @@ def shape(words: list[str]) -> Experiment:
     sizes = described.dataset.pieces if described.task == "translation" else described.dataset.vocabulary
     sizes.sample = sizes.files
     return described
+
+
+def show_decoded(record: dict[str, Any]) -> None:
+    grid = Grid(box=SIMPLE_HEAD, title=record["title"], title_justify="left")
+    grid.add_column("translation of", no_wrap=True)
+    for head in ("seconds", "times as fast", "BLEU", "same text"):
+        grid.add_column(head, justify="right", no_wrap=True)
+    for row in record["rows"]:
+        cells = [f"{row['seconds']:.2f}", f"{row['ratio']:.1f}", f"{row['bleu']:.2f}", f"{row['same']}"]
+        grid.add_row(row["name"], *cells)
+    Console().print(grid)
 
 
 def show(record: dict[str, Any]) -> None:

@@ -1,0 +1,49 @@
+"""How fast a trained model translates: the paper's way against ours, on the same sentences in one run."""
+
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from highway import build
+from highway.trained import load
+from highway.translate import Translator, scores
+
+WARM_UP = 4  # sentences
+
+
+def decoded(cell: Path, sentences: int, device: str) -> dict[str, Any]:
+    """Of each way to translate the first test sentences: seconds, BLEU, and how many texts are those of the first."""
+    experiment, model = load(cell, "translation", last=True)
+    corpus = build.streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir)
+    of = partial(Translator, source=corpus.source, target=corpus.target, longest=experiment.dataset.longest)
+    full, half = of(model.to(device)), of(deepcopy(model).bfloat16())
+    ways: dict[str, Callable[[list[str]], list[str]]] = {
+        "the paper's way, 32": full.one_by_one,
+        "ours, 32": full.translate,
+        "ours, beam 4, 32": partial(full.translate, beams=4),
+        "ours, bf16": half.translate,
+        "ours, beam 4, bf16": partial(half.translate, beams=4),
+    }
+    sources, references = ([pair[side] for pair in corpus.texts["test"][:sentences]] for side in (0, 1))
+    rows: list[dict[str, Any]] = []
+    expected: list[str] = []
+    for name, translate in ways.items():
+        translate(sources[:WARM_UP])
+        before = time.perf_counter()
+        texts = translate(sources)
+        seconds = time.perf_counter() - before
+        expected = expected or texts
+        rows.append(
+            {
+                "name": name,
+                "seconds": round(seconds, 3),
+                "ratio": round(rows[0]["seconds"] / seconds, 2) if rows else 1.0,
+                "bleu": round(scores(texts, references)[0]["bleu"], 2),
+                "same": sum(one == other for one, other in zip(texts, expected, strict=True)),
+            }
+        )
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    return {"cell": str(cell), "sentences": len(sources), "parameters": parameters, "rows": rows}
