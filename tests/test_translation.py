@@ -16,12 +16,12 @@ import torch
 from torch import nn
 
 from highway import build
+from highway.bench.decoding import decoded
 from highway.data import sample_pairs, translation
 from highway.data.pairs import EpochBatches, PairBatch, TranslationData, batch_ends
 from highway.errors import Refused
 from highway.files import read_json
 from highway.schema import Experiment
-from highway.sweep.cell import Cell
 from highway.symbols import END, PADDING, START
 from highway.translate import scores, sparsity
 from tests.conftest import REAL_DATA
@@ -298,6 +298,14 @@ def test_bleu_is_of_the_corpus() -> None:
     assert found["bleu"] == pytest.approx(100 * brevity * math.prod(precision) ** 0.25)
 
 
+def test_ways_to_decode_are_timed_on_the_same_sentences(tiny: Compose) -> None:
+    cell, _ = trained(tiny("gate=g1"))
+    record = decoded(cell.directory, 5, "cpu")
+    theirs, ours, *_, beams_in_half = record["rows"]
+    assert (record["sentences"], theirs["ratio"], theirs["same"], ours["same"]) == (5, 1.0, 5, 5)
+    assert beams_in_half["name"] == "ours, beam 4, bf16"
+
+
 def test_sparsity_counts_weights() -> None:
     module = nn.Linear(4, 1, bias=False)
     with torch.no_grad():
@@ -307,11 +315,6 @@ def test_sparsity_counts_weights() -> None:
 
 
 # The command line
-
-
-@pytest.fixture
-def cell(tiny: Compose) -> Cell:
-    return trained(tiny("gate=g1"))[0]
 
 
 def translate(*words: str, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
