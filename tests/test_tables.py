@@ -17,7 +17,7 @@ from tests.runs import trained
 
 Compose = Callable[..., Experiment]
 REPORTED = Path(__file__).parent / "fixtures" / "reported.yaml"
-ROWS = [(table_id, row.id) for table_id in table_ids("training") for row in load_table(table_id).rows]
+ROWS = [(table_id, row.id) for table_id in table_ids("training") for row in load_table(table_id).at("smoke")]
 
 # What an untrained model writes never ends by itself.
 TRANSLATION = ["dataset.longest=16", "gate.score.length=16"]
@@ -109,9 +109,11 @@ def test_table_is_consistent(table_id: str, experiment: Compose) -> None:
     assert len({row.id for row in table.rows}) == len(table.rows)
     columns = {column.metric for column in table.columns}
     assert all(set(row.paper) <= columns for row in table.rows)
-    assert all(claim.metric in columns for claim in table.claims)
+    assert all({claim.metric, claim.to or claim.metric} <= columns for claim in table.claims)
     for budget in table.budgets:
-        rows = [row for row in table.rows if "layers.as_released=true" not in row.overrides]  # those are the baseline
+        rows = [
+            row for row in table.at(budget) if "layers.as_released=true" not in row.overrides
+        ]  # those are the baseline
         names = [Cell.of(experiment(*table.overrides(row, budget, 1))).name for row in rows]
         assert len(set(names)) == len(names), "two rows are the same experiment"
 
@@ -192,6 +194,15 @@ def content(**changes: Any) -> dict[str, Any]:
 def test_budget_that_sets_what_a_row_sets_is_refused() -> None:
     with pytest.raises(Refused, match="budget mini sets gate, which row a sets too"):
         parse_table(content(budgets={"paper": [], "mini": ["gate=sdu_tanh"]}))
+
+
+def test_row_of_one_budget() -> None:
+    """It may set what another budget sets, and is refused where it does not belong."""
+    rows = [*content()["rows"], {"id": "b", "label": "B", "overrides": ["model.width=3"], "budgets": ["paper"]}]
+    table = parse_table(content(rows=rows, budgets={"paper": [], "mini": ["model.width=2"]}))
+    assert [[row.id for row in table.at(budget)] for budget in table.budgets] == [["a", "b"], ["a"]]
+    with pytest.raises(Refused, match="t has row 'b' at budget paper only"):
+        table.overrides(table.row("b"), "mini", 1)
 
 
 def test_claim_about_a_row_that_is_not_there_is_refused() -> None:

@@ -108,8 +108,8 @@ def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
     roots = [outputs_dir / "cells", REFERENCE / "cells"]
     if table.kind == "timing":
         return _timings(table, budget, roots)
-    found = {row.id: samples(cell_names(table, row, budget), roots) for row in table.rows}
-    return Collected(table, budget, found)
+    found = {row.id: samples(cell_names(table, row, budget), roots) for row in table.at(budget)}
+    return Collected(table, budget, {row.id: found.get(row.id, ()) for row in table.rows})
 
 
 def _timings(table: Table, budget: str, roots: list[Path]) -> Collected:

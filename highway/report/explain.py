@@ -31,8 +31,9 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
     grid.add_column("label")
     for name in ("parameters", "of the gates", "updates"):
         grid.add_column(name, justify="right")
-    for row in table.rows:
-        if row.arm and not table.rows[table.rows.index(row) - 1].arm:
+    rows = table.at(budget)
+    for before, row in zip([rows[0], *rows], rows, strict=False):
+        if row.arm and not before.arm:
             grid.add_section()
         described = experiment(table.overrides(row, budget, seed=1))
         total, gate = parameters(described)
@@ -159,6 +160,8 @@ def print_status(table: Table, outputs: Path, console: Console) -> None:
 
 def _seeds(table: Table, row: Row, budget: str, outputs: Path) -> list[str]:
     """One line a state: `finished 1, 2`; the published records count as finished."""
+    if row not in table.at(budget):
+        return []
     names = cell_names(table, row, budget)
     if table.kind == "timing":
         timed = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == names[0][0]]

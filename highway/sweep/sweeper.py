@@ -68,7 +68,7 @@ class HighwaySweeper(Sweeper):
         wanted = [
             (table, row, budget, seed)
             for table, budget in itertools.product(map(load_table, _values(tables)), budgets)
-            for row, seed in itertools.product(_rows(table, rows, arms), _seeds(seeds))
+            for row, seed in itertools.product(_rows(table, budget, rows, arms), _seeds(seeds))
         ]
         plan = [self._row(*which, label, choice) for which in wanted for label, choice in _grid(words.values())]
         if not words:  # what the command line changes is no longer the table's row
@@ -149,12 +149,12 @@ def _seeds(word: Override | None) -> list[int]:
     return [int(value) for value in values]
 
 
-def _rows(table: Table, rows: Override | None, arms: Override | None) -> list[Row]:
+def _rows(table: Table, budget: str, rows: Override | None, arms: Override | None) -> list[Row]:
     if _values(rows) not in ([], ["null"]):
         if table.kind == "timing":
             raise Refused(f"{table.id} times its rows side by side: rows=... cannot choose among them.")
         return [table.row(row_id) for row_id in _values(rows)]
-    return [row for row in table.rows if _truth(arms) or not row.arm]
+    return [row for row in table.at(budget) if _truth(arms) or not row.arm]
 
 
 def _truth(word: Override | None) -> bool:

@@ -20,6 +20,7 @@ class Row:
     overrides: tuple[str, ...]
     paper: dict[str, float] = field(default_factory=dict)
     arm: bool = False  # a row that the paper lacks
+    budgets: tuple[str, ...] = ()  # none: all
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,15 @@ class Table:
         known = [row.id for row in self.rows]
         raise Refused(f"{self.id} has no row '{row_id}'; it has {listing(known)}.{closest(row_id, known)}")
 
+    def at(self, budget: str) -> list[Row]:
+        return [row for row in self.rows if not row.budgets or budget in row.budgets]
+
     def overrides(self, row: Row, budget: str, seed: int) -> list[str]:
         """Recipe, then row, then budget: the words after `python scripts/train.py`."""
         if budget not in self.budgets:
             raise Refused(f"{self.id} has no budget '{budget}'; it has {listing(list(self.budgets))}.")
+        if row not in self.at(budget):
+            raise Refused(f"{self.id} has row '{row.id}' at budget {listing(list(row.budgets))} only.")
         words = [*self.recipe, *row.overrides, *self.budgets[budget], f"budget={budget}", f"seed={seed}"]
         return last_on_each_key(words)
 
@@ -145,7 +151,8 @@ def parse_table(content: dict[str, Any]) -> Table:
 
 
 def _row(content: dict[str, Any], arm: bool) -> Row:
-    return Row(content["id"], content["label"], tuple(content["overrides"]), content.get("paper", {}), arm)
+    words, budgets = tuple(content["overrides"]), tuple(content.get("budgets", ()))
+    return Row(content["id"], content["label"], words, content.get("paper", {}), arm, budgets)
 
 
 def _claim(content: dict[str, Any], paper_rows: list[str]) -> Claim:
@@ -175,7 +182,7 @@ def _check(table: Table) -> None:
     for row_id in itertools.chain.from_iterable(groups):
         table.row(row_id)
     for budget, words in table.budgets.items():
-        for row in table.rows:
+        for row in table.at(budget):
             for both in _keys(row.overrides) & _keys(words):
                 raise Refused(
                     f"{table.id}: budget {budget} sets {both}, which row {row.id} sets too; a budget changes "
