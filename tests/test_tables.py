@@ -111,9 +111,8 @@ def test_table_is_consistent(table_id: str, experiment: Compose) -> None:
     assert all(set(row.paper) <= columns for row in table.rows)
     assert all({claim.metric, claim.to or claim.metric} <= columns for claim in table.claims)
     for budget in table.budgets:
-        rows = [
-            row for row in table.at(budget) if "layers.as_released=true" not in row.overrides
-        ]  # those are the baseline
+        released = "layers.as_released=true"  # those rows are the baseline
+        rows = [row for row in table.at(budget) if released not in row.overrides]
         names = [Cell.of(experiment(*table.overrides(row, budget, 1))).name for row in rows]
         assert len(set(names)) == len(names), "two rows are the same experiment"
 

@@ -75,7 +75,7 @@ def draw_bars(figure: Figure, collected: Collected) -> Any:
         axis.grid(axis="x", visible=False)
         axis.set_title(whose, loc="left", fontsize=9)
         axis.set_ylabel(column.title)
-    canvas.legend(*axes[0].get_legend_handles_labels(), loc="upper center", ncols=len(members))
+    canvas.legend(*axes[1].get_legend_handles_labels(), loc="upper center", ncols=len(members))
     canvas.tight_layout(rect=(0, 0.03, 1, 0.93))
     return canvas
 
