@@ -1,6 +1,7 @@
 """Text from a trained language model:  python scripts/generate.py CELL [--prompt TEXT] [--length 500] [--top-p 0.9]
 
-CELL is a cell's directory, outputs/cells/<model>-<hash>/seed<k>, or a view: outputs/highway_t5/mini/tanh/seed1.
+CELL is a cell's directory, outputs/cells/<model>-<hash>/seed<k>, a view, as outputs/highway_t5/mini/tanh/seed1, or a
+file of weights (.safetensors).
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """Translate with a trained model:  python scripts/translate.py CELL "este é um problema ." | --file talk.pt | < talk.pt
 
-CELL is a cell's directory, as outputs/gated_resnet_t1/smoke/t_e4h6/seed1. One sentence a line, split into words as the
-training text is; a line longer than the model's maximum is cut there, and the number of such lines is told.
+CELL is a cell's directory, as outputs/gated_resnet_t1/smoke/t_e4h6/seed1, or a file of weights (.safetensors). One
+sentence a line, split into words as the training text is; a line longer than the model's maximum is cut there, and the
+number of such lines is told.
 """
 
 import argparse

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from highway import build
@@ -23,7 +24,7 @@ from highway.errors import Refused
 from highway.files import read_json
 from highway.schema import Experiment
 from highway.symbols import END, PADDING, START
-from highway.translate import scores, sparsity
+from highway.translate import Translator, scores, sparsity
 from tests.conftest import REAL_DATA
 from tests.runs import curve, numbers, same_weights, trained
 from tests.test_resume import StopAt
@@ -296,6 +297,19 @@ def test_bleu_is_of_the_corpus() -> None:
     precision = [5 / 6, 4 / 4, 3 / 3, 2 / 2]
     brevity = math.exp(1 - 7 / 6)
     assert found["bleu"] == pytest.approx(100 * brevity * math.prod(precision) ** 0.25)
+
+
+def test_a_file_of_weights_is_enough(tiny: Compose, tmp_path: Path) -> None:
+    cell, _ = trained(tiny())
+    sent, cut, foreign = (tmp_path / f"{name}.safetensors" for name in ("sent", "cut", "foreign"))
+    sent.write_bytes(cell.best.read_bytes())
+    cut.write_bytes(cell.best.read_bytes()[:-1000])
+    save_file({"x": torch.zeros(1)}, foreign)
+    texts = [source for source, _ in sample_pairs.translation()["test"][:4]]
+    assert Translator.of_cell(sent).translate(texts) == Translator.of_cell(cell.directory).translate(texts)
+    for path in (cut, foreign):
+        with pytest.raises(Refused, match=f"{path.name} is damaged, or holds no weights that this project saved"):
+            Translator.of_cell(path)
 
 
 def test_ways_to_decode_are_timed_on_the_same_sentences(tiny: Compose) -> None:
