@@ -21,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from highway.compose import experiment as composed
 from highway.compose import options
-from highway.config import CONF, MODELS, SECTIONS, check
+from highway.config import CONF, DATASETS, MODELS, SECTIONS, check
 from highway.errors import Refused, SweepFailed, closest, listing
 from highway.sweep.cell import Cell
 from highway.sweep.timed import is_timing, timing
@@ -150,12 +150,14 @@ def _unknown_key(message: str) -> str | None:
 
 
 def _keys_of(parent: str) -> list[str]:
+    """What stands below a key, of every model or data set where that depends on which."""
     section, *rest = parent.split(".")
-    schema = next(iter(MODELS.values())) if section == "model" else SECTIONS.get(section)
+    several = {"model": MODELS, "dataset": DATASETS}.get(section, {section: SECTIONS.get(section)})
+    schemas = [schema for schema in several.values() if schema]
     for name in rest:
-        fields = {item.name: item for item in dataclasses.fields(schema)} if schema else {}
-        schema = fields[name].type if name in fields and dataclasses.is_dataclass(fields[name].type) else None
-    return [item.name for item in dataclasses.fields(schema)] if schema else []
+        kinds = [item.type for schema in schemas for item in dataclasses.fields(schema) if item.name == name]
+        schemas = [kind for kind in kinds if dataclasses.is_dataclass(kind)]
+    return list(dict.fromkeys(item.name for schema in schemas for item in dataclasses.fields(schema)))
 
 
 def _syntax(message: str) -> str:

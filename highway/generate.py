@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from highway import build
 from highway.errors import Refused
 from highway.schema import Experiment
 from highway.trained import load
@@ -55,8 +54,7 @@ class Writer:
     @classmethod
     def of_cell(cls, directory: Path, last: bool = False) -> "Writer":
         """The trained model of a cell, with the vocabulary of the data that it was trained on."""
-        experiment, model = load(directory, "language", last)
-        streams = build.streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir)
+        experiment, model, streams = load(directory, "language", last)
         return cls(model, experiment, streams.vocabulary)
 
     @torch.no_grad()

@@ -72,7 +72,8 @@ def train_and_test(
     if experiment.trainer.precision == "64":
         task.double()  # Lightning converts only after it has loaded a checkpoint, which would be rounded
     recorder = Recorder(cell.curves, experiment)
-    checkpointer = Checkpointer(cell, experiment, recorder)
+    header = {"config": cell.config.read_text(), "vocabulary_sha256": data.description()["vocabulary_sha256"]}
+    checkpointer = Checkpointer(cell, experiment, recorder, header)
     watching = [recorder, Progress(recorder, claim), checkpointer]
     if experiment.debug.profile:
         watching.append(Profile(cell.directory / "profile", data.total_steps))
@@ -89,6 +90,8 @@ def train_and_test(
     trainer.fit(task, data, ckpt_path=resume, weights_only=True)
     if recorder.last_validation != recorder.steps:  # trainer.max_steps fell between two validations
         trainer.validate(task, data, verbose=False)
+    if trainer.is_global_zero:
+        save_weights(task.model, cell.last, header)
     record.metrics = test_best_and_last(trainer, task, data, recorder, cell)
     record.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
     record.content["notes"] = task.notes
@@ -123,8 +126,6 @@ def test_best_and_last(
 ) -> dict[str, dict[str, float]]:
     """Both models are tested, since papers differ in which of them they report."""
     last = {**named("valid", recorder.validation), **tested(trainer, task, data)}
-    if trainer.is_global_zero:
-        save_weights(task.model, cell.last, cell.config.read_text())
     best = last
     if recorder.best_step != recorder.steps:
         load_weights(task.model, cell.best)

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table as Grid
 from torch import Tensor, nn
 
-from highway import build
 from highway.blocks.scored_attention import ScoredAttention
 from highway.errors import Refused
 from highway.models.encoder_decoder import EncoderDecoderModel
@@ -39,8 +38,7 @@ class Translator:
     @classmethod
     def of_cell(cls, directory: Path, last: bool = False) -> "Translator":
         """The trained model of a cell, with the pieces of the data that it was trained on."""
-        experiment, model = load(directory, "translation", last)
-        corpus = build.streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir)
+        experiment, model, corpus = load(directory, "translation", last)
         return cls(model, corpus.source, corpus.target, experiment.dataset.longest)
 
     def too_long(self, texts: Sequence[str]) -> int:
@@ -61,6 +59,7 @@ class Translator:
         pieces = self.source.encode(list(texts), add_bos=True, add_eos=True)
         order = sorted(range(len(texts)), key=lambda row: len(pieces[row]))
         found = [""] * len(texts)
+        order = [row for row in order if pieces[row][1:-1]]  # nothing is translated as nothing
         for first in range(0, len(order), together):
             rows = order[first : first + together]
             batch = self._padded([pieces[row][: self.longest] for row in rows])

@@ -43,8 +43,10 @@ def main() -> None:
             record = decoded(arguments.decoding, arguments.sentences, device)
             size = f"{record['sentences']} sentences, {record['parameters']:,} parameters"
             record["title"] = f"{size}, {arguments.threads} threads, {device}"
-            write_json(folder / f"decoding-{device}.json", record)
+            path = folder / f"decoding-{record['cell']}-{device}.json"
+            write_json(path, record)
             show_decoded(record)
+            print(path)
             return
         for table in map(load_table, arguments.tables or table_ids("training")):
             words = last_on_each_key([*table.overrides(table.rows[0], arguments.budget, seed=1), *arguments.set])

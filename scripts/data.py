@@ -73,7 +73,7 @@ def verify(name: str, source: str) -> None:
     if source == "files":
         dataset, data_dir, _ = composed_dataset([f"dataset={name}"])
         build.verify(dataset, data_dir)
-    print(f"{name}: every file has the published sha256")
+    print(f"{name}: its files are all there, and what is published of them is as published")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Translate with a trained model:  python scripts/translate.py CELL "este é um problema ." | --file talk.pt | < talk.pt
 
 CELL is a cell's directory, as outputs/gated_resnet_t1/smoke/t_e4h6/seed1, or a file of weights (.safetensors). One
-sentence a line, split into words as the training text is; a line longer than the model's maximum is cut there, and the
-number of such lines is told.
+sentence a line; it is lower-cased and split into words as the training text is. A line longer than the model's maximum
+is cut there, and the number of such lines is told.
 """
 
 import argparse
@@ -12,7 +12,10 @@ from pathlib import Path
 from rich.console import Console
 
 from highway.cli import one_sentence
+from highway.data.translation import like_ted
 from highway.errors import Refused
+
+WIDE = 1000  # columns: a map of attention is not folded; less -S scrolls it
 
 
 def main() -> None:
@@ -38,23 +41,21 @@ def main() -> None:
         outputs = translator.translate(lines, arguments.beam, arguments.penalty)
         for line, output in zip(lines, outputs, strict=True):
             print(output)
-            if arguments.attention is not None:
-                translator.show_attention(line, output, arguments.attention, Console())
+            if arguments.attention is not None and line:
+                translator.show_attention(line, output, arguments.attention, Console(width=WIDE))
         if cut:
             print(f"{cut} of {len(lines)} lines were cut at {translator.longest} pieces.", file=sys.stderr)
 
 
 def _lines(words: list[str], path: Path | None) -> list[str]:
-    if words:
-        return [" ".join(words)]
     try:
-        text = path.read_bytes() if path else sys.stdin.buffer.read()
-        lines = [line.rstrip("\r") for line in text.decode().removesuffix("\n").split("\n")]
-    except FileNotFoundError as error:
-        raise Refused(f"{path} does not exist.") from error
+        text = " ".join(words) if words else (path.read_bytes() if path else sys.stdin.buffer.read()).decode()
+        lines = [like_ted(line) for line in text.removesuffix("\n").split("\n")]
     except UnicodeDecodeError as error:
         raise Refused(f"{path or 'standard input'} is not UTF-8 text.") from error
-    if lines == [""]:
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror}.") from error
+    if not any(lines):
         raise Refused("there is nothing to translate.")
     return lines
 

@@ -242,7 +242,7 @@ def test_download_goes_on_where_it_broke_off(server: str, tmp_path: Path) -> Non
 
 
 def test_fetch_unpacks_only_what_is_named(server: str, tmp_path: Path) -> None:
-    Server.content = archive_of({"in/a.txt": b"right", "../../escaped.txt": b"wrong"})
+    Server.content = archive_of({"in/a.txt": b"right", "in/b.txt": b"another"})
     path = tmp_path / "data" / "toy" / "a.txt"
     source(server, b"right").ensure([path])
     assert path.read_bytes() == b"right"
@@ -259,14 +259,21 @@ def test_fetched_file_with_other_content_is_refused(server: str, tmp_path: Path)
 
 @pytest.mark.parametrize(
     "content",
-    [b"not an archive", archive_of({"other": b"x"}), archive_of({"in/a.txt": b"right" * 9999})[:60]],
-    ids=["text", "lacks the file", "truncated"],  # the bytes hold the time of day, and test ids must not
+    [
+        b"not an archive",
+        archive_of({"other": b"x"}),
+        archive_of({"in/a.txt": b"right" * 9999})[:60],
+        archive_of({"in/a.txt": b"right", "../../escaped.txt": b"wrong"}),
+        archive_of({"in/a.txt": b"right", "/escaped.txt": b"wrong"}),
+    ],
+    ids=["text", "lacks the file", "truncated", "climbs", "absolute"],  # no bytes: they hold the time of day
 )
 def test_wrong_archive_is_refused(server: str, tmp_path: Path, content: bytes) -> None:
     Server.content = content
     with pytest.raises(Refused, match="not the archive it should be"):
         source(server, b"right").ensure([tmp_path / "toy" / "a.txt"])
     assert not (tmp_path / "toy" / "archive.tgz.part").exists()  # the next attempt starts anew
+    assert not list(tmp_path.rglob("escaped.txt"))
 
 
 def test_offline_says_where_to_put_the_file(tmp_path: Path) -> None:
@@ -381,14 +388,20 @@ def test_fetch_unpacks_a_zip(server: str, tmp_path: Path, monkeypatch: pytest.Mo
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("enwik8", "the whole")
-        archive.writestr("../outside", "no")
+        archive.writestr("another", "no")
     source = Source("toy", server.replace("archive.tgz", "toy.zip"), None, "toy", {"enwik8": "enwik8"}, {})
     monkeypatch.setattr(Server, "content", packed.getvalue())
     source.fetch([tmp_path / "toy" / "enwik8"])
     assert [path.name for path in (tmp_path / "toy").iterdir()] == ["enwik8"]
-    monkeypatch.setattr(Server, "content", packed.getvalue()[:-30])
-    with pytest.raises(Refused, match="is not the archive it should be"):
-        source.fetch([tmp_path / "toy" / "enwik8"])
+    escaping = io.BytesIO()
+    with zipfile.ZipFile(escaping, "w") as archive:
+        archive.writestr("enwik8", "the whole")
+        archive.writestr("../outside", "no")
+    for content in (packed.getvalue()[:-30], escaping.getvalue()):
+        monkeypatch.setattr(Server, "content", content)
+        with pytest.raises(Refused, match="is not the archive it should be"):
+            source.fetch([tmp_path / "toy" / "enwik8"])
+    assert not (tmp_path / "outside").exists()
 
 
 @needs_real_data

@@ -327,7 +327,7 @@ REFERENCES = ["a b c d e f", "the cat sat on the mat .", "one two three four", "
 
 def put_translation(outputs: Path, row_id: str, bleu: float = 2.0, wrong: int = 0, **metrics: float) -> None:
     """A record of a translation whose first `wrong` sentences are cut in half."""
-    columns = [column.metric for column in TRANSLATION.columns]
+    columns = [column.metric for column in (*TRANSLATION.columns, *TRANSLATION.also)]
     values = {**dict.fromkeys(columns, 1.0), "bleu": bleu, **metrics}
     outputs_of = [text[: len(text) // 2] if number < wrong else text for number, text in enumerate(REFERENCES)]
     put(
@@ -382,6 +382,7 @@ def test_rows_are_compared_on_their_sentences(tmp_path: Path) -> None:
     assert -5 < like.difference < 0 and like.p > 0.05
     markdown = to_markdown(report, ())
     assert "| G1, 4 layers, 6 heads | T, 4 layers, 6 heads | 1 |" in markdown and "| +0.00 | — |" in markdown
+    assert "| model | chrF | BLEU of sentence 1 |" in markdown and "| T, 4 layers, 6 heads | 1.00 | 1.00 |" in markdown
 
 
 def test_whether_two_metrics_order_the_rows_alike(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What is timed: our model at a table's shape, and what a user would take from a registry instead.
 
 Each contender is one training step: forward, cross-entropy on the scored tail, backward, clipping, update.
-All have the same width, depth, heads, dropout, tied output and optimiser, and their own library's way of doing it.
+All have the same width, depth, heads, dropout and optimiser, and their own library's way of doing it.
 """
 
 import contextlib
@@ -126,6 +126,11 @@ class TorchTransformer(nn.Module):
             batch_first=True,
             norm_first=model.norm == "pre",
         )
+        for module in self.inner.modules():  # it drops in places where ours, as the tutorial, does not
+            if isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+                module.dropout.p, module.dropout1.p = model.dropout_feed_forward, model.dropout_attention_output
+            if isinstance(module, nn.TransformerDecoderLayer):
+                module.dropout2.p = model.dropout_attention_output
         self.output = nn.Linear(model.width, sizes[1])
         self.dropout = nn.Dropout(model.dropout_embedding)
         self.scale = model.width**0.5

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from highway import build
 from highway.trained import load
 from highway.translate import Translator, scores
 
@@ -16,8 +15,7 @@ WARM_UP = 4  # sentences
 
 def decoded(cell: Path, sentences: int, device: str) -> dict[str, Any]:
     """Of each way to translate the first test sentences: seconds, BLEU, and how many texts are those of the first."""
-    experiment, model = load(cell, "translation", last=True)
-    corpus = build.streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir)
+    experiment, model, corpus = load(cell, "translation", last=True)
     of = partial(Translator, source=corpus.source, target=corpus.target, longest=experiment.dataset.longest)
     full, half = of(model.to(device)), of(deepcopy(model).bfloat16())
     ways: dict[str, Callable[[list[str]], list[str]]] = {
@@ -46,4 +44,4 @@ def decoded(cell: Path, sentences: int, device: str) -> dict[str, Any]:
             }
         )
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    return {"cell": str(cell), "sentences": len(sources), "parameters": parameters, "rows": rows}
+    return {"cell": cell.resolve().parent.name, "sentences": len(sources), "parameters": parameters, "rows": rows}

@@ -1,5 +1,6 @@
 """Real data files: found and checked by sha256, or fetched from their canonical place, in several goes if need be."""
 
+import gzip
 import hashlib
 import shutil
 import tarfile
@@ -7,10 +8,8 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO
 
 from highway.errors import Refused
@@ -64,31 +63,43 @@ class Source:
         partial.unlink()
 
     def _unpack(self, archive: Path, folder: Path) -> None:
-        """Takes only the members named here, to names chosen here: no path in the archive can escape."""
+        """Takes only the members named here, to names chosen here; an archive with a path that escapes is refused."""
         try:
-            for member, name in self.members.items():
-                zipped = self.url.endswith(".zip")
-                with _member(archive, member, zipped) as content, written_atomically(folder / name) as file:
-                    shutil.copyfileobj(content, file)
-        except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
+            with zipfile.ZipFile(archive) if self.url.endswith(".zip") else tarfile.open(archive) as opened:
+                escaping = next((name for name in _names(opened) if _escapes(name)), None)
+                if escaping is not None:
+                    raise tarfile.TarError(f"it has a path that leaves its folder, {escaping}")
+                for member, name in self.members.items():
+                    with _content(opened, member) as content, written_atomically(folder / name) as file:
+                        shutil.copyfileobj(content, file)
+        except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, KeyError) as error:
             archive.unlink()
             raise Refused(
                 f"{archive} from {self.url} is not the archive it should be ({error}); run again to fetch it anew."
             ) from error
 
 
-@contextmanager
-def _member(archive: Path, member: str, zipped: bool) -> Iterator[IO[bytes]]:
-    """One file inside a .zip or a .tar, to read from."""
-    if zipped:
-        with zipfile.ZipFile(archive) as unzipped, unzipped.open(member) as content:
-            yield content
-        return
-    with tarfile.open(archive) as tar:
-        found = tar.extractfile(member)
-        if found is None:
-            raise KeyError(member)
-        yield found
+Archive = zipfile.ZipFile | tarfile.TarFile
+
+
+def _names(archive: Archive) -> list[str]:
+    if isinstance(archive, zipfile.ZipFile):
+        return archive.namelist()
+    names = archive.getnames()
+    while archive.fileobj and archive.fileobj.read(CHUNK):  # to the end, where the checksum of all of it is
+        pass
+    return names
+
+
+def _escapes(name: str) -> bool:
+    return name.startswith("/") or ".." in PurePosixPath(name).parts
+
+
+def _content(archive: Archive, member: str) -> IO[bytes]:
+    content = archive.open(member) if isinstance(archive, zipfile.ZipFile) else archive.extractfile(member)
+    if content is None:
+        raise KeyError(member)
+    return content
 
 
 def download(url: str, partial: Path) -> None:

@@ -34,7 +34,7 @@ class PairTable:
     def __init__(self, rows: Any) -> None:
         self.sides = []
         for name in ("source", "target"):
-            column = rows.data.column(name).combine_chunks()
+            column = rows.data.column(name).chunk(0)  # all of it: it was written in one piece
             self.sides.append((column.values.to_numpy(), column.offsets.to_numpy()))
 
     def __len__(self) -> int:
@@ -115,10 +115,15 @@ class TranslationData(ExperimentData):
         }
 
     def padding(self) -> float:
-        """Which share of an epoch's target places is padding."""
-        lengths, epochs = np.sort(self.tables["train"].lengths(1)) - 1, self._epochs(0, 1)
-        places = sum(int((end - start) * lengths[end - 1]) for start, end in pairwise(epochs.ends))
-        return 1 - float(lengths.sum()) / places
+        """Which share of the first epoch's places, source and target, is padding."""
+        epochs, table = self._epochs(0, 1), self.tables["train"]
+        rows, _ = epochs.order(0)
+        places = sum(
+            (end - start) * int(lengths[start:end].max())
+            for lengths in (table.lengths(0)[rows], table.lengths(1)[rows] - 1)
+            for start, end in pairwise(epochs.ends)
+        )
+        return 1 - float(table.lengths(0).sum() + table.lengths(1).sum() - len(table)) / places
 
     def train_dataloader(self) -> TrainingBatches:
         return TrainingBatches(self._epochs(*self.place()), self.total_steps)

@@ -37,7 +37,7 @@ Pairs = list[tuple[str, str]]
 ARCHIVE = Source(
     name="TED pt-en",
     url="http://www.phontron.com/data/qi18naacl-dataset.tar.gz",
-    sha256=None,  # its pairs are checked: the archive's order is not that of the published records
+    sha256=None,  # none is published; the pairs of valid and test are checked, and the number of those of train
     folder="ted_pt_en",
     members={
         f"datasets/pt_to_en/{side}.{'dev' if split == 'valid' else split}": f"{split}.{side}"
@@ -242,7 +242,7 @@ def _texts(dataset: TranslationDataset, data_dir: Path) -> dict[str, Pairs]:
     for split in SPLITS:
         if split == "train" and dataset.name == "pt_en_substitute":
             corpora = [_read(paths[f"{name}.pt"], paths[f"{name}.en"]) for name in dataset.corpora]
-            texts[split] = [(_like_ted(source), _like_ted(target)) for pairs in corpora for source, target in pairs]
+            texts[split] = [(like_ted(source), like_ted(target)) for pairs in corpora for source, target in pairs]
         else:
             texts[split] = _read(paths[f"{split}.pt"], paths[f"{split}.en"])
             _check(split, texts[split], paths[f"{split}.pt"].parent)
@@ -277,7 +277,7 @@ def _lines(path: Path) -> list[str]:
     return lines
 
 
-def _like_ted(text: str) -> str:
+def like_ted(text: str) -> str:
     """Lower-cased, quotation marks dropped, punctuation and English endings split off, as the TED files have it."""
     text = re.sub(r"[\"“”«»„]", " ", text.lower().replace("\u2019", "'").replace("…", "..."))
     text = re.sub(r"(\.\.\.|[,;:!?()\[\]%$€£/&*+=<>\u2013\u2014])", r" \1 ", text)

@@ -52,10 +52,11 @@ class GatedScores(nn.Module):
     def forward(self, scores: Tensor, earlier: Sequence[Tensor], mask: Tensor, first_query: int) -> Tensor:
         """scores and each of earlier (B, H, Q, K), of the queries from position first_query on."""
         queries, keys = scores.shape[-2:]
-        if max(keys, first_query + queries) > self.length:
+        needed = max(keys, first_query + queries)
+        if needed > self.length:
             raise Refused(
-                f"the score gate has places for {self.length} positions, and this text has {keys}: "
-                f"cut it, or train with gate.score.length={keys}."
+                f"the score gate has places for {self.length} positions, and this text has {needed}: "
+                f"cut it, or train with gate.score.length={needed}."
             )
         carried = list(earlier[-self.predecessors :])
         if len(self.weight) == 1:

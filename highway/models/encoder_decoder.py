@@ -110,7 +110,8 @@ class EncoderDecoderModel(nn.Module):
         self.carried = {
             kind: score.name != "none" and kind in score.attention for kind in ("encoder", "decoder", "cross")
         }
-        self.decodes_by_step = not score.as_printed  # a gate that sees the future has no use for a past
+        sees_the_future = score.name == "gated" and score.as_printed  # and so has no use for a past
+        self.decodes_by_step = not sees_the_future
         self.longest = score.length if score.name == "gated" else None
         self.positions: Tensor
         self.register_buffer("positions", torch.empty(0, model.width), persistent=False)

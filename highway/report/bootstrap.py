@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from highway.report.collect import Collected
+from highway.report.collect import Collected, Sample
 from highway.sweep.table import Row
 
 
@@ -28,17 +28,26 @@ def compare(collected: Collected) -> list[Compared]:
     for base_id, others in collected.table.bootstrap.items():
         for base in collected.finished(base_id):
             same_seed = {
-                row_id: sample
+                row_id: _counts(sample)
                 for row_id in (base_id, *others)
                 for sample in collected.finished(row_id)
-                if sample.seed == base.seed
+                if sample.seed == base.seed and _order(sample) == _order(base)
             }
             rows = [collected.table.row(row_id) for row_id in same_seed]
-            results = paired_bootstrap([sample.result["notes"]["bleu_counts"] for sample in same_seed.values()])
+            results = paired_bootstrap(list(same_seed.values()))
             for row, one in zip(rows[1:], results[1:], strict=True):
                 difference = one.score - results[0].score
                 found.append(Compared(row, rows[0], base.seed, one.score, one.ci, difference, one.p_value))
     return found
+
+
+def _counts(sample: Sample) -> list[str]:
+    return sample.result["notes"]["bleu_counts"]
+
+
+def _order(sample: Sample) -> list[str]:
+    """Of which sentences the counts are, told by the references' lengths: publications of TED differ in their order."""
+    return [line.split()[1] for line in _counts(sample)]
 
 
 def paired_bootstrap(systems: Sequence[Sequence[str]]) -> list[Any]:

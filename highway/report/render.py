@@ -63,6 +63,7 @@ class Entry:
 class Line:
     row: Row
     entries: tuple[Entry, ...]
+    also: tuple[Entry, ...]
     status: str  # "3 seeds", "not run", "2 seeds, 1 diverged"
 
 
@@ -132,12 +133,18 @@ def build_report(collected: Collected) -> Report:
     for row in collected.table.rows:
         if row.arm and not collected.samples[row.id]:
             continue  # arms are listed when they were run
-        lines.append(Line(row, _entries(row, collected), _status(collected.samples[row.id])))
+        lines.append(_line(row, collected))
     verdicts = tuple(judge(claim, collected) for claim in collected.table.claims)
     return Report(collected, tuple(lines), verdicts, tuple(compare(collected)))
 
 
-def _entries(row: Row, collected: Collected) -> tuple[Entry, ...]:
+def _line(row: Row, collected: Collected) -> Line:
+    table = collected.table
+    shown, also = (_entries(row, columns, collected) for columns in (table.columns, table.also))
+    return Line(row, shown, also, _status(collected.samples[row.id]))
+
+
+def _entries(row: Row, columns: Sequence[Column], collected: Collected) -> tuple[Entry, ...]:
     finished, table = collected.finished(row.id), collected.table
     return tuple(
         Entry(
@@ -147,7 +154,7 @@ def _entries(row: Row, collected: Collected) -> tuple[Entry, ...]:
             ),
             row.paper.get(column.metric),
         )
-        for column in table.columns
+        for column in columns
     )
 
 
@@ -191,6 +198,12 @@ def to_markdown(report: Report, figures: Sequence[Figure]) -> str:
             out += ["| " + " | ".join(heads) + " |", "|" + " --- |" * 2 + " ---: |" * (len(heads) - 2)]
             out += ["| " + " | ".join(_markdown_cells(line)) + " |" for line in lines]
             out.append("")
+    if table.also:
+        out += ["## Measured as well", ""]
+        out += ["| " + " | ".join(["model", *(column.title for column in table.also)]) + " |"]
+        out += ["| --- |" + " ---: |" * len(table.also)]
+        out += [f"| {' | '.join([line.row.label, *(one.ours_text() for one in line.also)])} |" for line in report.lines]
+        out.append("")
     if report.rank_agreement:
         out += [report.rank_agreement, ""]
     out += ["## Claims", "", "| claim | verdict | detail |", "| --- | --- | --- |"]
@@ -230,7 +243,7 @@ def to_csv(report: Report) -> str:
     collected = report.collected
     origin = [collected.table.id, collected.budget, collected.data_source]
     for line in report.lines:
-        for entry in line.entries:
+        for entry in (*line.entries, *line.also):
             ours = entry.ours
             difference = ours.mean - entry.paper if ours and entry.paper is not None else None
             values: list[Any] = [ours.count, ours.mean, ours.deviation] if ours else [0, None, None]
@@ -259,7 +272,8 @@ def to_latex(report: Report) -> str:
             ours = entry.ours_text(plus_minus="\\pm")
             cells += [f"${ours}$" if entry.ours else "--", entry.paper_text().replace("—", "--")]
         out.append(" & ".join(cells) + " \\\\")
-    return "\n".join([*out, "\\bottomrule", "\\end{tabular}", ""])
+    across = f"\\multicolumn{{{1 + 2 * len(columns)}}}{{l}}{{\\footnotesize {_tex(report.origin)}}} \\\\"
+    return "\n".join([*out, "\\bottomrule", across, "\\end{tabular}", ""])
 
 
 def _tex(text: str) -> str:

@@ -49,7 +49,8 @@ def judge(claim: Claim, collected: Collected) -> Verdict:
     """`supported` and `refuted` need the paper budget, full data and three paired seeds."""
     by_seed = _common_seeds(claim, collected)
     if not by_seed:
-        return Verdict(claim, "not run")
+        ran = all(collected.finished(name) for name in (*claim.rows, *claim.than))
+        return Verdict(claim, "not run", "times count only where nothing else ran" if ran else "")
     if len({_data_identity(sample) for samples in by_seed for sample in samples.values()}) > 1:
         return Verdict(claim, "not comparable", "the rows differ in their data or vocabulary")
     advantages, detail = (_by_rank if claim.to else _by_pairs)(claim, by_seed, collected.table)
@@ -102,10 +103,12 @@ def _by_rank(claim: Claim, by_seed: list[dict[str, Sample]], table: Table) -> tu
     taus = []
     for samples in by_seed:
         orders = [[one.value(metric, table.select) for one in samples.values()] for metric in (claim.metric, claim.to)]
-        taus.append(kendall_tau(*orders) or 0.0)
+        taus.append(kendall_tau(*orders))
     chance = tau_by_chance(len(claim.rows))
-    advantages = [-tau if claim.kind == "opposed" else chance - abs(tau) for tau in taus]
-    shown = ", ".join(f"{tau:+.2f}" for tau in taus)
+    advantages = [
+        -math.inf if tau is None else -tau - chance if claim.kind == "opposed" else chance - abs(tau) for tau in taus
+    ]
+    shown = ", ".join("none, all rows are alike" if tau is None else f"{tau:+.2f}" for tau in taus)
     return advantages, f"{claim.metric} and {claim.to}, Kendall's tau by seed: {shown}; by chance within ±{chance:.2f}"
 
 

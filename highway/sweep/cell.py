@@ -22,7 +22,7 @@ import yaml
 
 from highway import catalogue
 from highway.files import read_json, remove_leftovers
-from highway.schema import Experiment
+from highway.schema import Experiment, ScoreGate
 from highway.sweep.claim import Claim, Held, claimed
 
 DEFAULTS_FILE = Path(__file__).with_name("schema_defaults.yaml")
@@ -107,11 +107,21 @@ def _canonical(experiment: Experiment, section: str) -> dict[str, Any]:
     gated = {name: list(experiment.gated(name)) for name in ("attention", "feed_forward")}
     if section == "layers":  # all, l1-3 and [1,2,3] are one choice for a model of three layers
         return {name: layers or "none" for name, layers in gated.items()}
-    if section == "gate" and experiment.gate.score.name == "none":
-        values["score"] = frozen_defaults()["gate"]["score"]
+    if section == "gate":
+        values["score"] = _canonical_score(experiment.gate.score)
     if section == "gate" and not any(gated.values()):  # a gate on no layer is no gate
         return {**frozen_defaults()["gate"], "score": values["score"]}
     return values
+
+
+def _canonical_score(score: ScoreGate) -> dict[str, Any]:
+    """Without what the gate does not read, and the kinds of attention in one order."""
+    values, defaults = dataclasses.asdict(score), frozen_defaults()["gate"]["score"]
+    read = {"none": (), "realformer": ("name", "predecessors", "accumulated", "attention")}.get(score.name, defaults)
+    values = {key: values[key] if key in read else default for key, default in defaults.items()}
+    if score.accumulated:
+        values["predecessors"] = defaults["predecessors"]
+    return {**values, "attention": [kind for kind in defaults["attention"] if kind in values["attention"]]}
 
 
 def _difference(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Claim:
     better: a better value.   sooner: at than's final value in fewer steps.   within: at most `share` above than's.
 
     Or, over `rows` alone, of `metric` and the metric `to`, by Kendall's tau:
-    unrelated: no more in one order than chance would have it.   opposed: the higher the one, the lower the other.
+    unrelated: no more in one order than chance would have it.   opposed: in opposite orders, more than by chance.
     """
 
     text: str
@@ -84,6 +84,7 @@ class Table:
     ranked_by: str | None = None  # the column on which the order of the rows is compared with the paper's
     kind: str = "training"  # training: a cell a row | timing: all rows in one cell, in interleaved rounds
     rounds: int = 0  # of a timing
+    also: tuple[Column, ...] = ()  # what the report tells beside the paper's columns
     bootstrap: dict[str, tuple[str, ...]] = field(default_factory=dict)  # row -> those compared with it by sentences
 
     def row(self, row_id: str) -> Row:
@@ -143,6 +144,7 @@ def parse_table(content: dict[str, Any]) -> Table:
         ranked_by=content.get("ranked_by"),
         kind=content.get("kind", "training"),
         rounds=content.get("rounds", 0),
+        also=tuple(Column(**column) for column in content.get("also", [])),
         bootstrap={row_id: tuple(others) for row_id, others in content.get("bootstrap", {}).items()},
         budgets={name: tuple(words) for name, words in content["budgets"].items()},
     )

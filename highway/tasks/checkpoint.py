@@ -46,8 +46,8 @@ class AtomicCheckpoints(CheckpointIO):
 class Checkpointer(pl.Callback):
     """Saves every `seconds`, after each validation, and when a signal asks the run to stop."""
 
-    def __init__(self, cell: Cell, experiment: Experiment, recorder: Recorder) -> None:
-        self.cell = cell
+    def __init__(self, cell: Cell, experiment: Experiment, recorder: Recorder, header: dict[str, str]) -> None:
+        self.cell, self.header = cell, header
         self.seconds = experiment.trainer.checkpoint_seconds
         self.recorder = recorder
         self.stop_asked = False
@@ -79,7 +79,7 @@ class Checkpointer(pl.Callback):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if self.recorder.best_step == self.recorder.steps and trainer.is_global_zero:
-            save_weights(pl_module.model, self.cell.best, self.cell.config.read_text())  # type: ignore[arg-type]
+            save_weights(pl_module.model, self.cell.best, self.header)  # type: ignore[arg-type]
         if trainer.state.fn == "fit":
             self._save(trainer)
 
@@ -90,11 +90,11 @@ class Checkpointer(pl.Callback):
             raise Interrupted(f"stopped at step {self.recorder.steps}")
 
 
-def save_weights(model: nn.Module, path: Path, header: str) -> None:
-    """Weights alone, as safetensors, with the experiment's configuration in the file's header."""
+def save_weights(model: nn.Module, path: Path, header: dict[str, str]) -> None:
+    """Weights alone, as safetensors, with the experiment's configuration and vocabulary in the file's header."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     with written_atomically(path) as file:
-        file.write(save(tensors, metadata={"config": header}))
+        file.write(save(tensors, metadata=header))
 
 
 def load_weights(model: nn.Module, path: Path) -> None:

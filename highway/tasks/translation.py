@@ -53,12 +53,12 @@ class Translation(Task):
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.experiment.trainer.precision == "bf16"):
             before = time.perf_counter()
             outputs = translator.translate(sources)
+            decoding_seconds = time.perf_counter() - before
             found, notes = scores(outputs, references)
-            found["decoding_seconds"] = time.perf_counter() - before
             if not self.notes:
                 self.notes = {**notes, "translations": outputs}
                 before = time.perf_counter()
                 translator.one_by_one(sources[: dataset.timed_sentences])
                 self.inference_seconds = time.perf_counter() - before
-        found["inference_seconds"] = self.inference_seconds
+        found |= {"decoding_seconds": decoding_seconds, "inference_seconds": self.inference_seconds}
         return {**found, **sample_bleu(translator), **sparsity(self.model)}
