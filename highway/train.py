@@ -68,6 +68,8 @@ def train_and_test(
     experiment: Experiment, cell: Cell, record: Record, claim: Held | None, callbacks: tuple[pl.Callback, ...]
 ) -> None:
     data = build.data(experiment)
+    for remark in data.remarks:
+        log.info("%s", remark)
     task = build.task(experiment, data.steps_per_epoch, data.total_steps)
     if experiment.trainer.precision == "64":
         task.double()  # Lightning converts only after it has loaded a checkpoint, which would be rounded

@@ -264,11 +264,26 @@ def test_spellings_of_one_experiment_share_a_cell(tiny: Compose) -> None:
         assert Cell.of(tiny(*words)).name != base.name
 
 
+def test_what_a_score_gate_does_not_read_is_no_other_cell(experiment: Compose) -> None:
+    def name(*words: str) -> str:
+        return Cell.of(experiment("model=encoder_decoder", "dataset=iwslt_pt_en", "layers=none", *words)).name
+
+    plain = name("gate=realformer")
+    assert name("gate=realformer", "gate.score.each=true", "gate.score.activation=sigmoid") == plain
+    assert name("gate=m2", "gate.score.accumulated=true") == name("gate=realformer", "gate.score.accumulated=true")
+    assert name("gate=realformer", "gate.score.attention=[cross,encoder,decoder]") == plain
+    others = [("gate=m2",), ("gate=realformer", "gate.score.attention=[cross]"), ("gate=g1",)]
+    others += [("gate=g1", f"gate.score.{key}") for key in ("each=true", "activation=sigmoid", "length=65")]
+    assert len({plain, *(name(*words) for words in others)}) == 1 + len(others)
+
+
 def test_identity_is_frozen(experiment: Compose) -> None:
     """The published cells keep their names; where this fails, a default moved (see schema_defaults.yaml)."""
     assert Cell.of(experiment()).name == "transformer-170657f52ab7"
     word = experiment("model=transformer_word", "dataset=ptb_word", "optimizer=sgd_anneal", "gate=sdu_tanh")
     assert Cell.of(word).name == "transformer-d5c4d9981bdd"
+    gated = experiment("model=encoder_decoder", "dataset=iwslt_pt_en", "layers=none", "gate=g1")
+    assert Cell.of(gated).name == "encoder_decoder-ee7cd665947f"
     assert identity(experiment())["revision"] == {"model": 1, "dataset": 1, "task": 1}
 
 

@@ -41,6 +41,11 @@ class ExperimentData(pl.LightningDataModule):
             "source": catalogue.DATASETS[dataset.name].extent if dataset.source == "files" else dataset.source,
         }
 
+    @property
+    def remarks(self) -> list[str]:
+        """What to tell of the data when a run starts."""
+        return []
+
     def place(self) -> tuple[int, int]:
         """Which device this is, of how many."""
         return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)

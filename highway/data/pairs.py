@@ -114,6 +114,10 @@ class TranslationData(ExperimentData):
             "vocabulary_sha256": self.corpus.vocabulary_sha256,
         }
 
+    @property
+    def remarks(self) -> list[str]:
+        return [*self.corpus.remarks, f"padding: {self.padding():.1%} of all places"]
+
     def padding(self) -> float:
         """Which share of the first epoch's places, source and target, is padding."""
         epochs, table = self._epochs(0, 1), self.tables["train"]
