@@ -91,6 +91,8 @@ def naive(gate: ScoreGate, score: Tensor, earlier: list[Tensor], allowed: Tensor
         {"name": "gated", "activation": "sigmoid"},
         {"name": "gated", "per_head": True},
         {"name": "gated", "each": True},
+        {"name": "gated", "accumulated": True},
+        {"name": "gated", "accumulated": True, "each": True, "per_head": True},
     ],
     ids=lambda more: "-".join(map(str, more.values())),
 )

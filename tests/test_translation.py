@@ -412,6 +412,8 @@ def test_real_data_is_complete_where_it_is(experiment: Compose) -> None:
     if not (REAL_DATA / "pt_en_substitute" / "tatoeba.pt").exists():
         pytest.skip(f"no real data in {REAL_DATA}: set HIGHWAY_DATA")
     words = ("model=encoder_decoder", "dataset=pt_en_substitute", "layers=none", f"data_dir={REAL_DATA}")
-    about = build.data(experiment(*words)).description()
+    data = build.data(experiment(*words))
+    assert [side.get_piece_size() for side in (data.corpus.source, data.corpus.target)] == [7_765, 7_010]
+    about = data.description()
     assert about["pairs"] == {"train": 24_611, "valid": 1_193, "test": 1_803}
     assert about["too_many_words"] + about["too_many_pieces"] < 2_000
