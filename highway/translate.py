@@ -17,7 +17,7 @@ from highway.models.search import Decoder, Recomputed, beam, decoder, greedy
 from highway.symbols import PADDING
 from highway.trained import load
 
-TOGETHER = 64  # sentences decoded at once
+TOGETHER = 256  # hypotheses decoded at once
 THRESHOLDS = (0.0, 1e-4, 1e-3, 2e-3, 5e-3)  # of a weight that counts as zero; the paper names none
 SAMPLES = (  # of the tutorial that the paper builds on, with their references
     ("este é um problema que temos que resolver .", "this is a problem we have to solve ."),
@@ -51,7 +51,6 @@ class Translator:
         beams: int = 1,
         penalty: float = 0.6,
         start: Callable[[EncoderDecoderModel, Tensor], Decoder] = decoder,
-        together: int = TOGETHER,
     ) -> list[str]:
         """Greedy, or by beam search; sentences of like length together, each until its end or `longest` pieces."""
         training = self.model.training
@@ -60,6 +59,7 @@ class Translator:
         order = sorted(range(len(texts)), key=lambda row: len(pieces[row]))
         found = [""] * len(texts)
         order = [row for row in order if pieces[row][1:-1]]  # nothing is translated as nothing
+        together = max(TOGETHER // beams, 1)
         for first in range(0, len(order), together):
             rows = order[first : first + together]
             batch = self._padded([pieces[row][: self.longest] for row in rows])

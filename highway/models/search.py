@@ -26,7 +26,7 @@ class Cached:
     def __init__(self, model: EncoderDecoderModel, source: Tensor) -> None:
         encoded = model.encode(source)
         self.model, self.mask = model, encoded.mask
-        self.source = model.keys_values(encoded)
+        self.source = [(keys.contiguous(), values.contiguous()) for keys, values in model.keys_values(encoded)]
         self.pasts = [Past() for _ in model.decoder]
         self.place = 0
 
