@@ -50,7 +50,8 @@ def judge(claim: Claim, collected: Collected) -> Verdict:
     by_seed = _common_seeds(claim, collected)
     if not by_seed:
         ran = all(collected.finished(name) for name in (*claim.rows, *claim.than))
-        return Verdict(claim, "not run", "times count only where nothing else ran" if ran else "")
+        why = "no seed counts for all its rows; times do only where nothing else ran"
+        return Verdict(claim, "not run", why if ran else "")
     if len({_data_identity(sample) for samples in by_seed for sample in samples.values()}) > 1:
         return Verdict(claim, "not comparable", "the rows differ in their data or vocabulary")
     advantages, detail = (_by_rank if claim.to else _by_pairs)(claim, by_seed, collected.table)
@@ -100,16 +101,18 @@ def _by_pairs(claim: Claim, by_seed: list[dict[str, Sample]], table: Table) -> t
 
 def _by_rank(claim: Claim, by_seed: list[dict[str, Sample]], table: Table) -> tuple[list[float], str]:
     """The same for a claim about the order of many rows by two metrics."""
-    taus = []
+    chance = tau_by_chance(len(claim.rows))
+    advantages, shown = [], []
     for samples in by_seed:
         orders = [[one.value(metric, table.select) for one in samples.values()] for metric in (claim.metric, claim.to)]
-        taus.append(kendall_tau(*orders))
-    chance = tau_by_chance(len(claim.rows))
-    advantages = [
-        -math.inf if tau is None else -tau - chance if claim.kind == "opposed" else chance - abs(tau) for tau in taus
-    ]
-    shown = ", ".join("none, all rows are alike" if tau is None else f"{tau:+.2f}" for tau in taus)
-    return advantages, f"{claim.metric} and {claim.to}, Kendall's tau by seed: {shown}; by chance within ±{chance:.2f}"
+        tau = kendall_tau(*orders)
+        if tau is None:
+            advantages.append(-math.inf)
+        else:
+            advantages.append(-tau - chance if claim.kind == "opposed" else chance - abs(tau))
+        shown.append("none, all rows are alike" if tau is None else f"{tau:+.2f}")
+    of = f"{claim.metric} and {claim.to}, Kendall's tau by seed"
+    return advantages, f"{of}: {', '.join(shown)}; by chance within ±{chance:.2f}"
 
 
 def _advantage(claim: Claim, row: Sample, than: Sample, table: Table) -> float:
