@@ -87,7 +87,7 @@ def rows_of(out: str, name: str) -> list[list[str]]:
 def test_every_setting_has_an_origin(experiment: Callable[..., Experiment]) -> None:
     """What `explain` says of each file is what the file says: the last one to name a key gives its value."""
     for table, budget in itertools.product(map(load_table, table_ids()), ("paper", "smoke")):
-        row = table.rows[-1]
+        row = table.at(budget)[-1]
         found = origins(table, row, budget)
         described = configuration(experiment(*table.overrides(row, budget, seed=1)))
         for key, value in flat({name: described[name] for name in SECTIONS}).items():
@@ -210,7 +210,7 @@ def test_peak_memory_is_of_a_process_of_its_own() -> None:
 @needs_real_data
 def test_data_verify(typed: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIGHWAY_DATA", str(REAL_DATA))
-    names = "ptb_char ptb_char_benchmark ptb_char_joined ptb_char_newline ptb_word enwik8_excerpt"
+    names = "ptb_char ptb_char_benchmark ptb_char_joined ptb_char_newline ptb_word enwik8_excerpt pt_en_substitute"
     code, out, _ = typed(f"data verify {names}")
     assert code == 0
-    assert out.count("published sha256") == 6
+    assert out.count("every file has the published sha256") == 6 and out.count("are the published pairs") == 1
