@@ -40,7 +40,14 @@ def train() -> None:
         _refuse_unknown_flags()
         if is_timing(sys.argv[1:]):
             _time()
+        if {"-m", "--multirun"} & set(sys.argv):
+            sys.argv = [*map(_of_some_rows, sys.argv)]
         hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(_task)()
+
+
+def _of_some_rows(word: str) -> str:
+    """Before a sweep Hydra composes the default run, which may lack keys that the rows have: `++` lets it have them."""
+    return f"++{word}" if re.match(r"(?!hydra\.)\w+\.[\w.]+=", word) else word
 
 
 def _task(config: DictConfig) -> None:

@@ -100,6 +100,7 @@ WRONG = {  # the command line, and a word that its sentence must have
     "-m gate=none,sdu_tan": "Did you mean 'sdu_tanh'",
     "-m layers=all,l4-6 gate=sdu_tanh": "names layer 4",
     "-m table=highway_t1 model.widht=3": "Did you mean 'width'",
+    "-m table=highway_t5 model.head_width=x": "model.head_width=x must be a whole number",  # the default model has none
 }
 
 

@@ -125,7 +125,7 @@ def _summarise(cells: list[Planned]) -> None:
 
 def _grid(words: Any) -> list[tuple[str, list[str]]]:
     """Every combination of the values of the swept words, with a label of what varies."""
-    choices = [[f"{word.get_key_element()}={value}" for value in _values(word)] for word in words]
+    choices = [[f"{word.get_key_element().removeprefix('++')}={value}" for value in _values(word)] for word in words]
     varying = [len(options) > 1 for options in choices]
     plan = []
     for combination in itertools.product(*choices):
