@@ -15,7 +15,7 @@ WARM_UP = 4  # sentences
 
 def decoded(cell: Path, sentences: int, device: str) -> dict[str, Any]:
     """Of each way to translate the first test sentences: seconds, BLEU, and how many texts are those of the first."""
-    experiment, model, corpus = load(cell, "translation", last=True)
+    experiment, model, corpus = load(cell, "translation")
     of = partial(Translator, source=corpus.source, target=corpus.target, longest=experiment.dataset.longest)
     full, half = of(model.to(device)), of(deepcopy(model).bfloat16())
     ways: dict[str, Callable[[list[str]], list[str]]] = {

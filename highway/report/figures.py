@@ -34,25 +34,30 @@ def draw(figure: Figure, collected: Collected, folder: Path) -> str:
 
 
 def _curves(figure: Figure, collected: Collected) -> Any:
-    """A panel for each metric and split; below them, where asked, the same from the authors' logs."""
+    """A panel for each metric and split, metrics below each other unless there is one split alone; below them, where
+    asked, the same from the authors' logs."""
     logs = authors_logs(collected.table) if figure.logs else {}
     lines = [(metric, False) for metric in figure.metrics] + [(metric, True) for metric in figure.metrics if logs]
-    rows, columns = len(lines), len(figure.splits)
+    beside = len(figure.splits) == 1 and not logs
+    rows, columns = (1, len(lines)) if beside else (len(lines), len(figure.splits))
     share: Any = "row" if logs else True
-    canvas, axes = plt.subplots(rows, columns, figsize=(3.6 * columns, 2.6 * rows), squeeze=False, sharex=share)
+    canvas, grid = plt.subplots(rows, columns, squeeze=False, sharex=share)
+    axes = grid.T if beside else grid
     for axis_row, (metric, theirs) in zip(axes, lines, strict=True):
         for axis, split in zip(axis_row, figure.splits, strict=True):
             if theirs:
                 _log_panel(axis, figure, collected, logs, split, metric)
             else:
                 _panel(axis, figure, collected, split, metric)
-    for axis in [*axes[-1], *(axes[len(figure.metrics) - 1] if logs else [])]:
+    for axis in [*grid[-1], *(grid[len(figure.metrics) - 1] if logs else [])]:
         axis.set_xlabel(figure.over)
     handles, labels = axes[0][0].get_legend_handles_labels()
     across = 4 if max(map(len, labels), default=0) < 20 else 3
     canvas.legend(handles, labels, loc="upper center", ncols=min(len(labels), across), bbox_to_anchor=(0.5, 1.0))
-    height = 1 - 0.12 * math.ceil(len(labels) / across) / rows
-    canvas.tight_layout(rect=(0, 0.02, 1, height))
+    legend = 0.1 + 0.19 * math.ceil(len(labels) / across)  # inches
+    height = 2.3 * rows + legend
+    canvas.set_size_inches(max(3.6 * columns, 7.2), height)
+    canvas.tight_layout(rect=(0, 0.05 / rows, 1, 1 - legend / height))
     return canvas
 
 
@@ -75,7 +80,8 @@ def _panel(axis: Axes, figure: Figure, collected: Collected, split: str, metric:
         axis.plot(places, mean, **style)
         if len(samples) > 1:
             axis.fill_between(places, low, high, color=style["color"], alpha=0.18, linewidth=0)
-        highest.append(mean[len(mean) // 20])
+        if mean[-1] < mean[0]:
+            highest.append(mean[len(mean) // 20])
     axis.set_title(TITLES.get(split, split), loc="left", fontsize=9)
     axis.set_ylabel(TITLES.get(metric, metric))
     if highest:  # the first few points of a run would squeeze all others into the floor
