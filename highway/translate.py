@@ -17,7 +17,7 @@ from highway.models.search import Decoder, Recomputed, beam, decoder, greedy
 from highway.symbols import PADDING
 from highway.trained import load
 
-TOGETHER = 256  # hypotheses decoded at once
+TOGETHER = 128  # hypotheses decoded at once
 THRESHOLDS = (0.0, 1e-4, 1e-3, 2e-3, 5e-3)  # of a weight that counts as zero; the paper names none
 SAMPLES = (  # of the tutorial that the paper builds on, with their references
     ("este é um problema que temos que resolver .", "this is a problem we have to solve ."),

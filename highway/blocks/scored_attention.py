@@ -7,7 +7,6 @@ A stack of layers hands on a list of raw scores, to which each attention adds it
 
 import math
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -18,20 +17,27 @@ Earlier = list[Tensor] | None
 
 
 class Past:
-    """Keys and values of positions that were decoded before."""
+    """Keys and values of positions that were decoded before, in room that doubles when it is full."""
 
     def __init__(self) -> None:
-        self.held: KeysValues | None = None
+        self.rooms: list[Tensor] = []
+        self.filled = 0
 
     def extended(self, keys: Tensor, values: Tensor) -> KeysValues:
-        if self.held is not None:
-            keys, values = torch.cat((self.held[0], keys), dim=2), torch.cat((self.held[1], values), dim=2)
-        self.held = keys, values
-        return self.held
+        before, self.filled = self.filled, self.filled + keys.shape[2]
+        if not self.rooms or self.rooms[0].shape[2] < self.filled:
+            batch, heads, _, width = keys.shape
+            larger = [new.new_empty(batch, heads, max(2 * self.filled, 16), width) for new in (keys, values)]
+            for room, full in zip(larger, self.rooms, strict=False):  # there is none at first
+                room[:, :, :before] = full[:, :, :before]
+            self.rooms = larger
+        for room, new in zip(self.rooms, (keys, values), strict=True):
+            room[:, :, before : self.filled] = new
+        held = [room[:, :, : self.filled] for room in self.rooms]
+        return held[0], held[1]
 
     def select(self, rows: Tensor) -> None:
-        assert self.held is not None
-        self.held = self.held[0][rows], self.held[1][rows]
+        self.rooms = [room[rows] for room in self.rooms]
 
 
 class Projections(nn.Linear):

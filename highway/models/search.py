@@ -13,6 +13,8 @@ from highway.blocks.scored_attention import Past
 from highway.models.encoder_decoder import EncoderDecoderModel
 from highway.symbols import END, START
 
+DROPPED = 1 / 8  # of the rows must have ended before they are dropped
+
 
 class Decoder(Protocol):
     def step(self, newest: Tensor) -> Tensor: ...  # (B, 1) -> (B, V)
@@ -28,6 +30,7 @@ class Cached:
         self.model, self.mask = model, encoded.mask
         self.source = [(keys.contiguous(), values.contiguous()) for keys, values in model.keys_values(encoded)]
         self.pasts = [Past() for _ in model.decoder]
+        self.texts = source.unique(dim=0, return_inverse=True)[1]  # which rows read the same text
         self.place = 0
 
     def step(self, newest: Tensor) -> Tensor:
@@ -36,8 +39,10 @@ class Cached:
         return logits
 
     def select(self, rows: Tensor) -> None:
-        self.source = [(keys[rows], values[rows]) for keys, values in self.source]
-        self.mask = self.mask[rows]
+        texts = self.texts[rows]
+        if not torch.equal(texts, self.texts):  # beams change places inside their text most of the time
+            self.source = [(keys[rows], values[rows]) for keys, values in self.source]
+            self.mask, self.texts = self.mask[rows], texts
         for past in self.pasts:
             past.select(rows)
 
@@ -73,15 +78,17 @@ def greedy(
     going, ongoing = start(model, source), torch.arange(len(source), device=source.device)
     found = torch.full((len(source), limit), END, device=source.device)
     newest = torch.full_like(source[:, :1], START)
+    ended = torch.zeros_like(ongoing, dtype=torch.bool)
     for place in range(limit):
         best = going.step(newest).argmax(-1)
         found[ongoing, place] = best
-        more = (best != END).nonzero()[:, 0]
+        ended = ended | (best == END)
+        more = (~ended).nonzero()[:, 0]
         if len(more) == 0:
             break
-        if len(more) < len(best):  # the others are done: what is left gets cheaper
+        if len(more) <= (1 - DROPPED) * len(best):  # what is left gets cheaper, but keeping it costs a copy
             going.select(more)
-            ongoing, best = ongoing[more], best[more]
+            ongoing, best, ended = ongoing[more], best[more], ended[more]
         newest = best[:, None]
     return [_until_end(row) for row in found.tolist()]
 
