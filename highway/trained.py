@@ -10,7 +10,7 @@ import yaml
 from omegaconf import OmegaConf
 from safetensors import SafetensorError, safe_open
 
-from highway import build
+from highway import build, machine
 from highway.compose import dataset
 from highway.config import check
 from highway.errors import Refused
@@ -32,6 +32,7 @@ def load(where: Path, task: str, last: bool = False) -> tuple[Experiment, Any, A
     experiment = _experiment(header["config"])
     if experiment.task != task:
         raise Refused(f"{where} holds a {experiment.task} model; {SCRIPTS[experiment.task]} is for those.")
+    machine.keep_freed_memory()
     model = build.model(experiment)
     load_weights(model, path)
     streams = build.streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir)
