@@ -56,9 +56,8 @@ class Translator:
         training = self.model.training
         self.model.eval()
         pieces = self.source.encode(list(texts), add_bos=True, add_eos=True)
-        order = sorted(range(len(texts)), key=lambda row: len(pieces[row]))
-        found = [""] * len(texts)
-        order = [row for row in order if pieces[row][1:-1]]  # nothing is translated as nothing
+        found = [""] * len(texts)  # nothing is translated as nothing
+        order = sorted((row for row in range(len(texts)) if pieces[row][1:-1]), key=lambda row: len(pieces[row]))
         together = max(TOGETHER // beams, 1)
         for first in range(0, len(order), together):
             rows = order[first : first + together]

@@ -212,7 +212,7 @@ def test_every_pair_once_an_epoch(tiny: Compose) -> None:
     assert padding < 0.1
     sides = [side for place in range(len(epochs)) for side in (epochs.at(place).source, epochs.at(place).targets)]
     empty = sum(int((side == PADDING).sum()) for side in sides)
-    assert data.padding() == pytest.approx(empty / sum(side.numel() for side in sides))
+    assert data.padding == pytest.approx(empty / sum(side.numel() for side in sides))
 
 
 def unpadded(batch: PairBatch) -> list[list[int]]:

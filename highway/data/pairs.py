@@ -5,7 +5,7 @@ sentences or pieces, and shuffles the batches: little padding, and an order that
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -109,15 +109,16 @@ class TranslationData(ExperimentData):
         return {
             **super().description(),
             **self.corpus.about,
-            "padding": round(self.padding(), 4),
+            "padding": round(self.padding, 4),
             "sha256": self.corpus.sha256,
             "vocabulary_sha256": self.corpus.vocabulary_sha256,
         }
 
     @property
     def remarks(self) -> list[str]:
-        return [*self.corpus.remarks, f"padding: {self.padding():.1%} of all places"]
+        return [*self.corpus.remarks, f"padding: {self.padding:.1%} of all places"]
 
+    @cached_property
     def padding(self) -> float:
         """Which share of the first epoch's places, source and target, is padding."""
         epochs, table = self._epochs(0, 1), self.tables["train"]

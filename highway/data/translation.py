@@ -12,6 +12,7 @@ vocabulary of its unigram model depends on their number.
 
 import hashlib
 import io
+import itertools
 import json
 import re
 import statistics
@@ -158,13 +159,15 @@ def _prepare(dataset: TranslationDataset, texts: dict[str, Pairs], folder: Path)
 
 def count_words(texts: Sequence[str]) -> dict[str, Any]:
     """What the paper tells of its corpus: how long sentences are, in words, and which words there are."""
-    lengths, found = [len(text.split()) for text in texts], Counter(word for text in texts for word in text.split())
+    sentences = [text.split() for text in texts]
+    lengths, found = [len(sentence) for sentence in sentences], Counter(itertools.chain.from_iterable(sentences))
+    by_length = Counter(lengths)
     return {
         "mean": round(statistics.fmean(lengths), 2),
         "median": statistics.median(lengths),
         "distinct": len(found),
         "most_frequent": [word for word, _ in found.most_common(10)],
-        "sentences_by_length": [lengths.count(length) for length in range(max(lengths) + 1)],
+        "sentences_by_length": [by_length[length] for length in range(max(lengths) + 1)],
     }
 
 
