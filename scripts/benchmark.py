@@ -50,7 +50,7 @@ def main() -> None:
             return
         for table in map(load_table, arguments.tables or table_ids("training")):
             words = last_on_each_key([*table.overrides(table.rows[0], arguments.budget, seed=1), *arguments.set])
-            record = measure(words, arguments.rounds, arguments.threads, arguments.compile)
+            record = measure(words, arguments.rounds, arguments.threads, device, arguments.compile)
             record["title"] = " ".join([f"{table.id}, budget {arguments.budget}", *arguments.set]) + record["title"]
             path = folder / f"{table.id}-{arguments.budget}-{record['device']}.json"
             write_json(path, record)
@@ -58,9 +58,8 @@ def main() -> None:
             print(path)
 
 
-def measure(words: list[str], rounds: int, threads: int, compiled: bool) -> dict[str, Any]:
+def measure(words: list[str], rounds: int, threads: int, device: str, compiled: bool) -> dict[str, Any]:
     """One shape: memory of each contender in a process of its own, then all of them timed in turn."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     field = entries(words, device, compiled)
     memory = {entry.name: peak_memory(entry, threads) for entry in field}
     machine.keep_freed_memory()

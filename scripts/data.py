@@ -59,7 +59,7 @@ def prepare(name: str, source: str) -> None:
     streams = build.streams(dataset, *folders)
     print(f"{name} ({source}): vocabulary {_sizes(dataset)}, sha256 {streams.vocabulary_sha256}")
     for split, stream in streams.splits.items():
-        kind = "symbols" if dataset.name in _languages() else "pairs  "
+        kind = "symbols" if catalogue.DATASETS[dataset.name].task == "language" else "pairs  "
         print(f"  {split:5} {len(stream):>11,} {kind}   sha256 of the text {streams.sha256[split]}")
     for about in getattr(streams, "remarks", []):
         print(f"  {about}")
@@ -67,10 +67,6 @@ def prepare(name: str, source: str) -> None:
 
 def _sizes(dataset: Any) -> str:
     return " + ".join(f"{size:,}" for size in dataset.vocabulary_sizes)
-
-
-def _languages() -> list[str]:
-    return [name for name, known in catalogue.DATASETS.items() if known.task == "language"]
 
 
 def verify(name: str, source: str) -> None:

@@ -6,10 +6,11 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from highway.report.collect import Collected
+from highway.report.style import COLOURS
 from highway.sweep.table import Figure
 
 PERPLEXITY = 5.0
-ATTENTION, FEED_FORWARD = "#0072b2", "#d55e00"
+ATTENTION, FEED_FORWARD = COLOURS[1:3]
 
 
 def draw_biases(figure: Figure, collected: Collected) -> Any:

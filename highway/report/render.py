@@ -28,6 +28,8 @@ BOOTSTRAP = (
     "difference if there were none. It speaks of these sentences, not of other seeds."
 )
 
+COMPARED = ("model", "against", "seed", "BLEU", "difference", "p")  # what compared_cells gives
+
 CSV_COLUMNS = (
     "table", "budget", "data", "row", "label", "arm", "metric", "select",
     "seeds", "mean", "deviation", "paper", "difference",
@@ -214,7 +216,7 @@ def to_markdown(report: Report, figures: Sequence[Figure]) -> str:
         out += [f"| {label} | {ours} | {theirs} |" for label, ours, theirs in report.reached]
     if report.compared:
         out += ["", "## Paired bootstrap", "", BOOTSTRAP, ""]
-        out += ["| model | against | seed | BLEU | difference | p |", "| --- | --- | ---: | ---: | ---: | ---: |"]
+        out += [f"| {' | '.join(COMPARED)} |", "| --- | --- | ---: | ---: | ---: | ---: |"]
         out += ["| " + " | ".join(compared_cells(one)) + " |" for one in report.compared]
     out += ["", "## Figures", ""] if figures else []
     for figure in figures:

@@ -5,7 +5,7 @@ from rich.console import Console, Group
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from highway.report.render import Line, Report, compared_cells
+from highway.report.render import COMPARED, Line, Report, compared_cells
 
 AGREE, DISAGREE = ("supported", "same ordering", "agrees"), ("refuted", "other ordering", "disagrees")
 
@@ -32,7 +32,7 @@ def print_report(report: Report, console: Console) -> None:
     console.print(Group(grid, Text(report.rank_agreement or ""), claims))
     if report.compared:
         compared = RichTable(box=SIMPLE_HEAD, title="Paired bootstrap", title_justify="left")
-        for head in ("model", "against", "seed", "BLEU", "difference", "p"):
+        for head in COMPARED:
             compared.add_column(head, justify="left" if head in ("model", "against") else "right")
         for one in report.compared:
             compared.add_row(*compared_cells(one))

@@ -109,8 +109,8 @@ def _canonical(experiment: Experiment, section: str) -> dict[str, Any]:
         return {name: layers or "none" for name, layers in gated.items()}
     if section == "gate":
         values["score"] = _canonical_score(experiment.gate.score)
-    if section == "gate" and not any(gated.values()):  # a gate on no layer is no gate
-        return {**frozen_defaults()["gate"], "score": values["score"]}
+        if not any(gated.values()):  # a gate on no layer is no gate
+            return {**frozen_defaults()["gate"], "score": values["score"]}
     return values
 
 
