@@ -1,0 +1,106 @@
+"""Do two checkouts compute the same?  python tests/compare_checkouts.py BEFORE AFTER [--tables highway_t1 ...]
+
+For every row and arm of every table: the cell's name at every budget; at smoke the names and initial values of all
+parameters, and the weights after twenty steps, bit for bit. Each checkout is asked in a process of its own, with its
+own code and this file. A change that is not to the computation leaves nothing to print but the count.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+TWENTY = ("trainer.max_steps=20", "trainer.validate_every=20", "trainer.threads=1", "trainer.accelerator=cpu")
+FEW_TESTS = "debug.windows=2"  # what comes after the steps is not compared
+PLACES = {  # where a checkout keeps what is asked of it, newest first
+    "experiment": ("highway.config.compose", "highway.compose"),
+    "Cell": ("highway.ledger.cell", "highway.sweep.cell"),
+    "model": ("highway.run.build", "highway.build"),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkouts", nargs="+", type=Path, metavar="CHECKOUT")
+    parser.add_argument("--tables", nargs="*", default=[])
+    parser.add_argument("--tell", type=Path, help="of one checkout: write what it computes to this file")
+    arguments = parser.parse_args()
+    if arguments.tell:
+        arguments.tell.write_text(json.dumps(told(arguments.tables), indent=1))
+        return
+    before, after = (_asked(checkout.resolve(), arguments.tables) for checkout in arguments.checkouts)
+    differing = [f"{row} {fact}" for row, facts in before.items() for fact in facts if after.get(row, {}).get(fact) != facts[fact]]
+    print("\n".join(differing))
+    print(f"{len(before)} rows and arms: {len(differing)} facts differ; {len(set(after) - set(before))} rows are new.")
+    sys.exit(bool(differing))
+
+
+def _asked(checkout: Path, tables: list[str]) -> dict[str, Any]:
+    """What a checkout computes; a file in place of a checkout was written by --tell."""
+    if checkout.is_file():
+        return json.loads(checkout.read_text())
+    with tempfile.TemporaryDirectory() as folder:
+        told_here = Path(folder) / "told.json"
+        command = [sys.executable, __file__, str(checkout), "--tell", str(told_here), "--tables", *tables]
+        places = {"PYTHONPATH": str(checkout), "HIGHWAY_OUTPUTS": folder, "HIGHWAY_DATA": f"{folder}/data"}
+        subprocess.run(command, check=True, env={**os.environ, **places}, cwd=checkout)
+        return json.loads(told_here.read_text())
+
+
+def told(tables: list[str]) -> dict[str, Any]:
+    from highway.sweep.table import load_table, table_ids
+    from highway.train import run
+
+    experiment, cell_of, model = _found("experiment"), _found("Cell").of, _found("model")
+    facts: dict[str, Any] = {}
+    for table in map(load_table, tables or table_ids()):
+        for row in table.rows:
+            here = facts.setdefault(f"{table.id} {row.id}", {})
+            for budget in row.budgets or table.budgets:
+                here[f"cell at {budget}"] = cell_of(experiment(table.overrides(row, budget, 1))).name
+            if row not in table.at("smoke"):
+                continue
+            words = [*table.overrides(row, "smoke", 1), *TWENTY, FEW_TESTS]
+            described = experiment([word for word in words if not _is_earlier(word, words)])
+            here["initial values"] = _digests(model(described).state_dict())
+            cell = cell_of(described)
+            assert run(described, cell, "compared") == "finished", (table.id, row.id)
+            here["weights after twenty steps"] = _digests(_read(cell.last))
+            print(f"{table.id} {row.id}", file=sys.stderr, flush=True)
+    return facts
+
+
+def _found(name: str) -> Any:
+    for place in PLACES[name]:
+        try:
+            return getattr(import_module(place), name)
+        except ModuleNotFoundError:
+            continue
+    raise ModuleNotFoundError(name)
+
+
+def _is_earlier(word: str, words: list[str]) -> bool:
+    return any(other.split("=")[0] == word.split("=")[0] for other in words[words.index(word) + 1 :])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    return load_file(path)
+
+
+def _digests(tensors: dict[str, Any]) -> dict[str, str]:
+    return {
+        name: f"{list(tensor.shape)} {hashlib.sha256(tensor.contiguous().numpy().tobytes()).hexdigest()[:16]}"
+        for name, tensor in tensors.items()
+    }
+
+
+if __name__ == "__main__":
+    main()
