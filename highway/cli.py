@@ -19,12 +19,12 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from highway.compose import experiment as composed
-from highway.compose import options
-from highway.config import CONF, DATASETS, MODELS, SECTIONS, check
+from highway.config.check import CONF, DATASETS, MODELS, SECTIONS, check
+from highway.config.compose import experiment as composed
+from highway.config.compose import options
 from highway.errors import Refused, SweepFailed, closest, listing
-from highway.sweep.cell import Cell
-from highway.sweep.timed import is_timing, timing
+from highway.ledger.cell import Cell
+from highway.ledger.timed import is_timing, timing
 
 EXIT_CODES = {"finished": 0, "failed": 1, "diverged": 3, "interrupted": 130}
 log = logging.getLogger("highway")
@@ -61,7 +61,7 @@ def _task(config: DictConfig) -> None:
 def _time() -> None:
     """A table of `kind: timing` without -m is one run of all its rows; Hydra composes each of them."""
     described = timing(sys.argv[1:], composed)
-    from highway.timing import run
+    from highway.run.timing import run
 
     sys.exit(EXIT_CODES[run(described, command_line(sys.argv[1:]))])
 

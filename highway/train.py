@@ -9,19 +9,19 @@ from typing import Any
 
 import pytorch_lightning as pl
 
-from highway import build, machine
+from highway.config.schema import Experiment
 from highway.data.module import ExperimentData
 from highway.errors import Refused
-from highway.record import Record
-from highway.schema import Experiment
-from highway.sweep.cell import Cell
-from highway.sweep.claim import Held
-from highway.tasks.checkpoint import AtomicCheckpoints, Checkpointer, Interrupted, load_weights, save_weights
-from highway.tasks.mirror import Mirror
-from highway.tasks.probes import save_probes
-from highway.tasks.profile import Profile
-from highway.tasks.progress import Progress
-from highway.tasks.recorder import Diverged, Recorder
+from highway.ledger.cell import Cell
+from highway.ledger.lease import HeldLease
+from highway.run import build, machine
+from highway.run.checkpoint import AtomicCheckpoints, Checkpointer, Interrupted, load_weights, save_weights
+from highway.run.mirror import Mirror
+from highway.run.probes import save_probes
+from highway.run.profile import Profile
+from highway.run.progress import Progress
+from highway.run.record import Record
+from highway.run.recorder import Diverged, Recorder
 from highway.tasks.task import Task
 
 log = logging.getLogger("highway")
@@ -32,16 +32,16 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
     """Train, test and record one cell; the status that its result.json then has."""
     if experiment.debug.scratch and first_process():
         shutil.rmtree(cell.directory, ignore_errors=True)
-    with cell.claimed() if first_process() else nullcontext() as claim:
+    with cell.leased() if first_process() else nullcontext() as lease:
         if cell.done:
             log.info("%s is %s already: nothing to run.", cell.directory, cell.status)
             return cell.status
-        if claim:
+        if lease:
             cell.begin()
         machine.settle(experiment, cell)
         record = Record(experiment, cell, command)
         try:
-            train_and_test(experiment, cell, record, claim, callbacks)
+            train_and_test(experiment, cell, record, lease, callbacks)
             record.end("finished")
         except Interrupted as stop:
             record.end("interrupted", str(stop))
@@ -65,7 +65,7 @@ def first_process() -> bool:
 
 
 def train_and_test(
-    experiment: Experiment, cell: Cell, record: Record, claim: Held | None, callbacks: tuple[pl.Callback, ...]
+    experiment: Experiment, cell: Cell, record: Record, lease: HeldLease | None, callbacks: tuple[pl.Callback, ...]
 ) -> None:
     data = build.data(experiment)
     for remark in data.remarks:
@@ -76,7 +76,7 @@ def train_and_test(
     recorder = Recorder(cell.curves, experiment)
     header = {"config": cell.config.read_text(), "vocabulary_sha256": data.description()["vocabulary_sha256"]}
     checkpointer = Checkpointer(cell, experiment, recorder, header)
-    watching = [recorder, Progress(recorder, claim), checkpointer]
+    watching = [recorder, Progress(recorder, lease), checkpointer]
     if experiment.debug.profile:
         watching.append(Profile(cell.directory / "profile", data.total_steps))
     trainer = make_trainer(experiment, data.validate_every, [*watching, *callbacks])

@@ -13,14 +13,14 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 
-from highway import machine
 from highway.bench.contenders import GATES, Entry, public_kinds
 from highway.bench.decoding import decoded
-from highway.bench.timing import matrix_peak, peak_memory, step_operations, timed
 from highway.cli import one_sentence
-from highway.compose import experiment as composed
-from highway.files import write_json
-from highway.schema import Experiment
+from highway.config.compose import experiment as composed
+from highway.config.schema import Experiment
+from highway.ledger.files import write_json
+from highway.run import machine
+from highway.run.trial import matrix_peak, peak_memory, step_operations, timed
 from highway.sweep.table import last_on_each_key, load_table, table_ids
 
 

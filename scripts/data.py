@@ -9,11 +9,12 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from highway import build, catalogue
 from highway.cli import one_sentence
-from highway.compose import dataset as composed_dataset
-from highway.compose import options
+from highway.config import catalogue
+from highway.config.compose import dataset as composed_dataset
+from highway.config.compose import options
 from highway.errors import Refused, closest, listing
+from highway.run import build
 
 CHECKED = {
     "language": "every file has the published sha256",

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from highway.cli import one_sentence
-from highway.generate import Sampling, Writer
+from highway.use.generate import Sampling, Writer
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ def main() -> None:
         if arguments.beam < 1:
             raise Refused(f"--beam {arguments.beam} keeps no hypothesis; it must be at least 1.")
         lines = _lines(arguments.text, arguments.file)
-        from highway.translate import Translator  # imports torch: only now that there is something to translate
+        from highway.tasks.decoding import Translator  # imports torch: only now that there is something to translate
 
         translator = Translator.of_cell(arguments.cell, arguments.last)
         if arguments.attention is not None:

@@ -35,7 +35,12 @@ def main() -> None:
         arguments.tell.write_text(json.dumps(told(arguments.tables), indent=1))
         return
     before, after = (_asked(checkout.resolve(), arguments.tables) for checkout in arguments.checkouts)
-    differing = [f"{row} {fact}" for row, facts in before.items() for fact in facts if after.get(row, {}).get(fact) != facts[fact]]
+    differing = [
+        f"{row} {fact}"
+        for row, facts in before.items()
+        for fact in facts
+        if after.get(row, {}).get(fact) != facts[fact]
+    ]
     print("\n".join(differing))
     print(f"{len(before)} rows and arms: {len(differing)} facts differ; {len(set(after) - set(before))} rows are new.")
     sys.exit(bool(differing))

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from highway.compose import experiment as composed
+from highway.config.compose import experiment as composed
+from highway.config.schema import Experiment
 from highway.data import sample
-from highway.schema import Experiment
 
 TINY = (  # seconds on one core; every test that trains starts from these words
     "budget=smoke",

@@ -8,9 +8,9 @@ import pytorch_lightning as pl
 import torch
 from safetensors.torch import load_file
 
-from highway.files import read_json
-from highway.schema import Experiment
-from highway.sweep.cell import Cell
+from highway.config.schema import Experiment
+from highway.ledger.cell import Cell
+from highway.ledger.files import read_json
 from highway.train import run
 
 

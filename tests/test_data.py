@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from highway import build
+from highway.config.schema import Cut, Dataset, Experiment, Vocabulary
 from highway.data import enwik8, sample
 from highway.data.download import Source, download, file_sha256
 from highway.data.lanes import TrainingBatches, Windows
 from highway.errors import Refused
-from highway.schema import Cut, Dataset, Experiment, Vocabulary
+from highway.run import build
 from tests.conftest import REAL_DATA, needs_real_data
 
 Compose = Callable[..., Experiment]

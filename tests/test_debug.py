@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from highway.schema import Experiment
-from highway.sweep.cell import Cell
+from highway.config.schema import Experiment
+from highway.ledger.cell import Cell
 from tests.runs import curve, trained
 
 Compose = Callable[..., Experiment]

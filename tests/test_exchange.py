@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from highway.errors import Refused
-from highway.files import read_json, write_json
+from highway.ledger.cell import Cell
+from highway.ledger.files import read_json, write_json
 from highway.report.collect import REFERENCE, collect
 from highway.report.exchange import export_records, import_records
 from highway.report.write import write_report
-from highway.sweep.cell import Cell
 from highway.sweep.table import load_table
 
 TABLE = load_table("highway_t3")
@@ -75,7 +75,7 @@ def test_the_better_end_stays(cluster: Path, tmp_path: Path, here: str, there: s
 def test_a_running_cell_is_left_alone(cluster: Path, tmp_path: Path) -> None:
     export_records([TABLE], "mini", cluster, tmp_path / "file")
     cell = Cell(tmp_path / "laptop" / "cells" / "transformer-0f22ae17b101" / "seed1")
-    with cell.claimed():
+    with cell.leased():
         assert import_records(tmp_path / "file", tmp_path / "laptop").kept == ["transformer-0f22ae17b101/seed1"]
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from highway import build
+from highway.config.schema import Experiment
 from highway.errors import Refused
-from highway.generate import Sampling, Writer
-from highway.schema import Experiment
+from highway.run import build
+from highway.use.generate import Sampling, Writer
 from tests.conftest import TINY
 from tests.runs import trained
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from highway.files import read_json
-from highway.schema import Experiment
-from highway.sweep.cell import Cell
+from highway.config.schema import Experiment
+from highway.ledger.cell import Cell
+from highway.ledger.files import read_json
 from highway.sweep.launch import Planned
 from highway.sweep.overview import Overview
 from tests.conftest import TINY
@@ -125,18 +125,18 @@ def test_a_cell_of_another_sweep_that_dies_is_taken_over(tmp_path: Path) -> None
     first.wait()
     _, said = second.communicate(timeout=120)
     assert second.returncode == 0, said
-    assert (cell.status, [path.name for path in cell.claims.glob("*.json")]) == ("finished", ["2.json"])
+    assert (cell.status, [path.name for path in cell.leases.glob("*.json")]) == ("finished", ["2.json"])
 
 
 def test_the_overview_on_a_terminal(experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who runs, how far, and what is left; with a claim that a process of ours holds."""
+    """Who runs, how far, and what is left; with a lease that a process of ours holds."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
     planned = [
         Planned(f"row seed {seed}", (), Cell(tmp_path / f"seed{seed}"), "cpu", 1, "waiting") for seed in (1, 2, 3)
     ]
     overview = Overview(planned, slots=1)
-    with planned[0].cell.claimed() as held, planned[1].cell.claimed():
+    with planned[0].cell.leased() as held, planned[1].cell.leased():
         held.progress = {
             "step": 50,
             "steps": 200,
@@ -186,6 +186,6 @@ def test_kill_minus_nine_of_cells_and_sweeps(tmp_path: Path) -> None:
 
 
 def pids(folder: Path) -> list[int]:
-    """The processes that run cells now, as their claims say."""
+    """The processes that run cells now, as their leases say."""
     running = [cell for cell in cells(folder) if cell.status == "running"]
-    return [read_json(max(cell.claims.glob("[0-9]*.json")))["pid"] for cell in running]
+    return [read_json(max(cell.leases.glob("[0-9]*.json")))["pid"] for cell in running]

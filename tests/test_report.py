@@ -13,9 +13,10 @@ import pytest
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
-from highway.compose import experiment
+from highway.config.compose import experiment
 from highway.data.translation import count_words
-from highway.files import write_json, write_text
+from highway.ledger.cell import Cell
+from highway.ledger.files import write_json, write_text
 from highway.report import collect as collecting
 from highway.report.biases import t_sne
 from highway.report.bootstrap import paired_bootstrap
@@ -23,9 +24,8 @@ from highway.report.collect import collect
 from highway.report.render import build_report, to_csv, to_latex, to_markdown
 from highway.report.statistics import interval, judge, kendall_tau, summarise, tau_by_chance
 from highway.report.write import write_report
-from highway.sweep.cell import Cell
 from highway.sweep.table import load_table, parse_table
-from highway.translate import scores
+from highway.tasks.decoding import scores
 from tests.test_tables import content
 
 TABLE = load_table("highway_t1")
@@ -151,7 +151,7 @@ def test_diverged_cells_are_shown_and_not_counted(tmp_path: Path) -> None:
 def test_older_revisions_are_found_and_marked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, name: str
 ) -> None:
-    from highway import catalogue
+    from highway.config import catalogue
 
     put(tmp_path, "tanh", 1, 1.4)
     entries = getattr(catalogue, group)

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 
+from highway.config.schema import Experiment
 from highway.errors import Refused
-from highway.schema import Experiment
-from highway.sweep.cell import Cell
+from highway.ledger.cell import Cell
 from tests.conftest import TINY
 from tests.runs import curve, numbers, same_weights, trained
 from tests.test_train import CARRY, Stateful
@@ -93,7 +93,7 @@ def test_unreadable_checkpoint_is_refused(tiny: Compose) -> None:
 
 
 def test_exact_with_carried_state(compare: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("highway.build.model", Stateful)
+    monkeypatch.setattr("highway.run.build.model", Stateful)
     compare((*CARRY, "trainer.max_steps=9", "trainer.validate_every=4", "trainer.log_every=2"), [2, 7])
 
 

@@ -11,14 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highway import build
+from highway.config.schema import Experiment, ScoreGate
+from highway.config.symbols import END, PADDING, START
 from highway.errors import Refused
 from highway.gates.scores import GatedScores, score_gate
 from highway.models.encoder_decoder import EncoderDecoderModel
 from highway.models.search import Cached, Recomputed, beam, decoder, greedy
-from highway.record import parameter_counts
-from highway.schema import Experiment, ScoreGate
-from highway.symbols import END, PADDING, START
+from highway.run import build
+from highway.run.record import parameter_counts
 
 Compose = Callable[..., Experiment]
 GATES = ["none", "realformer", "m2", "m3", "g1", "g2", "g3"]

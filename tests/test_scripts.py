@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from highway.audit.origins import origins
 from highway.bench.contenders import Entry
-from highway.bench.timing import peak_memory
-from highway.compose import experiment as composed
-from highway.config import CONF, flat
-from highway.files import read_json, write_json
-from highway.report.origins import origins
-from highway.schema import Experiment
-from highway.sweep.cell import SECTIONS, Cell, configuration
+from highway.config.check import CONF, flat
+from highway.config.compose import experiment as composed
+from highway.config.schema import Experiment
+from highway.ledger.cell import SECTIONS, Cell, configuration
+from highway.ledger.files import read_json, write_json
+from highway.run.trial import peak_memory
 from highway.sweep.table import load_table, table_ids
 from tests.conftest import REAL_DATA, needs_real_data
 from tests.test_data import write_corpus
@@ -104,12 +104,12 @@ def test_status_of_a_table(typed: Callable[..., tuple[int, str, str]], experimen
     for seed in (1, 2, 3, 4):
         cell = Cell.of(experiment(*table.overrides(table.row("tanh"), "smoke", seed)))
         result = {"status": ends.get(seed), "seed": seed}
-        write_json(cell.claims / "1.json", {"ended": seed != 3, "progress": {"step": 150, "steps": 600}})
+        write_json(cell.leases / "1.json", {"ended": seed != 3, "progress": {"step": 150, "steps": 600}})
         if seed in ends:
             write_json(cell.directory / "result.json", result)
     _, out, _ = typed("table status highway_t3")
     assert "finished 1 " in out and "failed 2, 4" in out and "running at 25%: 3" in out
-    os.utime(Cell.of(experiment(*table.overrides(table.row("tanh"), "smoke", 3))).claims / "1.json", (0, 0))
+    os.utime(Cell.of(experiment(*table.overrides(table.row("tanh"), "smoke", 3))).leases / "1.json", (0, 0))
     _, out, _ = typed("table status highway_t3")
     assert "interrupted at 25%: 3" in out
 
@@ -179,7 +179,7 @@ def test_data_list_and_sample(typed: Callable[..., tuple[int, str, str]], tmp_pa
 def test_benchmark(typed: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a small shape: that every contender trains, and that the record holds what the table shows."""
     warnings.simplefilter("ignore")  # other libraries', not ours
-    monkeypatch.setattr("highway.bench.timing.peak_memory", lambda entry, threads: 2**20)
+    monkeypatch.setattr("highway.run.trial.peak_memory", lambda entry, threads: 2**20)
     code, out, _ = typed("benchmark highway_t3 --budget smoke --rounds 2 --threads 1")
     assert code == 0
     record = read_json(tmp_path / "outputs" / "bench" / "highway_t3-smoke-cpu.json")
@@ -193,7 +193,7 @@ def test_benchmark(typed: Callable[..., tuple[int, str, str]], tmp_path: Path, m
 def test_benchmark_of_translation(
     typed: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("highway.bench.timing.peak_memory", lambda entry, threads: 2**20)
+    monkeypatch.setattr("highway.run.trial.peak_memory", lambda entry, threads: 2**20)
     code, out, _ = typed("benchmark gated_resnet_t1 --budget smoke --rounds 2 --threads 1 --set dataset.batch=4")
     assert code == 0
     for name in ("ours with realformer scores, 32", "ours with gated scores, bf16", "torch.nn.Transformer, 32"):

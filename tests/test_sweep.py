@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from highway.files import read_json
+from highway.ledger.files import read_json
 from tests.conftest import TINY
 from tests.runs import numbers
 from tests.test_resume import wait_for

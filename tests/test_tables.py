@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from highway import build
-from highway.compose import options
+from highway.config.compose import options
+from highway.config.schema import Experiment
 from highway.errors import Refused
-from highway.schema import Experiment
-from highway.sweep.cell import Cell
+from highway.ledger.cell import Cell
+from highway.run import build
 from highway.sweep.table import Table, load_table, parse_table, table_ids
 from tests.runs import trained
 
@@ -158,7 +158,7 @@ def test_every_option_composes(experiment: Compose, group: str, option: str) -> 
 
 def test_options_say_what_they_are() -> None:
     """Every YAML file opens with a comment."""
-    from highway.config import CONF
+    from highway.config.check import CONF
 
     for path in CONF.rglob("*.yaml"):
         assert path.read_text().startswith("#"), path

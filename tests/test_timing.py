@@ -14,15 +14,16 @@ from typing import Any
 import pytest
 import torch
 
-from highway import cli, machine, timing
+from highway import cli
 from highway.bench.contenders import Contender
 from highway.data.lanes import Batch
 from highway.errors import Refused
-from highway.files import read_json
+from highway.ledger.files import read_json
 from highway.report import collect as collecting
 from highway.report.collect import collect
 from highway.report.render import build_report, to_markdown
 from highway.report.write import write_report
+from highway.run import machine, timing
 from highway.sweep.table import load_table
 
 WORDS = ("table=highway_t7", "budget=smoke", "trainer.threads=1", "trainer.accelerator=cpu")
@@ -105,7 +106,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Typed:
     monkeypatch.setattr(timing, "BLOCK_SECONDS", 1e-9)
     monkeypatch.setattr(timing, "peak_memory", lambda entry, threads: 2**20)
     monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "none")
-    monkeypatch.setattr("highway.sweep.timed.load_table", lambda name: replace(load_table(name), rounds=3))
+    monkeypatch.setattr("highway.ledger.timed.load_table", lambda name: replace(load_table(name), rounds=3))
 
     def run(*words: str) -> int:
         monkeypatch.setattr(sys, "argv", ["train.py", *words])

@@ -14,12 +14,12 @@ import yaml
 from safetensors import safe_open
 from torch import nn
 
-from highway import build
+from highway.config.schema import Experiment
 from highway.errors import Refused
+from highway.ledger.cell import Cell, identity
 from highway.models.initial import initialise
-from highway.schema import Experiment
-from highway.sweep.cell import Cell, identity
-from highway.tasks.checkpoint import load_weights
+from highway.run import build
+from highway.run.checkpoint import load_weights
 from highway.train import run
 from tests.runs import curve, trained
 
@@ -149,7 +149,7 @@ def test_full_disk_is_one_sentence(tiny: Compose, monkeypatch: pytest.MonkeyPatc
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("highway.files.os.fsync", full)
+    monkeypatch.setattr("highway.ledger.files.os.fsync", full)
     described = tiny(*FEW)
     with pytest.raises(Refused, match="could not be written: No space left on device"):
         run(described, Cell.of(described), "test")
@@ -165,7 +165,7 @@ def test_checkpoint_of_another_model_is_refused(tiny: Compose) -> None:
 
 def test_two_processes_do_not_share_a_cell(tiny: Compose) -> None:
     cell = Cell.of(tiny(*FEW))
-    with cell.claimed(), pytest.raises(Refused, match="being run by process"):
+    with cell.leased(), pytest.raises(Refused, match="being run by process"):
         run(tiny(*FEW), cell, "second")
 
 
@@ -290,9 +290,9 @@ def test_identity_is_frozen(experiment: Compose) -> None:
 def test_schema_defaults_are_frozen() -> None:
     import dataclasses
 
-    from highway import schema
-    from highway.config import MODELS
-    from highway.sweep.cell import WHERE_NOT_WHAT, frozen_defaults
+    from highway.config import schema
+    from highway.config.check import MODELS
+    from highway.ledger.cell import WHERE_NOT_WHAT, frozen_defaults
 
     sections = {
         **MODELS,

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from highway import build
-from highway.schema import Experiment
+from highway.config.schema import Experiment
+from highway.run import build
 
 GATES = ["none", "sdu_tanh", "sdu_sigmoid", "sdu_conv_tanh", "highway", "gated_mhdpa"]
 Compose = Callable[..., Experiment]

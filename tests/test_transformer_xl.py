@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from highway import build
 from highway.blocks.relative_attention import RelativeAttention, shifted
+from highway.config.schema import Experiment
 from highway.models import transformer_xl
-from highway.schema import Experiment
+from highway.run import build
 
 Compose = Callable[..., Experiment]
 SMALL = (

@@ -16,15 +16,15 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from highway import build
 from highway.bench.decoding import decoded
+from highway.config.schema import Experiment
+from highway.config.symbols import END, PADDING, START
 from highway.data import sample_pairs, translation
 from highway.data.pairs import EpochBatches, PairBatch, TranslationData, batch_ends
 from highway.errors import Refused
-from highway.files import read_json
-from highway.schema import Experiment
-from highway.symbols import END, PADDING, START
-from highway.translate import Translator, scores, sparsity
+from highway.ledger.files import read_json
+from highway.run import build
+from highway.tasks.decoding import Translator, scores, sparsity
 from tests.conftest import REAL_DATA
 from tests.runs import curve, numbers, same_weights, trained
 from tests.test_resume import StopAt
@@ -264,7 +264,7 @@ def test_a_run_is_scored_as_it_should_be(tiny: Compose) -> None:
     data = build.data(described)
     assert isinstance(data, TranslationData)
     model = build.model(described)
-    from highway.tasks.checkpoint import load_weights
+    from highway.run.checkpoint import load_weights
 
     load_weights(model, cell.last)
     loss, right, count = 0.0, 0, 0

@@ -14,12 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highway import build
 from highway.blocks.positions import sinusoids
+from highway.config.schema import EncoderDecoder, Experiment, Transformer, TransformerXL
+from highway.config.symbols import END, PADDING
 from highway.data.lanes import Batch
 from highway.data.pairs import PairBatch
-from highway.schema import EncoderDecoder, Experiment, Transformer, TransformerXL
-from highway.symbols import END, PADDING
+from highway.run import build
 from highway.tasks.language import mapped
 from highway.tasks.optimisation import build_optimizer
 

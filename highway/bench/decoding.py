@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from highway.trained import load
-from highway.translate import Translator, scores
+from highway.tasks.decoding import Translator, scores
+from highway.use.load import load
 
 WARM_UP = 4  # sentences
 

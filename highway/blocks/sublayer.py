@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from highway.blocks.dropout import dropout
 from highway.blocks.normalisation import LayerNorm
+from highway.config.schema import Gate, Model
 from highway.gates.residual import residual_gate
-from highway.schema import Gate, Model
 
 
 class Sublayer(nn.Module):

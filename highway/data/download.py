@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from highway.errors import Refused
-from highway.files import written_atomically
+from highway.ledger.files import written_atomically
 
 CHUNK = 1 << 20
 

@@ -13,11 +13,11 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from highway.config.schema import Dataset
 from highway.data import sample
 from highway.data.download import Source
 from highway.data.stream import Streams, cached_streams
 from highway.errors import Refused
-from highway.schema import Dataset
 
 WHOLE = 100_000_000
 EXCERPT = 4_150_000

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytorch_lightning as pl
 
-from highway import catalogue
+from highway.config import catalogue
+from highway.config.schema import Experiment
 from highway.data.lanes import Batch, TrainingBatches, Windows
 from highway.data.stream import Streams
 from highway.errors import Refused
-from highway.schema import Experiment
 
 
 class ExperimentData(pl.LightningDataModule):

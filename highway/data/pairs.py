@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from highway.config.schema import Experiment
+from highway.config.symbols import PADDING
 from highway.data.lanes import TrainingBatches
 from highway.data.module import ExperimentData
 from highway.data.translation import Corpus
 from highway.errors import Refused
-from highway.schema import Experiment
-from highway.symbols import PADDING
 
 
 class PairBatch(NamedTuple):

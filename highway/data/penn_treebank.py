@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
+from highway.config.schema import Dataset
 from highway.data import sample
 from highway.data.download import Source
 from highway.data.stream import Streams, cached_streams
 from highway.errors import Refused
-from highway.schema import Dataset
 
 SPLITS = ("train", "valid", "test")
 END = "<eos>"

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from highway import catalogue
+from highway.config import catalogue
+from highway.config.schema import Dataset
 from highway.errors import Refused
-from highway.files import read_json, write_json, written_atomically
-from highway.schema import Dataset
+from highway.ledger.files import read_json, write_json, written_atomically
 
 CHUNK = 1 << 20
 

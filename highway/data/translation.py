@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from highway import catalogue
+from highway.config import catalogue
+from highway.config.schema import TranslationDataset
+from highway.config.symbols import END, PADDING, START, UNKNOWN
 from highway.data import sample_pairs
 from highway.data.download import Source
 from highway.errors import Refused
-from highway.files import read_json, write_json, written_atomically
-from highway.schema import TranslationDataset
-from highway.symbols import END, PADDING, START, UNKNOWN
+from highway.ledger.files import read_json, write_json, written_atomically
 
 LAYOUT = 2  # of the cache; another number makes it anew
 SPLITS = ("train", "valid", "test")

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from highway.config.schema import ScoreGate
 from highway.errors import Refused
 from highway.gates.residual import ACTIVATIONS
-from highway.schema import ScoreGate
 
 
 class NoScoreGate(nn.Module):

@@ -23,10 +23,10 @@ from highway.blocks.normalisation import LayerNorm
 from highway.blocks.positions import distance_codes
 from highway.blocks.scored_attention import CrossAttention, Earlier, KeysValues, Past, SelfAttention
 from highway.blocks.sublayer import Sublayer
+from highway.config.schema import EncoderDecoder, Experiment
+from highway.config.symbols import PADDING
 from highway.gates.scores import score_gate
 from highway.models.initial import initialise_glorot
-from highway.schema import EncoderDecoder, Experiment
-from highway.symbols import PADDING
 
 
 class Encoded(NamedTuple):

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from highway.blocks.scored_attention import Past
+from highway.config.symbols import END, START
 from highway.models.encoder_decoder import EncoderDecoderModel
-from highway.symbols import END, START
 
 DROPPED = 1 / 8  # of the rows must have ended before they are dropped
 

@@ -22,8 +22,8 @@ from highway.blocks.feed_forward import FeedForward
 from highway.blocks.normalisation import LayerNorm
 from highway.blocks.positions import sinusoids
 from highway.blocks.sublayer import Sublayer
+from highway.config.schema import Experiment, Transformer
 from highway.models.initial import initialise
-from highway.schema import Experiment, Transformer
 
 
 class Block(nn.Module):

@@ -22,8 +22,8 @@ from highway.blocks.normalisation import LayerNorm
 from highway.blocks.positions import distance_codes
 from highway.blocks.relative_attention import RelativeAttention
 from highway.blocks.sublayer import Sublayer
+from highway.config.schema import Cut, Experiment, TransformerXL
 from highway.models.initial import initialise_normal
-from highway.schema import Cut, Experiment, TransformerXL
 
 Memory = tuple[Tensor, ...]  # how many positions are filled, then (B, M, D) for each block, lanes first
 

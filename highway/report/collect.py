@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from highway.compose import experiment
-from highway.files import read_json
-from highway.sweep.cell import DONE, cell_name, identity, named_revisions
+from highway.config.compose import experiment
+from highway.ledger.cell import DONE, cell_name, identity, named_revisions
+from highway.ledger.files import read_json
 from highway.sweep.table import Row, Table
 
 REFERENCE = Path(__file__).parents[2] / "outputs" / "reference"

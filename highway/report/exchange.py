@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from highway.errors import Refused
-from highway.files import written_atomically
+from highway.ledger.cell import Cell
+from highway.ledger.files import written_atomically
 from highway.report.collect import Sample, collect
-from highway.sweep.cell import Cell
 from highway.sweep.table import Table
 
 MEMBER = re.compile(r"(?P<cell>[\w-]+-[0-9a-f]{12}/seed\d+)/(config\.yaml|curves\.csv|result\.json|probes/\w+\.npz)")
@@ -59,7 +59,7 @@ def import_records(source: Path, outputs: Path) -> Imported:
         if here == "running" or RANKS.index(here) >= RANKS.index(there):
             imported.kept.append(name)
             continue
-        with cell.claimed():
+        with cell.leased():
             for path in sorted(files, key=lambda path: path == "result.json"):  # last, as a run writes it
                 with written_atomically(cell.directory / path) as file:
                     file.write(files[path])

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from highway.files import write_text
+from highway.ledger.files import write_text
 from highway.report.collect import Collected
 from highway.report.render import Report, build_report, to_csv, to_latex, to_markdown
 

@@ -13,10 +13,10 @@ from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-from highway.config import check
-from highway.schema import Experiment
-from highway.sweep.cell import DONE, Cell
-from highway.sweep.timed import timing
+from highway.config.check import check
+from highway.config.schema import Experiment
+from highway.ledger.cell import DONE, Cell
+from highway.ledger.timed import timing
 
 log = logging.getLogger("highway")
 LOOK_AGAIN = 1.0  # seconds, where the only cells left are run by others
@@ -62,7 +62,7 @@ class InlineLauncher(CellLauncher):
 
     def launch_cells(self, cells: Sequence[Planned], planned: int, fail_fast: bool) -> None:
         from highway.cli import command_line
-        from highway.timing import run as time_rows
+        from highway.run.timing import run as time_rows
         from highway.train import run
 
         waiting = list(cells)

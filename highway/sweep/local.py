@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from highway.sweep.claim import SWEEP
+from highway.ledger.lease import SWEEP
 from highway.sweep.launch import LOOK_AGAIN, CellLauncher, Planned, quoted
 from highway.sweep.slots import slots_for
 

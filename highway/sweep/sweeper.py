@@ -21,10 +21,10 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from highway.errors import Refused, SweepFailed, listing
-from highway.sweep.cell import Cell
+from highway.ledger.cell import Cell
+from highway.ledger.timed import timing
 from highway.sweep.launch import Planned, composed, last_words, quoted
 from highway.sweep.table import Row, Table, last_on_each_key, load_table
-from highway.sweep.timed import timing
 from highway.sweep.views import differences, link_view
 
 log = logging.getLogger("highway")

@@ -4,9 +4,9 @@ import os
 
 import yaml
 
-from highway.config import flat
-from highway.schema import Experiment
-from highway.sweep.cell import SECTIONS, WHERE_NOT_WHAT, Cell, configuration
+from highway.config.check import flat
+from highway.config.schema import Experiment
+from highway.ledger.cell import SECTIONS, WHERE_NOT_WHAT, Cell, configuration
 
 
 def link_view(cell: Cell, table: str, budget: str, row: str) -> Cell | None:

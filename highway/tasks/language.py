@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor, nn
 
+from highway.config.schema import Experiment
 from highway.data.lanes import Batch, lanes_of
-from highway.schema import Experiment
 from highway.tasks.task import Task
 
 

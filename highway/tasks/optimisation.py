@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from highway.schema import Optimizer, Plateau
+from highway.config.schema import Optimizer, Plateau
 
 
 def build_optimizer(parameters: Iterable[nn.Parameter], config: Optimizer) -> torch.optim.Optimizer:

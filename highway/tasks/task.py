@@ -7,8 +7,8 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
+from highway.config.schema import Experiment
 from highway.data.module import ExperimentData
-from highway.schema import Experiment
 from highway.tasks.optimisation import PlateauRule, build_optimizer, rate_at
 
 

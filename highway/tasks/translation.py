@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from highway.config.symbols import PADDING
 from highway.data.pairs import PairBatch, TranslationData
-from highway.symbols import PADDING
+from highway.tasks.decoding import Translator, sample_bleu, scores, sparsity
 from highway.tasks.task import Task
-from highway.translate import Translator, sample_bleu, scores, sparsity
 
 
 class Translation(Task):

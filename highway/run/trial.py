@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from highway import machine
 from highway.bench.contenders import Contender, Entry
+from highway.config.schema import EncoderDecoder, Experiment, TransformerXL
 from highway.data.lanes import Batch
 from highway.data.pairs import PairBatch
-from highway.schema import EncoderDecoder, Experiment, TransformerXL
+from highway.run import machine
 
 WARM_UP = 2  # rounds
 

@@ -4,8 +4,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from highway import catalogue
-from highway.schema import Experiment
+from highway.config import catalogue
+from highway.config.schema import Experiment
 
 
 def model(experiment: Experiment) -> Any:

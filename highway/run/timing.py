@@ -15,15 +15,15 @@ from typing import Any
 
 import torch
 
-from highway import machine
 from highway.bench.contenders import Contender, Entry
-from highway.bench.timing import clock, peak_memory
 from highway.errors import Refused
-from highway.files import write_json, write_text
-from highway.sweep.cell import Cell, configuration, identified
-from highway.sweep.claim import Held
-from highway.sweep.timed import Timing
-from highway.tasks.recorder import COLUMNS
+from highway.ledger.cell import Cell, configuration, identified
+from highway.ledger.files import write_json, write_text
+from highway.ledger.lease import HeldLease
+from highway.ledger.timed import Timing
+from highway.run import machine
+from highway.run.recorder import COLUMNS
+from highway.run.trial import clock, peak_memory
 
 log = logging.getLogger("highway")
 BLOCK_SECONDS = 0.5  # the least that the first row takes in a round
@@ -35,7 +35,7 @@ Seconds = dict[str, list[float]]  # of one step, by row, of every quiet round
 def run(timing: Timing, command: str) -> str:
     """Time the rows of a table and record them; the status that result.json then has."""
     cell, started = timing.cell, time.monotonic()
-    with cell.claimed() as claim:
+    with cell.leased() as lease:
         if cell.done:
             log.info("%s is %s already: nothing to measure.", cell.directory, cell.status)
             return cell.status
@@ -50,7 +50,7 @@ def run(timing: Timing, command: str) -> str:
         torch.manual_seed(first.seed)
         contenders = {name: entry.build() for name, entry in entries.items()}
         batch = entries[timing.table.rows[0].id].batch()
-        seconds = measure(contenders, batch, timing.table.rounds, timing.device, claim)
+        seconds = measure(contenders, batch, timing.table.rounds, timing.device, lease)
         write_rounds(cell, timing, seconds, batch.inputs.numel())
         rows = {
             identified(row): {
@@ -64,7 +64,7 @@ def run(timing: Timing, command: str) -> str:
         return "finished"
 
 
-def measure(contenders: dict[str, Contender], batch: Any, rounds: int, device: str, claim: Held) -> Seconds:
+def measure(contenders: dict[str, Contender], batch: Any, rounds: int, device: str, lease: HeldLease) -> Seconds:
     """Every row in every round, another row first each time; only rounds in which the machine was quiet."""
     for one in contenders.values():  # compiles, allocates, fills the memory
         for _ in range(3):
@@ -91,7 +91,7 @@ def measure(contenders: dict[str, Contender], batch: Any, rounds: int, device: s
         quiet += 1
         for name in names:
             seconds[name].append(spent[name])
-        claim.progress = progress(quiet, rounds, batch.inputs.numel() / spent[names[0]], time.monotonic() - started)
+        lease.progress = progress(quiet, rounds, batch.inputs.numel() / spent[names[0]], time.monotonic() - started)
     return seconds
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
-from highway.files import written_atomically
 from highway.gates.residual import ResidualGate
+from highway.ledger.files import written_atomically
 
 
 def save_probes(model: nn.Module, folder: Path) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, MissingMandatoryValue, OmegaConfBaseException
 
-from highway import catalogue, layers, schema
+from highway.config import catalogue, layers, schema
+from highway.config.schema import Experiment
 from highway.errors import Refused, closest, listing
-from highway.schema import Experiment
 
-CONF = Path(__file__).parents[1] / "conf"
+CONF = Path(__file__).parents[2] / "conf"
 MODELS: dict[str, Any] = {
     "transformer": schema.Transformer,
     "transformer_xl": schema.TransformerXL,

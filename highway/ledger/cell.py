@@ -1,7 +1,7 @@
 """A cell: one experiment with one seed, and the directory that is its identity.
 
     outputs/cells/<model>-<hash12>/seed<k>/
-        config.yaml  curves.csv  result.json  probes/  checkpoints/  log.txt  claims/
+        config.yaml  curves.csv  result.json  probes/  checkpoints/  log.txt  leases/
 
 The hash covers every key whose value differs from the frozen schema_defaults.yaml, and the revisions
 of the model, gate, data set and task. Left out: paths, logging, seeds (they have a folder of their own)
@@ -20,10 +20,10 @@ from typing import Any
 
 import yaml
 
-from highway import catalogue
-from highway.files import read_json, remove_leftovers
-from highway.schema import Experiment, ScoreGate
-from highway.sweep.claim import Claim, Held, claimed
+from highway.config import catalogue
+from highway.config.schema import Experiment, ScoreGate
+from highway.ledger.files import read_json, remove_leftovers
+from highway.ledger.lease import HeldLease, Lease, leased
 
 DEFAULTS_FILE = Path(__file__).with_name("schema_defaults.yaml")
 WHERE_NOT_WHAT = {
@@ -179,17 +179,17 @@ class Cell:
         return self.directory / "checkpoints" / "last.safetensors"
 
     @property
-    def claims(self) -> Path:
-        return self.directory / "claims"
+    def leases(self) -> Path:
+        return self.directory / "leases"
 
-    def claimed(self) -> AbstractContextManager[Held]:
+    def leased(self) -> AbstractContextManager[HeldLease]:
         """Only one process at a time runs a cell, on this machine or on another that shares the folder."""
-        return claimed(self.claims)
+        return leased(self.leases)
 
     def begin(self) -> None:
         """What an earlier start left behind that this one would contradict: how it ended, files half written."""
         (self.directory / "result.json").unlink(missing_ok=True)
-        for folder in (self.directory, self.checkpoint.parent, self.claims):
+        for folder in (self.directory, self.checkpoint.parent, self.leases):
             remove_leftovers(folder)
 
     def result(self) -> dict[str, Any] | None:
@@ -202,19 +202,19 @@ class Cell:
         result = self.result()
         if result is not None and result["status"] in DONE:
             return result["status"]
-        claim = Claim.latest(self.claims)
-        if claim is not None and claim.alive:
+        lease = Lease.latest(self.leases)
+        if lease is not None and lease.alive:
             return "running"
         if result is not None:
             return result["status"]
-        killed = claim is not None and not claim.ended
+        killed = lease is not None and not lease.ended
         return "interrupted" if killed or self.checkpoint.exists() else "waiting"
 
     @property
     def progress(self) -> dict[str, Any]:
-        """How far a running cell is, as its claim says."""
-        claim = Claim.latest(self.claims)
-        return claim.progress if claim is not None else {}
+        """How far a running cell is, as its lease says."""
+        lease = Lease.latest(self.leases)
+        return lease.progress if lease is not None else {}
 
     @property
     def done(self) -> bool:

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 import yaml
 
-from highway.files import write_text
-from highway.schema import Experiment
-from highway.sweep.cell import Cell, configuration
+from highway.config.schema import Experiment
+from highway.ledger.cell import Cell, configuration
+from highway.ledger.files import write_text
 
 log = logging.getLogger("highway")
 QUIET = 0.25  # processors that others may keep busy where a time is to mean something
@@ -143,7 +143,7 @@ def _version(package: str) -> str | None:
 
 def _git_commit() -> str | None:
     """The commit of the code, with `+` where files differ from it."""
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     try:
         described = subprocess.run(
             ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],

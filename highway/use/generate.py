@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from highway.config.schema import Experiment
 from highway.errors import Refused
-from highway.schema import Experiment
-from highway.trained import load
+from highway.use.load import load
 
 
 @dataclass(frozen=True)

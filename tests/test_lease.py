@@ -1,4 +1,4 @@
-"""Claims: one holder at a time, taken over when it is dead, on one machine and on a shared folder."""
+"""Leases: one holder at a time, taken over when it is dead, on one machine and on a shared folder."""
 
 import multiprocessing
 import os
@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from highway.errors import Refused
-from highway.files import read_json, write_json
-from highway.sweep import claim
-from highway.sweep.claim import Claim, born, claimed
+from highway.ledger import lease
+from highway.ledger.files import read_json, write_json
+from highway.ledger.lease import Lease, born, leased
 from tests.test_resume import wait_for
 
-HOLD = "import sys, time; from pathlib import Path; from highway.sweep.claim import claimed\n"
-HOLD += "with claimed(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+HOLD = "import sys, time; from pathlib import Path; from highway.ledger.lease import leased\n"
+HOLD += "with leased(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
 
 
 def holder(folder: Path, **environment: str) -> "subprocess.Popen[str]":
-    """Another process that holds the claim."""
+    """Another process that holds the lease."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(folder)],
         stdout=subprocess.PIPE,
@@ -44,16 +44,16 @@ def of_another_machine(folder: Path, seconds_ago: float) -> Path:
 
 def test_one_holder_at_a_time_and_a_dead_one_is_followed(tmp_path: Path) -> None:
     process = holder(tmp_path)
-    with pytest.raises(Refused, match=f"is being run by process {process.pid} on "), claimed(tmp_path):
+    with pytest.raises(Refused, match=f"is being run by process {process.pid} on "), leased(tmp_path):
         pass
     process.kill()
     process.wait()
-    latest = Claim.latest(tmp_path)
+    latest = Lease.latest(tmp_path)
     assert latest is not None and not latest.alive and not latest.ended
-    with claimed(tmp_path) as held:
+    with leased(tmp_path) as held:
         assert held.path.name == "2.json"
         assert [path.name for path in tmp_path.iterdir()] == ["2.json"]
-    latest = Claim.latest(tmp_path)
+    latest = Lease.latest(tmp_path)
     assert latest is not None and latest.ended
 
 
@@ -66,7 +66,7 @@ def test_a_dead_process_that_nobody_has_waited_for_is_dead() -> None:
 def _race(folder: Path, won: Path, meet: "threading.Barrier") -> None:
     meet.wait(60)
     try:
-        with claimed(folder) as held:
+        with leased(folder) as held:
             (won / str(os.getpid())).write_text(held.path.name)
             meet.wait(60)
     except Refused:
@@ -74,10 +74,10 @@ def _race(folder: Path, won: Path, meet: "threading.Barrier") -> None:
 
 
 def test_of_many_at_once_one_wins(tmp_path: Path) -> None:
-    """A dead holder's claim, and eight processes that want it."""
-    folder, won = tmp_path / "claims", tmp_path / "won"
+    """A dead holder's lease, and eight processes that want it."""
+    folder, won = tmp_path / "leases", tmp_path / "won"
     won.mkdir()
-    of_another_machine(folder, seconds_ago=claim.STALE + 5)
+    of_another_machine(folder, seconds_ago=lease.STALE + 5)
     context = multiprocessing.get_context("spawn")
     meet = context.Barrier(8)
     racers = [context.Process(target=_race, args=(folder, won, meet)) for _ in range(8)]
@@ -89,33 +89,33 @@ def test_of_many_at_once_one_wins(tmp_path: Path) -> None:
 
 
 def test_another_machines_claim_lives_while_it_beats(tmp_path: Path) -> None:
-    path = of_another_machine(tmp_path / "claims", seconds_ago=0)
-    assert Claim(path).alive
-    os.utime(path, (time.time() - claim.STALE - 1,) * 2)
-    assert not Claim(path).alive
+    path = of_another_machine(tmp_path / "leases", seconds_ago=0)
+    assert Lease(path).alive
+    os.utime(path, (time.time() - lease.STALE - 1,) * 2)
+    assert not Lease(path).alive
     assert [found.name for found in path.parent.iterdir()] == ["1.json"]  # looking leaves nothing behind
 
 
 def test_a_claim_half_written_counts_as_alive(tmp_path: Path) -> None:
     path = tmp_path / "1.json"
     path.touch()
-    assert Claim(path).alive
+    assert Lease(path).alive
 
 
 def test_a_number_that_is_behind_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that read the folder, slept, and creates a number which others have passed and removed."""
-    of_another_machine(tmp_path / "claims", seconds_ago=claim.STALE + 5)
-    before = Claim(tmp_path / "claims" / "1.json")
-    (tmp_path / "claims" / "1.json").rename(tmp_path / "claims" / "3.json")
-    monkeypatch.setattr(Claim, "latest", lambda folder: before)
-    with pytest.raises(Refused, match="was taken by another process"), claimed(tmp_path / "claims"):
+    of_another_machine(tmp_path / "leases", seconds_ago=lease.STALE + 5)
+    before = Lease(tmp_path / "leases" / "1.json")
+    (tmp_path / "leases" / "1.json").rename(tmp_path / "leases" / "3.json")
+    monkeypatch.setattr(Lease, "latest", lambda folder: before)
+    with pytest.raises(Refused, match="was taken by another process"), leased(tmp_path / "leases"):
         pass
-    assert [path.name for path in (tmp_path / "claims").iterdir()] == ["3.json"]
+    assert [path.name for path in (tmp_path / "leases").iterdir()] == ["3.json"]
 
 
 def test_progress_is_told_and_a_lost_claim_stops_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claim, "BEAT", 0.05)
-    with claimed(tmp_path) as held:
+    monkeypatch.setattr(lease, "BEAT", 0.05)
+    with leased(tmp_path) as held:
         held.progress = {"step": 7}
         wait_for(lambda: read_json(held.path)["progress"] == {"step": 7})
     process = holder(tmp_path)

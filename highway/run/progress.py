@@ -1,4 +1,4 @@
-"""Where a run is: one line, rewritten in place on a terminal, printed now and then in a log; and for its claim."""
+"""Where a run is: one line, rewritten in place on a terminal, printed now and then in a log; and for its lease."""
 
 import math
 import sys
@@ -8,21 +8,21 @@ from typing import Any
 import pytorch_lightning as pl
 
 from highway.clock import clock
-from highway.sweep.claim import Held
-from highway.tasks.recorder import Recorder
+from highway.ledger.lease import HeldLease
+from highway.run.recorder import Recorder
 
 
 class Progress(pl.Callback):
-    def __init__(self, recorder: Recorder, claim: Held | None) -> None:
+    def __init__(self, recorder: Recorder, lease: HeldLease | None) -> None:
         self.recorder = recorder
-        self.claim = claim
+        self.lease = lease
         self.on_terminal = sys.stderr.isatty()
         self.interval = 0.5 if self.on_terminal else 30.0
         self._shown_at = 0.0
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
-        if self.claim:
-            self.claim.progress = self._numbers(pl_module)
+        if self.lease:
+            self.lease.progress = self._numbers(pl_module)
         known = not math.isnan(self.recorder.train_loss)
         if known and trainer.is_global_zero and time.monotonic() - self._shown_at >= self.interval:
             self._shown_at = time.monotonic()

@@ -6,8 +6,8 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig
 
-from highway.config import CONF, check, check_dataset
-from highway.schema import Dataset, Experiment
+from highway.config.check import CONF, check, check_dataset
+from highway.config.schema import Dataset, Experiment
 
 
 def experiment(words: list[str]) -> Experiment:

@@ -1,10 +1,10 @@
-"""Who runs a cell: a claim that one process holds, that says how far it is, and that dies with its holder.
+"""Who runs a cell: a lease that one process holds, that says how far it is, and that dies with its holder.
 
-    outputs/cells/<cell>/seed<k>/claims/<number>.json   host, machine, pid, born, since, ended, progress
+    outputs/cells/<cell>/seed<k>/leases/<number>.json   host, machine, pid, born, since, ended, progress
 
-The claim with the highest number counts. A process takes a cell by creating the next number, which one process
+The lease with the highest number counts. A process takes a cell by creating the next number, which one process
 alone can do, also on a folder that several machines share; so a dead holder's cell is taken over without a race.
-On one machine a claim lives as long as its process; seen from another machine, as long as its heart beats.
+On one machine a lease lives as long as its process; seen from another machine, as long as its heart beats.
 """
 
 import json
@@ -21,15 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from highway.errors import Refused
-from highway.files import write_json
+from highway.ledger.files import write_json
 
 BEAT = 2.0  # seconds between two beats
 STALE = 60.0  # seconds without a beat after which another machine takes over
 SWEEP = "HIGHWAY_SWEEP"  # names the sweep's process; its cells stop, saving where they are, when it is gone
 
 
-class Claim:
-    """A claim as it stood when it was read."""
+class Lease:
+    """A lease as it stood when it was read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,7 +39,7 @@ class Claim:
             self.content = {}
 
     @classmethod
-    def latest(cls, folder: Path) -> "Claim | None":
+    def latest(cls, folder: Path) -> "Lease | None":
         numbers = _numbers(folder)
         return cls(folder / f"{numbers[-1]}.json") if numbers else None
 
@@ -66,8 +66,8 @@ class Claim:
         return self.content.get("progress", {})
 
 
-class Held:
-    """This process's own claim, kept alive by a thread."""
+class HeldLease:
+    """This process's own lease, kept alive by a thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -104,10 +104,10 @@ class Held:
 
 
 @contextmanager
-def claimed(folder: Path) -> Iterator[Held]:
-    """Hold the claim while the block runs; `Refused` where another process holds it."""
+def leased(folder: Path) -> Iterator[HeldLease]:
+    """Hold the lease while the block runs; `Refused` where another process holds it."""
     folder.mkdir(parents=True, exist_ok=True)
-    held = Held(_taken(folder))
+    held = HeldLease(_taken(folder))
     held.start()
     try:
         yield held
@@ -116,7 +116,7 @@ def claimed(folder: Path) -> Iterator[Held]:
 
 
 def _taken(folder: Path) -> Path:
-    before = Claim.latest(folder)
+    before = Lease.latest(folder)
     if before is not None and before.alive:
         raise Refused(f"{folder.parent} is being run by {before.holder}; wait for it, or stop it.")
     number = _number(before.path) + 1 if before else 1

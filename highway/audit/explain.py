@@ -8,13 +8,13 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from highway import catalogue
-from highway.compose import experiment
-from highway.config import CONF, flat
+from highway.audit.origins import origins
+from highway.config import catalogue
+from highway.config.check import CONF, flat
+from highway.config.compose import experiment
+from highway.config.schema import Experiment
+from highway.ledger.cell import Cell, identity
 from highway.report.collect import REFERENCE, Sample, cell_names, collect, samples
-from highway.report.origins import origins
-from highway.schema import Experiment
-from highway.sweep.cell import Cell, identity
 from highway.sweep.table import TABLES, Row, Table
 
 READINGS = {
@@ -197,8 +197,8 @@ def parameters(described: Experiment) -> tuple[int, int]:
     """All parameters and those of gates, counted on a model without storage."""
     import torch
 
-    from highway.build import model
-    from highway.record import parameter_counts
+    from highway.run.build import model
+    from highway.run.record import parameter_counts
 
     with torch.device("meta"):
         counts = parameter_counts(model(described))

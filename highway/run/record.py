@@ -7,14 +7,14 @@ from typing import Any
 import pytorch_lightning as pl
 from torch import nn
 
-from highway import machine
+from highway.config.schema import Experiment
 from highway.data.module import ExperimentData
-from highway.files import write_json
 from highway.gates.residual import ResidualGate
 from highway.gates.scores import GatedScores
-from highway.schema import Experiment
-from highway.sweep.cell import Cell, revisions
-from highway.tasks.recorder import Recorder
+from highway.ledger.cell import Cell, revisions
+from highway.ledger.files import write_json
+from highway.run import machine
+from highway.run.recorder import Recorder
 
 log = logging.getLogger("highway")
 

@@ -4,8 +4,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from highway.schema import Experiment
-from highway.tasks.recorder import Row
+from highway.config.schema import Experiment
+from highway.run.recorder import Row
 
 log = logging.getLogger("highway")
 

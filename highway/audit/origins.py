@@ -6,7 +6,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.types import RunMode
 
-from highway.config import CONF, flat, joined
+from highway.config.check import CONF, flat, joined
 from highway.sweep.table import Row, Table
 
 

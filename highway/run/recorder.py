@@ -15,9 +15,9 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
-from highway import machine
-from highway.files import write_text
-from highway.schema import Experiment
+from highway.config.schema import Experiment
+from highway.ledger.files import write_text
+from highway.run import machine
 from highway.tasks.task import Task
 
 COLUMNS = ("step", "epoch", "seconds", "tokens", "split", "metric", "value")

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from highway.config.schema import Experiment
 from highway.errors import Refused
-from highway.schema import Experiment
-from highway.sweep.cell import Cell
+from highway.ledger.cell import Cell
 from highway.sweep.table import Table, last_on_each_key, load_table, table_ids
 
 USUAL = {"table": "", "budget": "paper", "seed": "1"}
@@ -41,7 +41,7 @@ class Timing:
 
     @property
     def cell(self) -> Cell:
-        from highway.machine import device_name
+        from highway.run.machine import device_name
 
         surroundings: dict[str, Any] = {"device": device_name(self.device), "threads": self.threads}
         surroundings["compile"] = self.first.trainer.compile

@@ -17,11 +17,11 @@ from pytorch_lightning.plugins.io import CheckpointIO
 from safetensors.torch import load_file, save
 from torch import nn
 
+from highway.config.schema import Experiment
 from highway.errors import Refused
-from highway.files import written_atomically
-from highway.schema import Experiment
-from highway.sweep.cell import Cell
-from highway.tasks.recorder import Recorder
+from highway.ledger.cell import Cell
+from highway.ledger.files import written_atomically
+from highway.run.recorder import Recorder
 
 
 class Interrupted(Exception):

@@ -10,13 +10,13 @@ import yaml
 from omegaconf import OmegaConf
 from safetensors import SafetensorError, safe_open
 
-from highway import build, machine
-from highway.compose import dataset
-from highway.config import check
+from highway.config.check import check
+from highway.config.compose import dataset
+from highway.config.schema import Experiment
 from highway.errors import Refused
-from highway.schema import Experiment
-from highway.sweep.cell import Cell
-from highway.tasks.checkpoint import load_weights
+from highway.ledger.cell import Cell
+from highway.run import build, machine
+from highway.run.checkpoint import load_weights
 
 SCRIPTS = {"language": "scripts/generate.py", "translation": "scripts/translate.py"}
 

@@ -11,11 +11,11 @@ from rich.table import Table as Grid
 from torch import Tensor, nn
 
 from highway.blocks.scored_attention import ScoredAttention
+from highway.config.symbols import PADDING
 from highway.errors import Refused
 from highway.models.encoder_decoder import EncoderDecoderModel
 from highway.models.search import Decoder, Recomputed, beam, decoder, greedy
-from highway.symbols import PADDING
-from highway.trained import load
+from highway.use.load import load
 
 TOGETHER = 128  # hypotheses decoded at once
 THRESHOLDS = (0.0, 1e-4, 1e-3, 2e-3, 5e-3)  # of a weight that counts as zero; the paper names none

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from highway import catalogue, layers
+from highway.config import catalogue, layers
 from highway.errors import Refused, listing
 
 
