@@ -19,12 +19,15 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from highway.config.check import CONF, DATASETS, MODELS, SECTIONS, check
+from highway.config.check import CONF, SECTIONS, SWEEP_ONLY, check
 from highway.config.compose import experiment as composed
 from highway.config.compose import options
+from highway.config.models import MODELS
+from highway.config.tasks import TASKS
 from highway.errors import Refused, SweepFailed, closest, listing
 from highway.ledger.cell import Cell
-from highway.ledger.timed import is_timing, timing
+from highway.sweep.launch import command_line
+from highway.sweep.timed import is_timing, timing
 
 EXIT_CODES = {"finished": 0, "failed": 1, "diverged": 3, "interrupted": 130}
 log = logging.getLogger("highway")
@@ -69,12 +72,6 @@ def _time() -> None:
 def _cell_directory(*, _root_: DictConfig) -> str:
     """hydra.run.dir of a run: checked first, so that a mistake leaves no directory behind."""
     return str(Cell.of(check(_root_)).directory)
-
-
-def command_line(overrides: list[str]) -> str:
-    """How a user would type this run: without the folders that a launcher or this machine adds."""
-    ours = [word for word in overrides if not re.match(r"(hydra\.|data_dir=|outputs_dir=|logger[.=])", word)]
-    return " ".join(["python scripts/train.py", *ours])
 
 
 def _refuse_unknown_flags() -> None:
@@ -146,7 +143,7 @@ def _unknown_key(message: str) -> str | None:
         return None
     key = match[1]
     groups = sorted(path.name for path in CONF.iterdir() if path.is_dir())
-    known = [*groups, "seed", "seeds", "data_dir", "outputs_dir", "arms", "rows", "fail_fast", "retry_failed"]
+    known = [*groups, "seed", "data_dir", "outputs_dir", *SWEEP_ONLY]
     if "." not in key:
         return f"{key} is neither a key nor a group; there are {listing(known)}.{closest(key, known)}"
     parent, name = key.rsplit(".", 1)
@@ -157,10 +154,11 @@ def _unknown_key(message: str) -> str | None:
 
 
 def _keys_of(parent: str) -> list[str]:
-    """What stands below a key, of every model or data set where that depends on which."""
+    """What stands below a key, of every model or task where that depends on which."""
     section, *rest = parent.split(".")
-    several = {"model": MODELS, "dataset": DATASETS}.get(section, {section: SECTIONS.get(section)})
-    schemas = [schema for schema in several.values() if schema]
+    cards: dict[str, Any] = {"model": MODELS, "dataset": TASKS}
+    schemas: list[Any] = [card.options for card in cards.get(section, {}).values()]
+    schemas += [SECTIONS[section]] if section in SECTIONS else []
     for name in rest:
         kinds = [item.type for schema in schemas for item in dataclasses.fields(schema) if item.name == name]
         schemas = [kind for kind in kinds if dataclasses.is_dataclass(kind)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
 from highway.data.module import ExperimentData
 from highway.errors import Refused
 from highway.ledger.cell import Cell
@@ -74,7 +74,8 @@ def train_and_test(
     if experiment.trainer.precision == "64":
         task.double()  # Lightning converts only after it has loaded a checkpoint, which would be rounded
     recorder = Recorder(cell.curves, experiment)
-    header = {"config": cell.config.read_text(), "vocabulary_sha256": data.description()["vocabulary_sha256"]}
+    header = {"config": cell.config.read_text()}
+    header |= {key: value for key, value in data.description().items() if key == "vocabulary_sha256"}
     checkpointer = Checkpointer(cell, experiment, recorder, header)
     watching = [recorder, Progress(recorder, lease), checkpointer]
     if experiment.debug.profile:
@@ -127,18 +128,24 @@ def test_best_and_last(
     trainer: pl.Trainer, task: Task, data: ExperimentData, recorder: Recorder, cell: Cell
 ) -> dict[str, dict[str, float]]:
     """Both models are tested, since papers differ in which of them they report."""
-    last = {**named("valid", recorder.validation), **tested(trainer, task, data)}
+    last = tested(trainer, task, data, recorder.validation)
     best = last
     if recorder.best_step != recorder.steps:
         load_weights(task.model, cell.best)
-        best = {**named("valid", recorder.best), **tested(trainer, task, data)}
+        best = tested(trainer, task, data, recorder.best)
     return {name: {"best": best[name], "last": last[name]} for name in last}
 
 
-def tested(trainer: pl.Trainer, task: Task, data: ExperimentData) -> dict[str, float]:
-    trainer.test(task, data, verbose=False)
-    return {**named("test", task.evaluated["test"]), **task.finished(data)}
-
-
-def named(split: str, values: dict[str, float]) -> dict[str, float]:
-    return {f"{split}_{name}": value for name, value in values.items()}
+def tested(trainer: pl.Trainer, task: Task, data: ExperimentData, validation: dict[str, float]) -> dict[str, float]:
+    """Every metric of the model at hand; `validation` is what training gave, in the way that it evaluates."""
+    data.final = data.final_differs
+    found: dict[str, float] = {}
+    for split in dict.fromkeys((data.watched, "test")):
+        if split == data.watched and not data.final:
+            values = validation
+        else:
+            data.tested = split
+            trainer.test(task, data, verbose=False)
+            values = task.results_of[split]
+        found |= {f"{split}_{name}": value for name, value in values.items()}
+    return {**found, **task.finished(data)}

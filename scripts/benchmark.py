@@ -13,14 +13,15 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 
-from highway.bench.contenders import GATES, Entry, public_kinds
+from highway.bench.contenders import Public, public_kinds
 from highway.bench.decoding import decoded
+from highway.bench.rounds import matrix_peak, timed
 from highway.cli import one_sentence
 from highway.config.compose import experiment as composed
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
 from highway.ledger.files import write_json
-from highway.run import machine
-from highway.run.trial import matrix_peak, peak_memory, step_operations, timed
+from highway.run import build, machine
+from highway.run.trial import Entry, operations, peak_memory
 from highway.sweep.table import last_on_each_key, load_table, table_ids
 
 
@@ -64,17 +65,17 @@ def measure(words: list[str], rounds: int, threads: int, device: str, compiled: 
     memory = {entry.name: peak_memory(entry, threads) for entry in field}
     machine.keep_freed_memory()
     batch = field[0].batch()
+    tokens = build.task(field[0].shape).tokens(batch)
     peaks = {"32": matrix_peak(device, torch.float32), "bf16": matrix_peak(device, torch.bfloat16)}
-    rows = timed([entry.build() for entry in field], batch, rounds, device)
-    reference = next(row for row, entry in zip(rows, field, strict=True) if entry.kind != "ours")
+    rows = timed([entry.build() for entry in field], batch, tokens, rounds, device)
+    reference = next((row for row, entry in zip(rows, field, strict=True) if entry.kind != "ours"), rows[0])
     for row, entry in zip(rows, field, strict=True):
-        row["operations"] = step_operations(field[0].shape, row["parameters"], batch)
+        row["operations"] = operations(entry)
         row["ratio"] = round(row["tokens_per_second"] / reference["tokens_per_second"], 3)
         row["share_of_peak"] = round(row["operations"] / row["seconds"] / peaks[entry.precision], 3)
         row["peak_memory_bytes"] = memory[row["name"]]
-    shape = f"{batch.inputs.shape[0]} x {batch.inputs.shape[1]} tokens"
     return {
-        "title": f": {shape}, {threads} threads, {device}",
+        "title": f": {tokens:,} tokens a step, {threads} threads, {device}",
         "reference": reference["name"],
         "device": device,
         "rounds": rounds,
@@ -85,20 +86,21 @@ def measure(words: list[str], rounds: int, threads: int, device: str, compiled: 
 
 
 def entries(words: list[str], device: str, compiled: bool) -> list[Entry]:
-    plain, field = shape(words), []
-    gated = [shape([*words, gate]) for gate in GATES[plain.model.name]]
+    plain = shape(words)
+    gated = [shape([*words, f"gate={gate}"]) for gate in plain.model_card.timed]
+    field: list[Entry] = []
     for precision in ("32", "bf16"):
-        field += [Entry("ours", precision, described, device) for described in (plain, *gated)]
-        field += [Entry("ours", precision, plain, device, compiled=True)] if compiled else []
-        field += [Entry(kind, precision, plain, device) for kind in public_kinds(plain.model.name)]
+        field += [Entry(precision, described, device) for described in (plain, *gated)]
+        field += [Entry(precision, plain, device, compiled=True)] if compiled else []
+        field += [Public(precision, plain, device, public=kind) for kind in public_kinds(plain.model.name)]
     return field
 
 
 def shape(words: list[str]) -> Experiment:
     """The experiment with the vocabulary of its real data, whatever its budget reads."""
     described = composed([*words, "dataset.source=sample"])
-    sizes = described.dataset.pieces if described.task == "translation" else described.dataset.vocabulary
-    sizes.sample = sizes.files
+    if sizes := getattr(described.dataset, "vocabulary", None):
+        sizes.sample = sizes.files
     return described
 
 

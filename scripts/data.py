@@ -10,16 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 from highway.cli import one_sentence
-from highway.config import catalogue
 from highway.config.compose import dataset as composed_dataset
 from highway.config.compose import options
+from highway.config.datasets import DATASETS
 from highway.errors import Refused, closest, listing
 from highway.run import build
-
-CHECKED = {
-    "language": "every file has the published sha256",
-    "translation": "valid and test are the published pairs; the training text has no published checksum",
-}
 
 
 def main() -> None:
@@ -58,16 +53,16 @@ def prepare(name: str, source: str) -> None:
     """Fetch what is missing, check every sha256, number the symbols."""
     dataset, *folders = composed_dataset([f"dataset={name}", f"dataset.source={source}"])
     streams = build.streams(dataset, *folders)
-    print(f"{name} ({source}): vocabulary {_sizes(dataset)}, sha256 {streams.vocabulary_sha256}")
+    vocabulary = f": vocabulary {_sizes(dataset)}, sha256 {streams.vocabulary_sha256}" if _sizes(dataset) else ""
+    print(f"{name} ({source}){vocabulary}")
     for split, stream in streams.splits.items():
-        kind = "symbols" if catalogue.DATASETS[dataset.name].task == "language" else "pairs  "
-        print(f"  {split:5} {len(stream):>11,} {kind}   sha256 of the text {streams.sha256[split]}")
+        print(f"  {split:5} {len(stream):>11,} {streams.units}   sha256 of the text {streams.sha256[split]}")
     for about in getattr(streams, "remarks", []):
         print(f"  {about}")
 
 
 def _sizes(dataset: Any) -> str:
-    return " + ".join(f"{size:,}" for size in dataset.vocabulary_sizes)
+    return " + ".join(f"{size:,}" for size in getattr(dataset, "vocabulary_sizes", ()))
 
 
 def verify(name: str, source: str) -> None:
@@ -77,7 +72,7 @@ def verify(name: str, source: str) -> None:
         return
     dataset, data_dir, _ = composed_dataset([f"dataset={name}"])
     build.verify(dataset, data_dir)
-    print(f"{name}: {CHECKED[catalogue.DATASETS[dataset.name].task]}")
+    print(f"{name}: {DATASETS[dataset.name].checked}")
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from highway.audit.explain import explain_row, explain_table, print_status
+from highway.audit.explain import explain_row, explain_table
 from highway.cli import one_sentence
+from highway.report.status import print_status
 from highway.sweep.table import Table, load_table
 
 

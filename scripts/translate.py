@@ -32,17 +32,21 @@ def main() -> None:
         if arguments.beam < 1:
             raise Refused(f"--beam {arguments.beam} keeps no hypothesis; it must be at least 1.")
         lines = _lines(arguments.text, arguments.file)
-        from highway.tasks.decoding import Translator  # imports torch: only now that there is something to translate
+        from highway.use.translate import (  # imports torch: only now that there is something to translate
+            check_layer,
+            show_attention,
+            translator_of,
+        )
 
-        translator = Translator.of_cell(arguments.cell, arguments.last)
+        translator = translator_of(arguments.cell, arguments.last)
         if arguments.attention is not None:
-            translator.check_layer(arguments.attention)
+            check_layer(translator, arguments.attention)
         cut = translator.too_long(lines)
         outputs = translator.translate(lines, arguments.beam, arguments.penalty)
         for line, output in zip(lines, outputs, strict=True):
             print(output)
             if arguments.attention is not None and line:
-                translator.show_attention(line, output, arguments.attention, Console(width=WIDE))
+                show_attention(translator, line, output, arguments.attention, Console(width=WIDE))
         if cut:
             print(f"{cut} of {len(lines)} lines were cut at {translator.longest} pieces.", file=sys.stderr)
 

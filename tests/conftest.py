@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from highway.config.compose import experiment as composed
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
 from highway.data import sample
 
 TINY = (  # seconds on one core; every test that trains starts from these words

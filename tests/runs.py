@@ -8,7 +8,7 @@ import pytorch_lightning as pl
 import torch
 from safetensors.torch import load_file
 
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
 from highway.ledger.cell import Cell
 from highway.ledger.files import read_json
 from highway.train import run

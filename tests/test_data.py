@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from highway.config.schema import Cut, Dataset, Experiment, Vocabulary
+from highway.config.datasets import Cut, LanguageDataset, Vocabulary
+from highway.config.experiment import Experiment
 from highway.data import enwik8, sample
 from highway.data.download import Source, download, file_sha256
 from highway.data.lanes import TrainingBatches, Windows
@@ -188,7 +189,7 @@ def test_corrupt_file_is_refused_by_name(experiment: Compose, tmp_path: Path) ->
 class Server(http.server.BaseHTTPRequestHandler):
     content = b""
     break_after: int | None = None  # bytes after which the next answer breaks off
-    ranges: list[str | None] = []  # noqa: RUF012
+    ranges: list[str | None] = []
 
     def do_GET(self) -> None:
         asked = self.headers.get("Range")
@@ -421,7 +422,7 @@ def test_a_hundred_million_bytes_in_two_seconds(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "enwik8").mkdir()
     (tmp_path / "enwik8" / "enwik8").write_bytes(content[: enwik8.WHOLE])
     monkeypatch.setattr(enwik8, "EXCERPT_SHA256", hashlib.sha256(content[: enwik8.EXCERPT]).hexdigest())
-    described = Dataset(name="enwik8", form="without_newline", vocabulary=Vocabulary(files=45))
+    described = LanguageDataset(name="enwik8", form="without_newline", vocabulary=Vocabulary(files=45))
     for _ in range(2):
         started = time.process_time()
         streams = enwik8.streams(described, tmp_path, tmp_path / "cache")

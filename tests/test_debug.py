@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
 from highway.ledger.cell import Cell
 from tests.runs import curve, trained
 

@@ -4,9 +4,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from highway.gates.residual import residual_gate
+from highway.config.gates import GateOptions
+from highway.gates.gate import gate as made
 
 WIDTH = 6
+
+
+def residual_gate(name: str, width: int, activation: str, kernel: int) -> torch.nn.Module:
+    return made("residual", name, width, GateOptions(name, activation, kernel=kernel))
 
 
 def naive(name: str, activation: str, gate: torch.nn.Module, x: Tensor, fx: Tensor, reads: Tensor) -> Tensor:

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
+from highway.data.stream import Streams
 from highway.errors import Refused
+from highway.ledger.cell import Cell
 from highway.run import build
 from highway.use.generate import Sampling, Writer
+from highway.use.load import Trained
 from tests.conftest import TINY
 from tests.runs import trained
 
@@ -53,11 +56,11 @@ def test_wrong_sampling_is_refused(wrong: dict[str, float]) -> None:
 def test_each_symbol_is_the_likeliest_after_all_before_it(experiment: Compose, words: tuple[str, ...]) -> None:
     """Greedy, symbol by symbol with memory, against one pass over the whole text; the prompt is several segments."""
     described = experiment(*words, "dataset.source=sample")
-    model, vocabulary = build.model(described), build.data(described).streams.vocabulary
-    writer = Writer(model, described, vocabulary)
+    streams, cell = build.data(described).streams, Cell.of(described)
+    writer = Writer(Trained(cell, described, build.model(described).eval(), streams))
+    model = writer.model
     text = "".join(writer.write("the title of the page ", 40, Sampling(temperature=0)))
-    numbers = torch.tensor([[writer.numbers[symbol] for symbol in text]])
-    described.dataset.evaluation.window = 400
+    numbers = torch.tensor([[writer.spelling.numbers[symbol] for symbol in text]])
     likeliest = model.logits(model(numbers, None)[0])[0].argmax(-1)
     assert likeliest[21:-1].tolist() == numbers[0, 22:].tolist()
 
@@ -65,7 +68,8 @@ def test_each_symbol_is_the_likeliest_after_all_before_it(experiment: Compose, w
 def test_words_and_bytes_are_spelled(experiment: Compose) -> None:
     described = experiment(*MEMORY, "dataset.source=sample")
     letters = [chr(byte) for byte in "aé€".encode()]
-    writer = Writer(build.model(described), described, letters)
+    streams = Streams({}, letters, {})
+    writer = Writer(Trained(Cell.of(described), described, build.model(described), streams))
     writer.model.logits = lambda features: torch.zeros(len(letters))
     order = iter([0, *range(6), 1, 1, 1, 1])  # the last four bytes make no character
     pieces = [*writer.write("é", 10, type("Fixed", (), {"seed": 1, "draw": lambda *_: next(order)})())]  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
 from highway.ledger.cell import Cell
 from highway.ledger.files import read_json
 from highway.sweep.launch import Planned

@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 
-from highway.config.schema import Optimizer, Plateau
+from highway.config.training import Optimizer, Plateau
 from highway.tasks.optimisation import PlateauRule, build_optimizer, rate_at
 
 

@@ -14,9 +14,14 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
 from highway.config.compose import experiment
+from highway.config.datasets import DATASETS
+from highway.config.gates import GATES
+from highway.config.models import MODELS
+from highway.config.tasks import TASKS
 from highway.data.translation import count_words
 from highway.ledger.cell import Cell
 from highway.ledger.files import write_json, write_text
+from highway.ledger.fingerprint import fingerprint
 from highway.report import collect as collecting
 from highway.report.biases import t_sne
 from highway.report.bootstrap import paired_bootstrap
@@ -25,7 +30,7 @@ from highway.report.render import build_report, to_csv, to_latex, to_markdown
 from highway.report.statistics import interval, judge, kendall_tau, summarise, tau_by_chance
 from highway.report.write import write_report
 from highway.sweep.table import load_table, parse_table
-from highway.tasks.decoding import scores
+from highway.tasks.scoring import scores
 from tests.test_tables import content
 
 TABLE = load_table("highway_t1")
@@ -146,20 +151,26 @@ def test_diverged_cells_are_shown_and_not_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "name"), [("MODELS", "transformer"), ("GATES", "sdu"), ("DATASETS", "penn_treebank")]
+    ("cards", "name"),
+    [(MODELS, "transformer"), (GATES["residual"], "sdu"), (DATASETS, "penn_treebank"), (TASKS, "language")],
 )
 def test_older_revisions_are_found_and_marked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cards: dict[str, Any], name: str
 ) -> None:
-    from highway.config import catalogue
-
     put(tmp_path, "tanh", 1, 1.4)
-    entries = getattr(catalogue, group)
-    monkeypatch.setitem(entries, name, dataclasses.replace(entries[name], revision=3))
+    monkeypatch.setitem(cards, name, dataclasses.replace(cards[name], revision=3))
     assert build_report(collect(TABLE, "paper", tmp_path)).lines[2].status == "seed 1, older revision"
     put(tmp_path, "tanh", 1, 1.3)
     line = build_report(collect(TABLE, "paper", tmp_path)).lines[2]
     assert (line.status, line.entries[3].ours_text()) == ("seed 1", "1.300")
+
+
+def test_records_of_other_code_are_marked(tmp_path: Path) -> None:
+    """What a record does not say is taken at its word."""
+    row = experiment(TABLE.overrides(TABLE.row("tanh"), "paper", 1))
+    for code, status in ((None, "seed 1"), (fingerprint(row), "seed 1"), ("0" * 12, "seed 1, other code")):
+        put(tmp_path, "tanh", 1, 1.4, **({"fingerprint": code} if code else {}))
+        assert build_report(collect(TABLE, "paper", tmp_path)).lines[2].status == status
 
 
 def test_statistics() -> None:
@@ -217,7 +228,7 @@ def test_local_records_come_before_published_ones(tmp_path: Path, monkeypatch: p
 # Tables of many rows
 
 XL = load_table("highway_t5")
-GATES = ("tanh", "sigmoid", "highway", "gated_mhdpa")
+EVERY_GATE = ("tanh", "sigmoid", "highway", "gated_mhdpa")
 
 
 def xl_verdict(outputs: Path, text: str) -> str:
@@ -227,7 +238,7 @@ def xl_verdict(outputs: Path, text: str) -> str:
 def test_a_claim_about_several_rows_holds_when_every_pair_does(tmp_path: Path) -> None:
     for seed in (1, 2, 3):
         put(tmp_path, "baseline", seed, 1.3 + seed / 1000, table=XL)
-        for row in GATES[:3]:
+        for row in EVERY_GATE[:3]:
             put(tmp_path, row, seed, 1.2 + seed / 500, table=XL)
     assert xl_verdict(tmp_path, "every gate on all layers") == "not run"
     for seed, value in ((1, 1.2), (2, 1.21), (3, 1.22)):

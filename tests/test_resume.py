@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
 from highway.errors import Refused
 from highway.ledger.cell import Cell
 from tests.conftest import TINY

@@ -11,14 +11,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highway.config.schema import Experiment, ScoreGate
-from highway.config.symbols import END, PADDING, START
+from highway.config.datasets import END, PADDING, START
+from highway.config.experiment import Experiment
+from highway.config.gates import ScoreGateOptions
+from highway.describe import parameter_counts
 from highway.errors import Refused
 from highway.gates.scores import GatedScores, score_gate
-from highway.models.encoder_decoder import EncoderDecoderModel
+from highway.models.ends import Pieces
 from highway.models.search import Cached, Recomputed, beam, decoder, greedy
 from highway.run import build
-from highway.run.record import parameter_counts
 
 Compose = Callable[..., Experiment]
 GATES = ["none", "realformer", "m2", "m3", "g1", "g2", "g3"]
@@ -39,7 +40,7 @@ IDS = [*GATES, *ARMS]
 def small(experiment: Compose) -> Callable[..., Any]:
     """A model of four layers and a vocabulary of 11 and 9, its gates' parameters drawn at random."""
 
-    def built(*words: str) -> EncoderDecoderModel:
+    def built(*words: str) -> Pieces:
         size = ("model.width=24", "model.heads=3", "model.feed_forward=20", "layers=none")
         described = experiment(
             "model=encoder_decoder", "dataset=iwslt_pt_en", "dataset.pieces.files=[11,9]", *size, *words
@@ -62,7 +63,7 @@ def sentences(*shape: int, symbols: int = 9, seed: int = 1) -> Tensor:
 # The equations
 
 
-def naive(gate: ScoreGate, score: Tensor, earlier: list[Tensor], allowed: Tensor, module: nn.Module) -> Tensor:
+def naive(gate: ScoreGateOptions, score: Tensor, earlier: list[Tensor], allowed: Tensor, module: nn.Module) -> Tensor:
     """Entry by entry: S + P, or S + P * psi(P W + B), with P zero where nothing may be seen."""
     chosen = earlier if gate.accumulated else earlier[-gate.predecessors :]
     if gate.name == "realformer" or not chosen:
@@ -97,7 +98,7 @@ def naive(gate: ScoreGate, score: Tensor, earlier: list[Tensor], allowed: Tensor
     ids=lambda more: "-".join(map(str, more.values())),
 )
 def test_gate_is_its_equation(predecessors: int, more: dict[str, Any]) -> None:
-    gate = ScoreGate(predecessors=predecessors, length=7, **more)
+    gate = ScoreGateOptions(predecessors=predecessors, length=7, **more)
     module = score_gate(gate, layer=5, heads=2)
     torch.manual_seed(3)
     for parameter in module.parameters():
@@ -111,7 +112,7 @@ def test_gate_is_its_equation(predecessors: int, more: dict[str, Any]) -> None:
 
 
 def test_a_later_query_has_its_own_row_of_b() -> None:
-    module = score_gate(ScoreGate(name="gated", length=6), layer=2, heads=1)
+    module = score_gate(ScoreGateOptions(name="gated", length=6), layer=2, heads=1)
     for parameter in module.parameters():
         nn.init.normal_(parameter)
     score, earlier = torch.randn(2, 1, 1, 5, 5)
@@ -129,7 +130,7 @@ def test_a_text_beyond_the_gate_is_refused(small: Callable[..., Any]) -> None:
 def test_the_first_layers_take_what_there_is(small: Callable[..., Any]) -> None:
     """Layer 1 has nothing before it and no parameters; G3's second layer reads one, its fourth three."""
     model = small("gate=g3")
-    gates = [layer.itself.function.gate for layer in model.encoder]
+    gates = [layer.itself.function.gate for layer in model.backbone.encoder]
     assert [getattr(gate, "predecessors", 0) for gate in gates] == [0, 1, 2, 3]
 
 
@@ -146,7 +147,7 @@ def test_the_gate_as_printed_sees_the_future(small: Callable[..., Any], name: st
     assert leaks(small(f"gate={name}", "gate.score.as_printed=true")) > 1e-6
 
 
-def leaks(model: EncoderDecoderModel) -> float:
+def leaks(model: Pieces) -> float:
     """The largest derivative of an output position by the embedding of a later one."""
     source, target = sentences(2, 6), sentences(2, 5)
     vectors: list[Tensor] = []
@@ -186,18 +187,18 @@ def test_transformer_is_torchs(small: Callable[..., Any], norm: str) -> None:
     """On copied weights, against stacks of nn.TransformerEncoderLayer and DecoderLayer without final norms."""
     model = small(f"model.norm={norm}", "model.norm_epsilon=1e-5")
     shape: dict[str, Any] = {"dropout": 0.0, "batch_first": True, "norm_first": norm == "pre"}
-    encoder = [nn.TransformerEncoderLayer(24, 3, 20, **shape).eval() for _ in model.encoder]
-    decoders = [nn.TransformerDecoderLayer(24, 3, 20, **shape).eval() for _ in model.decoder]
-    for ours, theirs in zip(model.encoder, encoder, strict=True):
+    encoder = [nn.TransformerEncoderLayer(24, 3, 20, **shape).eval() for _ in model.backbone.encoder]
+    decoders = [nn.TransformerDecoderLayer(24, 3, 20, **shape).eval() for _ in model.backbone.decoder]
+    for ours, theirs in zip(model.backbone.encoder, encoder, strict=True):
         copy_sublayers(ours, theirs, [("itself", theirs.self_attn, theirs.norm1)], theirs.norm2)
-    for ours, layer in zip(model.decoder, decoders, strict=True):
+    for ours, layer in zip(model.backbone.decoder, decoders, strict=True):
         attentions = [("itself", layer.self_attn, layer.norm1), ("cross", layer.multihead_attn, layer.norm2)]
         copy_sublayers(ours, layer, attentions, layer.norm3)
     source, target = F.pad(sentences(2, 6), (0, 2), value=PADDING), sentences(2, 5)
-    x, padding = model._embedded(source, model.source_embedding), source == PADDING
+    x, padding = model.backbone._placed(model.source_embedding(source) * model.scale), source == PADDING
     for one in encoder:
         x = one(x, src_key_padding_mask=padding)
-    y, future = model._embedded(target, model.target_embedding), torch.ones(5, 5).triu(1).bool()
+    y, future = model.backbone._placed(model.target_embedding(target) * model.scale), torch.ones(5, 5).triu(1).bool()
     for two in decoders:
         y = two(y, x, tgt_mask=future, memory_key_padding_mask=padding)
     torch.testing.assert_close(model(source, target), y, rtol=1e-4, atol=1e-5)
@@ -239,7 +240,7 @@ def test_encoder_is_x_transformers(
         theirs = Encoder(dim=24, depth=layers, heads=3, ff_custom_activation=nn.ReLU(), **shape).eval()
     model = small(f"model.layers={layers}", "model.key_width=5", "model.norm_epsilon=1e-5", *words)
     with torch.no_grad():
-        for number, layer in enumerate(model.encoder):
+        for number, layer in enumerate(model.backbone.encoder):
             attention, feed_forward = theirs.layers[2 * number], theirs.layers[2 * number + 1]
             function = layer.itself.function
             for bias in (function.query_key_value.bias, function.output.bias):
@@ -253,7 +254,7 @@ def test_encoder_is_x_transformers(
                 sublayer.norm.bias.zero_()
                 norm.gamma.copy_(sublayer.norm.weight - float(norm.unit_offset))
         source = sentences(2, 6)
-        expected = theirs(model._embedded(source, model.source_embedding))
+        expected = theirs(model.backbone._placed(model.source_embedding(source) * model.scale))
         torch.testing.assert_close(model.encode(source).features, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -297,7 +298,7 @@ def counts(experiment: Compose, *words: str) -> dict[str, int]:
 
 
 @torch.no_grad()
-def end_now_and_then(model: EncoderDecoderModel, source: Tensor) -> None:
+def end_now_and_then(model: Pieces, source: Tensor) -> None:
     """Make END the likeliest symbol at a quarter of all places of random texts, and no other one a favourite."""
     logits = model.logits(model(source, sentences(len(source), 12))).flatten(0, 1)
     model.output.bias -= logits.mean(0)
@@ -351,7 +352,7 @@ def test_a_beam_that_holds_everything_finds_the_best(small: Callable[..., Any]) 
 
 
 @torch.no_grad()
-def every_text(model: EncoderDecoderModel, source: Tensor) -> list[tuple[float, list[int]]]:
+def every_text(model: Pieces, source: Tensor) -> list[tuple[float, list[int]]]:
     found, symbols = [], [symbol for symbol in range(9) if symbol != END]
     for length in range(4):
         for text in itertools.product(symbols, repeat=length):

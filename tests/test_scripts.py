@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 from highway.audit.origins import origins
-from highway.bench.contenders import Entry
 from highway.config.check import CONF, flat
 from highway.config.compose import experiment as composed
-from highway.config.schema import Experiment
-from highway.ledger.cell import SECTIONS, Cell, configuration
+from highway.config.experiment import Experiment
+from highway.ledger.cell import Cell
 from highway.ledger.files import read_json, write_json
-from highway.run.trial import peak_memory
+from highway.ledger.identity import PARTS, configuration
+from highway.run.trial import Entry, peak_memory
 from highway.sweep.table import load_table, table_ids
 from tests.conftest import REAL_DATA, needs_real_data
 from tests.test_data import write_corpus
@@ -90,7 +90,7 @@ def test_every_setting_has_an_origin(experiment: Callable[..., Experiment]) -> N
         row = table.at(budget)[-1]
         found = origins(table, row, budget)
         described = configuration(experiment(*table.overrides(row, budget, seed=1)))
-        for key, value in flat({name: described[name] for name in SECTIONS}).items():
+        for key, value in flat({name: described[name] for name in PARTS}).items():
             file = CONF.parent / found[key].split(" ")[0]
             if file.parent.name != "table":
                 content = flat(yaml.safe_load(file.read_text()))
@@ -203,7 +203,7 @@ def test_benchmark_of_translation(
 @pytest.mark.slow
 def test_peak_memory_is_of_a_process_of_its_own() -> None:
     words = load_table("highway_t3").overrides(load_table("highway_t3").rows[0], "smoke", 1)
-    peak = peak_memory(Entry("ours", "32", composed(words), "cpu"), threads=1)
+    peak = peak_memory(Entry("32", composed(words), "cpu"), threads=1)
     assert 100 * 2**20 < peak < 2 * 2**30
 
 

@@ -15,7 +15,6 @@ import pytest
 import torch
 
 from highway import cli
-from highway.bench.contenders import Contender
 from highway.data.lanes import Batch
 from highway.errors import Refused
 from highway.ledger.files import read_json
@@ -24,14 +23,15 @@ from highway.report.collect import collect
 from highway.report.render import build_report, to_markdown
 from highway.report.write import write_report
 from highway.run import machine, timing
+from highway.run.trial import Contender
 from highway.sweep.table import load_table
 
 WORDS = ("table=highway_t7", "budget=smoke", "trainer.threads=1", "trainer.accelerator=cpu")
 BATCH = Batch(torch.zeros(2, 3), torch.zeros(2, 3), 0)
 
 
-class NoClaim:
-    progress: dict[str, Any] = {}  # noqa: RUF012
+class NoLease:
+    progress: dict[str, Any] = {}
 
 
 def stand_in(name: str, log: list[str]) -> Contender:
@@ -39,7 +39,7 @@ def stand_in(name: str, log: list[str]) -> Contender:
         log.append(name)
         return torch.zeros(())
 
-    return Contender(name, step, 1)
+    return Contender(name, torch.nn.Identity(), step, step, 1)
 
 
 def others(monkeypatch: pytest.MonkeyPatch, *processors: float) -> None:
@@ -53,7 +53,7 @@ def test_every_row_is_in_every_round_and_another_one_first(monkeypatch: pytest.M
     monkeypatch.setattr(timing, "BLOCK_SECONDS", 1e-9)
     log: list[str] = []
     contenders = {name: stand_in(name, log) for name in "abc"}
-    seconds = timing.measure(contenders, BATCH, 4, "cpu", NoClaim())  # type: ignore[arg-type]
+    seconds = timing.measure(contenders, BATCH, 4, "cpu", NoLease())  # type: ignore[arg-type]
     assert [len(values) for values in seconds.values()] == [4, 4, 4]
     assert "".join(log[:9]) == "aaabbbccc", "the warm-up"
     assert "".join(log[9:]) == "a" + "abc" + "bca" + "cab" + "abc", "a step that says how long a block is"
@@ -63,7 +63,7 @@ def test_disturbed_rounds_are_measured_again(monkeypatch: pytest.MonkeyPatch) ->
     others(monkeypatch, 0.1, 1.0)
     contenders = {name: stand_in(name, []) for name in "ab"}
     monkeypatch.setattr(timing, "clock", lambda work, device: 1.0)
-    seconds = timing.measure(contenders, BATCH, 20, "cpu", NoClaim())  # type: ignore[arg-type]
+    seconds = timing.measure(contenders, BATCH, 20, "cpu", NoLease())  # type: ignore[arg-type]
     assert [len(values) for values in seconds.values()] == [20, 20]
 
 
@@ -71,7 +71,7 @@ def test_a_busy_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     others(monkeypatch, 1.5)
     monkeypatch.setattr(timing, "clock", lambda work, device: 1.0)
     with pytest.raises(Refused, match=r"kept 1\.5 processors busy in 6 rounds of 6; a timing needs an idle machine"):
-        timing.measure({"a": stand_in("a", [])}, BATCH, 20, "cpu", NoClaim())  # type: ignore[arg-type]
+        timing.measure({"a": stand_in("a", [])}, BATCH, 20, "cpu", NoLease())  # type: ignore[arg-type]
 
 
 def test_neighbours_are_other_peoples_processes() -> None:
@@ -106,7 +106,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Typed:
     monkeypatch.setattr(timing, "BLOCK_SECONDS", 1e-9)
     monkeypatch.setattr(timing, "peak_memory", lambda entry, threads: 2**20)
     monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "none")
-    monkeypatch.setattr("highway.ledger.timed.load_table", lambda name: replace(load_table(name), rounds=3))
+    monkeypatch.setattr("highway.sweep.timed.load_table", lambda name: replace(load_table(name), rounds=3))
 
     def run(*words: str) -> int:
         monkeypatch.setattr(sys, "argv", ["train.py", *words])
@@ -153,7 +153,7 @@ def test_a_sweep_runs_it_alone_and_links_every_row(typed: Typed, tmp_path: Path)
 
 def test_devices_are_kept_apart(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("card A", "card B"):
-        monkeypatch.setattr(machine, "device_name", lambda kind, name=name: name)
+        monkeypatch.setattr("highway.ledger.device.device_name", lambda kind, name=name: name)
         assert typed(*WORDS) == 0
     collected = collect(load_table("highway_t7"), "smoke", tmp_path / "outputs")
     text = to_markdown(build_report(collected), ())

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
 from highway.run import build
 
 GATES = ["none", "sdu_tanh", "sdu_sigmoid", "sdu_conv_tanh", "highway", "gated_mhdpa"]
@@ -105,8 +105,8 @@ def test_equals_torchs_encoder_layers(tiny: Compose, norm_first: bool) -> None:
     torch.manual_seed(0)
     for parameter in model.parameters():
         parameter.add_(0.1 * torch.randn_like(parameter))
-    x = model.embedding(tokens := torch.randint(27, (2, 10))) + model._positions(10)
-    for block in model.blocks:
+    x = model.embedding(tokens := torch.randint(27, (2, 10))) + model.backbone._positions(10)
+    for block in model.backbone.blocks:
         layer = nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True, norm_first=norm_first).eval()
         attention, feed_forward = block.attention, block.feed_forward
         layer.self_attn.in_proj_weight.copy_(attention.function.query_key_value.weight)
@@ -123,7 +123,7 @@ def test_equals_torchs_encoder_layers(tiny: Compose, norm_first: bool) -> None:
 @torch.no_grad()
 def test_gate_that_reads_the_normalised_stream(tiny: Compose) -> None:
     model = build.model(tiny("gate=highway", "gate.reads=normalised")).eval()
-    sublayer = model.blocks[0].feed_forward
+    sublayer = model.backbone.blocks[0].feed_forward
     x = torch.randn(2, 3, 16)
     normalised = sublayer.norm(x)
     opening = torch.sigmoid(sublayer.gate.transform_gate(normalised))

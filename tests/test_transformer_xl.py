@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from highway.blocks.relative_attention import RelativeAttention, shifted
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
 from highway.models import transformer_xl
 from highway.run import build
 
@@ -102,10 +102,15 @@ def test_the_shift_moves_no_element() -> None:
 @pytest.mark.parametrize("gate", ["none", "sdu_tanh", "highway", "gated_mhdpa"])
 def test_a_block_is_its_equations(small: Callable[..., Any], gate: str, norm: str) -> None:
     """LN(gate(x, f(x))), or gate(x, f(LN x)) with the memory normalised as x is."""
-    model = small(4, 3, f"model.norm={norm}", f"gate={gate}")
+    model = small(4, 3, f"model.norm={norm}", f"gate={gate}").backbone
     block = model.blocks[1]
     x, memory = torch.randn(2, 4, 16, dtype=torch.double), torch.randn(2, 3, 16, dtype=torch.double)
-    context = (model._distances(7), model.content_bias, model.position_bias, torch.ones(4, 7).triu(4).bool())
+    context = (
+        model.backbone._distances(7),
+        model.backbone.content_bias,
+        model.backbone.position_bias,
+        torch.ones(4, 7).triu(4).bool(),
+    )
     found = block(x, memory, *context)
     expected, both = x, torch.cat((memory, x), 1)
     for sublayer, reads, more in ((block.attention, both, context), (block.feed_forward, None, ())):
@@ -179,7 +184,7 @@ def test_same_length_and_clamp(small: Callable[..., Any]) -> None:
     assert [(~row).nonzero()[0].item() for row in unseen] == [1, 2, 3]
     unseen = transformer_xl.unseen_keys(3, 4, torch.tensor(1), same_length=True)
     assert (~unseen).sum(1).tolist() == [2, 3, 4]
-    codes = small(3, 4, clamp=2)._distances(7)
+    codes = small(3, 4, clamp=2).backbone._distances(7)
     assert torch.equal(codes[0], codes[4]) and not torch.equal(codes[4], codes[5])
 
 
@@ -214,7 +219,7 @@ def test_layers_as_the_released_code_has_them(experiment: Compose) -> None:
     gated = {"l1-3": (1, 2, 3), "l3-6": (), "l4-6": (), "[1,2,4]": (1, 2), "all": (1, 2, 3, 4, 5, 6)}
     for choice, layers in gated.items():
         described = experiment(*words, f"layers.attention={choice}", f"layers.feed_forward={choice}")
-        assert described.gated("attention") == described.gated("feed_forward") == layers
+        assert described.gating.layers == {"attention": layers, "feed_forward": layers}
 
 
 def test_initial_values_are_those_of_the_released_code(experiment: Compose) -> None:
@@ -259,10 +264,10 @@ def public_model(ours: Any, described: Experiment) -> Any:
     state = {
         "transformer.word_emb.emb_layers.0.weight": ours.embedding.weight,
         "crit.out_layers.0.bias": ours.output_bias,
-        "transformer.r_w_bias": ours.content_bias,
-        "transformer.r_r_bias": ours.position_bias,
+        "transformer.r_w_bias": ours.backbone.content_bias,
+        "transformer.r_r_bias": ours.backbone.position_bias,
     }
-    for number, block in enumerate(ours.blocks):
+    for number, block in enumerate(ours.backbone.blocks):
         attention, feed_forward = block.attention.function, block.feed_forward.function
         state |= {
             f"transformer.layers.{number}.{name}": value
@@ -293,7 +298,7 @@ def test_parity_with_the_public_model(experiment: Compose, norm: str, more: dict
     described = experiment(*SMALL, f"model.norm={norm}", f"dataset.evaluation={cut(6, 9, **more)}")
     ours = build.model(described).eval()
     public = public_model(ours, described)
-    state, memories = (torch.tensor(9), *torch.zeros(3, 2, 9, 16)), None
+    state, memories = (torch.tensor([9, 9]), *torch.zeros(3, 2, 9, 16)), None
     for _ in range(3):
         tokens = torch.randint(45, (2, 6))
         with torch.no_grad():

@@ -17,14 +17,15 @@ from safetensors.torch import save_file
 from torch import nn
 
 from highway.bench.decoding import decoded
-from highway.config.schema import Experiment
-from highway.config.symbols import END, PADDING, START
+from highway.config.datasets import END, PADDING, START
+from highway.config.experiment import Experiment
 from highway.data import sample_pairs, translation
 from highway.data.pairs import EpochBatches, PairBatch, TranslationData, batch_ends
 from highway.errors import Refused
 from highway.ledger.files import read_json
 from highway.run import build
-from highway.tasks.decoding import Translator, scores, sparsity
+from highway.tasks.scoring import scores, sparsity
+from highway.use.translate import translator_of
 from tests.conftest import REAL_DATA
 from tests.runs import curve, numbers, same_weights, trained
 from tests.test_resume import StopAt
@@ -323,10 +324,10 @@ def test_a_file_of_weights_is_enough(tiny: Compose, tmp_path: Path) -> None:
     cut.write_bytes(cell.best.read_bytes()[:-1000])
     save_file({"x": torch.zeros(1)}, foreign)
     texts = [source for source, _ in sample_pairs.translation()["test"][:4]]
-    assert Translator.of_cell(sent).translate(texts) == Translator.of_cell(cell.directory).translate(texts)
+    assert translator_of(sent).translate(texts) == translator_of(cell.directory).translate(texts)
     for path, sentence in ((cut, "is damaged"), (foreign, "does not say of which experiment its weights are")):
         with pytest.raises(Refused, match=f"{path.name} {sentence}"):
-            Translator.of_cell(path)
+            translator_of(path)
 
 
 def test_weights_are_not_read_with_another_vocabulary(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,7 +337,7 @@ def test_weights_are_not_read_with_another_vocabulary(tiny: Compose, monkeypatch
     with monkeypatch.context() as patched:
         patched.setattr(sample_pairs, "translation", lambda: changed)
         with pytest.raises(Refused, match="was trained with another vocabulary than that of iwslt_pt_en here"):
-            Translator.of_cell(cell.directory)
+            translator_of(cell.directory)
 
 
 def test_ways_to_decode_are_timed_on_the_same_sentences(tiny: Compose) -> None:

@@ -9,23 +9,20 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from highway.audit.origins import origins
-from highway.config import catalogue
 from highway.config.check import CONF, flat
+from highway.config.code import where
 from highway.config.compose import experiment
-from highway.config.schema import Experiment
-from highway.ledger.cell import Cell, identity
-from highway.report.collect import REFERENCE, Sample, cell_names, collect, samples
+from highway.config.experiment import Experiment
+from highway.config.gates import GATES, READINGS
+from highway.ledger.cell import Cell
+from highway.ledger.identity import identity
+from highway.sweep.launch import command_line
 from highway.sweep.table import TABLES, Row, Table
-
-READINGS = {
-    "residual": "x goes into a sublayer f, and the sum comes out",
-    "score": "S is what attention makes its softmax of, a number for each query and key",
-}
 
 
 def explain_table(table: Table, budget: str, console: Console) -> None:
     """Every row with its parameters and its length."""
-    title = f"{table.id}: {table.caption} ({table.paper}), budget {budget}"
+    title = f"{table.heading}, budget {budget}"
     grid = Grid(box=SIMPLE_HEAD, title=title, title_justify="left")
     grid.add_column("row", no_wrap=True)
     grid.add_column("label")
@@ -40,26 +37,22 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
         grid.add_row(row.id, row.label, f"{total:,}", f"{gate:,}", _length(described))
     console.print(grid)
     console.print(f"recipe: {' '.join(table.recipe)}", soft_wrap=True)
-    console.print(f"all rows: python scripts/train.py -m table={table.id} budget={budget} seeds=1,2,3", soft_wrap=True)
+    console.print(
+        f"all rows: {command_line(['-m', f'table={table.id}', f'budget={budget}', 'seeds=1,2,3'])}", soft_wrap=True
+    )
 
 
 def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     """What a row is, for someone who has not read the paper, and everything that defines it."""
     words = table.overrides(row, budget, seed=1)
     described = experiment(words)
-    score = described.gate.score
-    gate, model = catalogue.GATES[described.gate.residual], catalogue.MODELS[described.model.name]
-    activation = described.gate.activation
-    if score.name != "none":
-        gate, activation = catalogue.GATES[score.name], score.activation
-    psi = f",  psi = {activation}" if "psi" in gate.equation else ""
+    model = described.model_card
     arm = ", an arm: a row that the paper lacks" if row.arm else ""
     about = {
         "row": f"{row.label}  ({table.id} {row.id}, budget {budget}{arm})",
-        "table": f"{table.caption}. {table.paper}.",
-        "model": f"{model.in_words} Here {described.model.layers} layers of width {described.model.width:,}.",
-        "gate": gate.in_words,
-        "equation": f"{gate.equation}{psi}\n{READINGS[gate.interface]}; * is elementwise. Code: {gate.code}",
+        "table": f"{table.caption}.{f' {table.paper}.' if table.paper else ''}",
+        "model": f"{model.words} Here {described.model.layers} layers of width {described.model.width:,}.",
+        **_gates(described),
         "where": _where(described),
         "data": _first_comment(CONF / "dataset" / f"{_chosen(words, 'dataset')}.yaml"),
         "length": _length(described),
@@ -81,21 +74,35 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     else:
         where = str(Cell.of(described).directory)
     console.print(f"cell     {where}", soft_wrap=True, highlight=False)
-    console.print(f"command  python scripts/train.py {' '.join(words)}", soft_wrap=True, highlight=False)
+    console.print(f"command  {command_line(words)}", soft_wrap=True, highlight=False)
+
+
+def _gates(described: Experiment) -> dict[str, str]:
+    """Of every gate that the row has, what it does and its equation; of none, that of the residual connection."""
+    chosen = {interface: name for interface, name in described.gate.chosen().items() if name != "none"}
+    words, equations = [], []
+    for interface, name in (chosen or {"residual": "none"}).items():
+        card = GATES[interface][name]
+        options = described.gate if interface == "residual" else getattr(described.gate, interface)
+        psi = f",  psi = {options.activation}" if "activation" in card.reads else ""
+        words.append(card.words)
+        equations.append(f"{card.equation}{psi}\n{READINGS[interface]}; * is elementwise. Code: {where(card.code)}")
+    return {"gate": "\n".join(words), "equation": "\n".join(equations)}
 
 
 def _where(described: Experiment) -> str:
     parts = []
-    for name in ("attention", "feed_forward"):
-        gated = described.gated(name)
+    for place, gated in described.gating.layers.items():
         if gated:
             every = len(gated) == described.model.layers
             numbers = "every layer" if every else f"layers {', '.join(map(str, gated))} of {described.model.layers}"
-            parts.append(f"the {name.replace('_', '-')} sublayer of {numbers}")
+            parts.append(f"the {place.replace('_', '-')} sublayer of {numbers}")
     score = described.gate.score
     if score.name != "none":
         count = "all earlier layers" if score.accumulated else f"up to {score.predecessors} earlier layers"
         parts.append(f"the scores of {', '.join(score.attention)} attention, from layer 2 on, each reading {count}")
+    if described.gate.state.name != "none":
+        parts.append(f"the state: {', '.join(described.model_card.places['state'])}")
     return " and ".join(parts) or "no sublayer"
 
 
@@ -147,47 +154,6 @@ def _first_comment(path: Path, skip: int = 0) -> str:
     return " ".join(line.lstrip("# ") for line in itertools.islice(lines, skip, None))
 
 
-def print_status(table: Table, outputs: Path, console: Console) -> None:
-    """Which seeds of which rows are finished, running, failed or interrupted, at every budget."""
-    grid = Grid(box=SIMPLE_HEAD, title=f"{table.id}: seeds and where they stand", title_justify="left")
-    grid.add_column("row", no_wrap=True)
-    for budget in table.budgets:
-        grid.add_column(budget)
-    for row in table.rows:
-        grid.add_row(row.id, *("\n".join(_seeds(table, row, budget, outputs)) or "—" for budget in table.budgets))
-    console.print(grid)
-
-
-def _seeds(table: Table, row: Row, budget: str, outputs: Path) -> list[str]:
-    """One line a state: `finished 1, 2`; the published records count as finished."""
-    if row not in table.at(budget):
-        return []
-    names = cell_names(table, row, budget)
-    if table.kind == "timing":
-        timed = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == names[0][0]]
-        return [f"finished {sample.seed} ({sample.result['cost']['device']})" for sample in timed]
-    states = {sample.seed: _of_record(sample) for sample in samples(names, [outputs / "cells", REFERENCE / "cells"])}
-    for path in (outputs / "cells" / names[0][0]).glob("seed*/"):
-        cell, seed = Cell(path), int(path.name.removeprefix("seed"))
-        if not (cell.status == "waiting" and seed in states):
-            states[seed] = _of_cell(cell)
-    by_state: dict[str, list[str]] = {}
-    for seed, state in sorted(states.items()):
-        by_state.setdefault(state, []).append(str(seed))
-    return [f"{state} {', '.join(seeds)}" for state, seeds in by_state.items()]
-
-
-def _of_record(sample: Sample) -> str:
-    return sample.result["status"] + (" (older revision)" if sample.older_revision else "")
-
-
-def _of_cell(cell: Cell) -> str:
-    progress = cell.progress
-    if cell.status in ("running", "interrupted") and progress:
-        return f"{cell.status} at {progress['step'] / progress['steps']:.0%}:"
-    return cell.status
-
-
 def _length(described: Experiment) -> str:
     trainer = described.trainer
     return f"{trainer.max_steps:,} steps" if trainer.max_steps else f"{trainer.max_epochs} epochs"
@@ -197,8 +163,8 @@ def parameters(described: Experiment) -> tuple[int, int]:
     """All parameters and those of gates, counted on a model without storage."""
     import torch
 
+    from highway.describe import parameter_counts
     from highway.run.build import model
-    from highway.run.record import parameter_counts
 
     with torch.device("meta"):
         counts = parameter_counts(model(described))

@@ -1,10 +1,9 @@
-"""What is timed: our model at a table's shape, and what a user would take from a registry instead.
+"""What a user would take from a registry instead of ours, at the same shape.
 
-Each contender is one training step: forward, cross-entropy on the scored tail, backward, clipping, update.
-All have the same width, depth, heads, dropout and optimiser, and their own library's way of doing it.
+A contender is one training step: forward, cross-entropy on the scored tail, backward, clipping, update. All have the
+same width, depth, heads, dropout and optimiser, and their own library's way of doing it.
 """
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -15,97 +14,40 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highway.blocks.positions import sinusoids
-from highway.config.schema import EncoderDecoder, Experiment, Transformer, TransformerXL
-from highway.config.symbols import END, PADDING
-from highway.data.lanes import Batch
-from highway.data.pairs import PairBatch
-from highway.run import build
-from highway.tasks.language import mapped
-from highway.tasks.optimisation import build_optimizer
+from highway.config.datasets import PADDING
+from highway.config.experiment import Experiment
+from highway.config.models import MODELS, EncoderDecoder, Transformer, TransformerXL
+from highway.data.pairs import SENTENCE, PairBatch
+from highway.run.trial import Contender, Entry
 
 
 @dataclass(frozen=True)
-class Contender:
-    name: str
-    step: Callable[[Any], Tensor]
-    parameters: int
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A contender not built yet, so that a process of its own can build it."""
-
-    kind: str  # one of KINDS
-    precision: str  # 32 | bf16
-    shape: Experiment
-    device: str
-    compiled: bool = False
+class Public(Entry):
+    public: str = ""  # one of KINDS
 
     @property
-    def name(self) -> str:
-        gate = f" with {self.shape.gate.activation} SDU" if self.shape.gate.residual == "sdu" else ""
-        gate += "" if self.shape.gate.score.name == "none" else f" with {self.shape.gate.score.name} scores"
-        return f"{self.kind}{gate}{', compiled' if self.compiled else ''}, {self.precision}"
-
-    def batch(self) -> Batch | PairBatch:
-        """Symbols drawn at random: a step takes no other time for real ones."""
-        dataset = self.shape.dataset
-        if self.shape.task == "translation":
-            source, target = (
-                torch.randint(END + 1, size, (dataset.batch, SENTENCE + side), device=self.device)
-                for side, size in enumerate(dataset.vocabulary_sizes)
-            )
-            return PairBatch(source, target[:, :-1], target[:, 1:], dataset.batch * SENTENCE)
-        cut = dataset.train
-        tokens = torch.randint(dataset.vocabulary_size, (cut.lanes, cut.window + 1), device=self.device)
-        context = cut.window - cut.scored
-        return Batch(tokens[:, :-1], tokens[:, 1 + context :], context)
+    def kind(self) -> str:
+        return self.public
 
     def build(self) -> Contender:
-        described = self.shape
-        model = KINDS[self.kind](described).to(self.device).train()
-        if self.compiled:
-            model.compile()
-        parameters = list(model.parameters())
-        ours = self.kind == "ours"
-        optimizer = build_optimizer(parameters, described.optimizer) if ours else self._their_optimizer(parameters)
-        clip = described.optimizer.clip or 1.0
+        model = KINDS[self.public](self.shape).to(self.device).train()
+        parameters, config = list(model.parameters()), self.shape.optimizer
+        optimizer: Any = torch.optim.SGD if config.name == "sgd" else torch.optim.Adam  # as torch gives it by default
 
-        def step(batch: Batch | PairBatch) -> Tensor:
-            bf16 = self.precision == "bf16"
-            with torch.autocast(self.device, torch.bfloat16) if bf16 else contextlib.nullcontext():
-                logits = model(*given(batch))
-            loss = F.cross_entropy(logits.flatten(0, 1).float(), batch.targets.flatten())
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(parameters, clip)
-            optimizer.step()
-            return loss.detach()
+        def objective(batch: Any) -> Tensor:
+            logits = model(*given(batch))
+            return F.cross_entropy(logits.flatten(0, 1).float(), batch.targets.flatten())
 
-        return Contender(self.name, step, sum(parameter.numel() for parameter in parameters))
+        def clip() -> None:
+            if config.clip is not None:
+                nn.utils.clip_grad_norm_(parameters, config.clip)
 
-    def _their_optimizer(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-        """The same rule as torch gives it by default."""
-        config = self.shape.optimizer
-        kind: Any = torch.optim.SGD if config.name == "sgd" else torch.optim.Adam
-        return kind(parameters, lr=config.lr)
+        return self.contender(model, objective, optimizer(parameters, lr=config.lr), clip)
 
 
-SENTENCE = 24  # pieces of a sentence, about the mean of TED's
-
-
-def given(batch: Batch | PairBatch) -> tuple[Any, ...]:
+def given(batch: Any) -> tuple[Any, ...]:
     """What a contender's model takes of a batch."""
-    return (batch.inputs, batch.context) if isinstance(batch, Batch) else (batch.source, batch.inputs)
-
-
-class OurTranslation(nn.Module):
-    def __init__(self, experiment: Experiment) -> None:
-        super().__init__()
-        self.inner = build.model(experiment)
-
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        return self.inner.logits(self.inner(source, target))
+    return (batch.source, batch.inputs) if isinstance(batch, PairBatch) else (batch.inputs, batch.context)
 
 
 class TorchTransformer(nn.Module):
@@ -145,19 +87,6 @@ class TorchTransformer(nn.Module):
         future = nn.Transformer.generate_square_subsequent_mask(SENTENCE, device=source.device).isinf()
         masks: dict[str, Any] = {"src_key_padding_mask": padding, "memory_key_padding_mask": padding}
         return self.output(self.inner(x, y, tgt_mask=future, tgt_is_causal=True, **masks))
-
-
-class Ours(nn.Module):
-    def __init__(self, experiment: Experiment) -> None:
-        super().__init__()
-        self.inner = build.model(experiment)
-        self.carries = experiment.dataset.carry_state
-        self.state: Any = None
-
-    def forward(self, tokens: Tensor, context: int) -> Tensor:
-        features, state = self.inner(tokens, self.state)
-        self.state = mapped(Tensor.detach, state) if self.carries else None
-        return self.inner.logits(features[:, context:])
 
 
 class TorchEncoder(nn.Module):
@@ -288,22 +217,11 @@ class XTransformerWithMemory(nn.Module):
 
 
 KINDS: dict[str, Callable[[Experiment], nn.Module]] = {
-    "ours": lambda experiment: (OurTranslation if experiment.task == "translation" else Ours)(experiment),
     "torch.nn.Transformer": TorchTransformer,
     "torch.nn.TransformerEncoder": TorchEncoder,
     "x-transformers": XTransformer,
     "TransfoXLLMHeadModel": PublicTransformerXL,
     "x-transformers with memory": XTransformerWithMemory,
-}
-PUBLIC = {  # by model: what a user would take instead, the first of them installed is the reference
-    "transformer": ("torch.nn.TransformerEncoder", "x-transformers"),
-    "encoder_decoder": ("torch.nn.Transformer",),
-    "transformer_xl": ("TransfoXLLMHeadModel", "x-transformers with memory"),
-}
-GATES = {  # by model: which of its gates are timed beside it
-    "transformer": ("gate=sdu_tanh",),
-    "transformer_xl": ("gate=sdu_tanh",),
-    "encoder_decoder": ("gate=realformer", "gate=g1"),
 }
 PACKAGES = {
     "x-transformers": "x_transformers",
@@ -313,5 +231,5 @@ PACKAGES = {
 
 
 def public_kinds(model: str) -> list[str]:
-    """The public implementations of a model that are installed."""
-    return [kind for kind in PUBLIC[model] if kind not in PACKAGES or find_spec(PACKAGES[kind])]
+    """The public implementations of a model that are installed; the first of them is the reference."""
+    return [kind for kind in MODELS[model].rivals if kind not in PACKAGES or find_spec(PACKAGES[kind])]

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from highway.tasks.decoding import Translator, scores
+from highway.tasks.decoding import Translator
+from highway.tasks.scoring import scores
 from highway.use.load import load
 
 WARM_UP = 4  # sentences
@@ -15,8 +16,10 @@ WARM_UP = 4  # sentences
 
 def decoded(cell: Path, sentences: int, device: str) -> dict[str, Any]:
     """Of each way to translate the first test sentences: seconds, BLEU, and how many texts are those of the first."""
-    experiment, model, corpus = load(cell, "translation")
-    of = partial(Translator, source=corpus.source, target=corpus.target, longest=experiment.dataset.longest)
+    trained = load(cell, task="translation")
+    model, corpus = trained.model, trained.streams
+    longest = trained.experiment.dataset.longest
+    of = partial(Translator, source=corpus.source, target=corpus.target, longest=longest)
     full, half = of(model.to(device)), of(deepcopy(model).bfloat16())
     ways: dict[str, Callable[[list[str]], list[str]]] = {
         "the paper's way, 32": full.one_by_one,

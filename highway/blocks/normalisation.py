@@ -12,10 +12,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from highway.describe import GAIN, ZERO
+
 EPSILON = 1e-12  # inside the root; 1e-6 outside it, where the code has it
 
 
 class LayerNorm(nn.Module):
+    starts = {"weight": GAIN, "bias": ZERO}
+
     def __init__(self, width: int, deviation: str = "unbiased", epsilon: float = 1e-5) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highway.blocks.dropout import dropout
+from highway.describe import MAP_BIAS, Start
 
 KeysValues = tuple[Tensor, Tensor]  # each (B, H, K, d)
 Earlier = list[Tensor] | None
@@ -45,7 +46,7 @@ class Projections(nn.Linear):
 
     def __init__(self, width: int, inner: int, parts: int) -> None:
         super().__init__(width, parts * inner)
-        self.parts = parts
+        self.starts = {"weight": Start("map", parts=parts), "bias": MAP_BIAS}
 
 
 class ScoredAttention(nn.Module):

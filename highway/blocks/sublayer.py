@@ -13,22 +13,31 @@ from torch import Tensor, nn
 
 from highway.blocks.dropout import dropout
 from highway.blocks.normalisation import LayerNorm
-from highway.config.schema import Gate, Model
-from highway.gates.residual import residual_gate
+from highway.config.experiment import Gating
+from highway.gates.gate import gate
 
 
 class Sublayer(nn.Module):
+    """`layer` and `place` say where it stands, `norm_place` (pre, post) how it is normalised."""
+
     def __init__(
-        self, function: nn.Module, model: Model, gate: Gate, gated: bool, norm: LayerNorm, dropout_rate: float
+        self,
+        function: nn.Module,
+        gating: Gating,
+        layer: int,
+        place: str,
+        width: int,
+        norm: LayerNorm,
+        norm_place: str,
+        rate: float,
     ) -> None:
         super().__init__()
-        kind = gate.residual if gated else "none"
         self.function: Any = function
-        self.gate = residual_gate(kind, model.width, gate.activation, gate.kernel)
+        self.gate = gate("residual", gating.residual(layer, place), width, gating.options)
         self.norm = norm
-        self.dropout = dropout_rate
-        self.post_norm = model.norm == "post"
-        self.reads_normalised = gate.reads == "normalised"
+        self.dropout = rate
+        self.post_norm = norm_place == "post"
+        self.reads_normalised = gating.options.reads == "normalised"
 
     def forward(self, x: Tensor, memory: Tensor | None = None, *more: Any) -> Tensor:
         """x (B, T, D), memory (B, M, D) -> (B, T, D)."""

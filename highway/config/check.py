@@ -7,29 +7,29 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, MissingMandatoryValue, OmegaConfBaseException
 
-from highway.config import catalogue, layers, schema
-from highway.config.schema import Experiment
+from highway.config import layers
+from highway.config.datasets import DATASETS
+from highway.config.experiment import Experiment, Layers
+from highway.config.fields import options_of
+from highway.config.gates import GATES, GateOptions
+from highway.config.models import MODELS, Remembers
+from highway.config.tasks import TASKS
+from highway.config.training import Debug, Logger, Optimizer, Trainer
 from highway.errors import Refused, closest, listing
 
 CONF = Path(__file__).parents[2] / "conf"
-MODELS: dict[str, Any] = {
-    "transformer": schema.Transformer,
-    "transformer_xl": schema.TransformerXL,
-    "encoder_decoder": schema.EncoderDecoder,
-}
-DATASETS: dict[str, Any] = {"language": schema.Dataset, "translation": schema.TranslationDataset}  # by task
-SECTIONS: dict[str, Any] = {
-    "gate": schema.Gate,
-    "layers": schema.Layers,
-    "dataset": schema.Dataset,  # or another of DATASETS, as its name says
-    "optimizer": schema.Optimizer,
-    "trainer": schema.Trainer,
-    "logger": schema.Logger,
-    "debug": schema.Debug,
+SECTIONS: dict[str, type] = {  # those whose keys are always the same
+    "gate": GateOptions,
+    "layers": Layers,
+    "optimizer": Optimizer,
+    "trainer": Trainer,
+    "logger": Logger,
+    "debug": Debug,
 }
 WANTED = {"Integer": "a whole number", "Float": "a number", "bool": "true or false", "list": "a list, as in [0.9,0.98]"}
-SWEEP_ONLY = ("table", "seeds", "arms", "rows", "fail_fast", "retry_failed")
-ROOT = ("model", *SECTIONS, "budget", "seed", "data_dir", "outputs_dir")
+READS = {"sequence": "one text", "pair": "a source and its target"}
+SWEEP_ONLY = ("table", "seeds", "arms", "rows", "fail_fast", "retry_failed", "rerun")
+ROOT = ("model", "dataset", *SECTIONS, "budget", "seed", "data_dir", "outputs_dir")
 
 
 def check(config: DictConfig) -> Experiment:
@@ -40,10 +40,10 @@ def check(config: DictConfig) -> Experiment:
     for key in SWEEP_ONLY:
         if config.get(key):
             raise Refused(f"{key}=... describes a sweep: add -m, as in python scripts/train.py -m table=highway_t1.")
-    schemas = {**SECTIONS, "dataset": _dataset_schema(config)}
-    sections = {name: _section(config, name, section) for name, section in schemas.items()}
+    model = MODELS[_name(config, "model", list(MODELS))].options
+    schemas = {**SECTIONS, "dataset": _dataset_schema(config), "model": model}
+    sections: dict[str, Any] = {name: _section(config, name, section) for name, section in schemas.items()}
     experiment = Experiment(
-        model=_section(config, "model", _model_schema(config)),
         budget=_text(config, "budget"),
         seed=_seed(config),
         data_dir=Path(_text(config, "data_dir")),
@@ -63,18 +63,15 @@ def check_dataset(config: DictConfig) -> tuple[Any, Path, Path]:
     )
 
 
-def _model_schema(config: DictConfig) -> Any:
-    name = OmegaConf.select(config, "model.name")
-    if name not in MODELS:
-        raise Refused(f"model.name={name} is unknown; there is {listing(list(MODELS))}.")
-    return MODELS[name]
+def _name(config: DictConfig, section: str, known: list[str]) -> str:
+    name = OmegaConf.select(config, f"{section}.name")
+    if name not in known:
+        raise Refused(f"{section}.name={name} is unknown; there is {listing(known)}.")
+    return name
 
 
-def _dataset_schema(config: DictConfig) -> Any:
-    name = OmegaConf.select(config, "dataset.name")
-    if name not in catalogue.DATASETS:
-        raise Refused(f"dataset.name={name} is unknown; there is {listing(list(catalogue.DATASETS))}.")
-    return DATASETS[catalogue.DATASETS[name].task]
+def _dataset_schema(config: DictConfig) -> type:
+    return TASKS[DATASETS[_name(config, "dataset", list(DATASETS))].task].options
 
 
 def _section(config: DictConfig, name: str, section: Any) -> Any:
@@ -101,13 +98,16 @@ def _section(config: DictConfig, name: str, section: Any) -> Any:
 def _bounds(values: Any, path: str) -> None:
     for item in dataclasses.fields(values):
         value, where = getattr(values, item.name), f"{path}.{item.name}"
+        options, members = options_of(item), item.metadata.get("members", ())
         if dataclasses.is_dataclass(value):
             _bounds(value, where)
         elif value is None:
             continue
-        elif "options" in item.metadata and value not in item.metadata["options"]:
-            options = list(item.metadata["options"])
+        elif options and value not in options:
             raise Refused(f"{where}={value} is unknown; it takes {listing(options)}.{closest(value, options)}")
+        elif members and not set(value) <= set(members):
+            wrong = next(one for one in value if one not in members)
+            raise Refused(f"{where}={wrong} is unknown; it takes {listing(list(members))}.")
         elif "low" in item.metadata and not item.metadata["low"] <= value <= item.metadata["high"]:
             low, high = item.metadata["low"], item.metadata["high"]
             allowed = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
@@ -131,51 +131,42 @@ def _seed(config: DictConfig) -> int:
 
 
 def _fits_together(experiment: Experiment) -> None:
-    model = catalogue.MODELS[experiment.model.name]
-    dataset = catalogue.DATASETS[experiment.dataset.name]
-    gate = catalogue.GATES[experiment.gate.residual]
-    if dataset.task != model.task:
+    model, dataset, card = experiment.model, experiment.dataset, experiment.model_card
+    if card.reads != experiment.task_card.reads:
+        fitting = [name for name, other in MODELS.items() if other.reads == experiment.task_card.reads]
         raise Refused(
-            f"{experiment.model.name} is a {model.task} model, and {experiment.dataset.name} is {dataset.task} data."
+            f"{model.name} reads {READS[card.reads]}, and {dataset.name} is {experiment.task} data: "
+            f"for that there is {listing(fitting)}."
         )
-    if gate.interface not in model.interfaces:
-        raise Refused(f"{experiment.model.name} has no place for the {gate.interface} gate {experiment.gate.residual}.")
-    if experiment.gate.score.name != "none" and "score" not in model.interfaces:
-        raise Refused(
-            f"{experiment.model.name} has no place for the score gate {experiment.gate.score.name}: "
-            "gate.score belongs to model=encoder_decoder."
-        )
-    if gate.looks_sideways and model.remembers:
-        raise Refused(
-            f"gate.residual={experiment.gate.residual} reads neighbouring positions, and "
-            f"{experiment.model.name} {model.remembers}."
-        )
-    for sublayer in ("attention", "feed_forward"):  # also when the gate is none: a wrong number is a mistake
-        layers.selected(getattr(experiment.layers, sublayer), experiment.model.layers, f"layers.{sublayer}")
-    if experiment.gate.reads == "normalised" and experiment.model.norm == "post":
+    _gates_have_places(experiment)
+    for place in card.places.get("residual", ()):  # also when the gate is none: a wrong number is a mistake
+        layers.selected(getattr(experiment.layers, place), model.layers, f"layers.{place}")
+    dataset.fits(experiment)
+
+
+def _gates_have_places(experiment: Experiment) -> None:
+    gate, model, places = experiment.gate, experiment.model, experiment.model_card.places
+    for interface, name in gate.chosen().items():
+        if name == "none":
+            continue
+        if interface not in places:
+            offering = [other for other, card in MODELS.items() if interface in card.places]
+            raise Refused(
+                f"{model.name} has no place for the {interface} gate {name}"
+                f"{f'; {listing(offering)} has' if offering else ''}."
+            )
+        if GATES[interface][name].sideways and experiment.remembers is not Remembers.NOTHING:
+            raise Refused(
+                f"{name} reads neighbouring positions, and {model.name} goes on from {experiment.remembers}, "
+                "in which they are not."
+            )
+    if gate.reads == "normalised" and "reads" in gate.card().reads and model.norm == "post":
         raise Refused("gate.reads=normalised needs model.norm=pre: post-norm sublayers read the stream itself.")
-    score = experiment.gate.score
-    if score.name == "gated" and dataset.task == "translation" and experiment.dataset.longest > score.length:
+    score = gate.score
+    if "length" in GATES["score"][score.name].reads and experiment.dataset.longest_text > score.length:
         raise Refused(
-            f"gate.score.length={score.length} has no place for texts of dataset.longest={experiment.dataset.longest} "
-            "pieces: make them the same."
-        )
-    if dataset.task == "language":
-        _reads_its_stream(experiment, bool(model.remembers))
-    elif experiment.trainer.devices > experiment.dataset.batch:
-        raise Refused(f"trainer.devices={experiment.trainer.devices} is more than dataset.batch.")
-
-
-def _reads_its_stream(experiment: Experiment, remembers: bool) -> None:
-    if (experiment.dataset.train.memory or experiment.dataset.evaluation.memory) and not remembers:
-        raise Refused(
-            f"{experiment.model.name} has no memory: set dataset.train.memory=0 and dataset.evaluation.memory=0."
-        )
-    cut = experiment.dataset.train
-    if experiment.trainer.devices > cut.lanes:
-        raise Refused(
-            f"trainer.devices={experiment.trainer.devices} is more than dataset.train.lanes={cut.lanes}: "
-            "each device owns at least one lane."
+            f"gate.score.length={score.length} has no place for texts of {experiment.dataset.longest_text} positions: "
+            "make them the same."
         )
 
 

@@ -1,20 +1,28 @@
 """An experiment from override words, for everything but training itself: reports, tables, data, tests."""
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig
 
-from highway.config.check import CONF, check, check_dataset
-from highway.config.schema import Dataset, Experiment
+from highway.config.check import CONF, SECTIONS, check, check_dataset
+from highway.config.experiment import Experiment
+
+NEUTRAL = ("gate", "layers", "optimizer", "debug")  # groups whose options say what they change of the neutral defaults
+
+for group in NEUTRAL:
+    ConfigStore.instance().store("_neutral", dataclasses.asdict(SECTIONS[group]()), group)
 
 
 def experiment(words: list[str]) -> Experiment:
     return check(_composed(words))
 
 
-def dataset(words: list[str]) -> tuple[Dataset, Path, Path]:
+def dataset(words: list[str]) -> tuple[Any, Path, Path]:
     """The data set that the words choose, and the folders of data and outputs."""
     return check_dataset(_composed(words))
 
@@ -26,5 +34,5 @@ def _composed(words: list[str]) -> DictConfig:
 
 
 def options(group: str) -> list[str]:
-    """What a configuration group offers; files that begin with _ are parts of others."""
-    return sorted(path.stem for path in (CONF / group).glob("[!_]*.yaml"))
+    """What a configuration group offers."""
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))

@@ -13,7 +13,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from highway.config.schema import Dataset
+from highway.config.datasets import LanguageDataset
 from highway.data import sample
 from highway.data.download import Source
 from highway.data.stream import Streams, cached_streams
@@ -47,18 +47,18 @@ class File:
             raise Refused(f"{self.path} is not a whole gzip file ({error}).") from error
 
 
-def _file(dataset: Dataset, data_dir: Path) -> File:
+def _file(dataset: LanguageDataset, data_dir: Path) -> File:
     folder = data_dir / ARCHIVE.folder
     if dataset.name == "enwik8":
         return File(folder / "enwik8", WHOLE)
     return File(folder / f"enwik8.first{EXCERPT}.gz", EXCERPT)
 
 
-def files(dataset: Dataset, data_dir: Path) -> dict[str, Path]:
+def files(dataset: LanguageDataset, data_dir: Path) -> dict[str, Path]:
     return {"all": _file(dataset, data_dir).path}
 
 
-def verify(dataset: Dataset, data_dir: Path) -> None:
+def verify(dataset: LanguageDataset, data_dir: Path) -> None:
     """Refuses a file that is missing or not the published one."""
     file = _file(dataset, data_dir)
     if not file.path.exists():
@@ -74,7 +74,7 @@ def _check(file: File, content: bytes) -> None:
         raise Refused(f"{file.path} is not enwik8: the sha256 of its first {EXCERPT:,} bytes is {found[:12]}...")
 
 
-def streams(dataset: Dataset, data_dir: Path, cache_dir: Path) -> Streams:
+def streams(dataset: LanguageDataset, data_dir: Path, cache_dir: Path) -> Streams:
     """90 / 5 / 5 of the bytes as symbol numbers."""
     content = sample.wikipedia() if dataset.source == "sample" else _content(dataset, data_dir)
     twentieth = len(content) // 20
@@ -84,7 +84,7 @@ def streams(dataset: Dataset, data_dir: Path, cache_dir: Path) -> Streams:
     return cached_streams(texts, dataset, lambda text: text.translate(None, dropped), cache_dir)
 
 
-def _content(dataset: Dataset, data_dir: Path) -> bytes:
+def _content(dataset: LanguageDataset, data_dir: Path) -> bytes:
     file, whole = _file(dataset, data_dir), data_dir / ARCHIVE.folder / "enwik8"
     if not file.path.exists() and dataset.name == "enwik8_excerpt":
         if not whole.exists():

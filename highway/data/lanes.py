@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from highway.config.schema import Cut
+from highway.config.datasets import Cut
 
 
 class Batch(NamedTuple):

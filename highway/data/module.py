@@ -1,21 +1,20 @@
-"""Data as Lightning wants it: training batches from any position, evaluation in groups; here for language models."""
+"""What the data of all tasks share, as Lightning wants it: how long a run is, and which splits it evaluates."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytorch_lightning as pl
 
-from highway.config import catalogue
-from highway.config.schema import Experiment
-from highway.data.lanes import Batch, TrainingBatches, Windows
-from highway.data.stream import Streams
-from highway.errors import Refused
+from highway.config.experiment import Experiment
 
 
 class ExperimentData(pl.LightningDataModule):
-    """What all tasks' data share: how long a run is."""
+    """A task's data gives `streams`, `steps_per_epoch`, `train_dataloader()` and `evaluated(split)`."""
 
     steps_per_epoch: int
+    watched = "valid"  # the split that is evaluated in training; `test` where the papers have no other
+    final_differs = False  # whether a trained model is evaluated in another way than in training
+    tested = "test"  # the split that trainer.test evaluates next
+    final = False  # whether that is in the final way
 
     def __init__(self, experiment: Experiment) -> None:
         super().__init__()
@@ -33,12 +32,14 @@ class ExperimentData(pl.LightningDataModule):
         return min(self.experiment.trainer.validate_every or self.steps_per_epoch, self.total_steps)
 
     def description(self) -> dict[str, Any]:
-        """What result.json says of the data."""
+        """What result.json says of the data; `vocabulary_sha256` where there is a vocabulary."""
         dataset = self.experiment.dataset
+        watched = {} if self.watched == "valid" else {"validation": f"none: best is by {self.watched}"}
         return {
+            **watched,
             "name": dataset.name,
             "form": dataset.form,
-            "source": catalogue.DATASETS[dataset.name].extent if dataset.source == "files" else dataset.source,
+            "source": self.experiment.dataset_card.extent if dataset.source == "files" else dataset.source,
         }
 
     @property
@@ -50,56 +51,12 @@ class ExperimentData(pl.LightningDataModule):
         """Which device this is, of how many."""
         return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
 
+    def evaluated(self, split: str) -> Any:
+        """The batches of a whole split."""
+        raise NotImplementedError
 
-class LanguageData(ExperimentData):
-    def __init__(self, experiment: Experiment, streams: Streams) -> None:
-        super().__init__(experiment)
-        self.streams = streams
-        self.steps_per_epoch = len(self._windows("train"))
-        for split, stream in streams.splits.items():
-            if len(self._windows(split)) == 0:
-                raise Refused(
-                    f"the {split} stream of {len(stream)} symbols is too short for one window of each lane: "
-                    "lower dataset.train's or dataset.evaluation's lanes or window."
-                )
+    def val_dataloader(self) -> Any:
+        return self.evaluated(self.watched)
 
-    def description(self) -> dict[str, Any]:
-        return {
-            **super().description(),
-            "symbols": {split: len(stream) for split, stream in self.streams.splits.items()},
-            "sha256": self.streams.sha256,
-            "vocabulary_sha256": self.streams.vocabulary_sha256,
-        }
-
-    def train_dataloader(self) -> TrainingBatches:
-        rank, world = self.place()
-        return TrainingBatches(self._windows("train", rank, world), self.total_steps)
-
-    def val_dataloader(self) -> "EvaluationBatches":
-        return self._evaluation("valid")
-
-    def test_dataloader(self) -> "EvaluationBatches":
-        return self._evaluation("test")
-
-    def _evaluation(self, split: str) -> "EvaluationBatches":
-        rank, world = self.place()
-        if self.experiment.dataset.carry_state:  # in order, one window at a time, each device its lanes
-            return EvaluationBatches(self._windows(split, rank, world), 1, 0, 1)
-        return EvaluationBatches(self._windows(split), self.experiment.trainer.evaluation_batch, rank, world)
-
-    def _windows(self, split: str, share: int = 0, shares: int = 1) -> Windows:
-        dataset, debug = self.experiment.dataset, self.experiment.debug
-        if debug.overfit:
-            windows = Windows(self.streams.splits["train"], dataset.train, share, shares)
-            return windows.first(1, again=len(windows) if split == "train" else 1)
-        cut = dataset.train if split == "train" else dataset.evaluation
-        windows = Windows(self.streams.splits[split], cut, share, shares)
-        return windows.first(debug.windows) if debug.windows and split != "train" else windows
-
-
-class EvaluationBatches:
-    def __init__(self, windows: Windows, count: int, share: int, shares: int) -> None:
-        self.windows, self.count, self.share, self.shares = windows, count, share, shares
-
-    def __iter__(self) -> Iterator[Batch]:
-        return self.windows.together(self.count, self.share, self.shares)
+    def test_dataloader(self) -> Any:
+        return self.evaluated(self.tested)

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from highway.config.schema import Experiment
-from highway.config.symbols import PADDING
+from highway.config.datasets import END, PADDING
+from highway.config.experiment import Experiment
 from highway.data.lanes import TrainingBatches
 from highway.data.module import ExperimentData
 from highway.data.translation import Corpus
@@ -133,16 +133,10 @@ class TranslationData(ExperimentData):
     def train_dataloader(self) -> TrainingBatches:
         return TrainingBatches(self._epochs(*self.place()), self.total_steps)
 
-    def val_dataloader(self) -> "EvaluationPairs":
-        return self._evaluation("valid")
-
-    def test_dataloader(self) -> "EvaluationPairs":
-        return self._evaluation("test")
-
     def _epochs(self, share: int, shares: int) -> EpochBatches:
         return EpochBatches(self.tables["train"], self.experiment, share, shares)
 
-    def _evaluation(self, split: str) -> "EvaluationPairs":
+    def evaluated(self, split: str) -> "EvaluationPairs":
         debug = self.experiment.debug
         if debug.overfit:
             return EvaluationPairs([self._epochs(0, 1).at(0)])
@@ -151,6 +145,19 @@ class TranslationData(ExperimentData):
         groups = [rows[start : start + count] for start in range(0, len(rows), count)][: debug.windows]
         share, shares = self.place()
         return EvaluationPairs([table.batch(group) for group in groups[share::shares]])
+
+
+SENTENCE = 24  # pieces of a sentence, about the mean of TED's
+
+
+def like_real(experiment: Experiment, device: str) -> PairBatch:
+    """A training batch of random pieces: a step takes no other time for real ones."""
+    dataset = experiment.dataset
+    source, target = (
+        torch.randint(END + 1, size, (dataset.batch, SENTENCE + side), device=device)
+        for side, size in enumerate(dataset.vocabulary_sizes)
+    )
+    return PairBatch(source, target[:, :-1], target[:, 1:], dataset.batch * SENTENCE)
 
 
 class EvaluationPairs:

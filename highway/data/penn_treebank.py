@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from highway.config.schema import Dataset
+from highway.config.datasets import LanguageDataset
 from highway.data import sample
 from highway.data.download import Source
 from highway.data.stream import Streams, cached_streams
@@ -44,13 +44,13 @@ ARCHIVE = Source(
 )
 
 
-def files(dataset: Dataset, data_dir: Path) -> dict[str, Path]:
+def files(dataset: LanguageDataset, data_dir: Path) -> dict[str, Path]:
     """Where each split's file belongs, present or not."""
     kind = "char." if dataset.form == "characters" else ""
     return {split: data_dir / ARCHIVE.folder / f"ptb.{kind}{split}.txt" for split in SPLITS}
 
 
-def verify(dataset: Dataset, data_dir: Path) -> None:
+def verify(dataset: LanguageDataset, data_dir: Path) -> None:
     """Refuses a file that is missing or not the published one."""
     for path in files(dataset, data_dir).values():
         if not path.exists():
@@ -58,7 +58,7 @@ def verify(dataset: Dataset, data_dir: Path) -> None:
         ARCHIVE.verify(path, ARCHIVE.checksums[path.name])
 
 
-def streams(dataset: Dataset, data_dir: Path, cache_dir: Path) -> Streams:
+def streams(dataset: LanguageDataset, data_dir: Path, cache_dir: Path) -> Streams:
     """The three splits as symbol numbers, with the vocabulary that the training split gives."""
     if dataset.source == "sample":
         generated = sample.penn_treebank(characters=dataset.form == "characters")

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from highway.config import catalogue
-from highway.config.schema import Dataset
+from highway.config.datasets import DATASETS, LanguageDataset
 from highway.errors import Refused
 from highway.ledger.files import read_json, write_json, written_atomically
 
@@ -23,6 +22,7 @@ class Streams:
     splits: dict[str, Tensor]  # train, valid, test: (n,), uint8 or int32
     vocabulary: list[str]
     sha256: dict[str, str]  # of each split's text
+    units = "symbols"  # what the length of a split counts
 
     @property
     def vocabulary_sha256(self) -> str:
@@ -34,13 +34,13 @@ Symbols = list[str] | np.ndarray | bytes  # words, code points, or bytes as they
 
 def cached_streams(
     texts: dict[str, bytes],
-    dataset: Dataset,
+    dataset: LanguageDataset,
     symbols: Callable[[bytes], Symbols],
     cache_dir: Path,
 ) -> Streams:
     """Number the symbols of each split by the vocabulary of `train`, or take what was numbered before."""
     sha256 = {split: hashlib.sha256(text).hexdigest() for split, text in texts.items()}
-    revision = catalogue.DATASETS[dataset.name].revision
+    revision = DATASETS[dataset.name].revision
     key = hashlib.sha256(json.dumps([dataset.name, revision, dataset.form, sha256]).encode()).hexdigest()[:16]
     folder = cache_dir / f"{dataset.name}-{dataset.form}-{key}"
     if not (folder / "vocabulary.json").exists():

@@ -22,9 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from highway.config import catalogue
-from highway.config.schema import TranslationDataset
-from highway.config.symbols import END, PADDING, START, UNKNOWN
+from highway.config.datasets import DATASETS, END, PADDING, START, UNKNOWN, TranslationDataset
 from highway.data import sample_pairs
 from highway.data.download import Source
 from highway.errors import Refused
@@ -65,6 +63,7 @@ class Corpus:
     about: dict[str, Any]
     sha256: dict[str, str]
     vocabulary_sha256: str
+    units = "pairs  "  # what the length of a split counts
 
     @property
     def remarks(self) -> list[str]:
@@ -107,7 +106,7 @@ def streams(dataset: TranslationDataset, data_dir: Path, cache_dir: Path) -> Cor
     texts = sample_pairs.translation() if dataset.source == "sample" else _texts(dataset, data_dir)
     sha256 = {split: pairs_sha256(pairs) for split, pairs in texts.items()}
     recipe = [dataset.name, dataset.form, dataset.vocabulary_sizes, dataset.longest_words, dataset.longest]
-    recipe += [catalogue.DATASETS[dataset.name].revision, sha256, LAYOUT]
+    recipe += [DATASETS[dataset.name].revision, sha256, LAYOUT]
     key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
     folder = cache_dir / f"{dataset.name}-{dataset.form}-{key}"
     if not (folder / "about.json").exists():

@@ -12,6 +12,7 @@ f reads (`gate.reads=normalised`): that is the third argument.
                  with T = sigmoid(x W1 + b1) in the last two
 
 `transform_gate` holds W1 and b1, `transform` holds W2 and b2; both biases start at zero (Fig. 13).
+Each is built from (width, options).
 """
 
 from collections.abc import Callable
@@ -20,44 +21,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from highway.config.gates import GateOptions
+from highway.describe import MAP, ZERO
+from highway.gates.gate import Gate
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"sigmoid": torch.sigmoid, "tanh": torch.tanh}
 
 
-class ResidualGate(nn.Module):
-    """Two maps of x: the transform gate W1, b1 and the transform W2, b2."""
-
-    zero_biases = True  # read by highway.models.initial
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.transform_gate = nn.Linear(width, width)
-        self.transform = nn.Linear(width, width)
-
-
-class NoGate(nn.Module):
-    def forward(self, x: Tensor, fx: Tensor, reads: Tensor) -> Tensor:
-        return x + fx
-
-
-class SelfDependencyUnit(ResidualGate):
-    def __init__(self, width: int, activation: str) -> None:
-        super().__init__(width)
-        self.psi = ACTIVATIONS[activation]
-
-    def forward(self, x: Tensor, fx: Tensor, reads: Tensor) -> Tensor:  # (B, T, D) each
-        return x + fx + self.psi(self.transform_gate(reads)) * self.transform(reads)
-
-
-class ConvolutionalUnit(SelfDependencyUnit):
-    """Position t reads x[t - kernel + 1 ... t], with zeros before the start."""
-
-    def __init__(self, width: int, activation: str, kernel: int) -> None:
-        super().__init__(width, activation)
-        self.transform_gate = CausalDepthwise(width, kernel)  # type: ignore[assignment]
-        self.transform = CausalDepthwise(width, kernel)  # type: ignore[assignment]
+class Map(nn.Linear):
+    starts = {"weight": MAP, "bias": ZERO}
 
 
 class CausalDepthwise(nn.Conv1d):
+    """Position t reads x[t - kernel + 1 ... t], with zeros before the start."""
+
+    starts = {"weight": MAP, "bias": ZERO}
+
     def __init__(self, width: int, kernel: int) -> None:
         super().__init__(width, width, kernel, groups=width)
 
@@ -66,23 +45,52 @@ class CausalDepthwise(nn.Conv1d):
         return super().forward(padded).transpose(1, 2)
 
 
-class HighwayGate(ResidualGate):
+class Sum(Gate):
+    def __init__(self, width: int, options: GateOptions) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor, fx: Tensor, reads: Tensor) -> Tensor:  # (B, T, D) each
+        return x + fx
+
+
+class TwoMaps(Gate):
+    """The transform gate W1, b1 and the transform W2, b2."""
+
+    transform_gate: nn.Module
+    transform: nn.Module
+
+    def __init__(self, width: int, options: GateOptions) -> None:
+        super().__init__()
+        self.transform_gate = Map(width, width)
+        self.transform = Map(width, width)
+
+    def probes(self) -> dict[str, Tensor]:
+        return {"gate_biases": self.transform_gate.bias}  # type: ignore[dict-item]
+
+
+class SelfDependencyUnit(TwoMaps):
+    def __init__(self, width: int, options: GateOptions) -> None:
+        super().__init__(width, options)
+        self.psi = ACTIVATIONS[options.activation]
+
+    def forward(self, x: Tensor, fx: Tensor, reads: Tensor) -> Tensor:
+        return x + fx + self.psi(self.transform_gate(reads)) * self.transform(reads)
+
+
+class ConvolutionalUnit(SelfDependencyUnit):
+    def __init__(self, width: int, options: GateOptions) -> None:
+        super().__init__(width, options)
+        self.transform_gate = CausalDepthwise(width, options.kernel)
+        self.transform = CausalDepthwise(width, options.kernel)
+
+
+class HighwayGate(TwoMaps):
     def forward(self, x: Tensor, fx: Tensor, reads: Tensor) -> Tensor:
         transform_gate = torch.sigmoid(self.transform_gate(reads))
         return (1 - transform_gate) * x + transform_gate * self.transform(reads) + fx
 
 
-class GatedMHDPA(ResidualGate):
+class GatedMHDPA(TwoMaps):
     def forward(self, x: Tensor, fx: Tensor, reads: Tensor) -> Tensor:
         transform_gate = torch.sigmoid(self.transform_gate(reads))
         return x + (1 - transform_gate) * fx + transform_gate * self.transform(reads)
-
-
-def residual_gate(name: str, width: int, activation: str, kernel: int) -> nn.Module:
-    if name == "none":
-        return NoGate()
-    if name == "sdu":
-        return SelfDependencyUnit(width, activation)
-    if name == "sdu_conv":
-        return ConvolutionalUnit(width, activation, kernel)
-    return {"highway": HighwayGate, "gated_mhdpa": GatedMHDPA}[name](width)

@@ -18,18 +18,23 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from highway.config.schema import ScoreGate
+from highway.config.gates import ScoreGateOptions
+from highway.describe import MAP, ZERO
 from highway.errors import Refused
+from highway.gates.gate import Gate, gate
 from highway.gates.residual import ACTIVATIONS
 
 
-class NoScoreGate(nn.Module):
+class Scores(Gate):
+    def __init__(self, predecessors: int, heads: int, options: ScoreGateOptions) -> None:
+        super().__init__()
+
     def forward(self, scores: Tensor, earlier: Sequence[Tensor], mask: Tensor, first_query: int) -> Tensor:
         return scores
 
 
-class ResidualScores(nn.Module):
-    def __init__(self, predecessors: int) -> None:
+class ResidualScores(Gate):
+    def __init__(self, predecessors: int, heads: int, options: ScoreGateOptions) -> None:
         super().__init__()
         self.predecessors = predecessors
 
@@ -38,14 +43,16 @@ class ResidualScores(nn.Module):
         return scores + sum(earlier[-self.predecessors :])
 
 
-class GatedScores(nn.Module):
-    def __init__(self, predecessors: int, heads: int, gate: ScoreGate) -> None:
+class GatedScores(Gate):
+    starts = {"weight": MAP, "bias": ZERO}
+
+    def __init__(self, predecessors: int, heads: int, options: ScoreGateOptions) -> None:
         super().__init__()
         self.predecessors = predecessors
-        self.psi = ACTIVATIONS[gate.activation]
-        self.length = gate.length
-        self.as_printed = gate.as_printed
-        shape = (predecessors if gate.each else 1, heads if gate.per_head else 1, gate.length, gate.length)
+        self.psi = ACTIVATIONS[options.activation]
+        self.length = options.length
+        self.reads_the_future = options.as_printed
+        shape = (predecessors if options.each else 1, heads if options.per_head else 1, options.length, options.length)
         self.weight = nn.Parameter(torch.zeros(shape))
         self.bias = nn.Parameter(torch.zeros(shape))
 
@@ -63,7 +70,7 @@ class GatedScores(nn.Module):
             carried = [torch.stack(carried).sum(0) if len(carried) > 1 else carried[0]]
         rows = slice(first_query, first_query + queries)
         for part, weight, bias in zip(carried, self.weight, self.bias, strict=True):
-            visible = part if self.as_printed else part * (mask == 0)
+            visible = part if self.reads_the_future else part * (mask == 0)
             mixed = visible @ _of_one_head(weight[:, :keys, :keys]) + bias[:, rows, :keys]
             scores = scores + visible * self.psi(mixed)
         return scores
@@ -73,9 +80,7 @@ def _of_one_head(weight: Tensor) -> Tensor:  # (1, K, K) -> (K, K): one large pr
     return weight[0] if len(weight) == 1 else weight
 
 
-def score_gate(gate: ScoreGate, layer: int, heads: int) -> nn.Module:
+def score_gate(options: ScoreGateOptions, layer: int, heads: int) -> nn.Module:
     """The gate of one attention in layer `layer` (from 1); the first layer has nothing before it."""
-    predecessors = layer - 1 if gate.accumulated else min(gate.predecessors, layer - 1)
-    if gate.name == "none" or predecessors == 0:
-        return NoScoreGate()
-    return ResidualScores(predecessors) if gate.name == "realformer" else GatedScores(predecessors, heads, gate)
+    predecessors = layer - 1 if options.accumulated else min(options.predecessors, layer - 1)
+    return gate("score", options.name if predecessors else "none", predecessors, heads, options)

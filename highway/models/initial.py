@@ -2,18 +2,21 @@
 
 Two models that share a seed therefore share the initial values of every parameter that they have in
 common: adding a gate shifts nothing, and variants can be compared in pairs.
+
+A module says what kind of thing each of its parameters is (highway/describe.py), and the model's family, what a thing
+of that kind is drawn from. A kind that the family does not know, or a parameter without one, is refused.
 """
 
 import hashlib
 import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from highway.blocks.normalisation import LayerNorm
-from highway.gates.residual import ResidualGate
+from highway.describe import Start, start_of
 
 
 def keyed_generator(seed: int, name: str) -> torch.Generator:
@@ -24,70 +27,87 @@ def keyed_generator(seed: int, name: str) -> torch.Generator:
 Draw = Callable[[Tensor, torch.Generator], Any]  # fills a tensor with its initial values
 
 
+def uniform(bound: float) -> Draw:
+    return lambda drawn, generator: drawn.uniform_(-bound, bound, generator=generator)
+
+
+def normal(mean: float, deviation: float) -> Draw:
+    return lambda drawn, generator: drawn.normal_(mean, deviation, generator=generator)
+
+
+def constant(value: float) -> Draw:
+    return lambda drawn, generator: drawn.fill_(value)
+
+
+class Family(Protocol):
+    def draws(self, weight: Tensor, parts: int) -> dict[str, Draw]:
+        """By kind; `weight` is the module's own, for what depends on its size."""
+
+
+@dataclass(frozen=True)
+class LikeTorch:
+    """Maps as torch's default, U(+-1/sqrt(fan_in)), biases too; embeddings U(-embedding, embedding)."""
+
+    embedding: float
+
+    def draws(self, weight: Tensor, parts: int) -> dict[str, Draw]:
+        bound = 1 / math.sqrt(max(weight[0].numel(), 1))
+        return {
+            "map": uniform(bound),
+            "map_bias": uniform(bound),
+            "gain": constant(1.0),
+            "embedding": uniform(self.embedding),
+        }
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Everything N(0, deviation), as the released Transformer-XL code; gains N(1, deviation); biases of maps 0."""
+
+    deviation: float
+
+    def draws(self, weight: Tensor, parts: int) -> dict[str, Draw]:
+        around_zero = normal(0.0, self.deviation)
+        return {
+            "map": around_zero,
+            "map_bias": constant(0.0),
+            "gain": normal(1.0, self.deviation),
+            "embedding": around_zero,
+            "vector": around_zero,
+        }
+
+
+@dataclass(frozen=True)
+class Glorot:
+    """Maps U(+-sqrt(6 / (fan in + fan out))), each matrix by itself; biases 0, gains 1; embeddings U(+-embedding)."""
+
+    embedding: float
+
+    def draws(self, weight: Tensor, parts: int) -> dict[str, Draw]:
+        fan_out, fan_in = weight.shape[-2:] if weight.ndim > 1 else (1, 1)
+        return {
+            "map": uniform(math.sqrt(6 / (fan_in + fan_out / parts))),
+            "map_bias": constant(0.0),
+            "gain": constant(1.0),
+            "embedding": uniform(self.embedding),
+        }
+
+
 @torch.no_grad()
-def _draw(model: nn.Module, seed: int, how: Callable[[nn.Module, str], Draw]) -> None:
+def initialise(model: nn.Module, seed: int, family: Family) -> None:
     for path, module in model.named_modules():
         for name, parameter in module.named_parameters(recurse=False):
             drawn = torch.empty(parameter.shape, dtype=torch.float32)
-            how(module, name)(drawn, keyed_generator(seed, f"{path}.{name}".lstrip(".")))
+            draw = _draw(family, module, name, start_of(module, name))
+            draw(drawn, keyed_generator(seed, f"{path}.{name}".lstrip(".")))
             parameter.copy_(drawn)
 
 
-def initialise(model: nn.Module, seed: int, embedding: float) -> None:
-    """Embeddings U(-embedding, embedding); linear maps as torch's default, U(+-1/sqrt(fan_in)); gate biases 0."""
-    zero_biases = {id(part) for gate in model.modules() if isinstance(gate, ResidualGate) for part in gate.modules()}
-
-    def how(module: nn.Module, name: str) -> Draw:
-        bound = _bound(module, name, embedding, id(module) in zero_biases)
-        if bound is None:
-            return lambda drawn, generator: drawn.fill_(1.0)
-        return lambda drawn, generator: drawn.uniform_(-bound, bound, generator=generator)
-
-    _draw(model, seed, how)
-
-
-def initialise_normal(model: nn.Module, seed: int, deviation: float) -> None:
-    """Everything N(0, deviation), as the released Transformer-XL code; gains N(1, deviation); biases of maps 0."""
-
-    def how(module: nn.Module, name: str) -> Draw:
-        if name == "output_bias" or (name == "bias" and isinstance(module, nn.Linear | LayerNorm)):
-            return lambda drawn, generator: drawn.zero_()
-        mean = 1.0 if isinstance(module, LayerNorm) else 0.0
-        return lambda drawn, generator: drawn.normal_(mean, deviation, generator=generator)
-
-    _draw(model, seed, how)
-
-
-def initialise_glorot(model: nn.Module, seed: int, embedding: float) -> None:
-    """Maps U(+-sqrt(6 / (fan in + fan out))), each matrix by itself; biases 0, gains 1; embeddings U(+-embedding)."""
-
-    def how(module: nn.Module, name: str) -> Draw:
-        if name in ("bias", "output_bias"):
-            return lambda drawn, generator: drawn.zero_()
-        if isinstance(module, LayerNorm):
-            return lambda drawn, generator: drawn.fill_(1.0)
-        bound = embedding if isinstance(module, nn.Embedding) else _glorot(module.weight, getattr(module, "parts", 1))
-        return lambda drawn, generator: drawn.uniform_(-bound, bound, generator=generator)
-
-    _draw(model, seed, how)
-
-
-def _glorot(weight: Any, parts: int) -> float:
-    """Of a matrix in the last two dimensions, or of several of them one above the other."""
-    fan_out, fan_in = weight.shape[-2:]
-    return math.sqrt(6 / (fan_in + fan_out / parts))
-
-
-def _bound(module: nn.Module, name: str, embedding: float, zero_bias: bool) -> float | None:
-    """The half-width of a parameter's uniform distribution; None for a gain, which is 1."""
-    if isinstance(module, LayerNorm):
-        return None if name == "weight" else 0.0
-    if isinstance(module, nn.Embedding):
-        return embedding
-    if isinstance(module, nn.Linear | nn.Conv1d):
-        if name == "bias" and zero_bias:
-            return 0.0
-        return 1 / math.sqrt(module.weight[0].numel())
-    if name == "output_bias":
-        return 0.0
-    raise TypeError(f"no initial distribution is defined for {type(module).__name__}.{name}")
+def _draw(family: Family, module: nn.Module, name: str, start: Start) -> Draw:
+    if start.kind == "constant":
+        return constant(start.value)
+    weight: Any = getattr(module, "weight", None)
+    draws = family.draws(getattr(module, name) if weight is None else weight, start.parts)
+    if start.kind not in draws:
+        raise TypeError(f"{type(module).__name__}.{name} is a {start.kind}, and {type(family).__name__} draws none.")
+    return draws[start.kind]

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from highway.blocks.scored_attention import Past
-from highway.config.symbols import END, START
-from highway.models.encoder_decoder import EncoderDecoderModel
+from highway.config.datasets import END, START
+from highway.models.ends import Pieces
 
 DROPPED = 1 / 8  # of the rows must have ended before they are dropped
 
@@ -25,11 +25,11 @@ class Decoder(Protocol):
 class Cached:
     """Encodes the source once, and keeps keys and values of what was decoded: one new position a step."""
 
-    def __init__(self, model: EncoderDecoderModel, source: Tensor) -> None:
+    def __init__(self, model: Pieces, source: Tensor) -> None:
         encoded = model.encode(source)
         self.model, self.mask = model, encoded.mask
-        self.source = [(keys.contiguous(), values.contiguous()) for keys, values in model.keys_values(encoded)]
-        self.pasts = [Past() for _ in model.decoder]
+        self.source = [(keys.contiguous(), values.contiguous()) for keys, values in model.backbone.keys_values(encoded)]
+        self.pasts = [Past() for _ in model.backbone.decoder]
         self.texts = source.unique(dim=0, return_inverse=True)[1]  # which rows read the same text
         self.place = 0
 
@@ -50,7 +50,7 @@ class Cached:
 class Recomputed:
     """The whole model over source and prefix at every step, as the paper's inference does it."""
 
-    def __init__(self, model: EncoderDecoderModel, source: Tensor) -> None:
+    def __init__(self, model: Pieces, source: Tensor) -> None:
         self.model, self.source = model, source
         self.prefix = source[:, :0]
 
@@ -62,17 +62,17 @@ class Recomputed:
         self.source, self.prefix = self.source[rows], self.prefix[rows]
 
 
-def decoder(model: EncoderDecoderModel, source: Tensor) -> Decoder:
+def decoder(model: Pieces, source: Tensor) -> Decoder:
     """The fast one, wherever it is right."""
-    return (Cached if model.decodes_by_step else Recomputed)(model, source)
+    return (Cached if model.backbone.decodes_by_step else Recomputed)(model, source)
 
 
 @torch.inference_mode()
 def greedy(
-    model: EncoderDecoderModel,
+    model: Pieces,
     source: Tensor,
     limit: int,
-    start: Callable[[EncoderDecoderModel, Tensor], Decoder] = decoder,
+    start: Callable[[Pieces, Tensor], Decoder] = decoder,
 ) -> list[list[int]]:
     """The likeliest symbol again and again, for each row of source (B, S) until its END, or `limit` symbols."""
     going, ongoing = start(model, source), torch.arange(len(source), device=source.device)
@@ -95,12 +95,12 @@ def greedy(
 
 @torch.inference_mode()
 def beam(
-    model: EncoderDecoderModel,
+    model: Pieces,
     source: Tensor,
     limit: int,
     width: int,
     penalty: float = 0.6,
-    start: Callable[[EncoderDecoderModel, Tensor], Decoder] = decoder,
+    start: Callable[[Pieces, Tensor], Decoder] = decoder,
 ) -> list[list[int]]:
     """The best of `width` hypotheses a row by log-probability over ((5 + length) / 6) ** penalty (Wu et al., 2016)."""
     rows, device = len(source), source.device

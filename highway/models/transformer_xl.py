@@ -1,19 +1,17 @@
-"""The Transformer-XL language model of Highway Transformer (Chai et al., 2020), sections 2.3 and 4.2.
+"""The Transformer-XL of Highway Transformer (Chai et al., 2020), sections 2.3 and 4.2.
 
-    H_0 = drop(E sqrt(D))                                     embeddings of a segment of T symbols
+    H_0 = drop(x)                                             a segment of T vectors
     U_l = LN(gate(H_l, drop(Att([M_l; H_l]))))                Eqs. 10-14: queries from the segment, keys and values
     H_l+1 = LN(gate(U_l, drop(FFN(U_l))))                     from memory and segment, positions by their distance
     M_l = the last M of [M_l; H_l], without its history       what block l reads for the next segment
-    softmax(drop(H_L) E^T + b)                                output weights tied to the embedding
+    features = drop(H_L)
 
 Post-norm as printed; pre-norm normalises what a sublayer reads. u and v are shared by all layers. The memory is of
-fixed length from the first step on, with the number of its positions that are filled, so that shapes never change.
+fixed length from the first step on, with the number of its positions that are filled, so that shapes never change;
+`cut` says how long it is, at which distance positions are clamped, and whether every query sees equally far.
 """
 
-from collections.abc import Collection
-
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highway.blocks.dropout import dropout
@@ -22,71 +20,62 @@ from highway.blocks.normalisation import LayerNorm
 from highway.blocks.positions import distance_codes
 from highway.blocks.relative_attention import RelativeAttention
 from highway.blocks.sublayer import Sublayer
-from highway.config.schema import Cut, Experiment, TransformerXL
-from highway.models.initial import initialise_normal
+from highway.config.experiment import Gating
+from highway.config.models import TransformerXL
+from highway.describe import VECTOR
+from highway.models.backbone import Backbone
+from highway.models.initial import Normal
 
-Memory = tuple[Tensor, ...]  # how many positions are filled, then (B, M, D) for each block, lanes first
+Memory = tuple[Tensor, ...]  # how many positions are filled, (B,) and alike; then (B, M, D) for each block
 
 
 class Block(nn.Module):
-    def __init__(self, model: TransformerXL, experiment: Experiment, gated: Collection[str]) -> None:
+    def __init__(self, model: TransformerXL, gating: Gating, layer: int) -> None:
         super().__init__()
-        gate = experiment.gate
+
+        def sublayer(function: nn.Module, place: str) -> Sublayer:
+            norm = LayerNorm(model.width, "biased")
+            return Sublayer(function, gating, layer, place, model.width, norm, model.norm, model.dropout)
+
         attention = RelativeAttention(model.width, model.heads, model.head_width, model.dropout_attention)
         feed_forward = FeedForward(model.width, model.feed_forward, model.dropout)
-        norms = [LayerNorm(model.width, "biased") for _ in range(2)]
-        self.attention = Sublayer(attention, model, gate, "attention" in gated, norms[0], model.dropout)
-        self.feed_forward = Sublayer(feed_forward, model, gate, "feed_forward" in gated, norms[1], model.dropout)
+        self.attention = sublayer(attention, "attention")
+        self.feed_forward = sublayer(feed_forward, "feed_forward")
 
     def forward(self, x: Tensor, memory: Tensor, distances: Tensor, u: Tensor, v: Tensor, unseen: Tensor) -> Tensor:
         return self.feed_forward(self.attention(x, memory, distances, u, v, unseen))
 
 
-class TransformerXLLanguageModel(nn.Module):
-    def __init__(self, experiment: Experiment) -> None:
+class TransformerXLBackbone(Backbone):
+    starts = {"content_bias": VECTOR, "position_bias": VECTOR}
+
+    def __init__(self, model: TransformerXL, gating: Gating) -> None:
         super().__init__()
-        model = experiment.model
-        assert isinstance(model, TransformerXL)
-        self.embedding = nn.Embedding(experiment.dataset.vocabulary_size, model.width)
-        self.output_bias = nn.Parameter(torch.zeros(experiment.dataset.vocabulary_size))
+        self.family = Normal(model.init_deviation)
         self.content_bias = nn.Parameter(torch.empty(model.heads, model.head_width))  # u
         self.position_bias = nn.Parameter(torch.empty(model.heads, model.head_width))  # v
-        self.scale = model.width**0.5
         self.dropout = model.dropout
-        self.training_cut, self.evaluation_cut = experiment.dataset.train, experiment.dataset.evaluation
         self.codes: Tensor
         self.register_buffer("codes", torch.empty(0, model.width), persistent=False)
-        self.blocks = nn.ModuleList(
-            Block(model, experiment, experiment.gated_in(layer)) for layer in range(1, model.layers + 1)
-        )
-        initialise_normal(self, experiment.seed, model.init_deviation)
+        self.blocks = nn.ModuleList(Block(model, gating, layer) for layer in range(1, model.layers + 1))
 
-    @property
-    def cut(self) -> Cut:
-        """How the stream is read now: memory length and clamp differ between training and evaluation."""
-        return self.training_cut if self.training else self.evaluation_cut
-
-    def forward(self, tokens: Tensor, state: Memory | None = None) -> tuple[Tensor, Memory]:
-        """tokens (B, T), what the segment before left -> features (B, T, D), what this one leaves."""
-        length = tokens.shape[1]
-        filled, *memories = state or self._empty_memory(tokens.shape[0])
+    def forward(self, x: Tensor, state: Memory | None = None) -> tuple[Tensor, Memory]:
+        """x (B, T, D), what the segment before left -> features (B, T, D), what this one leaves."""
+        length = x.shape[1]
+        filled, *memories = state or self._empty_memory(x)
         size = memories[0].shape[1]
-        unseen = unseen_keys(length, size, filled, self.cut.same_length)
+        unseen = unseen_keys(length, size, filled[:1], self.cut.same_length)
         distances = dropout(self._distances(size + length), self.dropout, self.training)
-        x = dropout(self.embedding(tokens) * self.scale, self.dropout, self.training)
+        x = dropout(x, self.dropout, self.training)
         left = []
         for block, memory in zip(self.blocks, memories, strict=True):
             left.append(last_positions(memory, x.to(memory.dtype)))
             x = block(x, memory, distances, self.content_bias, self.position_bias, unseen)
         return dropout(x, self.dropout, self.training), ((filled + length).clamp(max=size), *left)
 
-    def logits(self, features: Tensor) -> Tensor:  # (..., D) -> (..., V)
-        return F.linear(features, self.embedding.weight, self.output_bias)
-
-    def _empty_memory(self, lanes: int) -> Memory:
-        like = self.embedding.weight
-        empty = like.new_zeros(lanes, self.cut.memory, like.shape[1])
-        return torch.zeros((), dtype=torch.int64, device=like.device), *(empty for _ in self.blocks)
+    def _empty_memory(self, x: Tensor) -> Memory:
+        empty = x.new_zeros(x.shape[0], self.cut.memory, x.shape[2])
+        return torch.zeros(x.shape[0], dtype=torch.int64, device=x.device), *(empty for _ in self.blocks)
 
     def _distances(self, keys: int) -> Tensor:
         """Codes of the distances keys-1 ... 0, and one more that no query looks at; (keys+1, D)."""

@@ -17,7 +17,7 @@ def draw_biases(figure: Figure, collected: Collected) -> Any:
     """Of the first seed of the figure's row; a1 ... aN are attention, b1 ... bN feed-forward."""
     samples = collected.finished(figure.rows[0])
     biases = samples[0].gate_biases if samples else {}
-    names = sorted(biases, key=lambda name: (name[0], int(name[1:])))
+    names = sorted(biases, key=_order)
     canvas, (left, right) = plt.subplots(
         1, 2, figsize=(7.2, max(2.6, 0.2 * len(names))), gridspec_kw={"width_ratios": [2, 1]}
     )
@@ -35,7 +35,7 @@ def draw_biases(figure: Figure, collected: Collected) -> Any:
     canvas.colorbar(image, ax=left, pad=0.02)
     places = t_sne(values, PERPLEXITY)
     for name, (x, y) in zip(names, places, strict=True):
-        colour = ATTENTION if name[0] == "a" else FEED_FORWARD
+        colour = FEED_FORWARD if name.split()[-1][0] == "b" else ATTENTION
         right.scatter(x, y, s=14, color=colour)
         right.annotate(name, (x, y), textcoords="offset points", xytext=(4, 2), fontsize=7, color=colour)
     right.set_xticks([])
@@ -43,6 +43,12 @@ def draw_biases(figure: Figure, collected: Collected) -> Any:
     right.set_title("t-SNE", loc="left", fontsize=9)
     canvas.tight_layout(rect=(0, 0.03, 1, 1))
     return canvas
+
+
+def _order(name: str) -> tuple[bool, str, int]:
+    """Stack by stack, the encoder first; in each all of a, then b, then c."""
+    stack, _, sublayer = name.rpartition(" ")
+    return stack == "decoder", sublayer[0], int(sublayer[1:])
 
 
 def t_sne(points: np.ndarray, perplexity: float, steps: int = 1000, seed: int = 0) -> np.ndarray:

@@ -10,8 +10,12 @@ from typing import Any
 import numpy as np
 
 from highway.config.compose import experiment
-from highway.ledger.cell import DONE, cell_name, identity, named_revisions
+from highway.config.datasets import DATASETS, RANDOM, SAMPLE
+from highway.config.metrics import METRICS, Metric
+from highway.ledger.cell import DONE
 from highway.ledger.files import read_json
+from highway.ledger.fingerprint import fingerprint
+from highway.ledger.identity import cell_name, identity, named_revisions
 from highway.sweep.table import Row, Table
 
 REFERENCE = Path(__file__).parents[2] / "outputs" / "reference"
@@ -28,6 +32,7 @@ class Sample:
     seed: int
     result: dict[str, Any]
     older_revision: bool
+    other_code: bool = False  # than today's has computed it
 
     @property
     def finished(self) -> bool:
@@ -35,7 +40,7 @@ class Sample:
 
     def tells(self, metric: str) -> bool:
         """A time means something only where nothing else was running."""
-        return not metric.endswith("_seconds") or self.result["cost"]["exclusive"]
+        return not (metric and METRICS[metric].is_time) or self.result["cost"]["exclusive"]
 
     def value(self, metric: str, select: str) -> float:
         return self.result["metrics"][metric][select]
@@ -44,6 +49,10 @@ class Sample:
     def curves(self) -> Curves:
         return _curves(self.directory / "curves.csv").get("", {})
 
+    def curve(self, metric: Metric) -> list[tuple[float, float, float]]:
+        """Of a metric on a split."""
+        return self.curves[metric.split or "", metric.kind]
+
     @property
     def relative_times(self) -> list[float]:
         """Of every round of a timing: the time of a step, the first row's being 1."""
@@ -51,10 +60,11 @@ class Sample:
 
     @property
     def gate_biases(self) -> dict[str, np.ndarray]:
-        """By sublayer in the order of the model, as a1, b1, a2 ...: a for attention, b for feed-forward."""
+        """By sublayer in the order of the model, as a1, b1, a2 ...: a for attention, b for feed-forward; of two
+        stacks, encoder a1, decoder a1, decoder c1 ...: c for attention to the other."""
         path = self.directory / "probes" / "gate_biases.npz"
         found = dict(np.load(path)) if path.exists() else {}
-        return {_short(name): found[name] for name in sorted(found, key=lambda name: (int(name.split(".")[1]), name))}
+        return {_short(name): found[name] for name in sorted(found, key=_place)}
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,12 @@ class Collected:
     def full_data(self) -> bool:
         """Whether the task was the paper's own; the time of a step does not depend on which symbols it reads."""
         return self.data_source == "files" or self.table.kind == "timing"
+
+    @property
+    def caveat(self) -> str:
+        """What is to be said of results on such data."""
+        found = {_caveat(sample.result["data"]) for sample in self.every}
+        return "; ".join(sorted(found)) or "no records"
 
     @property
     def data_source(self) -> str:
@@ -97,10 +113,24 @@ def _curves(path: Path) -> dict[str, Curves]:
     return found
 
 
+SUBLAYERS = {"attention": "a", "itself": "a", "feed_forward": "b", "cross": "c"}
+
+
+def _place(name: str) -> tuple[bool, str, int, str]:
+    """Where a probe is from: of the stacks the encoder first; its layer; its sublayer."""
+    stack, layer, sublayer = name.split(".")[:3]
+    return stack != "encoder", stack, int(layer), sublayer
+
+
 def _short(name: str) -> str:
-    """blocks.0.attention.gate -> a1."""
-    _, block, sublayer, _ = name.split(".")
-    return f"{'a' if sublayer == 'attention' else 'b'}{int(block) + 1}"
+    """blocks.0.attention.gate -> a1; decoder.0.cross.gate -> decoder c1."""
+    _, stack, layer, sublayer = _place(name)
+    return f"{'' if stack == 'blocks' else f'{stack} '}{SUBLAYERS.get(sublayer, sublayer)}{layer + 1}"
+
+
+def _caveat(data: dict[str, Any]) -> str:
+    fixed = {"sample": SAMPLE, "random": RANDOM}.get(data["source"])
+    return fixed or next((card.caveat for card in DATASETS.values() if card.extent == data["source"]), data["source"])
 
 
 def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
@@ -108,7 +138,7 @@ def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
     roots = [outputs_dir / "cells", REFERENCE / "cells"]
     if table.kind == "timing":
         return _timings(table, budget, roots)
-    found = {row.id: samples(cell_names(table, row, budget), roots) for row in table.at(budget)}
+    found = {row.id: samples(table, row, budget, roots) for row in table.at(budget)}
     return Collected(table, budget, {row.id: found.get(row.id, ()) for row in table.rows})
 
 
@@ -165,16 +195,18 @@ def _by_setting(table: Table, settings: list[str]) -> Table:
     return replace(table, rows=tuple(rows), claims=tuple(claims))
 
 
-def samples(names: list[tuple[str, bool]], roots: list[Path]) -> tuple[Sample, ...]:
+def samples(table: Table, row: Row, budget: str, roots: list[Path]) -> tuple[Sample, ...]:
     """The records of a row, one a seed: of the newest revision that has one, of the first root that does."""
     found: dict[int, Sample] = {}
-    for name, older in names:
+    code = fingerprint(experiment(table.overrides(row, budget, seed=0)))
+    for name, older in cell_names(table, row, budget):
         for root in roots:
             for path in sorted((root / name).glob("seed*/result.json")):
                 result = read_json(path)
                 known = found.get(result["seed"])
                 if result["status"] in DONE and known is None:
-                    found[result["seed"]] = Sample(path.parent, result["seed"], result, older)
+                    other_code = result.get("fingerprint") not in (None, code)
+                    found[result["seed"]] = Sample(path.parent, result["seed"], result, older, other_code)
     return tuple(found[seed] for seed in sorted(found))
 
 

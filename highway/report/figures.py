@@ -9,11 +9,11 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
+from highway.config.metrics import KINDS
 from highway.report.biases import draw_biases
 from highway.report.collect import Collected, Sample, authors_logs
 from highway.report.comparisons import draw_bars, draw_lengths, draw_scatter, draw_times
-from highway.report.render import SOURCES
-from highway.report.style import COLOURS, STYLE, TITLES
+from highway.report.style import COLOURS, SPLITS, STYLE
 from highway.sweep.table import Figure
 
 matplotlib.use("Agg")
@@ -22,9 +22,8 @@ matplotlib.use("Agg")
 def draw(figure: Figure, collected: Collected, folder: Path) -> str:
     """Writes <id>.svg and <id>.png; the name without its ending."""
     with plt.rc_context(STYLE):
-        canvas = KINDS[figure.kind](figure, collected)
-        source = SOURCES.get(collected.data_source, collected.data_source)
-        origin = f"{collected.table.id}, budget {collected.budget}, {source}"
+        canvas = DRAWN[figure.kind](figure, collected)
+        origin = f"{collected.table.id}, budget {collected.budget}, {collected.caveat}"
         canvas.text(0.01, 0.005, origin, fontsize=7, color="#777777")
         folder.mkdir(parents=True, exist_ok=True)
         canvas.savefig(folder / f"{figure.id}.svg", metadata={"Date": None, "Creator": None})
@@ -82,8 +81,8 @@ def _panel(axis: Axes, figure: Figure, collected: Collected, split: str, metric:
             axis.fill_between(places, low, high, color=style["color"], alpha=0.18, linewidth=0)
         if mean[-1] < mean[0]:
             highest.append(mean[len(mean) // 20])
-    axis.set_title(TITLES.get(split, split), loc="left", fontsize=9)
-    axis.set_ylabel(TITLES.get(metric, metric))
+    axis.set_title(SPLITS[split], loc="left", fontsize=9)
+    axis.set_ylabel(KINDS[metric][0])
     if highest:  # the first few points of a run would squeeze all others into the floor
         axis.set_ylim(top=max(highest) * 1.02)
 
@@ -96,8 +95,8 @@ def _log_panel(axis: Axes, figure: Figure, collected: Collected, logs: dict[str,
             steps, _, values = zip(*curves[split, metric], strict=True)
             axis.plot(steps, values, **{**_style(collected, row_id), "linewidth": 1.0})
             highest.append(values[len(values) // 20])
-    axis.set_title(f"{TITLES.get(split, split)}, the authors' logs", loc="left", fontsize=9)
-    axis.set_ylabel(TITLES.get(metric, metric))
+    axis.set_title(f"{SPLITS[split]}, the authors' logs", loc="left", fontsize=9)
+    axis.set_ylabel(KINDS[metric][0])
     axis.set_ylim(top=max(highest) * 1.02)
 
 
@@ -123,7 +122,7 @@ def _by_epoch(curve: list[tuple[float, float, float]]) -> list[tuple[float, floa
     return [(inside[-1][0], epoch, sum(p[2] for p in inside) / len(inside)) for epoch, inside in epochs.items()]
 
 
-KINDS = {
+DRAWN = {
     "curves": _curves,
     "biases": draw_biases,
     "times": draw_times,

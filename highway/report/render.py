@@ -9,19 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from highway.config.metrics import METRICS
 from highway.report.bootstrap import Compared, compare
 from highway.report.collect import Collected, Sample, authors_logs
 from highway.report.statistics import Summary, Verdict, first_reached, judge, kendall_tau, summarise
 from highway.sweep.table import Column, Figure, Row
-
-SOURCES = {
-    "files": "full data",
-    "excerpt": "the first 4.15 MB of enwik8 (no result of the paper's task)",
-    "substitute": "trained on a substitute corpus (no result of the paper's task)",
-    "sample": "generated sample text (no result of the paper's task)",
-    "random": "random symbols (a step takes no other time for real ones)",
-    "": "no records",
-}
 
 BOOTSTRAP = (
     "sacreBLEU's, over 1,000 samples of the test sentences: BLEU with its 95 % interval, and the probability of such a "
@@ -78,17 +70,15 @@ class Report:
 
     @property
     def heading(self) -> str:
-        table = self.collected.table
-        return f"{table.id}: {table.caption} ({table.paper})"
+        return self.collected.table.heading
 
     @property
     def origin(self) -> str:
         """Under which budget and on which data: on every rendering."""
         table, budget = self.collected.table, self.collected.budget
         select = {"best": "model of the best validation", "last": "last model"}[table.select]
-        data = SOURCES.get(self.collected.data_source, self.collected.data_source)
         numbers = f"numbers of the {select}" if table.kind == "training" else "medians over rounds in turn"
-        return f"Budget {budget}; {data}; {numbers}."
+        return f"Budget {budget}; {self.collected.caveat}; {numbers}."
 
     @property
     def reached(self) -> list[tuple[str, str, str]]:
@@ -96,14 +86,15 @@ class Report:
         table, logs = self.collected.table, authors_logs(self.collected.table)
         if table.reaches is None:
             return []
-        split, metric = table.reaches.split("_", 1)
-        finals = {one.seed: one.curves[split, metric][-1][2] for one in self.collected.finished(table.rows[0].id)}
+        metric = METRICS[table.reaches]
+        place = (metric.split or "", metric.kind)
+        finals = {one.seed: one.curve(metric)[-1][2] for one in self.collected.finished(table.rows[0].id)}
         found = []
         for row in table.rows:
             samples = [sample for sample in self.collected.finished(row.id) if sample.seed in finals]
-            ours = [first_reached(sample.curves[split, metric], finals[sample.seed]) for sample in samples]
-            log = logs.get(row.id, {}).get((split, metric))
-            theirs = first_reached(log, logs[table.rows[0].id][split, metric][-1][2]) if log else None
+            ours = [first_reached(sample.curve(metric), finals[sample.seed], metric) for sample in samples]
+            log = logs.get(row.id, {}).get(place)
+            theirs = first_reached(log, logs[table.rows[0].id][place][-1][2], metric) if log else None
             found.append((row.label, ", ".join(map(_steps, ours)) or "—", _steps(theirs) if log else "—"))
         return found
 
@@ -170,6 +161,8 @@ def _status(samples: tuple[Sample, ...]) -> str:
         parts.append(f"{len(samples) - len(finished)} diverged")
     if any(sample.older_revision for sample in samples):
         parts.append("older revision")
+    if any(sample.other_code for sample in samples):
+        parts.append("other code")
     return ", ".join(parts)
 
 

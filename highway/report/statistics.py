@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from highway.config.metrics import METRICS, Metric
 from highway.report.collect import Collected, Sample
 from highway.sweep.table import Claim, Table
 
@@ -85,7 +86,7 @@ def _common_seeds(claim: Claim, collected: Collected) -> list[dict[str, Sample]]
 
 def _data_identity(sample: Sample) -> tuple[str, str]:
     data = sample.result["data"]
-    return data["vocabulary_sha256"], str(sorted(data["sha256"].items()))
+    return data.get("vocabulary_sha256", ""), str(sorted(data["sha256"].items()))
 
 
 def _by_pairs(claim: Claim, by_seed: list[dict[str, Sample]], table: Table) -> tuple[list[float], str]:
@@ -118,23 +119,22 @@ def _by_rank(claim: Claim, by_seed: list[dict[str, Sample]], table: Table) -> tu
 def _advantage(claim: Claim, row: Sample, than: Sample, table: Table) -> float:
     if claim.kind == "sooner":
         return _sooner(claim, row, than)
-    better = next(column.better for column in table.columns if column.metric == claim.metric)
     difference = row.value(claim.metric, table.select) - (1 + claim.share) * than.value(claim.metric, table.select)
-    return -difference if better == "lower" else difference
+    return -difference if METRICS[claim.metric].better == "lower" else difference
 
 
 def _sooner(claim: Claim, row: Sample, than: Sample) -> float:
     """Steps saved until `row` first has the value that `than` ends with; minus infinity if it never has."""
-    split, metric = claim.metric.split("_", 1)
-    reference = than.curves[split, metric]
+    metric = METRICS[claim.metric]
+    reference = than.curve(metric)
     final = reference[-1][2]
-    reached = first_reached(row.curves[split, metric], final)
-    return -math.inf if reached is None else (first_reached(reference, final) or 0) - reached
+    reached = first_reached(row.curve(metric), final, metric)
+    return -math.inf if reached is None else (first_reached(reference, final, metric) or 0) - reached
 
 
-def first_reached(curve: Sequence[tuple[float, float, float]], value: float) -> float | None:
-    """The first step at which a curve of (step, epoch, value) is as low as `value`."""
-    return next((step for step, _, reached in curve if reached <= value), None)
+def first_reached(curve: Sequence[tuple[float, float, float]], value: float, metric: Metric) -> float | None:
+    """The first step at which a curve of (step, epoch, value) is as good as `value`."""
+    return next((step for step, _, reached in curve if metric.as_good(reached, value)), None)
 
 
 def kendall_tau(ours: Sequence[float], papers: Sequence[float]) -> float | None:

@@ -3,13 +3,7 @@
 from typing import Any
 
 COLOURS = ("#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")  # Okabe and Ito
-TITLES = {
-    "train": "training",
-    "valid": "validation",
-    "loss": "loss (nats)",
-    "bpc": "bits per character",
-    "ppl": "perplexity",
-}
+SPLITS = {"train": "training", "valid": "validation", "test": "test"}
 STYLE: Any = {
     "font.size": 9,
     "axes.spines.top": False,

@@ -1,17 +1,23 @@
-"""The one place where a checked configuration becomes objects."""
+"""The one place where a checked configuration becomes objects; cards say which."""
 
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from highway.config import catalogue
-from highway.config.schema import Experiment
+from highway.config.code import loaded
+from highway.config.datasets import DATASETS
+from highway.config.experiment import Experiment
+from highway.models.initial import initialise
 
 
 def model(experiment: Experiment) -> Any:
-    """The bare torch module, its initial values drawn from the experiment's seed."""
-    module, name = catalogue.MODELS[experiment.model.name].builder.split(":")
-    return getattr(import_module(module), name)(experiment)
+    """A backbone between the ends of its task, its initial values drawn from the experiment's seed."""
+    backbone = loaded(experiment.model_card.code)(experiment.model, experiment.gating)
+    if hasattr(experiment.dataset, "train"):  # a stream: how long memory is, and at which distance clamped
+        backbone.training_cut, backbone.evaluation_cut = experiment.dataset.train, experiment.dataset.evaluation
+    whole = loaded(experiment.task_card.ends)(experiment, backbone)
+    initialise(whole, experiment.seed, backbone.family)
+    return whole
 
 
 def files(dataset: Any, data_dir: Path) -> dict[str, Path]:
@@ -25,32 +31,25 @@ def verify(dataset: Any, data_dir: Path) -> None:
 
 
 def _reader(dataset: Any) -> Any:
-    return import_module(catalogue.DATASETS[dataset.name].reader)
+    return import_module(DATASETS[dataset.name].reader)
 
 
 def streams(dataset: Any, data_dir: Path, outputs_dir: Path) -> Any:
-    """The data set's splits as symbol numbers; fetched, checked and cached where need be."""
+    """The data set's splits; fetched, checked and cached where need be."""
     return _reader(dataset).streams(dataset, data_dir, outputs_dir / "cache")
 
 
 def data(experiment: Experiment) -> Any:
     """The Lightning data module of the experiment's task."""
     found = streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir)
-    if experiment.task == "translation":
-        from highway.data.pairs import TranslationData
-
-        return TranslationData(experiment, found)
-    from highway.data.module import LanguageData
-
-    return LanguageData(experiment, found)
+    return loaded(experiment.task_card.data)(experiment, found)
 
 
-def task(experiment: Experiment, steps_per_epoch: int, total_steps: int) -> Any:
+def task(experiment: Experiment, steps_per_epoch: int = 1, total_steps: int = 1) -> Any:
     """The Lightning module that trains the experiment's model."""
-    if experiment.task == "translation":
-        from highway.tasks.translation import Translation
+    return loaded(experiment.task_card.module)(model(experiment), experiment, steps_per_epoch, total_steps)
 
-        return Translation(model(experiment), experiment, steps_per_epoch, total_steps)
-    from highway.tasks.language import LanguageModelling
 
-    return LanguageModelling(model(experiment), experiment, steps_per_epoch, total_steps)
+def like_real(experiment: Experiment, device: str) -> Any:
+    """A random training batch of the recipe's shape."""
+    return import_module(experiment.task_card.data.split(":")[0]).like_real(experiment, device)

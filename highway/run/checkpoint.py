@@ -17,7 +17,7 @@ from pytorch_lightning.plugins.io import CheckpointIO
 from safetensors.torch import load_file, save
 from torch import nn
 
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
 from highway.errors import Refused
 from highway.ledger.cell import Cell
 from highway.ledger.files import written_atomically

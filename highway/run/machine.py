@@ -17,9 +17,10 @@ from typing import Any
 import torch
 import yaml
 
-from highway.config.schema import Experiment
-from highway.ledger.cell import Cell, configuration
+from highway.config.experiment import Experiment
+from highway.ledger.cell import Cell
 from highway.ledger.files import write_text
+from highway.ledger.identity import configuration
 
 log = logging.getLogger("highway")
 QUIET = 0.25  # processors that others may keep busy where a time is to mean something
@@ -90,17 +91,6 @@ def environment(experiment: Experiment, processes: int) -> dict[str, Any]:
         "threads": experiment.trainer.threads,
         "processes": processes,
     }
-
-
-def device_name(kind: str) -> str:
-    """What a `cuda` or `cpu` device is called."""
-    if kind == "cuda":
-        return torch.cuda.get_device_name()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 class Neighbours:

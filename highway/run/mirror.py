@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
 from highway.run.recorder import Row
 
 log = logging.getLogger("highway")

@@ -30,8 +30,9 @@ class Progress(pl.Callback):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if trainer.is_global_zero:
-            values = pl_module.evaluated["valid"]
-            self._show(f"{self._line(pl_module)}  | valid {_named(values)}", final=True)
+            split = pl_module.data.watched
+            values = _named(pl_module.results_of[split])
+            self._show(f"{self._line(pl_module)}  | {split} {values}", final=True)
 
     def _numbers(self, module: Any) -> dict[str, Any]:
         """What a sweep's overview shows of this run."""

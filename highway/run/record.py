@@ -7,12 +7,14 @@ from typing import Any
 import pytorch_lightning as pl
 from torch import nn
 
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
 from highway.data.module import ExperimentData
-from highway.gates.residual import ResidualGate
-from highway.gates.scores import GatedScores
-from highway.ledger.cell import Cell, revisions
+from highway.describe import parameter_counts
+from highway.ledger.cell import Cell
+from highway.ledger.device import device_name
 from highway.ledger.files import write_json
+from highway.ledger.fingerprint import fingerprint
+from highway.ledger.identity import named_revisions
 from highway.run import machine
 from highway.run.recorder import Recorder
 
@@ -28,7 +30,8 @@ class Record:
         self.recorder: Recorder | None = None
         self.content: dict[str, Any] = {
             "cell": cell.name,
-            "revision": revisions(experiment),
+            "revision": named_revisions(experiment.revisions()),
+            "fingerprint": fingerprint(experiment),
             "seed": experiment.seed,
             "budget": experiment.budget,
             "command": command,
@@ -59,18 +62,9 @@ class Record:
             "seconds": round(recorder.seconds, 3),
             "tokens_per_second": round(recorder.tokens / max(recorder.seconds, 1e-9), 1),
             "peak_memory_bytes": machine.peak_memory_bytes(),
-            "device": machine.device_name(self.trainer.strategy.root_device.type),
+            "device": device_name(self.trainer.strategy.root_device.type),
             "exclusive": recorder.exclusive,
         }
 
     def write(self) -> None:
         write_json(self.cell.directory / "result.json", self.content)
-
-
-def parameter_counts(model: nn.Module) -> dict[str, int]:
-    gates = [gate for gate in model.modules() if isinstance(gate, ResidualGate | GatedScores)]
-    return {
-        "total": sum(parameter.numel() for parameter in model.parameters()),
-        "trainable": sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad),
-        "gate": sum(parameter.numel() for gate in gates for parameter in gate.parameters()),
-    }

@@ -15,7 +15,7 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
 from highway.ledger.files import write_text
 from highway.run import machine
 from highway.tasks.task import Task
@@ -45,9 +45,9 @@ class Recorder(pl.Callback):
         self.best_step = -1
         self.last_validation = -1  # the step of the last validation, and what it gave
         self.validation: dict[str, float] = {}
-        self.train_loss = math.nan  # mean since the last row
-        self._sum: torch.Tensor | float = 0.0
-        self._count = 0
+        self.train_loss = math.nan  # mean of the units scored since the last row
+        self._nats: torch.Tensor | float = 0.0
+        self._units: torch.Tensor | float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -95,8 +95,8 @@ class Recorder(pl.Callback):
         assert isinstance(pl_module, Task)
         self.steps = trainer.global_step
         self.tokens += pl_module.tokens(batch)
-        self._sum = self._sum + outputs["loss"].detach()
-        self._count += 1
+        self._nats = self._nats + outputs["nats"].double()
+        self._units = self._units + outputs["units"]
         if self.steps % self.log_every == 0 or self.validation_follows(trainer):
             self._write_training_row(trainer, pl_module)
 
@@ -104,17 +104,19 @@ class Recorder(pl.Callback):
         return self.steps % int(trainer.val_check_batch or 1) == 0 or self.steps == trainer.num_training_batches
 
     def _write_training_row(self, trainer: pl.Trainer, module: Task) -> None:
-        mean = torch.as_tensor(self._sum, dtype=torch.float64) / self._count
-        self.train_loss = float(trainer.strategy.reduce(mean, reduce_op="mean"))
-        self._sum, self._count = 0.0, 0
+        counts = [torch.as_tensor(one, dtype=torch.float64, device=module.device) for one in (self._nats, self._units)]
+        nats, units = (float(trainer.strategy.reduce(count, reduce_op="sum")) for count in counts)
+        self.train_loss = nats / units
+        self._nats = self._units = 0.0
         self.write(trainer, module, "train", module.shown(self.train_loss))
         if not self.train_loss <= self.diverged_above:  # also true for NaN
             raise Diverged(f"training loss {self.train_loss:g} at step {self.steps}")
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         assert isinstance(pl_module, Task)
-        self.last_validation, self.validation = self.steps, pl_module.evaluated["valid"]
-        self.write(trainer, pl_module, "valid", self.validation)
+        split = pl_module.data.watched
+        self.last_validation, self.validation = self.steps, pl_module.results_of[split]
+        self.write(trainer, pl_module, split, self.validation)
         loss = self.validation["loss"]
         if not math.isfinite(loss):
             raise Diverged(f"validation loss {loss:g} at step {self.steps}")
@@ -159,8 +161,8 @@ class Recorder(pl.Callback):
             "last_validation": self.last_validation,
             "validation": self.validation,
             "train_loss": self.train_loss,
-            "sum": float(self._sum),
-            "count": self._count,
+            "nats": float(self._nats),
+            "units": float(self._units),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -168,4 +170,4 @@ class Recorder(pl.Callback):
         self.tokens, self.steps = state["tokens"], state["steps"]
         self.best, self.best_step = dict(state["best"]), state["best_step"]
         self.last_validation, self.validation = state["last_validation"], dict(state["validation"])
-        self.train_loss, self._sum, self._count = state["train_loss"], state["sum"], state["count"]
+        self.train_loss, self._nats, self._units = state["train_loss"], state["nats"], state["units"]

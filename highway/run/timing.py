@@ -15,15 +15,17 @@ from typing import Any
 
 import torch
 
-from highway.bench.contenders import Contender, Entry
 from highway.errors import Refused
-from highway.ledger.cell import Cell, configuration, identified
+from highway.ledger.cell import Cell
+from highway.ledger.device import device_name
 from highway.ledger.files import write_json, write_text
+from highway.ledger.fingerprint import fingerprint
+from highway.ledger.identity import TIMING_REVISION, configuration, identified
 from highway.ledger.lease import HeldLease
 from highway.ledger.timed import Timing
 from highway.run import machine
 from highway.run.recorder import COLUMNS
-from highway.run.trial import clock, peak_memory
+from highway.run.trial import Contender, Entry, clock, peak_memory
 
 log = logging.getLogger("highway")
 BLOCK_SECONDS = 0.5  # the least that the first row takes in a round
@@ -43,14 +45,14 @@ def run(timing: Timing, command: str) -> str:
         machine.prepare(cell, {name: configuration(row) for name, row in timing.rows.items()}, timing.threads)
         first = timing.first
         entries = {
-            name: Entry("ours", first.trainer.precision, row, timing.device, first.trainer.compile)
+            name: Entry(first.trainer.precision, row, timing.device, first.trainer.compile)
             for name, row in timing.rows.items()
         }
         memory = {name: peak_memory(entry, timing.threads) for name, entry in entries.items()}
         torch.manual_seed(first.seed)
         contenders = {name: entry.build() for name, entry in entries.items()}
-        batch = entries[timing.table.rows[0].id].batch()
-        seconds = measure(contenders, batch, timing.table.rounds, timing.device, lease)
+        batch = next(iter(entries.values())).batch()
+        seconds = measure(contenders, batch, timing.rounds, timing.device, lease)
         write_rounds(cell, timing, seconds, batch.inputs.numel())
         rows = {
             identified(row): {
@@ -144,7 +146,8 @@ def about(timing: Timing, command: str, seconds: float) -> dict[str, Any]:
     first = timing.first
     return {
         "cell": timing.cell.name,
-        "revision": {"timing": 1},
+        "revision": {"timing": TIMING_REVISION},
+        "fingerprint": fingerprint(first),
         "seed": first.seed,
         "budget": timing.budget,
         "command": command,
@@ -155,7 +158,7 @@ def about(timing: Timing, command: str, seconds: float) -> dict[str, Any]:
         "environment": machine.environment(first, processes=1),
         "cost": {
             "seconds": round(seconds, 3),
-            "device": machine.device_name(timing.device),
+            "device": device_name(timing.device),
             "exclusive": True,
         },
     }

@@ -1,43 +1,99 @@
-"""Timing that compares: contenders in interleaved rounds of one process, medians, ratios, peak memory."""
+"""Training steps outside Lightning, to be timed: one step of an experiment, what it costs, and how to take the time."""
 
 import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
-from highway.bench.contenders import Contender, Entry
-from highway.config.schema import EncoderDecoder, Experiment, TransformerXL
-from highway.data.lanes import Batch
-from highway.data.pairs import PairBatch
-from highway.run import machine
-
-WARM_UP = 2  # rounds
+from highway.config.experiment import Experiment
+from highway.config.gates import GATES
+from highway.run import build, machine
 
 
-def timed(contenders: list[Contender], batch: Batch | PairBatch, rounds: int, device: str) -> list[dict[str, Any]]:
-    """Seconds a step of each contender, every round in turn, so that a machine's moods hit all of them alike."""
-    everything: dict[str, list[float]] = {one.name: [] for one in contenders}
-    for _ in range(WARM_UP + rounds):
-        for one in contenders:
-            everything[one.name].append(clock(partial(one.step, batch), device))
-    seconds = {name: spent[WARM_UP:] for name, spent in everything.items()}
-    tokens = batch.inputs.numel()
-    return [
-        {
-            "name": one.name,
-            "parameters": one.parameters,
-            "first_seconds": round(everything[one.name][0], 3),  # with compilation, where there is any
-            "seconds": round(statistics.median(seconds[one.name]), 5),
-            "spread": round(spread(seconds[one.name]), 3),
-            "tokens_per_second": round(tokens / statistics.median(seconds[one.name]), 1),
-        }
-        for one in contenders
-    ]
+@dataclass(frozen=True)
+class Contender:
+    name: str
+    module: nn.Module
+    objective: Callable[[Any], Tensor]  # of a batch
+    step: Callable[[Any], Tensor]
+    parameters: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A contender not built yet, so that a process of its own can build it: here ours, as its task trains it."""
+
+    precision: str  # 32 | bf16
+    shape: Experiment
+    device: str
+    compiled: bool = False
+
+    @property
+    def kind(self) -> str:
+        return "ours"
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}{self._gates()}{', compiled' if self.compiled else ''}, {self.precision}"
+
+    def _gates(self) -> str:
+        found = []
+        for interface, name in self.shape.gate.chosen().items():
+            options = self.shape.gate if interface == "residual" else getattr(self.shape.gate, interface)
+            activation = f"{options.activation} " if "activation" in GATES[interface][name].reads else ""
+            found += [] if name == "none" else [f"{activation}{name}"]
+        return f" with {' and '.join(found)}" if found else ""
+
+    def batch(self) -> Any:
+        return build.like_real(self.shape, self.device)
+
+    def build(self) -> Contender:
+        task = build.task(self.shape).to(self.device).train()
+        if self.compiled:
+            task.model.compile()
+        return self.contender(
+            task, lambda batch: task.learn(batch).objective, task.configure_optimizers(), task.prepare_gradients
+        )
+
+    def contender(
+        self,
+        module: nn.Module,
+        objective: Callable[[Any], Tensor],
+        optimizer: torch.optim.Optimizer,
+        prepare_gradients: Callable[[], Any],
+    ) -> Contender:
+        def forward(batch: Any) -> Tensor:
+            kind = "cpu" if self.device == "meta" else self.device
+            with torch.autocast(kind, torch.bfloat16, enabled=self.precision == "bf16"):
+                return objective(batch)
+
+        def step(batch: Any) -> Tensor:
+            loss = forward(batch)
+            optimizer.zero_grad()
+            loss.backward()
+            prepare_gradients()
+            optimizer.step()
+            return loss.detach()
+
+        parameters = sum(parameter.numel() for parameter in module.parameters())
+        return Contender(self.name, module, forward, step, parameters)
+
+
+def operations(entry: Entry) -> float:
+    """Floating-point operations of the products in one training step, counted on a model without storage."""
+    entry = replace(entry, device="meta")
+    with torch.device("meta"):
+        contender, batch = entry.build(), entry.batch()
+        with FlopCounterMode(display=False) as counter:
+            contender.objective(batch).backward()
+    return float(counter.get_total_flops())
 
 
 def peak_memory(entry: Entry, threads: int) -> int:
@@ -52,30 +108,6 @@ def _peak_of_two_steps(entry: Entry, threads: int) -> int:
     contender.step(batch)
     contender.step(batch)
     return machine.peak_memory_bytes()
-
-
-def matrix_peak(device: str, dtype: torch.dtype) -> float:
-    """Floating-point operations a second of one large matrix product: the most this machine gives."""
-    size = 8192 if device == "cuda" else 2048
-    a, b = torch.randn(2, size, size, device=device, dtype=dtype)
-    a @ b
-    return 2 * size**3 / min(clock(lambda: a @ b, device) for _ in range(20))
-
-
-def step_operations(described: Experiment, parameters: int, batch: Batch | PairBatch) -> float:
-    """Floating-point operations of one training step: 6 a weight and row that it multiplies, forward and backward, and
-    12 (with a product for positions 18) a query, key and component of attention."""
-    model, (lanes, length) = described.model, batch.inputs.shape
-    tokens = lanes * length
-    if isinstance(model, EncoderDecoder):  # a token of either side multiplies about its own half of the weights
-        weights = parameters - sum(described.dataset.vocabulary_sizes) * model.width
-        return tokens * (6 * weights + 12 * 3 * model.layers * model.heads * model.head_width * length)
-    if not isinstance(model, TransformerXL):
-        return tokens * (6 * parameters + 12 * model.layers * model.width * length)
-    inner, memory = model.heads * model.head_width, described.dataset.train.memory
-    maps = model.layers * model.width * inner  # keys and values are of the memory too; positions once for all lanes
-    products = tokens * parameters + maps * (2 * lanes * memory + memory + length - tokens)
-    return 6 * products + 18 * tokens * model.layers * inner * (memory + length)
 
 
 def clock(work: Callable[[], Any], device: str) -> float:

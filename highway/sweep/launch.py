@@ -1,8 +1,13 @@
-"""Launchers: how the cells of a sweep are started, each in its fixed directory. Here the interface, and `inline`."""
+"""Launchers: how the cells of a sweep are started, each in its fixed directory. Here the interface, and `inline`.
+
+What runs a cell in this process is handed to `inline` (hydra_plugins/highway_sweep.py): a sweep imports no training.
+"""
 
 import logging
+import re
+import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,9 +19,10 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from highway.config.check import check
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
 from highway.ledger.cell import DONE, Cell
-from highway.ledger.timed import timing
+from highway.ledger.timed import Timing
+from highway.sweep.timed import timing
 
 log = logging.getLogger("highway")
 LOOK_AGAIN = 1.0  # seconds, where the only cells left are run by others
@@ -33,6 +39,7 @@ class Planned:
     devices: int
     before: str = "waiting"  # its status when the sweep began; a failed one is here because it is to be run again
     alone: bool = False  # a timing, beside which nothing else of the sweep may run
+    fingerprint: str = ""  # of the code that would run it now
 
     def next_move(self) -> Literal["start", "wait", "leave"]:
         """wait: another process runs it. leave: another sweep has ended it meanwhile."""
@@ -60,11 +67,10 @@ class CellLauncher(Launcher):
 class InlineLauncher(CellLauncher):
     """One after another in this process."""
 
-    def launch_cells(self, cells: Sequence[Planned], planned: int, fail_fast: bool) -> None:
-        from highway.cli import command_line
-        from highway.run.timing import run as time_rows
-        from highway.train import run
+    run: Callable[[Experiment, Cell, str], str]  # a cell, to the status that it then has
+    time_rows: Callable[[Timing, str], str]
 
+    def launch_cells(self, cells: Sequence[Planned], planned: int, fail_fast: bool) -> None:
         waiting = list(cells)
         while waiting:
             moves = {one: one.next_move() for one in waiting}
@@ -76,9 +82,9 @@ class InlineLauncher(CellLauncher):
             waiting.remove(ready[0])
             words = list(ready[0].overrides)
             if ready[0].alone:
-                status = time_rows(timing(words, partial(composed, self)), command_line(words))
+                status = self.time_rows(timing(words, partial(composed, self)), command_line(words))
             else:
-                status = run(composed(self, words), ready[0].cell, command_line(words))
+                status = self.run(composed(self, words), ready[0].cell, command_line(words))
             if status == "interrupted":
                 raise KeyboardInterrupt
             if fail_fast and status != "finished":
@@ -88,6 +94,12 @@ class InlineLauncher(CellLauncher):
 def composed(plugin: Any, words: Sequence[str]) -> Experiment:
     """What words describe, with the search path of the sweep that this sweeper or launcher serves."""
     return check(plugin.context.config_loader.load_sweep_config(plugin.config, list(words)))
+
+
+def command_line(overrides: Sequence[str]) -> str:
+    """How a user would type a run, to be pasted into a shell: without the folders that a launcher or machine adds."""
+    ours = [word for word in overrides if not re.match(r"(hydra\.|data_dir=|outputs_dir=|logger[.=])", word)]
+    return f"python scripts/train.py {shlex.join(ours)}"
 
 
 def last_words(path: Path) -> str:

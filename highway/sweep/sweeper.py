@@ -2,7 +2,8 @@
 
     -m table=highway_t1 budget=mini seeds=1,2,3        the table's rows x seeds
     -m gate=none,sdu_tanh layers=l1-3,all seed=1,2     every combination
-    fail_fast=true stops the sweep at the first failure; retry_failed=true runs cells again that have failed before
+    fail_fast=true stops the sweep at the first failure; retry_failed=true runs cells again that have failed before;
+    rerun=true those that other code than today's has finished, and keeps their records in earlier/
 
 Every cell is composed and checked before the first one starts, so a mistake in the last row costs nothing.
 """
@@ -22,9 +23,11 @@ from omegaconf import DictConfig
 
 from highway.errors import Refused, SweepFailed, listing
 from highway.ledger.cell import Cell
-from highway.ledger.timed import timing
+from highway.ledger.fingerprint import fingerprint
+from highway.ledger.identity import changes_nothing, identified
 from highway.sweep.launch import Planned, composed, last_words, quoted
 from highway.sweep.table import Row, Table, last_on_each_key, load_table
+from highway.sweep.timed import timing
 from highway.sweep.views import differences, link_view
 
 log = logging.getLogger("highway")
@@ -41,9 +44,12 @@ class HighwaySweeper(Sweeper):
 
     def sweep(self, arguments: list[str]) -> None:
         words = {word.key_or_group: word for word in OverridesParser.create().parse_overrides(arguments)}
-        fail_fast, retry_failed = (_truth(words.pop(key, None)) for key in ("fail_fast", "retry_failed"))
+        flags = ("fail_fast", "retry_failed", "rerun")
+        fail_fast, retry_failed, rerun = (_truth(words.pop(key, None)) for key in flags)
         plan = self._plan({key: word for key, word in words.items() if not word.is_hydra_override()})
         unique = list({planned.cell: planned for planned in plan}.values())
+        if rerun:
+            _set_aside([planned for planned in unique if planned.cell.done])
         missing = [planned for planned in unique if not planned.cell.done]
         missing = [planned for planned in missing if retry_failed or planned.before != "failed"]
         log.info("%d cells: %d done already, %d to run.", len(unique), len(unique) - len(missing), len(missing))
@@ -70,30 +76,43 @@ class HighwaySweeper(Sweeper):
             for table, budget in itertools.product(map(load_table, _values(tables)), budgets)
             for row, seed in itertools.product(_rows(table, budget, rows, arms), _seeds(seeds))
         ]
-        plan = [self._row(*which, label, choice) for which in wanted for label, choice in _grid(words.values())]
-        if not words:  # what the command line changes is no longer the table's row
-            for (table, row, budget, _), planned in zip(wanted, plan, strict=True):
-                self._link(planned, table, budget, row)
+        plan = []
+        for table, row, budget, seed in wanted:
+            for _, choice in _grid(words.values()):
+                added = self._added(table, row, budget, seed, choice)
+                planned = self._row(table, row, budget, seed, added, choice)
+                self._link(planned, table, budget, row, added)
+                plan.append(planned)
         return plan
 
-    def _row(self, table: Table, row: Row, budget: str, seed: int, label: str, choice: list[str]) -> Planned:
+    def _added(self, table: Table, row: Row, budget: str, seed: int, choice: list[str]) -> str:
+        """What of the command line makes another cell of a row; nothing where the cell stays the same."""
+        changing = [word for word in choice if not changes_nothing(word.split("=", 1)[0])]
+        if not changing:
+            return ""
+        own = table.overrides(row, budget, seed)
+        same = identified(composed(self, own)) == identified(composed(self, last_on_each_key([*own, *changing])))
+        return "" if same else " ".join(changing)
+
+    def _row(self, table: Table, row: Row, budget: str, seed: int, added: str, choice: list[str]) -> Planned:
         """A row of a table, with what the command line adds; that wins over the table."""
         if table.kind == "timing":
-            return self._timing(table, budget, seed, label, choice)
+            return self._timing(table, budget, seed, added, choice)
         words = last_on_each_key([*table.overrides(row, budget, seed), *choice])
-        name = f"{row.id} seed {seed} {label}".strip()
+        name = f"{row.id} seed {seed} {added}".strip()
         return self._planned(f"{table.id} {name}", words, table.id, name)
 
-    def _timing(self, table: Table, budget: str, seed: int, label: str, choice: list[str]) -> Planned:
+    def _timing(self, table: Table, budget: str, seed: int, added: str, choice: list[str]) -> Planned:
         """The one cell that all rows of a timing are."""
         words = (f"table={table.id}", f"budget={budget}", f"seed={seed}", *choice)
         if words not in self.timings:  # it is asked for once a row
             described = timing(words, partial(composed, self))
             cell, trainer = described.cell, described.first.trainer
-            name = f"{table.id} seed {seed} {label}".strip()
+            name = f"{table.id} seed {seed} {added}".strip()
             needs = (trainer.accelerator, trainer.devices)
             settled = tuple(last_on_each_key([*words, f"trainer.threads={described.threads}"]))
-            self.timings[words] = Planned(name, settled, cell, *needs, cell.status, alone=True)
+            code = fingerprint(described.first)
+            self.timings[words] = Planned(name, settled, cell, *needs, cell.status, alone=True, fingerprint=code)
         return self.timings[words]
 
     def _planned(self, label: str, words: Sequence[str], group: str = "grid", run: str | None = None) -> Planned:
@@ -101,13 +120,24 @@ class HighwaySweeper(Sweeper):
         mirror = [f"logger.group={quoted(group)}", f"logger.run={quoted(run or f'{label} seed {experiment.seed}')}"]
         cell, trainer = Cell.of(experiment), experiment.trainer
         words = (*words, *mirror)
-        return Planned(label, words, cell, trainer.accelerator, trainer.devices, cell.status)
+        code = fingerprint(experiment)
+        return Planned(label, words, cell, trainer.accelerator, trainer.devices, cell.status, fingerprint=code)
 
-    def _link(self, planned: Planned, table: Table, budget: str, row: Row) -> None:
-        replaced = link_view(planned.cell, table.id, budget, row.id)
+    def _link(self, planned: Planned, table: Table, budget: str, row: Row, added: str) -> None:
+        if planned.cell.directory.parent.parent.name != "cells":  # debug=...: never a result
+            return
+        replaced = link_view(planned.cell, table.id, budget, ",".join([row.id, *added.split()]))
         if replaced is not None and not planned.alone:
             changed = "; ".join(differences(replaced, composed(self, planned.overrides))) or "another revision"
             log.info("%s: the recipe is not that of %s any more: %s.", planned.label, replaced.directory, changed)
+
+
+def _set_aside(done: list[Planned]) -> None:
+    for planned in done:
+        if (planned.cell.result() or {}).get("fingerprint") not in (None, planned.fingerprint):
+            with planned.cell.leased():
+                planned.cell.set_aside()
+            log.info("%s: finished by other code; its record is in %s/earlier.", planned.label, planned.cell.directory)
 
 
 def _summarise(cells: list[Planned]) -> None:

@@ -1,5 +1,9 @@
-"""A table is data: one YAML file in conf/table/ from which sweeps, make targets, reports and figures all come."""
+"""A table is data: one YAML file in conf/table/ from which sweeps, make targets, reports and figures all come.
 
+It is checked whole when it is read: what it may say stands in the classes here, and nothing else is taken.
+"""
+
+import dataclasses
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,9 +12,15 @@ from typing import Any
 
 import yaml
 
+from highway.config.check import CONF
+from highway.config.datasets import DATASETS
+from highway.config.metrics import KINDS, METRICS, OF_A_TIMING, SPLITS
+from highway.config.tasks import TASKS
 from highway.errors import Refused, closest, listing
 
-TABLES = Path(__file__).parents[2] / "conf" / "table"
+TABLES = CONF / "table"
+CLAIMS = ("better", "sooner", "within", "unrelated", "opposed")
+FIGURES = ("curves", "biases", "times", "scatter", "bars", "lengths")
 
 
 @dataclass(frozen=True)
@@ -19,16 +29,27 @@ class Row:
     label: str
     overrides: tuple[str, ...]
     paper: dict[str, float] = field(default_factory=dict)
-    arm: bool = False  # a row that the paper lacks
+    reported: str = ""  # what papers/reported.yaml calls it
     budgets: tuple[str, ...] = ()  # none: all
+    arm: bool = False  # a row that the paper lacks
 
 
 @dataclass(frozen=True)
 class Column:
+    """A metric; its card says which way is better, and what is not said here."""
+
     metric: str
-    title: str
-    better: str  # lower | higher
-    digits: int
+    title: str = ""
+    digits: int = -1
+
+    @property
+    def better(self) -> str:
+        return METRICS[self.metric].better
+
+    @classmethod
+    def of(cls, metric: str, title: str = "", digits: int = -1) -> "Column":
+        card = METRICS[metric]
+        return cls(metric, title or card.title, card.digits if digits < 0 else digits)
 
 
 @dataclass(frozen=True)
@@ -42,7 +63,7 @@ class Claim:
     """
 
     text: str
-    kind: str  # better | sooner | within | unrelated | opposed
+    kind: str  # one of CLAIMS
     rows: tuple[str, ...]
     than: tuple[str, ...]
     metric: str
@@ -58,7 +79,7 @@ class Figure:
 
     id: str
     caption: str
-    kind: str = "curves"  # curves | biases | times | scatter | bars | lengths
+    kind: str = "curves"  # one of FIGURES
     metrics: tuple[str, ...] = ()
     splits: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()  # none: all
@@ -71,21 +92,26 @@ class Figure:
 class Table:
     id: str
     caption: str
-    paper: str
-    note: str
-    select: str  # best | last: which of the two tested models gives the number
     recipe: tuple[str, ...]
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]  # the paper's rows first, then the arms
-    claims: tuple[Claim, ...]
-    figures: tuple[Figure, ...]
     budgets: dict[str, tuple[str, ...]]
+    paper: str = ""  # whose table it is; none: one's own
+    reported: str = ""  # which table of papers/reported.yaml
+    note: str = ""
+    select: str = "best"  # best | last: which of the two tested models gives the number
+    claims: tuple[Claim, ...] = ()
+    figures: tuple[Figure, ...] = ()
     reaches: str | None = None  # of each row is told when it first has the first row's final value of this metric
     ranked_by: str | None = None  # the column on which the order of the rows is compared with the paper's
     kind: str = "training"  # training: a cell a row | timing: all rows in one cell, in interleaved rounds
     rounds: int = 0  # of a timing
     also: tuple[Column, ...] = ()  # what the report tells beside the paper's columns
     bootstrap: dict[str, tuple[str, ...]] = field(default_factory=dict)  # row -> those compared with it by sentences
+
+    @property
+    def heading(self) -> str:
+        return f"{self.id}: {self.caption}{f' ({self.paper})' if self.paper else ''}"
 
     def row(self, row_id: str) -> Row:
         for row in self.rows:
@@ -95,6 +121,7 @@ class Table:
         raise Refused(f"{self.id} has no row '{row_id}'; it has {listing(known)}.{closest(row_id, known)}")
 
     def at(self, budget: str) -> list[Row]:
+        """The rows that a budget has."""
         return [row for row in self.rows if not row.budgets or budget in row.budgets]
 
     def overrides(self, row: Row, budget: str, seed: int) -> list[str]:
@@ -123,51 +150,100 @@ def load_table(table_id: str) -> Table:
     if not path.exists():
         known = table_ids()
         raise Refused(f"there is no table '{table_id}'; there is {listing(known)}.{closest(table_id, known)}")
-    return parse_table(yaml.safe_load(path.read_text()))
+    content = yaml.safe_load(path.read_text())
+    if not isinstance(content, dict) or content.get("id") != table_id:
+        raise Refused(f"{path.name}: a table's id is the name of its file, `id: {table_id}`.")
+    return parse_table(content)
 
 
 def parse_table(content: dict[str, Any]) -> Table:
-    rows = [_row(row, arm=False) for row in content["rows"]]
-    rows += [_row(row, arm=True) for row in content.get("arms", [])]
-    table = Table(
-        id=content["id"],
-        caption=content["caption"],
-        paper=content["paper"],
-        note=content.get("note", ""),
-        select=content["select"],
-        recipe=tuple(content["recipe"]),
-        columns=tuple(Column(**column) for column in content["columns"]),
-        rows=tuple(rows),
-        claims=tuple(_claim(claim, [row.id for row in rows if not row.arm]) for claim in content["claims"]),
-        figures=tuple(_figure(figure) for figure in content["figures"]),
-        reaches=content.get("reaches"),
-        ranked_by=content.get("ranked_by"),
-        kind=content.get("kind", "training"),
-        rounds=content.get("rounds", 0),
-        also=tuple(Column(**column) for column in content.get("also", [])),
-        bootstrap={row_id: tuple(others) for row_id, others in content.get("bootstrap", {}).items()},
-        budgets={name: tuple(words) for name, words in content["budgets"].items()},
-    )
+    name = content.get("id", "a table")
+    arms = content.get("arms", [])
+    _known(content, [*_fields(Table), "arms"], name, needed=("caption", "recipe", "columns", "rows", "budgets"))
+    if not content["rows"]:
+        raise Refused(f"{name} has no rows.")
+    rows = [_row(row, name, arm=False) for row in content["rows"]] + [_row(row, name, arm=True) for row in arms]
+    papers = [row.id for row in rows if not row.arm]
+    made = {
+        "recipe": tuple(content["recipe"]),
+        "rows": tuple(rows),
+        "columns": tuple(_column(column, name) for column in content["columns"]),
+        "also": tuple(_column(column, name) for column in content.get("also", [])),
+        "claims": tuple(_claim(claim, papers, name) for claim in content.get("claims", [])),
+        "figures": tuple(_figure(figure, name) for figure in content.get("figures", [])),
+        "bootstrap": {row_id: tuple(others) for row_id, others in content.get("bootstrap", {}).items()},
+        "budgets": {budget: tuple(words or ()) for budget, words in content["budgets"].items()},
+    }
+    table = Table(**{key: value for key, value in content.items() if key != "arms"} | made)
     _check(table)
     return table
 
 
-def _row(content: dict[str, Any], arm: bool) -> Row:
+def _fields(kind: type) -> list[str]:
+    return [item.name for item in dataclasses.fields(kind)]
+
+
+def _known(content: dict[str, Any], keys: Sequence[str], where: str, needed: Sequence[str] = ()) -> None:
+    for key in content:
+        if key not in keys:
+            raise Refused(
+                f"{where}: '{key}' is not a key here; there is {listing(list(keys))}.{closest(key, list(keys))}"
+            )
+    for key in needed:
+        if key not in content:
+            raise Refused(f"{where}: it has no '{key}'.")
+
+
+def _row(content: dict[str, Any], table: str, arm: bool) -> Row:
+    where = f"{table}, row {content.get('id', '?')}"
+    _known(content, [key for key in _fields(Row) if key != "arm"], where, needed=("id", "label", "overrides"))
+    for metric in content.get("paper", {}):
+        _metric(metric, where)
     words, budgets = tuple(content["overrides"]), tuple(content.get("budgets", ()))
-    return Row(content["id"], content["label"], words, content.get("paper", {}), arm, budgets)
+    return Row(**{**content, "overrides": words, "budgets": budgets, "arm": arm})
 
 
-def _claim(content: dict[str, Any], paper_rows: list[str]) -> Claim:
+def _column(content: dict[str, Any], table: str) -> Column:
+    _known(content, _fields(Column), f"{table}, a column", needed=("metric",))
+    _metric(content["metric"], f"{table}, a column")
+    return Column.of(**content)
+
+
+def _claim(content: dict[str, Any], paper_rows: list[str], table: str) -> Claim:
     """`rest` stands for every other row of the paper, and `all` for every one."""
-    kind = next(kind for kind in ("better", "sooner", "within", "unrelated", "opposed") if kind in content)
-    rows = _names(content[kind], paper_rows)
+    where = f"{table}, claim '{content.get('text', '?')}'"
+    keys = ["text", "than", "metric", "share", "to", *CLAIMS]
+    _known(content, keys, where, needed=("text", "metric"))
+    kinds = [kind for kind in CLAIMS if kind in content]
+    if len(kinds) != 1:
+        raise Refused(f"{where}: it is of one kind, and there is {listing(list(CLAIMS))}.")
+    for metric in filter(None, (content["metric"], content.get("to"))):
+        _metric(metric, where)
+    rows = _names(content[kinds[0]], paper_rows)
     than = _names(content.get("than", []), [row for row in paper_rows if row not in rows])
-    return Claim(content["text"], kind, rows, than, content["metric"], content.get("share", 0.0), content.get("to", ""))
+    more = {key: content[key] for key in ("share", "to") if key in content}
+    return Claim(content["text"], kinds[0], rows, than, content["metric"], **more)
 
 
-def _figure(content: dict[str, Any]) -> Figure:
+def _figure(content: dict[str, Any], table: str) -> Figure:
+    where = f"{table}, figure {content.get('id', '?')}"
+    _known(content, _fields(Figure), where, needed=("id", "caption"))
     values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in content.items()}
-    return Figure(**values)
+    figure = Figure(**values)
+    if figure.kind not in FIGURES:
+        raise Refused(f"{where}: kind {figure.kind} is unknown; there is {listing(list(FIGURES))}.")
+    for split in figure.splits:
+        if split not in SPLITS:
+            raise Refused(f"{where}: split {split} is unknown; there is {listing(list(SPLITS))}.")
+    for metric in figure.metrics:
+        if metric not in (KINDS if figure.kind == "curves" else METRICS):
+            raise Refused(f"{where}: metric {metric} is unknown.{closest(metric, [*KINDS, *METRICS])}")
+    return figure
+
+
+def _metric(name: str, where: str) -> None:
+    if name not in METRICS:
+        raise Refused(f"{where}: metric {name} is unknown.{closest(name, list(METRICS))}")
 
 
 def _names(value: str | list[str], every: list[str]) -> tuple[str, ...]:
@@ -177,12 +253,23 @@ def _names(value: str | list[str], every: list[str]) -> tuple[str, ...]:
 
 
 def _check(table: Table) -> None:
+    if table.select not in ("best", "last") or table.kind not in ("training", "timing"):
+        raise Refused(f"{table.id}: select is best or last, and kind training or timing.")
     groups = [claim.rows + claim.than for claim in table.claims]
     groups += [figure.rows for figure in table.figures]
     groups += [rows for figure in table.figures for rows in figure.groups.values()]
     groups += [(row_id, *others) for row_id, others in table.bootstrap.items()]
     for row_id in itertools.chain.from_iterable(groups):
         table.row(row_id)
+    _check_budgets(table)
+    _check_metrics(table)
+
+
+def _check_budgets(table: Table) -> None:
+    for row in table.rows:
+        for budget in row.budgets:
+            if budget not in table.budgets:
+                raise Refused(f"{table.id}: row {row.id} names budget {budget}; it has {listing(list(table.budgets))}.")
     for budget, words in table.budgets.items():
         for row in table.at(budget):
             for both in _keys(row.overrides) & _keys(words):
@@ -190,6 +277,36 @@ def _check(table: Table) -> None:
                     f"{table.id}: budget {budget} sets {both}, which row {row.id} sets too; a budget changes "
                     "only what all rows share."
                 )
+
+
+def _check_metrics(table: Table) -> None:
+    """Every metric that the table names must be one that a record of it has."""
+    given = OF_A_TIMING if table.kind == "timing" else _given(table)
+    wanted = [column.metric for column in (*table.columns, *table.also)]
+    wanted += [metric for claim in table.claims for metric in (claim.metric, claim.to) if metric]
+    wanted += [metric for metric in (table.reaches, table.ranked_by) if metric]
+    for metric in wanted:
+        if metric not in given:
+            raise Refused(f"{table.id}: its runs do not give {metric}; they give {listing(list(given))}.")
+
+
+def _given(table: Table) -> Sequence[str]:
+    words = [word for word in (*table.rows[0].overrides, *table.recipe) if word.startswith("dataset=")]
+    content = _option("dataset", words[0].split("=", 1)[1]) if words else _option("dataset", "ptb_char")
+    if content.get("name") not in DATASETS:
+        raise Refused(f"{table.id}: there is no data set behind {words[0] if words else 'it'}.")
+    return TASKS[DATASETS[content["name"]].task].gives(content["metric"])
+
+
+def _option(group: str, name: str) -> dict[str, Any]:
+    """An option of a configuration group with what it builds on, read without Hydra."""
+    path: Path = CONF / group / f"{name}.yaml"
+    content = yaml.safe_load(path.read_text()) if path.exists() else {}
+    found: dict[str, Any] = {}
+    for other in content.pop("defaults", []):
+        if other != "_self_":
+            found |= _option(group, other)
+    return found | content
 
 
 def _keys(words: Sequence[str]) -> set[str]:

@@ -1,18 +1,22 @@
-"""outputs/<table>/<budget>/<row>/seed<k>: links by table to the cells, which may serve several tables."""
+"""outputs/<table>/<budget>/<row>/seed<k>: links by table to the cells, which may serve several tables.
+
+What the command line adds to a row stands in the link's name, where it changes the cell.
+"""
 
 import os
 
 import yaml
 
 from highway.config.check import flat
-from highway.config.schema import Experiment
-from highway.ledger.cell import SECTIONS, WHERE_NOT_WHAT, Cell, configuration
+from highway.config.experiment import Experiment
+from highway.ledger.cell import Cell
+from highway.ledger.identity import PARTS, changes_nothing, configuration
 
 
 def link_view(cell: Cell, table: str, budget: str, row: str) -> Cell | None:
     """Link a row to its cell; the cell that the row was before, where it was another."""
     outputs = cell.directory.parents[2]
-    link = outputs / table / budget / row / cell.directory.name
+    link = outputs / table / budget / row.replace("/", "_") / cell.directory.name
     target = os.path.relpath(cell.directory, link.parent)
     before = os.readlink(link) if link.is_symlink() else None
     if before == target:
@@ -31,12 +35,6 @@ def differences(earlier: Cell, experiment: Experiment) -> list[str]:
     if not earlier.config.exists():
         return ["that cell was never run"]
     old, new = yaml.safe_load(earlier.config.read_text()), configuration(experiment)
-    before, after = (flat({name: values[name] for name in SECTIONS}) for values in (old, new))
-    aside = {f"{section}.{key}" for section, keys in WHERE_NOT_WHAT.items() for key in keys}
-    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-    return [f"{key} {before.get(key, 'absent')} -> {after.get(key, 'absent')}" for key in keys if not _in(key, aside)]
-
-
-def _in(key: str, aside: set[str]) -> bool:
-    """A key, or one inside it, as dataset.vocabulary.files is inside dataset.vocabulary."""
-    return key in aside or key.rpartition(".")[0] in aside
+    before, after = (flat({name: values[name] for name in PARTS}) for values in (old, new))
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key) and not changes_nothing(key)]
+    return [f"{key} {before.get(key, 'absent')} -> {after.get(key, 'absent')}" for key in keys]

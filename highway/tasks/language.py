@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor, nn
 
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
 from highway.data.lanes import Batch, lanes_of
-from highway.tasks.task import Task
+from highway.tasks.task import Learnt, Task
 
 
 class LanguageModelling(Task):
@@ -26,7 +26,7 @@ class LanguageModelling(Task):
         return {"loss": loss, self.experiment.metric: shown_as(loss, self.experiment.metric)}
 
     def tokens(self, batch: Batch) -> int:
-        return batch.inputs.numel() * self.trainer.world_size
+        return batch.inputs.numel() * self.devices
 
     def on_train_start(self) -> None:
         self.state = move_data_to_device(self.state, self.device)  # a checkpoint's is on the CPU
@@ -36,13 +36,13 @@ class LanguageModelling(Task):
         if self.global_step % self.steps_per_epoch == 0:
             self.state = None
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        smoothing = self.experiment.optimizer.label_smoothing
-        total, state = self._loss(batch, self.state, "mean", smoothing)
+    def learn(self, batch: Batch) -> Learnt:
+        mean, state = self._loss(batch, self.state, "mean", self.experiment.optimizer.label_smoothing)
         if self.experiment.dataset.carry_state:
             self.state = mapped(Tensor.detach, state)
-        share = batch.inputs.shape[0] * self.trainer.world_size / self.experiment.dataset.train.lanes
-        return total * share  # 1 on one device; with uneven lanes, the average over devices stays exact
+        share = batch.inputs.shape[0] * self.devices / self.experiment.dataset.train.lanes
+        units = batch.targets.numel()
+        return Learnt(mean * share, mean * units, units)  # share: with uneven lanes, the average over devices is exact
 
     def _loss(self, batch: Batch, state: Any, reduction: str, smoothing: float = 0.0) -> tuple[Tensor, Any]:
         features, state = self.model(batch.inputs, state)
@@ -54,14 +54,15 @@ class LanguageModelling(Task):
         super().start_evaluation()
         self.evaluation_state = None
 
+    def on_test_epoch_start(self) -> None:
+        super().on_test_epoch_start()
+        self.model.backbone.evaluation_cut = self.data.evaluation_cut  # type: ignore[attr-defined]
+
     def score(self, batch: Batch) -> None:
         total, state = self._loss(batch, self.evaluation_state, "sum")
         if self.experiment.dataset.carry_state:
             self.evaluation_state = state
-        self.add(total, batch.targets.numel())
-
-    def results(self, sums: list[float]) -> dict[str, float]:
-        return self.shown(sums[0] / sums[1])
+        self.add(nats=total, units=batch.targets.numel())
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
@@ -71,16 +72,16 @@ class LanguageModelling(Task):
         super().on_load_checkpoint(checkpoint)
         lanes, trainer = self.experiment.dataset.train.lanes, self.trainer
         own = lanes_of(lanes, trainer.global_rank, trainer.world_size)
-        self.state = mapped(lambda tensor: tensor[own] if tensor.ndim else tensor, checkpoint["task"]["state"])
+        self.state = mapped(lambda tensor: tensor[own], checkpoint["task"]["state"])
 
     def _of_all_devices(self, state: Any) -> Any:
-        """The state of all lanes: a tensor of it has lanes first, and one without dimensions is the same everywhere."""
+        """The state of all lanes; every tensor of it has lanes first."""
         if self.trainer.world_size == 1 or state is None:
             return state
         states: list[Any] = [None] * self.trainer.world_size
         torch.distributed.all_gather_object(states, mapped(Tensor.cpu, state))
         parts = [flattened(one) for one in states]
-        joined = iter([torch.cat(part) if part[0].ndim else part[0] for part in zip(*parts, strict=True)])
+        joined = iter([torch.cat(part) for part in zip(*parts, strict=True)])
         return mapped(lambda _: next(joined), state)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from highway.config.schema import Optimizer, Plateau
+from highway.config.training import Optimizer
 
 
 def build_optimizer(parameters: Iterable[nn.Parameter], config: Optimizer) -> torch.optim.Optimizer:
@@ -18,46 +18,91 @@ def build_optimizer(parameters: Iterable[nn.Parameter], config: Optimizer) -> to
     return torch.optim.Adam(parameters, lr=config.lr, betas=(first, second), eps=config.epsilon, fused=True)
 
 
-def rate_at(step: int, config: Optimizer, total_steps: int) -> float:
-    """The learning rate of update `step` (from 0) under a schedule that only counts steps.
-
-    cosine                lr * (1 + cos(pi s / total)) / 2
-    inverse_square_root   lr * min(s / warm-up, sqrt(warm-up / s)): Vaswani et al. 2017 with its peak named lr
-    constant              lr; each of them after a linear warm-up
-    """
-    if config.schedule == "inverse_square_root":
-        count = step + 1
-        return config.lr * min(count / config.warmup_steps, math.sqrt(config.warmup_steps / count))
-    if step < config.warmup_steps:
-        return config.lr * (step + 1) / config.warmup_steps
-    if config.schedule == "cosine":
-        return config.lr * (1 + math.cos(math.pi * step / total_steps)) / 2
-    return config.lr
+@torch.no_grad()
+def add_decay(parameters: Iterable[nn.Parameter], weight_decay: float) -> None:
+    """The gradient of weight_decay / 2 times the sum of squares, before clipping: as if it were part of the loss."""
+    if weight_decay:
+        for parameter in parameters:
+            if parameter.grad is not None:
+                parameter.grad.add_(parameter, alpha=weight_decay)
 
 
-class PlateauRule:
+class Schedule:
+    """The learning rate of every update; the constant one, after a linear warm-up."""
+
+    def __init__(self, config: Optimizer, total_steps: int) -> None:
+        self.config, self.total_steps = config, total_steps
+
+    def rate(self, step: int, epoch: int) -> float:
+        """Of update `step`, which is in `epoch`, both from 0."""
+        if step < self.config.warmup_steps:
+            return self.config.lr * (step + 1) / self.config.warmup_steps
+        return self.after_warmup(step, epoch)
+
+    def after_warmup(self, step: int, epoch: int) -> float:
+        return self.config.lr
+
+    def epoch_ended(self, validation_loss: float) -> None:
+        """Called with the loss of every validation that ends an epoch."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+class Cosine(Schedule):
+    """lr * (1 + cos(pi s / total)) / 2"""
+
+    def after_warmup(self, step: int, epoch: int) -> float:
+        return self.config.lr * (1 + math.cos(math.pi * step / self.total_steps)) / 2
+
+
+class InverseSquareRoot(Schedule):
+    """lr * min(s / warm-up, sqrt(warm-up / s)): Vaswani et al. 2017 with its peak named lr"""
+
+    def rate(self, step: int, epoch: int) -> float:
+        count, warmup = step + 1, self.config.warmup_steps
+        return self.config.lr * min(count / warmup, math.sqrt(warmup / count))
+
+
+class OnPlateau(Schedule):
     """Divide the rate when, after epoch `after_epoch`, the validation loss is above the worst of the last `window`.
 
     R-Transformer's code: character PTB, loss > max(last 3), lr / 10; word PTB, loss >= max(last 5), lr / 2.
     """
 
-    def __init__(self, config: Plateau, lr: float) -> None:
-        self.config = config
-        self.lr = lr
+    def __init__(self, config: Optimizer, total_steps: int) -> None:
+        super().__init__(config, total_steps)
+        self.lr = config.lr
         self.losses: list[float] = []
 
-    def update(self, validation_loss: float) -> float:
-        """Take the loss of the epoch that just ended; the rate for the next one."""
-        epoch = len(self.losses) + 1
-        if epoch > self.config.after_epoch and self.losses:
-            worst = max(self.losses[-self.config.window :])
-            if validation_loss > worst or (not self.config.strict and validation_loss == worst):
-                self.lr /= self.config.divide_by
-        self.losses.append(validation_loss)
+    def rate(self, step: int, epoch: int) -> float:
         return self.lr
+
+    def epoch_ended(self, validation_loss: float) -> None:
+        plateau, epoch = self.config.plateau, len(self.losses) + 1
+        if epoch > plateau.after_epoch and self.losses:
+            worst = max(self.losses[-plateau.window :])
+            if validation_loss > worst or (not plateau.strict and validation_loss == worst):
+                self.lr /= plateau.divide_by
+        self.losses.append(validation_loss)
 
     def state_dict(self) -> dict[str, Any]:
         return {"lr": self.lr, "losses": self.losses}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.lr, self.losses = state["lr"], list(state["losses"])
+
+
+SCHEDULES: dict[str, type[Schedule]] = {
+    "constant": Schedule,
+    "cosine": Cosine,
+    "inverse_square_root": InverseSquareRoot,
+    "plateau": OnPlateau,
+}
+
+
+def schedule_of(config: Optimizer, total_steps: int) -> Schedule:
+    return SCHEDULES[config.schedule](config, total_steps)

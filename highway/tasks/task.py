@@ -1,19 +1,29 @@
 """What all tasks share: optimiser and schedule, a seed for every update, clipping, and how an evaluation ends."""
 
 import hashlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
 from highway.data.module import ExperimentData
-from highway.tasks.optimisation import PlateauRule, build_optimizer, rate_at
+from highway.tasks.optimisation import add_decay, build_optimizer, schedule_of
+
+
+class Learnt(NamedTuple):
+    """What a training batch gives: where the gradient comes from, and what is shown."""
+
+    objective: Tensor  # whatever the recipe sums or averages
+    nats: Tensor  # of the units that this device has scored
+    units: float  # how many; over all devices, those of the whole batch
 
 
 class Task(pl.LightningModule):
-    """A task gives `training_step`, and adds what a batch scores to `self.sums` in `score`."""
+    """A task gives `learn`, and adds what a batch scores to `self.counts` in `score`."""
+
+    counted: tuple[str, ...] = ("nats", "units")  # what an evaluation counts
 
     def __init__(self, model: nn.Module, experiment: Experiment, steps_per_epoch: int, total_steps: int) -> None:
         super().__init__()
@@ -21,14 +31,17 @@ class Task(pl.LightningModule):
         self.experiment = experiment
         self.steps_per_epoch = steps_per_epoch
         self.total_steps = total_steps
-        self.plateau = PlateauRule(experiment.optimizer.plateau, experiment.optimizer.lr)
+        self.schedule = schedule_of(experiment.optimizer, total_steps)
         self.notes: dict[str, Any] = {}  # what result.json says beyond numbers
-        self.evaluated: dict[str, dict[str, float]] = {}  # what the last evaluation of each split gave
+        self.results_of: dict[str, dict[str, float]] = {}  # what the last evaluation of each split gave
 
     # What a task says of itself
 
+    def learn(self, batch: Any) -> Learnt:
+        raise NotImplementedError
+
     def shown(self, loss: float) -> dict[str, float]:
-        """A training loss under every name that it is shown by."""
+        """A mean loss under every name that it is shown by."""
         return {"loss": loss}
 
     def tokens(self, batch: Any) -> int:
@@ -38,15 +51,19 @@ class Task(pl.LightningModule):
     def score(self, batch: Any) -> None:
         raise NotImplementedError
 
-    def results(self, sums: list[float]) -> dict[str, float]:
-        """What the sums of a whole split say."""
-        raise NotImplementedError
+    def results(self, counts: dict[str, float]) -> dict[str, float]:
+        """What the counts of a whole split say, by kind of metric."""
+        return self.shown(counts["nats"] / counts["units"])
 
     def finished(self, data: ExperimentData) -> dict[str, float]:
-        """Metrics of a trained model beyond loss; called for the last and for the best weights."""
+        """Metrics of a trained model beyond those; called for the last and for the best weights."""
         return {}
 
     # Training
+
+    @property
+    def devices(self) -> int:
+        return self.trainer.world_size if self._trainer is not None else 1
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return build_optimizer(self.model.parameters(), self.experiment.optimizer)
@@ -54,30 +71,42 @@ class Task(pl.LightningModule):
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Each update draws its dropout from its own seed, so that a resumed run needs no stored RNG state."""
         torch.manual_seed(step_seed(self.experiment.seed, self.global_step, self.global_rank))
-        if self.experiment.optimizer.schedule != "plateau":
-            self._set_rate(rate_at(self.global_step, self.experiment.optimizer, self.total_steps))
-
-    def configure_gradient_clipping(self, optimizer: torch.optim.Optimizer, *_: Any, **__: Any) -> None:
-        """Here, since Lightning refuses to clip for a fused optimiser in bf16, where nothing needs unscaling."""
-        if self.experiment.optimizer.clip is not None:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.experiment.optimizer.clip)
-
-    def _set_rate(self, rate: float) -> None:
+        rate = self.schedule.rate(self.global_step, self.global_step // self.steps_per_epoch)
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = rate
 
-    # Evaluation: sums over all scored symbols, exact for any grouping of batches
+    def training_step(self, batch: Any, batch_idx: int) -> dict[str, Any]:
+        learnt = self.learn(batch)
+        return {"loss": learnt.objective, "nats": learnt.nats.detach(), "units": learnt.units}
+
+    def configure_gradient_clipping(self, optimizer: torch.optim.Optimizer, *_: Any, **__: Any) -> None:
+        """Here, since Lightning refuses to clip for a fused optimiser in bf16, where nothing needs unscaling."""
+        self.prepare_gradients()
+
+    def prepare_gradients(self) -> None:
+        config = self.experiment.optimizer
+        add_decay(self.model.parameters(), config.weight_decay)
+        if config.clip is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
+
+    # Evaluation: counts over all scored units, exact for any grouping of batches
 
     def start_evaluation(self) -> None:
-        self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)
+        self.counts = {name: torch.zeros((), dtype=torch.float64, device=self.device) for name in self.counted}
 
-    def add(self, *values: Tensor | int) -> None:
-        """To the sums that `results` reads: three at the most."""
-        for place, value in enumerate(values):
-            self.sums[place] += value.double() if isinstance(value, Tensor) else value
+    def add(self, **counts: Tensor | int) -> None:
+        for name, count in counts.items():
+            self.counts[name] += count.double() if isinstance(count, Tensor) else count
 
     def _finish_evaluation(self, split: str) -> None:
-        self.evaluated[split] = self.results(self.trainer.strategy.reduce(self.sums, reduce_op="sum").tolist())
+        reduce = self.trainer.strategy.reduce
+        self.results_of[split] = self.results(
+            {name: float(reduce(count, reduce_op="sum")) for name, count in self.counts.items()}
+        )
+
+    @property
+    def data(self) -> ExperimentData:
+        return self.trainer.datamodule  # type: ignore[attr-defined]
 
     def on_validation_epoch_start(self) -> None:
         self.start_evaluation()
@@ -86,10 +115,9 @@ class Task(pl.LightningModule):
         self.score(batch)
 
     def on_validation_epoch_end(self) -> None:
-        self._finish_evaluation("valid")
-        epoch_ends = self.trainer.state.fn == "fit" and self.global_step % self.steps_per_epoch == 0
-        if epoch_ends and self.experiment.optimizer.schedule == "plateau":
-            self._set_rate(self.plateau.update(self.evaluated["valid"]["loss"]))
+        self._finish_evaluation(self.data.watched)
+        if self.trainer.state.fn == "fit" and self.global_step % self.steps_per_epoch == 0:
+            self.schedule.epoch_ended(self.results_of[self.data.watched]["loss"])
 
     def on_test_epoch_start(self) -> None:
         self.start_evaluation()
@@ -98,15 +126,15 @@ class Task(pl.LightningModule):
         self.score(batch)
 
     def on_test_epoch_end(self) -> None:
-        self._finish_evaluation("test")
+        self._finish_evaluation(self.data.tested)
 
     # What a checkpoint holds beyond weights, optimiser and position
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["task"] = {"plateau": self.plateau.state_dict()}
+        checkpoint["task"] = {"schedule": self.schedule.state_dict()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self.plateau.load_state_dict(checkpoint["task"]["plateau"])
+        self.schedule.load_state_dict(checkpoint["task"]["schedule"])
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:

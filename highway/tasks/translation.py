@@ -7,29 +7,34 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from highway.config.symbols import PADDING
+from highway.config.datasets import PADDING
 from highway.data.pairs import PairBatch, TranslationData
-from highway.tasks.decoding import Translator, sample_bleu, scores, sparsity
-from highway.tasks.task import Task
+from highway.tasks.decoding import Translator
+from highway.tasks.scoring import sample_bleu, scores, sparsity
+from highway.tasks.task import Learnt, Task
 
 
 class Translation(Task):
     """The model is (source, inputs) -> features, and logits(features)."""
 
+    counted = ("nats", "right", "units")
+
     def tokens(self, batch: PairBatch) -> int:
         return batch.scored
 
-    def training_step(self, batch: PairBatch, batch_idx: int) -> Tensor:
+    def learn(self, batch: PairBatch) -> Learnt:
         total = self._loss(self._logits(batch), batch, self.experiment.optimizer.label_smoothing)
-        return total * self.trainer.world_size / batch.scored  # the average over devices is the mean of all pieces
+        units = batch.scored / self.devices  # the average over devices is the mean of all pieces
+        return Learnt(total / units, total, units)
 
     def score(self, batch: PairBatch) -> None:
         logits = self._logits(batch)
-        right = (logits.argmax(-1) == batch.targets) & (batch.targets != PADDING)
-        self.add(self._loss(logits, batch), right.sum(), batch.scored)
+        scored = batch.targets != PADDING
+        right = (logits.argmax(-1) == batch.targets) & scored
+        self.add(nats=self._loss(logits, batch), right=right.sum(), units=scored.sum())
 
-    def results(self, sums: list[float]) -> dict[str, float]:
-        return {"loss": sums[0] / sums[2], "accuracy": sums[1] / sums[2]}
+    def results(self, counts: dict[str, float]) -> dict[str, float]:
+        return {**super().results(counts), "accuracy": counts["right"] / counts["units"]}
 
     def _logits(self, batch: PairBatch) -> Tensor:
         return self.model.logits(self.model(batch.source, batch.inputs))

@@ -1,6 +1,5 @@
 """Writing text with a trained language model, symbol by symbol, its memory carried."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from highway.config.schema import Experiment
 from highway.errors import Refused
-from highway.use.load import load
+from highway.use.load import Trained, load
 
 
 @dataclass(frozen=True)
@@ -43,30 +41,27 @@ class Sampling:
 
 
 class Writer:
-    def __init__(self, model: Any, experiment: Experiment, vocabulary: list[str]) -> None:
-        self.model = model.eval()
-        self.vocabulary = vocabulary
-        self.numbers = {symbol: number for number, symbol in enumerate(vocabulary)}
-        self.in_words, self.in_bytes = experiment.dataset.form == "word", "enwik8" in experiment.dataset.name
-        self.remembers = experiment.dataset.carry_state
-        self.window = experiment.dataset.evaluation.window
+    def __init__(self, trained: Trained) -> None:
+        dataset = trained.experiment.dataset
+        self.model, self.spelling = trained.model, trained.spelling
+        self.remembers = dataset.carry_state
+        self.window = dataset.evaluation.window
 
     @classmethod
     def of_cell(cls, directory: Path, last: bool = False) -> "Writer":
         """The trained model of a cell, with the vocabulary of the data that it was trained on."""
-        experiment, model, streams = load(directory, "language", last)
-        return cls(model, experiment, streams.vocabulary)
+        return cls(load(directory, last, task="language"))
 
     @torch.no_grad()
     def write(self, prompt: str, length: int, sampling: Sampling) -> Iterator[str]:
         """The prompt, then text piece by piece; a piece is a symbol, or the few bytes that make a character."""
         generator = torch.Generator().manual_seed(sampling.seed)
-        logits, context = self._read(self._numbered(prompt) or [0], None)
+        logits, context = self._read(self.spelling.numbers_of(prompt) or [0], None)
         yield prompt
         pending = b""
         for _ in range(length):
             number = sampling.draw(logits, generator)
-            pending += self._spelled(number)
+            pending += self.spelling.spelled(number)
             try:
                 text, pending = pending.decode(), b""
             except UnicodeDecodeError:  # a character whose bytes are not all there, or never will be
@@ -83,20 +78,3 @@ class Writer:
             context = [*(context or []), *numbers][-self.window :]
             features, _ = self.model(torch.tensor([context]), None)
         return self.model.logits(features[0, -1]), context
-
-    def _numbered(self, prompt: str) -> list[int]:
-        if self.in_words:
-            symbols = re.sub("\n", " <eos> ", prompt).split()
-        else:
-            symbols = [chr(byte) for byte in prompt.encode()] if self.in_bytes else list(prompt)
-        unknown = [symbol for symbol in symbols if symbol not in self.numbers]
-        if unknown:
-            symbol = f"the byte {ord(unknown[0]):#x}" if self.in_bytes else repr(unknown[0])
-            raise Refused(f"the prompt has {symbol}, which the model's vocabulary lacks.")
-        return [self.numbers[symbol] for symbol in symbols]
-
-    def _spelled(self, number: int) -> bytes:
-        symbol = self.vocabulary[number]
-        if self.in_words:
-            return b"\n" if symbol == "<eos>" else f"{symbol} ".encode()
-        return bytes([ord(symbol)]) if self.in_bytes else symbol.encode()

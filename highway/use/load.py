@@ -3,45 +3,74 @@
 The symbols come from the text that it was trained on, which must be at hand, and unchanged.
 """
 
+import csv
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 import yaml
 from omegaconf import OmegaConf
 from safetensors import SafetensorError, safe_open
 
 from highway.config.check import check
 from highway.config.compose import dataset
-from highway.config.schema import Experiment
+from highway.config.experiment import Experiment
+from highway.config.tasks import TASKS
 from highway.errors import Refused
 from highway.ledger.cell import Cell
 from highway.run import build, machine
 from highway.run.checkpoint import load_weights
+from highway.use.spelling import Spelling
 
-SCRIPTS = {"language": "scripts/generate.py", "translation": "scripts/translate.py"}
+
+@dataclass(frozen=True)
+class Trained:
+    cell: Cell
+    experiment: Experiment  # with the folders of this machine
+    model: Any
+    streams: Any  # of its text
+
+    @property
+    def spelling(self) -> Spelling:
+        dataset = self.experiment.dataset
+        return Spelling(self.streams.vocabulary, in_words=dataset.form == "word", in_bytes="enwik8" in dataset.name)
+
+    def logits(self, text: str) -> Any:
+        """(T, V): at every symbol of a text, of the one after it; the text is read from a state of nothing."""
+        with torch.inference_mode():
+            features, _ = self.model(torch.tensor([self.spelling.numbers_of(text)]))
+            return self.model.logits(features[0])
+
+    def curve(self, split: str, metric: str) -> tuple[Any, Any]:
+        """Steps and values, as arrays."""
+        with open(self.cell.curves, newline="") as file:
+            rows = [row for row in csv.DictReader(file) if (row["split"], row["metric"]) == (split, metric)]
+        return np.array([int(row["step"]) for row in rows]), np.array([float(row["value"]) for row in rows])
 
 
-def load(where: Path, task: str, last: bool = False) -> tuple[Experiment, Any, Any]:
-    """The experiment, with the folders of this machine, its model and its text's streams; of a cell with the best
-    weights, or the last."""
+def load(where: str | Path, last: bool = False, task: str | None = None) -> Trained:
+    """Of a cell with the best weights, or the last."""
+    where = Path(where)
     cell = Cell(where.resolve())
     path = where if where.is_file() else cell.last if last else cell.best
     if not path.exists():
         raise Refused(f"{where} has no {path.name}; is it a cell's directory, and has it been trained?")
     header = _header(path)
     experiment = _experiment(header["config"])
-    if experiment.task != task:
-        raise Refused(f"{where} holds a {experiment.task} model; {SCRIPTS[experiment.task]} is for those.")
+    if task not in (None, experiment.task):
+        raise Refused(f"{where} holds a {experiment.task} model; {TASKS[experiment.task].script} is for those.")
     machine.keep_freed_memory()
     model = build.model(experiment)
     load_weights(model, path)
     streams = build.streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir)
-    if header.get("vocabulary_sha256") not in (None, streams.vocabulary_sha256):
+    if header.get("vocabulary_sha256") not in (None, getattr(streams, "vocabulary_sha256", None)):
         raise Refused(
             f"{path} was trained with another vocabulary than that of {experiment.dataset.name} here: "
             f"its text in {experiment.data_dir} is not the one that the model has read."
         )
-    return experiment, model.eval(), streams
+    return Trained(cell, experiment, model.eval(), streams)
 
 
 def _header(path: Path) -> dict[str, str]:

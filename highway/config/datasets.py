@@ -1,0 +1,198 @@
+"""What data sets there are: a card each, and the keys of the group `dataset`, which depend on the data set's task."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from highway.config.fields import choice, key, number, part
+from highway.config.models import Remembers
+from highway.errors import Refused, listing
+
+if TYPE_CHECKING:
+    from highway.config.experiment import Experiment
+
+PADDING, UNKNOWN, START, END = range(4)  # the pieces that every vocabulary of a translation begins with
+SOURCE = "files: the real data; sample: generated, no network needed"
+
+
+@dataclass(frozen=True)
+class DatasetCard:
+    reader: str  # a module with streams(dataset, data_dir, cache_dir), files and verify(dataset, data_dir)
+    task: str  # one of highway/config/tasks.py
+    forms: tuple[str, ...]
+    extent: str = "files"  # files: the whole data set of the papers; else what records call it
+    caveat: str = "full data"  # what reports say of results on it
+    checked: str = "every file has the published sha256"  # what scripts/data.py verify has found out
+    revision: int = 1
+
+
+SAMPLE = "generated sample text (no result of the paper's task)"
+RANDOM = "random symbols (a step takes no other time for real ones)"
+PAIRS = "valid and test are the published pairs; the training text has no published checksum"
+ENWIK8_FORMS = ("without_newline", "bytes")
+TRANSLATION = "highway.data.translation"
+
+DATASETS = {
+    "penn_treebank": DatasetCard(
+        "highway.data.penn_treebank", "language", ("eos", "newline", "joined", "characters", "word")
+    ),
+    "enwik8": DatasetCard("highway.data.enwik8", "language", ENWIK8_FORMS),
+    "enwik8_excerpt": DatasetCard(
+        "highway.data.enwik8",
+        "language",
+        ENWIK8_FORMS,
+        extent="excerpt",
+        caveat="the first 4.15 MB of enwik8 (no result of the paper's task)",
+    ),
+    "iwslt_pt_en": DatasetCard(TRANSLATION, "translation", ("unigram", "bpe"), checked=PAIRS),
+    "pt_en_substitute": DatasetCard(
+        TRANSLATION,
+        "translation",
+        ("unigram", "bpe"),
+        extent="substitute",
+        caveat="trained on a substitute corpus (no result of the paper's task)",
+        checked=PAIRS,
+    ),
+}
+CORPORA = ("tatoeba", "wiki_health", "tico19", "ntrex128", "flores101_devtest", "bible")  # of the substitute
+
+
+def check_form(dataset: Any) -> None:
+    forms = list(DATASETS[dataset.name].forms)
+    if dataset.form not in forms:
+        raise Refused(f"dataset.form={dataset.form} does not exist for {dataset.name}; it has {listing(forms)}.")
+
+
+@dataclass
+class Vocabulary:
+    files: int = number(1, 1)
+    sample: int = number(1, 1)
+
+
+@dataclass
+class Cut:
+    """How a stream is read: parallel lanes, a window walking over them, the scored tail of each."""
+
+    lanes: int = number(1, 1)
+    window: int = number(1, 1)
+    stride: int = number(1, 1)
+    scored: int = number(1, 1)
+    memory: int = number(0, 0, words="positions before the window that a model with memory attends to")
+    clamp: int | None = number(None, 1, words="relative distances beyond this one count as this one")
+    same_length: bool = key(False, "every position sees exactly `memory` positions, itself included")
+
+
+@dataclass
+class LanguageDataset:
+    name: str = "penn_treebank"
+    form: str = "eos"
+    source: str = choice("files", "sample", words=SOURCE)
+    vocabulary: Vocabulary = part(Vocabulary, "checked when the data is read", aside=True)
+    metric: str = choice("bpc", "ppl", words="what is shown beside the loss", aside=True)
+    train: Cut = part(Cut)
+    evaluation: Cut = part(Cut, "in training, and at the end unless `final` says otherwise")
+    final: Cut | None = key(None, "how the trained model is evaluated; null: as in training")
+    carry_state: bool = key(False, "windows follow one another, and the model's state is carried")
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.vocabulary.files if self.source == "files" else self.vocabulary.sample
+
+    @property
+    def vocabulary_sizes(self) -> tuple[int, ...]:
+        return (self.vocabulary_size,)
+
+    @property
+    def cuts(self) -> dict[str, Cut]:
+        every = {"train": self.train, "evaluation": self.evaluation, "final": self.final}
+        return {name: cut for name, cut in every.items() if cut is not None}
+
+    @property
+    def longest_text(self) -> int:
+        """Positions that a model sees at once."""
+        return max(cut.window for cut in self.cuts.values())
+
+    def check(self) -> None:
+        check_form(self)
+        for name, cut in self.cuts.items():
+            if cut.scored > cut.window:
+                raise Refused(f"dataset.{name}.scored={cut.scored} is longer than the window of {cut.window}.")
+            if cut.stride > cut.scored:
+                raise Refused(
+                    f"dataset.{name}.stride={cut.stride} is longer than scored={cut.scored}: symbols would be skipped."
+                )
+            if cut.memory and not self.carry_state:
+                raise Refused(f"dataset.{name}.memory={cut.memory} needs dataset.carry_state=true.")
+            if cut.same_length and not cut.memory:
+                raise Refused(f"dataset.{name}.same_length=true needs dataset.{name}.memory above 0.")
+            if self.carry_state and not cut.window == cut.stride == cut.scored:
+                raise Refused(
+                    f"dataset.carry_state=true reads a stream without overlap: set dataset.{name}'s window, "
+                    f"stride and scored to the same length (they are {cut.window}, {cut.stride}, {cut.scored})."
+                )
+
+    def fits(self, experiment: "Experiment") -> None:
+        if any(cut.memory for cut in self.cuts.values()) and experiment.remembers is not Remembers.MEMORY:
+            zeros = " and ".join(f"dataset.{name}.memory=0" for name in self.cuts)
+            raise Refused(f"{experiment.model.name} has no memory: set {zeros}.")
+        if experiment.trainer.devices > self.train.lanes:
+            raise Refused(
+                f"trainer.devices={experiment.trainer.devices} is more than dataset.train.lanes={self.train.lanes}: "
+                "each device owns at least one lane."
+            )
+
+
+@dataclass
+class Pieces:
+    """How many pieces the vocabularies of source and target have, the four special ones included."""
+
+    files: list[int] = key([8000, 8000])
+    sample: list[int] = key([200, 200])
+
+
+@dataclass
+class TranslationDataset:
+    name: str = "iwslt_pt_en"
+    form: str = choice("unigram", "bpe", words="of sentencepiece")
+    source: str = choice("files", "sample", words=SOURCE)
+    pieces: Pieces = part(Pieces, "of source and target, the four special ones included")
+    corpora: list[str] = key([], "which parts of the substitute are trained on")
+    longest_words: int = number(50, 1, words="longer training pairs are left out")
+    longest: int = number(
+        64, 3, words="in pieces, start and end included: longer training pairs are left out, other text is cut there"
+    )
+    batch: int = number(64, 1, words="sentences")
+    batch_pieces: int | None = number(None, 1, words="instead: batches of so many target pieces, padding included")
+    timed_sentences: int = number(0, 0, words="translated one by one after training, as the paper measures inference")
+    metric: str = key("accuracy", "what is shown beside the loss", aside=True)
+
+    @property
+    def vocabulary_sizes(self) -> tuple[int, int]:
+        source, target = self.pieces.files if self.source == "files" else self.pieces.sample
+        return source, target
+
+    @property
+    def vocabulary(self) -> Pieces:
+        return self.pieces
+
+    @property
+    def longest_text(self) -> int:
+        return self.longest
+
+    def canonical(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Of the two sizes of vocabularies, the one that is read."""
+        return {**values, "pieces": list(self.vocabulary_sizes)}
+
+    def check(self) -> None:
+        check_form(self)
+        for name in ("files", "sample"):
+            if len(getattr(self.pieces, name)) != 2:
+                raise Refused(f"dataset.pieces.{name} takes two numbers, for source and target.")
+        wrong = [name for name in self.corpora if name not in CORPORA]
+        if wrong:
+            raise Refused(f"dataset.corpora names {wrong[0]}; there is {listing(list(CORPORA))}.")
+        if self.batch_pieces is not None and self.batch_pieces < self.longest:
+            raise Refused(f"dataset.batch_pieces={self.batch_pieces} holds no sentence of {self.longest} pieces.")
+
+    def fits(self, experiment: "Experiment") -> None:
+        if experiment.trainer.devices > self.batch:
+            raise Refused(f"trainer.devices={experiment.trainer.devices} is more than dataset.batch.")

@@ -1,0 +1,58 @@
+"""What is measured: a card each. A record's metric is a kind on a split (`valid_loss`), or a name of its own (`bleu`).
+
+Which way is better, how it is called and how many digits it has is said here, once.
+"""
+
+from dataclasses import dataclass
+
+SPLITS = ("train", "valid", "test")
+SPARSE = (0.0, 1e-4, 1e-3, 2e-3, 5e-3)  # a weight up to which counts as zero; the papers name none
+
+
+@dataclass(frozen=True)
+class Metric:
+    name: str
+    kind: str  # the name in curves.csv, where the split has a column of its own
+    split: str | None
+    title: str
+    unit: str
+    better: str  # lower | higher
+    digits: int
+
+    @property
+    def is_time(self) -> bool:
+        """Means something only where nothing else was running."""
+        return self.unit == "seconds"
+
+    def as_good(self, value: float, other: float) -> bool:
+        return value <= other if self.better == "lower" else value >= other
+
+
+KINDS = {  # of every split: title, unit, better, digits
+    "loss": ("loss (nats)", "nats", "lower", 4),
+    "bpc": ("bits per character", "bits", "lower", 3),
+    "ppl": ("perplexity", "", "lower", 2),
+    "nll": ("negative log-likelihood", "nats", "lower", 3),
+    "accuracy": ("accuracy", "", "higher", 4),
+}
+SINGLE = {
+    "bleu": ("BLEU", "", "higher", 2),
+    "chrf": ("chrF", "", "higher", 2),
+    **{f"bleu_of_sentence_{number}": (f"BLEU of sentence {number}", "", "higher", 2) for number in range(1, 5)},
+    "sparsity": ("sparsity (%)", "percent", "higher", 3),
+    **{f"sparsity_{limit:g}": (f"sparsity at {limit:g} (%)", "percent", "higher", 3) for limit in SPARSE},
+    "train_seconds": ("train (s)", "seconds", "lower", 0),
+    "decoding_seconds": ("decoding (s)", "seconds", "lower", 1),
+    "inference_seconds": ("inference (s)", "seconds", "lower", 1),
+    "step_seconds": ("s/step", "seconds of a quiet round", "lower", 4),
+    "spread": ("spread", "", "lower", 3),
+    "relative_time": ("relative", "", "lower", 3),
+    "train_time_h": ("hours", "hours", "lower", 2),
+    "peak_memory_mib": ("MiB", "MiB", "lower", 0),
+}
+METRICS = {name: Metric(name, name, None, *about) for name, about in SINGLE.items()} | {
+    f"{split}_{kind}": Metric(f"{split}_{kind}", kind, split, *about)
+    for split in SPLITS
+    for kind, about in KINDS.items()
+}
+OF_A_TIMING = ("step_seconds", "spread", "relative_time", "train_time_h", "peak_memory_mib")

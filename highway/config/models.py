@@ -1,0 +1,158 @@
+"""What models there are: a card each, and the keys of the group `model`.
+
+A model is a backbone, which works on vectors and knows no task, between ends that its task chooses; the keys of both
+stand under `model`. A new backbone is one file in highway/models/, one card here and one file in conf/model/.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from highway.config.fields import choice, key, number, rate
+from highway.errors import Refused
+
+SUBLAYERS = ("attention", "feed_forward")
+
+
+class Remembers(StrEnum):
+    """What of the text before a backbone can go on from."""
+
+    NOTHING = "nothing"
+    MEMORY = "a memory of segments before"  # of dataset.<train|evaluation>.memory positions
+    STATE = "a state that is carried from step to step"
+    CACHE = "what it has decoded before"
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    options: type  # the keys below `model`
+    code: str  # "module:class" of the backbone, built from (options, gating)
+    words: str  # for someone who has not read the paper
+    places: dict[str, tuple[str, ...]] = field(default_factory=dict)  # interface of gates -> where the model has them
+    remembers: Remembers = Remembers.NOTHING
+    reads: str = "sequence"  # or "pair": of a source and a target
+    rivals: tuple[str, ...] = ()  # public implementations to be timed beside it (highway/bench/contenders.py)
+    timed: tuple[str, ...] = ()  # options of the group `gate` to be timed beside it
+    revision: int = 1
+
+
+def check_even(width: int) -> None:
+    if width % 2:
+        raise Refused(f"model.width={width} is odd; sinusoidal positions need an even width.")
+
+
+@dataclass
+class Transformer:
+    name: str = "transformer"
+    width: int = number(512, 1)
+    layers: int = number(3, 1)
+    heads: int = number(8, 1)
+    feed_forward: int = number(2048, 1)
+    norm: str = choice(
+        "pre", "post", words="pre: x + f(LN x), no final norm, as the R-Transformer code; post: Eqs. 7-9"
+    )
+    norm_deviation: str = choice(
+        "unbiased", "biased", words="unbiased (n - 1), as the R-Transformer code; biased, as torch.nn.LayerNorm"
+    )
+    dropout: float = rate("on each sublayer's output, never on the gate")
+    dropout_attention: float = rate("on the attention probabilities")
+    dropout_feed_forward: float = rate("inside the feed-forward layer")
+    dropout_embedding: float = rate("on the embedding, before positions are added")
+    scale_embedding: bool = key(False, "multiply the embedding by sqrt(width); Eq. 6 does not")
+    init_embedding: float = number(0.1, 1e-9, 10, words="embeddings start at U(-this, this)")
+
+    def check(self) -> None:
+        if self.width % self.heads:
+            raise Refused(f"model.width={self.width} is not a multiple of model.heads={self.heads}.")
+        check_even(self.width)
+
+
+@dataclass
+class TransformerXL:
+    name: str = "transformer_xl"
+    width: int = number(512, 1)
+    layers: int = number(6, 1)
+    heads: int = number(8, 1)
+    head_width: int = number(64, 1)
+    feed_forward: int = number(2048, 1)
+    norm: str = choice("post", "pre", words="post: LN(x + f(x)); pre: x + f(LN x), no final norm")
+    dropout: float = rate("embedding, positions, attention output, inside and after the feed-forward layer, features")
+    dropout_attention: float = rate("on the attention probabilities")
+    init_deviation: float = number(
+        0.02, 1e-9, 10, words="N(0, this) for weights and embeddings, N(1, this) for gains (the paper says N(0, 1))"
+    )
+
+    scale_embedding = True  # no keys: what its ends are told
+    dropout_embedding = 0.0  # the backbone drops what it is given
+
+    def check(self) -> None:
+        check_even(self.width)
+
+
+@dataclass
+class EncoderDecoder:
+    name: str = "encoder_decoder"
+    width: int = number(256, 1)
+    layers: int = number(4, 1, words="of the encoder, and as many of the decoder")
+    heads: int = number(6, 1)
+    key_width: int | None = number(None, 1, words="of one head; null: width // heads")
+    feed_forward: int = number(2048, 1)
+    norm: str = choice(
+        "post",
+        "pre",
+        words="post: LN(x + f(x)), as the tutorial that the paper builds on; pre: x + f(LN x), no final norms",
+    )
+    norm_epsilon: float = number(1e-5, 0, 1)
+    dropout: float = rate("on the feed-forward sublayer's output")
+    dropout_attention: float = rate("on the attention probabilities")
+    dropout_attention_output: float = rate()
+    dropout_feed_forward: float = rate("inside the feed-forward layer")
+    dropout_embedding: float = rate("after the positions are added")
+    tied: bool = key(False, "the output map is the target's embedding")
+    init_embedding: float = number(0.05, 1e-9, 10, words="embeddings start at U(-this, this); maps are Glorot-uniform")
+
+    @property
+    def head_width(self) -> int:
+        return self.key_width or self.width // self.heads
+
+    def check(self) -> None:
+        check_even(self.width)
+        if self.key_width is None and self.width < self.heads:
+            raise Refused(f"model.width={self.width} leaves nothing for each of model.heads={self.heads}.")
+
+
+MODELS = {
+    "transformer": ModelCard(
+        Transformer,
+        "highway.models.transformer:TransformerBackbone",
+        "A Transformer that reads a text from left to right and predicts each next symbol. Every layer has two "
+        "sublayers: attention, which gathers from earlier positions, and a feed-forward network, which works on each "
+        "position alone. A residual connection adds what a sublayer gives to what it was given.",
+        places={"residual": SUBLAYERS},
+        rivals=("torch.nn.TransformerEncoder", "x-transformers"),
+        timed=("sdu_tanh",),
+    ),
+    "transformer_xl": ModelCard(
+        TransformerXL,
+        "highway.models.transformer_xl:TransformerXLBackbone",
+        "A Transformer that reads a text segment by segment and keeps a memory: what every layer computed for the "
+        "segment before. Attention looks back into that memory, and knows by how far, not at which absolute position. "
+        "Every layer has two sublayers, attention and a feed-forward network, each with a residual connection that "
+        "adds what the sublayer gives to what it was given.",
+        places={"residual": SUBLAYERS},
+        remembers=Remembers.MEMORY,
+        rivals=("TransfoXLLMHeadModel", "x-transformers with memory"),
+        timed=("sdu_tanh",),
+    ),
+    "encoder_decoder": ModelCard(
+        EncoderDecoder,
+        "highway.models.encoder_decoder:EncoderDecoderBackbone",
+        "A Transformer that translates: an encoder reads the whole source, and a decoder writes the target piece by "
+        "piece, looking at what it has written and at the encoder's output. Every layer has attention and a "
+        "feed-forward network, and a residual connection around each that adds what it gives to what it was given.",
+        places={"residual": SUBLAYERS, "score": ("encoder", "decoder", "cross")},
+        remembers=Remembers.CACHE,
+        reads="pair",
+        rivals=("torch.nn.Transformer",),
+        timed=("realformer", "g1"),
+    ),
+}

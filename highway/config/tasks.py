@@ -1,0 +1,47 @@
+"""What tasks there are: a card each. The data set determines the task, and the task what stands around a backbone."""
+
+from dataclasses import dataclass
+
+from highway.config.datasets import LanguageDataset, TranslationDataset
+from highway.config.metrics import KINDS, METRICS
+
+
+@dataclass(frozen=True)
+class TaskCard:
+    options: type  # the keys below `dataset`
+    data: str  # "module:class" of the Lightning data module
+    module: str  # of the Lightning module
+    ends: str  # of what stands around the backbone
+    script: str  # for a trained model
+    reads: str = "sequence"  # or "pair": what the backbone must take
+    kinds: tuple[str, ...] = ()  # of metrics on every split that it evaluates, beside the loss and dataset.metric
+    also: tuple[str, ...] = ()  # metrics of the trained model
+    revision: int = 1
+
+    def gives(self, shown: str) -> list[str]:
+        """Every metric that a record of it has, where `shown` is dataset.metric."""
+        kinds = [kind for kind in KINDS if kind in ("loss", shown, *self.kinds)]
+        return [f"{split}_{kind}" for split in ("valid", "test") for kind in kinds] + [*self.also, "train_seconds"]
+
+
+TASKS = {
+    "language": TaskCard(
+        LanguageDataset,
+        data="highway.data.windows:LanguageData",
+        module="highway.tasks.language:LanguageModelling",
+        ends="highway.models.ends:Symbols",
+        script="scripts/generate.py",
+    ),
+    "translation": TaskCard(
+        TranslationDataset,
+        data="highway.data.pairs:TranslationData",
+        module="highway.tasks.translation:Translation",
+        ends="highway.models.ends:Pieces",
+        script="scripts/translate.py",
+        reads="pair",
+        also=(
+            *("bleu", "chrf", "decoding_seconds", "inference_seconds"),
+            *(name for name in METRICS if name.startswith(("bleu_of", "sparsity"))),
+        ),
+    ),
+}

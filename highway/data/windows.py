@@ -1,0 +1,75 @@
+"""A stream of symbols as Lightning wants it: training windows from any position, evaluation in groups."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from highway.config.datasets import Cut
+from highway.config.experiment import Experiment
+from highway.data.lanes import Batch, TrainingBatches, Windows
+from highway.data.module import ExperimentData
+from highway.data.stream import Streams
+from highway.errors import Refused
+
+
+class LanguageData(ExperimentData):
+    def __init__(self, experiment: Experiment, streams: Streams) -> None:
+        super().__init__(experiment)
+        self.streams = streams
+        self.final_differs = experiment.dataset.final is not None
+        self.steps_per_epoch = len(self._windows("train"))
+        for split, stream in streams.splits.items():
+            if len(self._windows(split)) == 0:
+                raise Refused(
+                    f"the {split} stream of {len(stream)} symbols is too short for one window of each lane: "
+                    "lower dataset.train's or dataset.evaluation's lanes or window."
+                )
+
+    @property
+    def evaluation_cut(self) -> Cut:
+        dataset = self.experiment.dataset
+        return dataset.final if self.final and dataset.final else dataset.evaluation
+
+    def description(self) -> dict[str, Any]:
+        return {
+            **super().description(),
+            "symbols": {split: len(stream) for split, stream in self.streams.splits.items()},
+            "sha256": self.streams.sha256,
+            "vocabulary_sha256": self.streams.vocabulary_sha256,
+        }
+
+    def train_dataloader(self) -> TrainingBatches:
+        rank, world = self.place()
+        return TrainingBatches(self._windows("train", rank, world), self.total_steps)
+
+    def evaluated(self, split: str) -> "EvaluationBatches":
+        rank, world = self.place()
+        if self.experiment.dataset.carry_state:  # in order, one window at a time, each device its lanes
+            return EvaluationBatches(self._windows(split, rank, world), 1, 0, 1)
+        return EvaluationBatches(self._windows(split), self.experiment.trainer.evaluation_batch, rank, world)
+
+    def _windows(self, split: str, share: int = 0, shares: int = 1) -> Windows:
+        dataset, debug = self.experiment.dataset, self.experiment.debug
+        if debug.overfit:
+            windows = Windows(self.streams.splits["train"], dataset.train, share, shares)
+            return windows.first(1, again=len(windows) if split == "train" else 1)
+        cut = dataset.train if split == "train" else self.evaluation_cut
+        windows = Windows(self.streams.splits[split], cut, share, shares)
+        return windows.first(debug.windows) if debug.windows and split != "train" else windows
+
+
+class EvaluationBatches:
+    def __init__(self, windows: Windows, count: int, share: int, shares: int) -> None:
+        self.windows, self.count, self.share, self.shares = windows, count, share, shares
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self.windows.together(self.count, self.share, self.shares)
+
+
+def like_real(experiment: Experiment, device: str) -> Batch:
+    """A training batch of random symbols: a step takes no other time for real ones."""
+    dataset, cut = experiment.dataset, experiment.dataset.train
+    tokens = torch.randint(dataset.vocabulary_size, (cut.lanes, cut.window + 1), device=device)
+    context = cut.window - cut.scored
+    return Batch(tokens[:, :-1], tokens[:, 1 + context :], context)

@@ -1,0 +1,17 @@
+"""What the device of a run is called; timings have it in their identity."""
+
+import platform
+from pathlib import Path
+
+
+def device_name(kind: str) -> str:
+    """Of a `cuda` or `cpu` device."""
+    if kind == "cuda":
+        import torch
+
+        return torch.cuda.get_device_name()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

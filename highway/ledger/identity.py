@@ -1,0 +1,100 @@
+"""What makes an experiment what it is, and gives its cell its name.
+
+The hash covers every key whose value differs from its neutral default, and the revisions of model, gates, data set and
+task. Left out: paths, logging, seeds (they have a folder of their own), what nothing reads, and every key that changes
+where or how fast a run goes and not what it computes (`aside`, where the key is declared).
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from highway.config.check import SECTIONS
+from highway.config.datasets import DATASETS
+from highway.config.experiment import Experiment
+from highway.config.fields import canonical, is_aside, neutral
+from highway.config.gates import GATES, GateOptions
+from highway.config.models import MODELS
+from highway.config.tasks import TASKS
+
+PARTS = ("model", "gate", "layers", "dataset", "optimizer", "trainer")
+TIMING_REVISION = 1
+
+
+def identity(experiment: Experiment) -> dict[str, Any]:
+    """The keys that differ from the neutral defaults, and the revisions."""
+    keys: dict[str, Any] = {}
+    for name in PARTS:
+        section = getattr(experiment, name)
+        differing = _difference(_spelled(experiment, name), neutral(type(section)))
+        if name == "model":
+            differing["name"] = experiment.model.name
+        if differing:
+            keys[name] = differing
+    return {"keys": keys, "revision": named_revisions(experiment.revisions())}
+
+
+def cell_name(model: str, described: dict[str, Any]) -> str:
+    content = json.dumps(described, sort_keys=True)
+    return f"{model}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+
+
+def identified(experiment: Experiment) -> str:
+    """The name of the cell that an experiment is."""
+    return cell_name(experiment.model.name, identity(experiment))
+
+
+def named_revisions(numbers: dict[str, int]) -> dict[str, int]:
+    """As they stand in an identity: a gate's first revision is not named."""
+    return {name: number for name, number in numbers.items() if name not in ("gate", *GATES) or number > 1}
+
+
+def configuration(experiment: Experiment) -> dict[str, Any]:
+    """Every value of a run, for config.yaml, without the folders of this machine."""
+    values = dataclasses.asdict(experiment)
+    return {key: value for key, value in values.items() if key not in ("data_dir", "outputs_dir")}
+
+
+def changes_nothing(key: str) -> bool:
+    """Whether a key of the command line can change no cell."""
+    section, *path = key.split(".")
+    if section not in PARTS:
+        return section in ("logger", "debug", "hydra", "data_dir", "outputs_dir")
+    kinds = {
+        "model": [card.options for card in MODELS.values()],
+        "dataset": [TASKS[card.task].options for card in DATASETS.values()],
+    }.get(section) or [SECTIONS[section]]
+    return any(is_aside(kind, path) for kind in kinds)
+
+
+def _spelled(experiment: Experiment, name: str) -> dict[str, Any]:
+    """A section's values, with different spellings of one experiment made the same."""
+    gated = experiment.gating.layers
+    if name == "layers":  # all, l1-3 and [1,2,3] are one choice for a model of three layers
+        return {
+            **neutral(type(experiment.layers)),
+            **{place: list(layers) or "none" for place, layers in gated.items()},
+        }
+    values = canonical(getattr(experiment, name))
+    if name == "gate" and not any(gated.values()):  # a gate on no layer is no gate
+        return {**neutral(GateOptions), **{interface: values[interface] for interface in ("score", "state")}}
+    return values
+
+
+def _difference(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    differing: dict[str, Any] = {}
+    for key, value in values.items():
+        default = defaults.get(key)
+        if isinstance(value, dict):
+            value, default = _difference(value, default or {}), {}
+        if value != default:
+            differing[key] = value
+    return differing
+
+
+def of_timing(rows: Sequence[Experiment], surroundings: dict[str, Any]) -> str:
+    """Of rows that are timed together: their identities, and what else the time of a step depends on."""
+    described = {"rows": sorted(map(identified, rows)), "revision": TIMING_REVISION, **surroundings}
+    return cell_name("timing", described)
