@@ -102,7 +102,7 @@ def test_it_is_benchmarked(guest: Compose, task: str) -> None:
     assert row["name"] == "ours with leaky, 32" and row["tokens_per_second"] > 0
     width, places = 8, 24 if task == "text" else 48
     recurrence = 3 * 2 * places * 2 * 3 * width * width  # forward and backward, two maps of three gates
-    assert recurrence < operations(entry) < 4 * recurrence
+    assert 0.9 * recurrence < operations(entry) < 4 * recurrence
 
 
 def test_state_carried_is_the_whole_at_once(guest: Compose) -> None:

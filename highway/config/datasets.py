@@ -1,14 +1,11 @@
 """What data sets there are: a card each, and the keys of the group `dataset`, which depend on the data set's task."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from highway.config.fields import choice, key, number, part
 from highway.config.models import Remembers
 from highway.errors import Refused, listing
-
-if TYPE_CHECKING:
-    from highway.config.experiment import Experiment
 
 PADDING, UNKNOWN, START, END = range(4)  # the pieces that every vocabulary of a translation begins with
 SOURCE = "files: the real data; sample: generated, no network needed"
@@ -130,7 +127,7 @@ class LanguageDataset:
                     f"stride and scored to the same length (they are {cut.window}, {cut.stride}, {cut.scored})."
                 )
 
-    def fits(self, experiment: "Experiment") -> None:
+    def fits(self, experiment: Any) -> None:
         if any(cut.memory for cut in self.cuts.values()) and experiment.remembers is not Remembers.MEMORY:
             zeros = " and ".join(f"dataset.{name}.memory=0" for name in self.cuts)
             raise Refused(f"{experiment.model.name} has no memory: set {zeros}.")
@@ -193,6 +190,6 @@ class TranslationDataset:
         if self.batch_pieces is not None and self.batch_pieces < self.longest:
             raise Refused(f"dataset.batch_pieces={self.batch_pieces} holds no sentence of {self.longest} pieces.")
 
-    def fits(self, experiment: "Experiment") -> None:
+    def fits(self, experiment: Any) -> None:
         if experiment.trainer.devices > self.batch:
             raise Refused(f"trainer.devices={experiment.trainer.devices} is more than dataset.batch.")

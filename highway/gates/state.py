@@ -1,7 +1,6 @@
 """State gates: (previous, new, drop) -> state, at every step of a recurrence.
 
-`new` is what the recurrence makes of `previous`; `drop` is the recurrent mask of the window, or None. On an LSTM it gates
-h and not c.
+`new` is what the recurrence makes of `previous`, `drop` its mask of the window, or None. On an LSTM it gates h, not c.
 
     none    new
 """

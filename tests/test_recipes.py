@@ -1,0 +1,73 @@
+"""docs/RECIPES.md as a user follows it: in a copy of the project, its files written and its commands run."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+RECIPES = ROOT / "docs" / "RECIPES.md"
+FILE = re.compile(r"^```(?:python|yaml) (?P<path>\S+)\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMANDS = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EQUATION = """
+import torch
+from highway.config.gates import GateOptions
+from highway.gates.gate import gate
+
+x, fx = torch.randn(2, 3, 4, 5)
+rezero = gate("residual", "rezero", 5, GateOptions("rezero"))
+torch.nn.init.constant_(rezero.alpha, 0.5)
+assert torch.equal(rezero(x, fx, x), x + 0.5 * fx)
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy with every file of the recipes in its place."""
+    folder = tmp_path_factory.mktemp("copy")
+    for name in ("highway", "conf", "scripts", "hydra_plugins"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for match in FILE.finditer(RECIPES.read_text()):
+        path = folder / match["path"]
+        before = f"{path.read_text()}\n\n" if path.exists() else ""
+        path.write_text(before + match["content"])
+    return folder
+
+
+def typed(project: Path, command: str) -> str:
+    """As in a shell there, and what it printed."""
+    places = {"PYTHONPATH": str(project), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    outside = {key: value for key, value in os.environ.items() if not key.startswith("HIGHWAY_")}
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=project, env={**outside, **places}, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def test_the_new_gate_is_its_equation_and_known_everywhere(project: Path) -> None:
+    """Three places beside its test: the class, the card, the file of configuration."""
+    written = [match["path"] for match in FILE.finditer(RECIPES.read_text())]
+    assert written[:3] == ["highway/gates/rezero.py", "highway/config/gates.py", "conf/gate/rezero.yaml"]
+    assert typed(project, f"python - <<'END'\n{EQUATION}\nEND") == ""
+    told = typed(project, "COLUMNS=120 python scripts/table.py explain depths one --budget smoke")
+    assert "Transformers of one, two and three layers" in told
+    refused = typed(project, "python scripts/train.py gate.residual=rezer 2>&1 || true")
+    assert "Did you mean 'rezero'?" in refused
+
+
+@pytest.mark.slow
+def test_every_command_of_the_recipes(project: Path) -> None:
+    for block in COMMANDS.findall(RECIPES.read_text()):
+        for command in block.splitlines():
+            printed = typed(project, command)
+            if command.startswith("python scripts/report.py depths"):
+                assert "two layers beat one" in printed and "sample text" in printed
+    result = (project / "outputs").glob("cells/*/seed1/result.json")
+    gates = {path: path.read_text() for path in result if '"gate": 6' in path.read_text()}
+    assert gates, "one number for each of six sublayers"
+    assert (project / "outputs" / "highway_t3" / "smoke" / "tanh,gate=rezero" / "seed1" / "result.json").exists()
