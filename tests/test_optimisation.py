@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from highway.config.training import Optimizer, Plateau
-from highway.tasks.optimisation import PlateauRule, build_optimizer, rate_at
+from highway.tasks.optimisation import Schedule, add_decay, build_optimizer, schedule_of
 
 
 def released_rule(losses: list[float], kind: str) -> list[float]:
@@ -23,17 +23,23 @@ def released_rule(losses: list[float], kind: str) -> list[float]:
     return rates
 
 
+def after(rule: Schedule, loss: float) -> float:
+    """The rate once an epoch has ended with this validation loss, at whatever step."""
+    rule.epoch_ended(loss)
+    return rule.rate(10**6, 10**3)
+
+
 @pytest.mark.parametrize("kind", ["character", "word"])
 def test_plateau_rules(kind: str) -> None:
     config = {"character": Plateau(5, 3, 10, True), "word": Plateau(5, 5, 2, False)}[kind]
     randomly = random.Random(1)
     for _ in range(50):
         losses = [round(3 / (epoch + 1) + randomly.choice((0, 0, 0.1, 0.5)), 1) for epoch in range(20)]
-        rule = PlateauRule(config, 2.0)
-        rates = [rule.update(loss) for loss in losses[:9]]
-        resumed = PlateauRule(config, 2.0)
+        rule = schedule_of(Optimizer(lr=2.0, schedule="plateau", plateau=config), 100)
+        rates = [after(rule, loss) for loss in losses[:9]]
+        resumed = schedule_of(Optimizer(lr=2.0, schedule="plateau", plateau=config), 100)
         resumed.load_state_dict(rule.state_dict())
-        rates += [resumed.update(loss) for loss in losses[9:]]
+        rates += [after(resumed, loss) for loss in losses[9:]]
         assert rates == released_rule(losses, kind)
         assert kind == "word" or rates[4] == 2.0
 
@@ -44,10 +50,10 @@ def test_cosine_goes_from_lr_to_zero() -> None:
         optimizer := torch.optim.SGD([torch.zeros(1)], lr=0.5), T_max=100, eta_min=0.0
     )
     for step in range(100):
-        assert rate_at(step, config, 100) == pytest.approx(optimizer.param_groups[0]["lr"], abs=1e-12)
+        assert schedule_of(config, 100).rate(step, 0) == pytest.approx(optimizer.param_groups[0]["lr"], abs=1e-12)
         optimizer.step()
         scheduler_of_torch.step()
-    assert rate_at(100, config, 100) == pytest.approx(0)
+    assert schedule_of(config, 100).rate(100, 0) == pytest.approx(0)
 
 
 def test_inverse_square_root_is_vaswanis() -> None:
@@ -55,15 +61,39 @@ def test_inverse_square_root_is_vaswanis() -> None:
     config = Optimizer(lr=(width * warmup) ** -0.5, schedule="inverse_square_root", warmup_steps=warmup)
     for step in (1, 10, 3999, 4000, 4001, 20000):
         expected = width**-0.5 * min(step**-0.5, step * warmup**-1.5)
-        assert rate_at(step - 1, config, 10**6) == pytest.approx(expected)
+        assert schedule_of(config, 10**6).rate(step - 1, 0) == pytest.approx(expected)
 
 
 def test_warm_up() -> None:
     config = Optimizer(lr=1.0, schedule="constant", warmup_steps=4)
-    assert [rate_at(step, config, 10) for step in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+    assert [schedule_of(config, 10).rate(step, 0) for step in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+    cosine = schedule_of(Optimizer(lr=1.0, schedule="cosine", warmup_steps=4), 10)
+    rates = [cosine.rate(step, 0) for step in range(6)]
+    assert rates == pytest.approx([0.25, 0.5, 0.75, 1.0, *((1 + math.cos(math.pi * s / 10)) / 2 for s in (4, 5))])
 
 
 def test_adam_has_its_configured_constants() -> None:
     group = build_optimizer([torch.zeros(1)], Optimizer("adam", 0.1, [0.8, 0.9], 1e-6)).param_groups[0]  # type: ignore[list-item]
     assert (group["lr"], group["betas"], group["eps"]) == (0.1, (0.8, 0.9), 1e-6)
     assert math.isclose(group["weight_decay"], 0)
+
+
+def test_adam_of_a_recipe_and_its_clipping() -> None:
+    weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+    for name, kind in (("sgd", torch.optim.SGD), ("adam", torch.optim.Adam)):
+        made = build_optimizer([weight], Optimizer(name, 0.5))
+        assert isinstance(made, kind) and made.param_groups[0]["lr"] == 0.5
+
+
+def test_weight_decay_is_part_of_the_loss() -> None:
+    """The gradient of the loss with weight_decay / 2 times the sum of squares, as autograd has it."""
+    torch.manual_seed(0)
+    plain, decayed = (torch.nn.Linear(3, 2) for _ in range(2))
+    decayed.load_state_dict(plain.state_dict())
+    x = torch.randn(5, 3)
+    plain(x).square().sum().backward()
+    add_decay(plain.parameters(), 0.3)
+    squares = sum(parameter.square().sum() for parameter in decayed.parameters())
+    (decayed(x).square().sum() + 0.3 / 2 * squares).backward()
+    for one, other in zip(plain.parameters(), decayed.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad)

@@ -8,13 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from highway.ledger.files import read_json
+from highway.config.compose import experiment
+from highway.ledger.cell import Cell
+from highway.ledger.files import read_json, write_json
+from highway.sweep.table import load_table
 from tests.conftest import TINY
-from tests.runs import numbers
+from tests.runs import numbers, same_weights
 from tests.test_resume import wait_for
 
 TRAIN = Path(__file__).parents[1] / "scripts" / "train.py"
 FEW = ("trainer.max_steps=3", "trainer.validate_every=3", "trainer.evaluation_batch=64")
+QUICK = (*FEW, "trainer.threads=1")
+TABLE = load_table("highway_t1")
 
 
 def sweep(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -83,12 +88,68 @@ def test_a_failing_cell_does_not_stop_the_others(tmp_path: Path) -> None:
     ]
 
 
-def test_what_the_command_line_adds_is_not_the_tables_row(tmp_path: Path) -> None:
-    done = sweep(tmp_path, "table=highway_t1", "budget=smoke", "rows=tanh", "gate.reads=stream,normalised", *FEW)
+def views(folder: Path, table: str = "highway_t1") -> list[str]:
+    return sorted(str(path.relative_to(folder / table)) for path in folder.glob(f"{table}/*/*/*"))
+
+
+def test_what_the_command_line_adds_stands_in_views_and_labels(tmp_path: Path) -> None:
+    words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh", "hydra/launcher=inline", *QUICK)
+    done = sweep(tmp_path, *words, "gate.reads=stream,normalised")
     assert done.returncode == 0, done.stderr
-    assert len(results(tmp_path)) == 2
-    assert "highway_t1 tanh seed 1 gate.reads=normalised" in done.stderr
-    assert not (tmp_path / "highway_t1").exists()
+    changed = ",".join(word for word in QUICK if word.startswith("trainer.max") or word.startswith("trainer.val"))
+    plain = [f"smoke/{row},{changed},gate.reads=stream/seed1" for row in ("baseline", "tanh")]
+    assert set(plain) < set(views(tmp_path))
+    other = f"smoke/tanh,{changed},gate.reads=normalised/seed1"
+    assert other in views(tmp_path)
+    assert (tmp_path / "highway_t1" / other).resolve() != (tmp_path / "highway_t1" / plain[1]).resolve()
+    assert len(results(tmp_path)) == 3, "no gate reads nothing"
+
+
+def test_what_changes_no_cell_leaves_the_views_in_place(tmp_path: Path) -> None:
+    """Planned only: a sweep of cells that have failed before, and are not run again."""
+    words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh", "hydra/launcher=inline")
+    for row in ("baseline", "tanh"):
+        cell = Cell.of(experiment([*TABLE.overrides(TABLE.row(row), "smoke", 1), f"outputs_dir={tmp_path}"]))
+        write_json(cell.directory / "result.json", {"status": "failed", "error": "x", "metrics": {}})
+    sweep(tmp_path, *words, "trainer.threads=1", "trainer.log_every=7", "logger=wandb")
+    assert views(tmp_path) == ["smoke/baseline/seed1", "smoke/tanh/seed1"]
+    sweep(tmp_path, *words, "gate.kernel=5")  # neither of them reads it
+    assert views(tmp_path) == ["smoke/baseline/seed1", "smoke/tanh/seed1"]
+
+
+def test_a_printed_command_can_be_pasted(tmp_path: Path) -> None:
+    """Braces, brackets and blanks survive a shell: the pasted command is the same cell, already done."""
+    words = (*TINY, *FEW, "logger.run='a b'")
+    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
+    subprocess.run([sys.executable, str(TRAIN), *words], check=True, env=environment, capture_output=True)
+    (path,) = results(tmp_path)
+    command = read_json(path)["command"]
+    assert "'dataset.train={lanes:4,window:24,stride:20,scored:20}'" in command
+    again = subprocess.run(
+        ["bash", "-c", command.replace("python", sys.executable, 1)],
+        env=environment,
+        cwd=TRAIN.parents[1],
+        capture_output=True,
+        text=True,
+    )
+    assert again.returncode == 0 and "is finished already: nothing to run." in again.stderr
+
+
+def test_cells_of_other_code_run_again_when_asked(tmp_path: Path) -> None:
+    words = ("hydra/launcher=inline", "gate=none", "seed=1", *TINY, *FEW)
+    assert sweep(tmp_path, *words).returncode == 0
+    (path,) = results(tmp_path)
+    for rerun, runs in (("false", 0), ("true", 0)):  # of today's code
+        assert f"{runs} to run" in sweep(tmp_path, *words, f"rerun={rerun}").stderr
+    write_json(path, {**read_json(path), "fingerprint": "0" * 12})
+    assert "0 to run" in sweep(tmp_path, *words).stderr
+    done = sweep(tmp_path, *words, "rerun=true")
+    assert done.returncode == 0 and "finished by other code; its record is in" in done.stderr
+    assert read_json(path)["fingerprint"] != "0" * 12
+    earlier = read_json(path.parent / "earlier" / "1" / "result.json")
+    assert earlier["fingerprint"] == "0" * 12
+    last = Path("checkpoints", "last.safetensors")
+    assert same_weights(path.parent / last, path.parent / "earlier" / "1" / last)
 
 
 def test_missing_data_is_said_once_a_cell(tmp_path: Path) -> None:

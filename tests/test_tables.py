@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from highway.config.check import CONF
 from highway.config.compose import options
 from highway.config.experiment import Experiment
 from highway.errors import Refused
@@ -107,8 +108,6 @@ def test_every_option_composes(experiment: Compose, group: str, option: str) -> 
 
 def test_options_say_what_they_are() -> None:
     """Every YAML file opens with a comment."""
-    from highway.config.check import CONF
-
     for path in CONF.rglob("*.yaml"):
         assert path.read_text().startswith("#"), path
 
@@ -157,6 +156,61 @@ def test_claim_about_a_row_that_is_not_there_is_refused() -> None:
     claim = {"text": "x", "better": "b", "than": "a", "metric": "test_loss"}
     with pytest.raises(Refused, match="t has no row 'b'"):
         parse_table(content(claims=[claim]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"captoin": "x"}, "t: 'captoin' is not a key here; .* Did you mean 'caption'?"),
+        ({"rows": [{"id": "a", "label": "A", "overrides": [], "note": "x"}]}, "t, row a: 'note' is not a key here"),
+        ({"rows": [{"id": "a", "label": "A"}]}, "t, row a: it has no 'overrides'"),
+        ({"rows": []}, "t has no rows"),
+        ({"columns": [{"metric": "test_bcp"}]}, "t, a column: metric test_bcp is unknown. Did you mean 'test_bpc'?"),
+        ({"columns": [{"metric": "test_bpc", "better": "lower"}]}, "t, a column: 'better' is not a key here"),
+        ({"columns": [{"metric": "test_ppl"}]}, "t: its runs do not give test_ppl; they give valid_loss, valid_bpc"),
+        ({"columns": [{"metric": "bleu"}]}, "t: its runs do not give bleu"),
+        ({"recipe": ["dataset=ptb_word"], "columns": [{"metric": "test_bpc"}]}, "its runs do not give test_bpc"),
+        ({"kind": "timing", "columns": [{"metric": "test_bpc"}]}, "do not give test_bpc; they give step_seconds"),
+        ({"claims": [{"text": "x", "bettr": "a", "than": "a", "metric": "test_bpc"}]}, "'bettr' is not a key here"),
+        ({"claims": [{"text": "x", "metric": "test_bpc"}]}, "t, claim 'x': it is of one kind, and there is better"),
+        (
+            {"claims": [{"text": "x", "better": "a", "than": "a", "metric": "bpc"}]},
+            "x': metric bpc is unknown",
+        ),
+        ({"figures": [{"id": "f", "caption": "c", "kind": "pie"}]}, "t, figure f: kind pie is unknown"),
+        ({"figures": [{"id": "f", "caption": "c", "metrics": ["bcp"]}]}, "t, figure f: metric bcp is unknown"),
+        ({"figures": [{"id": "f", "caption": "c", "splits": ["dev"]}]}, "t, figure f: split dev is unknown"),
+        ({"reaches": "bleu"}, "its runs do not give bleu"),
+        ({"select": "first"}, "select is best or last"),
+        ({"rows": [{"id": "a", "label": "A", "overrides": [], "budgets": ["huge"]}]}, "row a names budget huge"),
+    ],
+)
+def test_what_a_table_may_have_wrong(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(Refused, match=sentence):
+        parse_table(content(**changes))
+
+
+def test_a_table_is_called_as_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highway.sweep.table.TABLES", tmp_path)
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content(id="other")))
+    with pytest.raises(Refused, match=r"mine\.yaml: a table's id is the name of its file, `id: mine`"):
+        load_table("mine")
+
+
+def test_a_table_of_ones_own_needs_little() -> None:
+    needed = ("id", "caption", "recipe", "columns", "rows", "budgets")
+    table = parse_table({key: content(columns=[{"metric": "test_bpc"}])[key] for key in needed})
+    assert (table.select, table.paper, table.heading) == ("best", "", "t: c")
+    (column,) = table.columns
+    assert (column.title, column.better, column.digits) == ("bits per character", "lower", 3)
+
+
+def test_no_comment_repeats_what_the_keys_say() -> None:
+    """Options and words of a key stand at its dataclass."""
+    for path in CONF.rglob("*.yaml"):
+        for line in path.read_text().splitlines():
+            key, _, comment = line.partition(" # ")
+            assert not (":" in key and " | " in comment), f"{path}: {line}"
 
 
 def test_order_is_recipe_row_budget() -> None:

@@ -1,5 +1,6 @@
 """Runs from start to end: what is recorded, what both models give, and how a run may end."""
 
+import itertools
 import math
 import struct
 from collections.abc import Callable
@@ -138,6 +139,73 @@ def test_divergence_keeps_its_curve(tiny: Compose) -> None:
     assert cell.done
 
 
+class NotANumber(pl.Callback):
+    """Spoils the weights after the third update, so that the fourth has no loss."""
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
+        if trainer.global_step == 3:
+            with torch.no_grad():
+                pl_module.model.output_bias.fill_(math.nan)
+
+
+def test_a_loss_that_is_no_number_ends_the_run_at_once(tiny: Compose) -> None:
+    cell, result = trained(tiny("trainer.max_steps=40", "trainer.log_every=1"), NotANumber())
+    assert (result["status"], result["steps"]) == ("diverged", 4)
+    assert result["error"] == "training loss nan at step 4"
+    assert [row[0] for row in curve(cell) if row[3:5] == ["train", "loss"]] == ["1", "2", "3", "4"]
+
+
+STILL = tuple(f"model.{name}=0" for name in DROPOUTS)
+
+
+def test_what_is_shown_of_training_is_the_mean_over_scored_symbols(tiny: Compose) -> None:
+    """Of the first row, at a rate of nothing: every scored symbol of three windows, one by one."""
+    described = tiny(*STILL, "optimizer.lr=0", "trainer.max_steps=3", "trainer.log_every=3")
+    cell, _ = trained(described)
+    model, data = build.model(described), build.data(described)
+    nats = []
+    for batch in itertools.islice(data.train_dataloader(), 3):
+        with torch.no_grad():
+            chances = model.eval().logits(model(batch.inputs)[0][:, batch.context :]).log_softmax(-1)
+        nats += [
+            -chances[lane, place, symbol] for lane, row in enumerate(batch.targets) for place, symbol in enumerate(row)
+        ]
+    shown = next(float(row[-1]) for row in curve(cell) if row[3:5] == ["train", "loss"])
+    assert shown == pytest.approx(float(torch.stack(nats).mean()), rel=1e-5)
+
+
+def test_weight_decay_reaches_the_update(tiny: Compose) -> None:
+    """One step of plain descent from the initial values, the decay clipped with the rest."""
+    words = (*STILL, "optimizer.lr=0.5", "optimizer.weight_decay=0.1", "optimizer.clip=0.2", "trainer.max_steps=1")
+    cell, _ = trained(tiny(*words))
+    described = tiny(*words)
+    model, batch = build.model(described).train(), next(iter(build.data(described).train_dataloader()))
+    logits = model.logits(model(batch.inputs)[0][:, batch.context :])
+    loss = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten())
+    (loss + 0.05 * sum(parameter.square().sum() for parameter in model.parameters())).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.2)
+    found = build.model(described)
+    load_weights(found, cell.last)
+    for mine, theirs in zip(model.parameters(), found.parameters(), strict=True):
+        torch.testing.assert_close(mine - 0.5 * mine.grad, theirs)
+
+
+def test_a_final_protocol_of_its_own(tiny: Compose) -> None:
+    """Training is watched in one way, and the trained model evaluated in another."""
+    final = "dataset.final={lanes:2,window:12,stride:12,scored:12}"
+    described = tiny(*FEW, final)
+    cell, result = trained(described)
+    model = build.model(described).eval()
+    load_weights(model, cell.last)
+    watched = [float(row[-1]) for row in curve(cell) if row[3:5] == ["valid", "loss"]]
+    described.dataset.evaluation = described.dataset.final
+    for split in ("valid", "test"):
+        expected = naive_loss(model, described, split)
+        assert result["metrics"][f"{split}_loss"]["last"] == pytest.approx(expected, rel=1e-5)
+    assert len(watched) == 2 and watched[-1] != pytest.approx(result["metrics"]["valid_loss"]["last"], rel=1e-4)
+    assert Cell.of(tiny(*FEW)).name != cell.name
+
+
 class Break(pl.Callback):
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
         if trainer.global_step == 2:
@@ -252,6 +320,23 @@ def test_evaluation_carries_the_state(tiny: Compose, monkeypatch: pytest.MonkeyP
     assert result["metrics"]["test_loss"]["last"] == pytest.approx(expected, rel=1e-4)
 
 
+def test_the_state_is_zeroed_at_the_start_of_an_epoch(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun_anew: list[bool] = []
+
+    class Watched(Stateful):
+        def forward(self, tokens: torch.Tensor, state: Any) -> tuple[torch.Tensor, Any]:
+            if self.training:
+                begun_anew.append(state is None)
+            return super().forward(tokens, state)
+
+    monkeypatch.setattr(build, "model", Watched)
+    long = "dataset.train={lanes:4,window:2000,stride:2000,scored:2000}"
+    _, result = trained(tiny(*CARRY, long, "trainer.max_epochs=3"))
+    steps = result["steps"] // 3
+    assert steps > 1
+    assert [step for step, anew in enumerate(begun_anew) if anew] == [0, steps, 2 * steps]
+
+
 def test_spellings_of_one_experiment_share_a_cell(tiny: Compose) -> None:
     base = Cell.of(tiny("gate=sdu_tanh", "layers=all"))
     assert Cell.of(tiny("gate=sdu_tanh", "layers=l1-3")) == base
@@ -271,6 +356,32 @@ def test_spellings_of_one_experiment_share_a_cell(tiny: Compose) -> None:
         ["gate=sdu_tanh", "trainer.precision=bf16"],
     ):
         assert Cell.of(tiny(*words)).name != base.name
+
+
+@pytest.mark.parametrize(
+    ("words", "idle"),
+    [
+        (("gate=highway",), "gate.kernel=5"),
+        (("gate=highway",), "gate.activation=tanh"),
+        (("gate=none",), "gate.reads=normalised"),
+        (("optimizer=adam_cosine",), "optimizer.plateau.window=9"),
+        (("optimizer=sgd_plateau",), "optimizer.betas=[0.5,0.5]"),
+        (("optimizer=sgd_plateau",), "optimizer.warmup_steps=7"),
+        (("gate=sdu_tanh", "layers=l1"), "gate.score.length=9"),
+    ],
+)
+def test_what_nothing_reads_is_no_other_cell(tiny: Compose, words: tuple[str, ...], idle: str) -> None:
+    assert Cell.of(tiny(*words)).name == Cell.of(tiny(*words, idle)).name
+
+
+def test_what_something_reads_is_another_cell(tiny: Compose) -> None:
+    for words, read in (
+        (("gate=sdu_conv_tanh",), "gate.kernel=5"),
+        (("optimizer=sgd_plateau",), "optimizer.plateau.window=9"),
+        (("optimizer=adam",), "optimizer.betas=[0.5,0.5]"),
+        ((), "optimizer.weight_decay=0.1"),
+    ):
+        assert Cell.of(tiny(*words)).name != Cell.of(tiny(*words, read)).name
 
 
 def test_what_a_score_gate_does_not_read_is_no_other_cell(experiment: Compose) -> None:

@@ -48,6 +48,16 @@ def test_a_gate_shifts_no_other_initial_value(tiny: Compose) -> None:
     assert not torch.equal(plain["embedding.weight"], other_seed["embedding.weight"])
 
 
+def test_every_parameter_is_drawn_for_itself(tiny: Compose) -> None:
+    """Of one shape, and yet no two alike, but for those that start at a constant."""
+    drawn = [p.flatten() for p in build.model(tiny("gate=sdu_tanh")).parameters() if p.unique().numel() > 1]
+    for number, first in enumerate(drawn):
+        for second in drawn[number + 1 :]:
+            size = min(len(first), len(second))
+            ratios = first[:size] / second[:size]
+            assert ratios.max() - ratios.min() > 1e-3, "one is the other, scaled"
+
+
 def test_initial_values(experiment: Compose) -> None:
     model = build.model(experiment("gate=sdu_sigmoid", "dataset.source=sample"))
     named = dict(model.named_parameters())

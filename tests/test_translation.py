@@ -297,6 +297,25 @@ def test_translation_resumes_exactly(tiny: Compose, tmp_path: Path, stops: list[
     assert numbers(resumed) == numbers(result)
 
 
+def test_what_is_shown_of_training_is_the_mean_over_pieces(tiny: Compose) -> None:
+    """Batches of different sizes, at a rate of nothing: every piece counts alike."""
+    still = [f"model.dropout{part}=0" for part in ("", "_attention", "_embedding")]
+    words = ("optimizer.lr=0", "optimizer.label_smoothing=0", "trainer.max_steps=7", "trainer.log_every=7")
+    described = tiny(*still, *words)
+    cell, _ = trained(described)
+    model, epochs = build.model(described).eval(), build.data(described)._epochs(0, 1)
+    nats = count = 0.0
+    for position in range(7):
+        batch = epochs.at(position)
+        with torch.no_grad():
+            chances = model.logits(model(batch.source, batch.inputs)).log_softmax(-1)
+        scored = batch.targets != PADDING
+        nats -= float(chances.gather(-1, batch.targets[..., None])[..., 0][scored].sum())
+        count += int(scored.sum())
+    shown = next(float(row[-1]) for row in curve(cell) if row[3:5] == ["train", "loss"])
+    assert shown == pytest.approx(nats / count, rel=1e-5)
+
+
 def test_tied_output_is_the_targets_embedding(tiny: Compose) -> None:
     _, plain = trained(tiny())
     _, tied = trained(tiny("model.tied=true"))

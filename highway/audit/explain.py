@@ -13,6 +13,7 @@ from highway.config.check import CONF, flat
 from highway.config.code import where
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
+from highway.config.fields import words_of
 from highway.config.gates import GATES, READINGS
 from highway.ledger.cell import Cell
 from highway.ledger.identity import identity
@@ -66,6 +67,7 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     console.print(grid)
     _print_numbers(table, row, console)
     _print_settings(table, row, budget, described, console)
+    _print_words(described, console)
     if table.kind == "timing":
         where, words = (
             "one for all rows, which are timed side by side",
@@ -142,6 +144,15 @@ def _print_settings(table: Table, row: Row, budget: str, described: Experiment, 
         setter = next((file for name, file in found.items() if name == key or name.startswith(f"{key}.")), "")
         grid.add_row(Text(key), Text(str(value)), setter)
     console.print(grid)
+
+
+def _print_words(described: Experiment, console: Console) -> None:
+    """What those settings are that do not say it by their names."""
+    for key in flat(identity(described)["keys"]):
+        section, *path = key.split(".")
+        words = words_of(type(getattr(described, section)), path)
+        if words:
+            console.print(Text.assemble(f"{key}: ", (words, "dim")), soft_wrap=True)
 
 
 def _chosen(words: list[str], group: str) -> str:

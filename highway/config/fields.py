@@ -93,6 +93,15 @@ def _read(section: Any) -> dict[str, Any]:
     return values
 
 
+def words_of(section: type, path: Sequence[str]) -> str:
+    """What a key below a section is, in words."""
+    item = next((item for item in dataclasses.fields(section) if item.name == path[0]), None)
+    if item is None:
+        return ""
+    below = item.type if isinstance(item.type, type) and dataclasses.is_dataclass(item.type) else None
+    return words_of(below, path[1:]) if below and path[1:] else item.metadata.get("words", "")
+
+
 def is_aside(section: type, path: Sequence[str]) -> bool:
     """Whether a key below a section, or one that it is inside of, is aside."""
     item = next((item for item in dataclasses.fields(section) if path and item.name == path[0]), None)

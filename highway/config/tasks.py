@@ -29,14 +29,14 @@ TASKS = {
         LanguageDataset,
         data="highway.data.windows:LanguageData",
         module="highway.tasks.language:LanguageModelling",
-        ends="highway.models.ends:Symbols",
+        ends="highway.models.symbols:Symbols",
         script="scripts/generate.py",
     ),
     "translation": TaskCard(
         TranslationDataset,
         data="highway.data.pairs:TranslationData",
         module="highway.tasks.translation:Translation",
-        ends="highway.models.ends:Pieces",
+        ends="highway.models.pieces:Pieces",
         script="scripts/translate.py",
         reads="pair",
         also=(

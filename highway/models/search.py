@@ -11,7 +11,7 @@ from torch import Tensor
 
 from highway.blocks.scored_attention import Past
 from highway.config.datasets import END, START
-from highway.models.ends import Pieces
+from highway.models.pieces import Pieces
 
 DROPPED = 1 / 8  # of the rows must have ended before they are dropped
 

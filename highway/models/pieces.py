@@ -1,0 +1,54 @@
+"""Ends of a translator.
+
+x, y = S[source] sqrt(D), T[target] sqrt(D)  ->  encoder, decoder  ->  softmax(O M + b), M = T if tied
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from highway.blocks.scored_attention import KeysValues, Past
+from highway.config.datasets import PADDING
+from highway.config.experiment import Experiment
+from highway.describe import ZERO
+from highway.models.encoder_decoder import Encoded, EncoderDecoderBackbone
+from highway.models.ends import Ends
+
+
+class Pieces(Ends):
+    starts = {"output_bias": ZERO}
+    backbone: EncoderDecoderBackbone
+
+    def __init__(self, experiment: Experiment, backbone: EncoderDecoderBackbone) -> None:
+        super().__init__()
+        model, vocabulary = experiment.model, experiment.dataset.vocabulary_sizes
+        self.source_embedding = nn.Embedding(vocabulary[0], model.width)
+        self.target_embedding = nn.Embedding(vocabulary[1], model.width)
+        self.backbone = backbone
+        if model.tied:
+            self.output_bias = nn.Parameter(torch.zeros(vocabulary[1]))
+        else:
+            self.output = nn.Linear(model.width, vocabulary[1])
+        self.tied, self.scale = model.tied, model.width**0.5
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """source (B, S), target (B, T) -> features (B, T, D); features at t have seen the target up to t."""
+        return self.decode(target, self.encode(source))
+
+    def encode(self, source: Tensor) -> Encoded:
+        return self.backbone.encode(self.source_embedding(source) * self.scale, source == PADDING)
+
+    def decode(self, target: Tensor, encoded: Encoded) -> Tensor:
+        return self.backbone.decode(self.target_embedding(target) * self.scale, encoded)
+
+    def step(
+        self, newest: Tensor, place: int, source: list[KeysValues], source_mask: Tensor, pasts: list[Past]
+    ) -> Tensor:
+        """newest (B, 1), the target's symbol at `place` -> logits (B, V) of the next one, from what pasts hold."""
+        y = self.target_embedding(newest) * self.scale
+        return self.logits(self.backbone.step(y, place, source, source_mask, pasts)[:, -1])
+
+    def logits(self, features: Tensor) -> Tensor:  # (..., D) -> (..., V)
+        if self.tied:
+            return F.linear(features, self.target_embedding.weight, self.output_bias)
+        return self.output(features)

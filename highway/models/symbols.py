@@ -1,0 +1,36 @@
+"""Ends of a language model, one embedding for what is read and what is predicted.
+
+x = drop(E[token] sqrt(D)?)  ->  backbone  ->  softmax(O E^T + b)
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from highway.blocks.dropout import dropout
+from highway.config.experiment import Experiment
+from highway.describe import ZERO
+from highway.models.ends import Ends
+
+
+class Symbols(Ends):
+    starts = {"output_bias": ZERO}
+
+    def __init__(self, experiment: Experiment, backbone: nn.Module) -> None:
+        super().__init__()
+        model, symbols = experiment.model, experiment.dataset.vocabulary_size
+        self.embedding = nn.Embedding(symbols, model.width)
+        self.output_bias = nn.Parameter(torch.zeros(symbols))
+        self.scale = model.width**0.5 if model.scale_embedding else 1.0
+        self.dropout = model.dropout_embedding
+        self.backbone = backbone
+
+    def forward(self, tokens: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """tokens (B, T), what the call before left -> features (B, T, D), what this one leaves."""
+        x = dropout(self.embedding(tokens) * self.scale, self.dropout, self.training)
+        return self.backbone(x, state)
+
+    def logits(self, features: Tensor) -> Tensor:  # (..., D) -> (..., V)
+        return F.linear(features, self.embedding.weight, self.output_bias)

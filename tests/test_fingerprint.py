@@ -1,0 +1,68 @@
+"""Which code computed a record: what counts, and what does not."""
+
+import ast
+from collections.abc import Callable
+
+import pytest
+
+from highway.config.experiment import Experiment
+from highway.ledger import fingerprint as fingerprints
+from highway.ledger.fingerprint import fingerprint
+
+Compose = Callable[..., Experiment]
+
+
+def changed(monkeypatch: pytest.MonkeyPatch, module: str, old: str, new: str) -> None:
+    """As if a module had been edited."""
+    text = (fingerprints.ROOT / (module.replace(".", "/") + ".py")).read_text()
+    assert old in text
+    tree, edited = fingerprints._tree, ast.parse(text.replace(old, new))
+    monkeypatch.setattr(fingerprints, "_tree", lambda name: edited if name == module else tree(name))
+    for cached in ("_hashed", "_shape"):  # as a new process would
+        monkeypatch.setattr(fingerprints, cached, getattr(fingerprints, cached).__wrapped__)
+
+
+RESIDUAL = "highway.gates.residual"
+
+
+def test_comments_and_docstrings_do_not_count(experiment: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = fingerprint(experiment("gate=sdu_tanh"))
+    old = '    """The transform gate W1, b1 and the transform W2, b2."""'
+    changed(monkeypatch, RESIDUAL, old, '    """Two."""  # maps')
+    assert fingerprint(experiment("gate=sdu_tanh")) == before
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        (RESIDUAL, "x + fx + self.psi", "x - fx + self.psi"),
+        ("highway.blocks.normalisation", "EPSILON = 1e-12", "EPSILON = 1e-11"),
+        ("highway.tasks.optimisation", "return self.lr", "return 2 * self.lr"),
+        ("highway.data.lanes", "position % len", "-position % len"),
+        ("highway.models.symbols", "model.width**0.5", "model.width**0.6"),
+    ],
+)
+def test_what_computes_counts(
+    experiment: Compose, monkeypatch: pytest.MonkeyPatch, module: str, old: str, new: str
+) -> None:
+    before = fingerprint(experiment("gate=sdu_tanh"))
+    changed(monkeypatch, module, old, new)
+    assert fingerprint(experiment("gate=sdu_tanh")) != before
+
+
+@pytest.mark.parametrize("module", ["highway.models.transformer_xl", "highway.data.enwik8"])
+def test_what_a_cell_does_not_use_does_not_count(
+    experiment: Compose, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    before = fingerprint(experiment())
+    changed(monkeypatch, module, "import", "import string; import")
+    assert fingerprint(experiment()) == before
+
+
+def test_it_does_not_depend_on_the_version_of_python() -> None:
+    """Fields that are empty, as newer Pythons add some, are not in it."""
+    tree = ast.parse("def f(x):\n    return x")
+    function = tree.body[0]
+    before = fingerprints._canonical(tree)
+    function.type_params = []  # type: ignore[attr-defined]
+    assert fingerprints._canonical(tree) == before
