@@ -7,7 +7,7 @@ VENV     := .venv
 RUN      := $(VENV)/bin/python
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
 
-.PHONY: help setup demo test test-slow lint bench report parity all clean $(TABLES)
+.PHONY: help setup demo test test-slow lint bench report parity mutate all clean $(TABLES)
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,8 +47,13 @@ parity: $(VENV)/.dev  ## Transformer-XL against transformers 4.35, in an environ
 	$(VENV)-parity/bin/pip install -q --no-deps transformers==4.35.2 'huggingface_hub<1.0' 'tokenizers<0.19'
 	$(VENV)-parity/bin/python -m pytest -W ignore -p no:cacheprovider tests/test_transformer_xl.py
 
+mutate: $(VENV)/.dev  ## mutants of gates, blocks, lanes, optimisation and statistics: which of them no test notices
+	$(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e '.[mutate]'
+	OMP_NUM_THREADS=1 $(VENV)/bin/mutmut run --max-children 2
+	$(VENV)/bin/mutmut results
+
 clean:  ## remove the environment and what tools left behind; outputs/ stays
-	rm -rf $(VENV) $(VENV)-parity .pytest_cache .ruff_cache .mypy_cache .coverage *.egg-info
+	rm -rf $(VENV) $(VENV)-parity mutants .pytest_cache .ruff_cache .mypy_cache .coverage *.egg-info
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than Python 3.11; name another one, as in make $(MAKECMDGOALS) PYTHON=python3.12"; exit 2; }

@@ -14,81 +14,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from highway.config.datasets import Cut, LanguageDataset, Vocabulary
+from highway.config.datasets import LanguageDataset, Vocabulary
 from highway.config.experiment import Experiment
 from highway.data import enwik8, sample
 from highway.data.download import Source, download, file_sha256
-from highway.data.lanes import TrainingBatches, Windows
 from highway.errors import Refused
 from highway.run import build
 from tests.conftest import REAL_DATA, needs_real_data
 
 Compose = Callable[..., Experiment]
-
-
-# Cutting
-
-
-def windows_of_the_released_code(stream: list[int], lanes: int, window: int, valid: int) -> list[list[list[list[int]]]]:
-    """R-Transformer's loop, rewritten naively: for each update, for each lane, its inputs and its scored targets."""
-    length = len(stream) // lanes
-    rows = [stream[lane * length : (lane + 1) * length] for lane in range(lanes)]
-    history = window - valid
-    updates = []
-    for start in range(0, length - 1, valid):
-        if start + history >= length - 1:
-            continue
-        size = min(window, length - 1 - start)
-        inputs = [row[start : start + size] for row in rows]
-        targets = [row[start + 1 : start + 1 + size][history:] for row in rows]
-        updates.append([inputs, targets])
-    return updates
-
-
-@pytest.mark.parametrize(
-    ("size", "lanes", "window", "valid"), [(1000, 4, 24, 20), (997, 3, 10, 7), (205, 1, 80, 40), (64, 2, 8, 8)]
-)
-def test_windows_are_those_of_the_released_code(size: int, lanes: int, window: int, valid: int) -> None:
-    stream = torch.arange(size)
-    cut = Windows(stream, Cut(lanes=lanes, window=window, stride=valid, scored=valid))
-    expected = windows_of_the_released_code(stream.tolist(), lanes, window, valid)
-    assert len(cut) == len(expected)
-    for index, (inputs, targets) in enumerate(expected):
-        batch = cut[index]
-        assert [batch.inputs.tolist(), batch.targets.tolist()] == [inputs, targets]
-        assert batch.context == window - valid
-
-
-def test_contiguous_segments_score_every_symbol_once() -> None:
-    cut = Windows(torch.arange(103), Cut(lanes=2, window=10, stride=10, scored=10))
-    scored = torch.cat([cut[index].targets for index in range(len(cut))], dim=1)
-    assert scored.tolist() == [list(range(1, 51)), list(range(52, 102))]
-
-
-def test_lanes_are_shared_out_whole() -> None:
-    """22 lanes on 4 devices: 5, 6, 5, 6; together they are all lanes in order."""
-    stream, cut = torch.arange(2200), Cut(lanes=22, window=10, stride=10, scored=10)
-    shares = [Windows(stream, cut, share, 4) for share in range(4)]
-    assert sorted(part.lanes.shape[0] for part in shares) == [5, 5, 6, 6]
-    assert torch.equal(torch.cat([part.lanes for part in shares]), Windows(stream, cut).lanes)
-
-
-@pytest.mark.parametrize("shares", [1, 2, 3])
-def test_grouped_windows_are_the_same_windows(shares: int) -> None:
-    cut = Windows(torch.arange(500), Cut(lanes=2, window=12, stride=9, scored=9))
-    groups = [batch for share in range(shares) for batch in cut.together(4, share, shares)]
-    assert max(batch.inputs.shape[0] for batch in groups) == 8
-    scored = sorted(value for batch in groups for value in batch.targets.flatten().tolist())
-    assert scored == sorted(value for index in range(len(cut)) for value in cut[index].targets.flatten().tolist())
-
-
-def test_training_batches_go_on_from_any_position() -> None:
-    windows = Windows(torch.arange(200), Cut(lanes=1, window=30, stride=20, scored=20))
-    whole = [batch.inputs[0, 0].item() for batch in TrainingBatches(windows, 23)]
-    assert len(whole) == 23 and len(windows) == 10
-    resumed = TrainingBatches(windows, 23)
-    resumed.load_state_dict({"position": 14})
-    assert [batch.inputs[0, 0].item() for batch in resumed] == whole[14:]
 
 
 # Forms

@@ -1,5 +1,7 @@
 """Sweeps through the real command line: tables and grids, in processes of their own and inline."""
 
+import io
+import logging
 import os
 import signal
 import subprocess
@@ -8,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from highway import cli
 from highway.config.compose import experiment
 from highway.ledger.cell import Cell
 from highway.ledger.files import read_json, write_json
@@ -88,14 +91,28 @@ def test_a_failing_cell_does_not_stop_the_others(tmp_path: Path) -> None:
     ]
 
 
+def inline(monkeypatch: pytest.MonkeyPatch, folder: Path, *words: str) -> tuple[int, str]:
+    """The same in this process: exit code, and what it said."""
+    heard = logging.StreamHandler(told := io.StringIO())
+    monkeypatch.setattr(sys, "argv", ["train.py", "-m", "hydra/launcher=inline", *words])
+    monkeypatch.setenv("HIGHWAY_OUTPUTS", str(folder))
+    logging.getLogger("highway").addHandler(heard)
+    try:
+        cli.train()
+        return 0, told.getvalue()
+    except SystemExit as end:
+        return int(end.code or 0), told.getvalue()
+    finally:
+        logging.getLogger("highway").removeHandler(heard)
+
+
 def views(folder: Path, table: str = "highway_t1") -> list[str]:
     return sorted(str(path.relative_to(folder / table)) for path in folder.glob(f"{table}/*/*/*"))
 
 
-def test_what_the_command_line_adds_stands_in_views_and_labels(tmp_path: Path) -> None:
-    words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh", "hydra/launcher=inline", *QUICK)
-    done = sweep(tmp_path, *words, "gate.reads=stream,normalised")
-    assert done.returncode == 0, done.stderr
+def test_what_the_command_line_adds_stands_in_views_and_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh", *QUICK)
+    assert inline(monkeypatch, tmp_path, *words, "gate.reads=stream,normalised")[0] == 0
     changed = ",".join(word for word in QUICK if word.startswith("trainer.max") or word.startswith("trainer.val"))
     plain = [f"smoke/{row},{changed},gate.reads=stream/seed1" for row in ("baseline", "tanh")]
     assert set(plain) < set(views(tmp_path))
@@ -105,15 +122,15 @@ def test_what_the_command_line_adds_stands_in_views_and_labels(tmp_path: Path) -
     assert len(results(tmp_path)) == 3, "no gate reads nothing"
 
 
-def test_what_changes_no_cell_leaves_the_views_in_place(tmp_path: Path) -> None:
+def test_what_changes_no_cell_leaves_the_views_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planned only: a sweep of cells that have failed before, and are not run again."""
-    words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh", "hydra/launcher=inline")
+    words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh")
     for row in ("baseline", "tanh"):
         cell = Cell.of(experiment([*TABLE.overrides(TABLE.row(row), "smoke", 1), f"outputs_dir={tmp_path}"]))
         write_json(cell.directory / "result.json", {"status": "failed", "error": "x", "metrics": {}})
-    sweep(tmp_path, *words, "trainer.threads=1", "trainer.log_every=7", "logger=wandb")
+    inline(monkeypatch, tmp_path, *words, "trainer.threads=1", "trainer.log_every=7", "logger=wandb")
     assert views(tmp_path) == ["smoke/baseline/seed1", "smoke/tanh/seed1"]
-    sweep(tmp_path, *words, "gate.kernel=5")  # neither of them reads it
+    inline(monkeypatch, tmp_path, *words, "gate.kernel=5")  # neither of them reads it
     assert views(tmp_path) == ["smoke/baseline/seed1", "smoke/tanh/seed1"]
 
 
@@ -135,19 +152,17 @@ def test_a_printed_command_can_be_pasted(tmp_path: Path) -> None:
     assert again.returncode == 0 and "is finished already: nothing to run." in again.stderr
 
 
-def test_cells_of_other_code_run_again_when_asked(tmp_path: Path) -> None:
-    words = ("hydra/launcher=inline", "gate=none", "seed=1", *TINY, *FEW)
-    assert sweep(tmp_path, *words).returncode == 0
+def test_cells_of_other_code_run_again_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("gate=none", "seed=1", *TINY, *FEW)
+    assert inline(monkeypatch, tmp_path, *words)[0] == 0
     (path,) = results(tmp_path)
-    for rerun, runs in (("false", 0), ("true", 0)):  # of today's code
-        assert f"{runs} to run" in sweep(tmp_path, *words, f"rerun={rerun}").stderr
+    assert "0 to run" in inline(monkeypatch, tmp_path, *words, "rerun=true")[1], "it is of today's code"
     write_json(path, {**read_json(path), "fingerprint": "0" * 12})
-    assert "0 to run" in sweep(tmp_path, *words).stderr
-    done = sweep(tmp_path, *words, "rerun=true")
-    assert done.returncode == 0 and "finished by other code; its record is in" in done.stderr
+    assert "0 to run" in inline(monkeypatch, tmp_path, *words)[1]
+    code, said = inline(monkeypatch, tmp_path, *words, "rerun=true")
+    assert code == 0 and "finished by other code; its record is in" in said
     assert read_json(path)["fingerprint"] != "0" * 12
-    earlier = read_json(path.parent / "earlier" / "1" / "result.json")
-    assert earlier["fingerprint"] == "0" * 12
+    assert read_json(path.parent / "earlier" / "1" / "result.json")["fingerprint"] == "0" * 12
     last = Path("checkpoints", "last.safetensors")
     assert same_weights(path.parent / last, path.parent / "earlier" / "1" / last)
 

@@ -1,0 +1,105 @@
+"""Lanes and the windows that walk over them."""
+
+import pytest
+import torch
+
+from highway.config.datasets import Cut
+from highway.data.lanes import Batch, TrainingBatches, Windows
+
+
+def windows_of_the_released_code(stream: list[int], lanes: int, window: int, valid: int) -> list[list[list[list[int]]]]:
+    """R-Transformer's loop, rewritten naively: for each update, for each lane, its inputs and its scored targets."""
+    length = len(stream) // lanes
+    rows = [stream[lane * length : (lane + 1) * length] for lane in range(lanes)]
+    history = window - valid
+    updates = []
+    for start in range(0, length - 1, valid):
+        if start + history >= length - 1:
+            continue
+        size = min(window, length - 1 - start)
+        inputs = [row[start : start + size] for row in rows]
+        targets = [row[start + 1 : start + 1 + size][history:] for row in rows]
+        updates.append([inputs, targets])
+    return updates
+
+
+@pytest.mark.parametrize(
+    ("size", "lanes", "window", "valid"), [(1000, 4, 24, 20), (997, 3, 10, 7), (205, 1, 80, 40), (64, 2, 8, 8)]
+)
+def test_windows_are_those_of_the_released_code(size: int, lanes: int, window: int, valid: int) -> None:
+    stream = torch.arange(size)
+    cut = Windows(stream, Cut(lanes=lanes, window=window, stride=valid, scored=valid))
+    expected = windows_of_the_released_code(stream.tolist(), lanes, window, valid)
+    assert len(cut) == len(expected)
+    for index, (inputs, targets) in enumerate(expected):
+        batch = cut[index]
+        assert [batch.inputs.tolist(), batch.targets.tolist()] == [inputs, targets]
+        assert batch.context == window - valid
+
+
+def test_contiguous_segments_score_every_symbol_once() -> None:
+    cut = Windows(torch.arange(103), Cut(lanes=2, window=10, stride=10, scored=10))
+    scored = torch.cat([cut[index].targets for index in range(len(cut))], dim=1)
+    assert scored.tolist() == [list(range(1, 51)), list(range(52, 102))]
+
+
+def test_lanes_are_shared_out_whole() -> None:
+    """22 lanes on 4 devices: 5, 6, 5, 6; together they are all lanes in order."""
+    stream, cut = torch.arange(2200), Cut(lanes=22, window=10, stride=10, scored=10)
+    shares = [Windows(stream, cut, share, 4) for share in range(4)]
+    assert sorted(part.lanes.shape[0] for part in shares) == [5, 5, 6, 6]
+    assert torch.equal(torch.cat([part.lanes for part in shares]), Windows(stream, cut).lanes)
+
+
+@pytest.mark.parametrize("shares", [1, 2, 3])
+def test_grouped_windows_are_the_same_windows(shares: int) -> None:
+    cut = Windows(torch.arange(500), Cut(lanes=2, window=12, stride=9, scored=9))
+    groups = [batch for share in range(shares) for batch in cut.together(4, share, shares)]
+    assert max(batch.inputs.shape[0] for batch in groups) == 8
+    scored = sorted(value for batch in groups for value in batch.targets.flatten().tolist())
+    assert scored == sorted(value for index in range(len(cut)) for value in cut[index].targets.flatten().tolist())
+
+
+def test_training_batches_go_on_from_any_position() -> None:
+    windows = Windows(torch.arange(200), Cut(lanes=1, window=30, stride=20, scored=20))
+    whole = [batch.inputs[0, 0].item() for batch in TrainingBatches(windows, 23)]
+    assert len(whole) == 23 and len(windows) == 10
+    resumed = TrainingBatches(windows, 23)
+    resumed.load_state_dict({"position": 14})
+    assert [batch.inputs[0, 0].item() for batch in resumed] == whole[14:]
+
+
+def test_a_window_by_hand() -> None:
+    """Two lanes of eight; windows of four that move on by two; only the last two positions of each are scored."""
+    windows = Windows(torch.arange(17), Cut(lanes=2, window=4, stride=2, scored=2))
+    assert (windows.starts, windows.ends, windows.context) == ([0, 2, 4], [4, 6, 7], 2)
+    batch = windows[1]
+    assert batch.inputs.tolist() == [[2, 3, 4, 5], [10, 11, 12, 13]]
+    assert batch.targets.tolist() == [[5, 6], [13, 14]]
+    assert windows[2].targets.tolist() == [[7], [15]], "a lane ends before its window does"
+    assert windows.at(4).inputs.tolist() == batch.inputs.tolist(), "epoch after epoch"
+    assert (windows.weight, batch.context, batch.inputs.dtype) == (1.0, 2, torch.int64)
+
+
+def test_a_share_of_the_lanes_weighs_what_it_has() -> None:
+    cut = Cut(lanes=5, window=3, stride=3, scored=3)
+    parts = [Windows(torch.arange(50), cut, share, 2) for share in range(2)]
+    assert [part.lanes.tolist()[0][0] for part in parts] == [0, 20]
+    assert [part.weight for part in parts] == [2 * 2 / 5, 3 * 2 / 5]
+
+
+def test_only_the_first_windows_over_and_over() -> None:
+    windows = Windows(torch.arange(40), Cut(lanes=1, window=5, stride=5, scored=5)).first(2, again=3)
+    assert windows.starts == [0, 5] * 3 and windows.ends == [5, 10] * 3
+    assert Windows(torch.arange(40), Cut(lanes=1, window=5, stride=5, scored=5)).first(2).starts == [0, 5]
+
+
+def test_groups_end_where_the_shape_changes() -> None:
+    windows = Windows(torch.arange(24), Cut(lanes=1, window=5, stride=5, scored=5))
+    groups: list[Batch] = list(windows.together(3))
+    assert [group.inputs.shape for group in groups] == [(3, 5), (1, 5), (1, 3)]
+    assert [group.context for group in groups] == [0, 0, 0]
+    assert torch.equal(torch.cat([group.targets.flatten() for group in groups]), torch.arange(1, 24))
+    shares = [list(windows.together(2, share, 2)) for share in range(2)]
+    found = sorted(symbol for part in shares for group in part for symbol in group.targets.flatten().tolist())
+    assert found == list(range(1, 24))
