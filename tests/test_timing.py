@@ -153,7 +153,8 @@ def test_a_sweep_runs_it_alone_and_links_every_row(typed: Typed, tmp_path: Path)
 
 def test_devices_are_kept_apart(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("card A", "card B"):
-        monkeypatch.setattr("highway.ledger.device.device_name", lambda kind, name=name: name)
+        for module in ("highway.ledger.device", "highway.run.timing"):
+            monkeypatch.setattr(f"{module}.device_name", lambda kind, name=name: name)
         assert typed(*WORDS) == 0
     collected = collect(load_table("highway_t7"), "smoke", tmp_path / "outputs")
     text = to_markdown(build_report(collected), ())

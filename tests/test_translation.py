@@ -300,7 +300,13 @@ def test_translation_resumes_exactly(tiny: Compose, tmp_path: Path, stops: list[
 def test_what_is_shown_of_training_is_the_mean_over_pieces(tiny: Compose) -> None:
     """Batches of different sizes, at a rate of nothing: every piece counts alike."""
     still = [f"model.dropout{part}=0" for part in ("", "_attention", "_embedding")]
-    words = ("optimizer.lr=0", "optimizer.label_smoothing=0", "trainer.max_steps=7", "trainer.log_every=7")
+    words = (
+        "optimizer.lr=0",
+        "optimizer.label_smoothing=0",
+        "trainer.max_steps=7",
+        "trainer.log_every=7",
+        "trainer.validate_every=7",
+    )
     described = tiny(*still, *words)
     cell, _ = trained(described)
     model, epochs = build.model(described).eval(), build.data(described)._epochs(0, 1)

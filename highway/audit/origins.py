@@ -1,13 +1,17 @@
 """Which file gives each setting of a table's row its value: the last one that names it, in Hydra's order."""
 
+import dataclasses
+
 import yaml
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.types import RunMode
 
-from highway.config.check import CONF, flat, joined
+from highway.config.check import CONF, SECTIONS, flat, joined
 from highway.sweep.table import Row, Table
+
+NEUTRAL = "the neutral default"
 
 
 def origins(table: Table, row: Row, budget: str, seed: int = 1) -> dict[str, str]:
@@ -23,10 +27,13 @@ def origins(table: Table, row: Row, budget: str, seed: int = 1) -> dict[str, str
         chosen = loader.compute_defaults_list("train", words, RunMode.RUN).defaults
         for part in chosen:
             path = CONF / f"{part.config_path}.yaml"
-            if path.exists():  # the others are Hydra's own
+            if path.exists():  # the others are made from dataclasses, or Hydra's own
                 content = yaml.safe_load(path.read_text()) or {}
                 content.pop("defaults", None)
                 found |= {joined(part.package, key): f"conf/{part.config_path}.yaml" for key in flat(content)}
+            elif part.config_path.endswith("/_neutral"):
+                neutral = dataclasses.asdict(SECTIONS[part.package]())
+                found |= {joined(part.package, key): NEUTRAL for key in flat(neutral)}
     for override in OverridesParser.create().parse_overrides(words):
         key = override.key_or_group
         if not (CONF / key).is_dir():

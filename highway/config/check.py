@@ -166,7 +166,7 @@ def _gates_have_places(experiment: Experiment) -> None:
     if "length" in GATES["score"][score.name].reads and experiment.dataset.longest_text > score.length:
         raise Refused(
             f"gate.score.length={score.length} has no place for texts of {experiment.dataset.longest_text} positions: "
-            "make them the same."
+            "it must be as large."
         )
 
 
