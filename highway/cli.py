@@ -157,12 +157,12 @@ def _keys_of(parent: str) -> list[str]:
     """What stands below a key, of every model or task where that depends on which."""
     section, *rest = parent.split(".")
     cards: dict[str, Any] = {"model": MODELS, "dataset": TASKS}
-    schemas: list[Any] = [card.options for card in cards.get(section, {}).values()]
-    schemas += [SECTIONS[section]] if section in SECTIONS else []
+    kinds_of: list[Any] = [card.options for card in cards.get(section, {}).values()]
+    kinds_of += [SECTIONS[section]] if section in SECTIONS else []
     for name in rest:
-        kinds = [item.type for schema in schemas for item in dataclasses.fields(schema) if item.name == name]
-        schemas = [kind for kind in kinds if dataclasses.is_dataclass(kind)]
-    return list(dict.fromkeys(item.name for schema in schemas for item in dataclasses.fields(schema)))
+        kinds = [item.type for kind in kinds_of for item in dataclasses.fields(kind) if item.name == name]
+        kinds_of = [kind for kind in kinds if dataclasses.is_dataclass(kind)]
+    return list(dict.fromkeys(item.name for kind in kinds_of for item in dataclasses.fields(kind)))
 
 
 def _syntax(message: str) -> str:

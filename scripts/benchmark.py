@@ -50,6 +50,8 @@ def main() -> None:
             print(path)
             return
         for table in map(load_table, arguments.tables or table_ids("training")):
+            if not arguments.tables and arguments.budget not in table.budgets:
+                continue
             words = last_on_each_key([*table.overrides(table.rows[0], arguments.budget, seed=1), *arguments.set])
             record = measure(words, arguments.rounds, arguments.threads, device, arguments.compile)
             record["title"] = " ".join([f"{table.id}, budget {arguments.budget}", *arguments.set]) + record["title"]

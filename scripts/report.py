@@ -23,7 +23,8 @@ def main() -> None:
     console = Console()
     with one_sentence():
         for table in map(load_table, arguments.tables or table_ids()):
-            found = [collect(table, budget, outputs) for budget in budgets or table.budgets]
+            known = [budget for budget in budgets or table.budgets if arguments.tables or budget in table.budgets]
+            found = [collect(table, budget, outputs) for budget in known]
             found = [collected for collected in found if budgets or collected.every]
             for collected in found:
                 report, paths = write_report(collected, outputs / "report" / table.id / collected.budget)
@@ -31,7 +32,7 @@ def main() -> None:
                 for path in paths:
                     print(path)
             if not found:
-                print(f"{table.id}: no records yet; make {table.id} BUDGET=smoke runs it in a minute.")
+                print(f"{table.id}: no records yet; make {table.id} BUDGET={list(table.budgets)[-1]} runs it.")
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def test_words_and_bytes_are_spelled(experiment: Compose) -> None:
     order = iter([0, *range(6), 1, 1, 1, 1])  # the last four bytes make no character
     pieces = [*writer.write("é", 10, type("Fixed", (), {"seed": 1, "draw": lambda *_: next(order)})())]  # type: ignore[arg-type]
     assert "".join(pieces).startswith("éaaé€")
-    with pytest.raises(Refused, match="the prompt has the byte 0xa4"):
+    with pytest.raises(Refused, match="the text has the byte 0xa4"):
         list(writer.write("ä", 1, Sampling()))
 
 
@@ -90,7 +90,7 @@ def test_as_typed(tiny: Compose, tmp_path: Path) -> None:
     assert done.stdout.startswith("th") and len(done.stdout) == 33
     assert typed("--prompt", "th", "--seed", "3", "--last").stdout.startswith("th")
     done = typed("--prompt", "Ω")
-    assert (done.returncode, done.stdout) == (2, "") and "the prompt has 'Ω'" in done.stderr
+    assert (done.returncode, done.stdout) == (2, "") and "the text has 'Ω'" in done.stderr
     cell.best.unlink()
     done = typed()
     assert done.returncode == 2 and "has no best.safetensors" in done.stderr

@@ -78,14 +78,14 @@ def test_a_window_by_hand() -> None:
     assert batch.targets.tolist() == [[5, 6], [13, 14]]
     assert windows[2].targets.tolist() == [[7], [15]], "a lane ends before its window does"
     assert windows.at(4).inputs.tolist() == batch.inputs.tolist(), "epoch after epoch"
-    assert (windows.weight, batch.context, batch.inputs.dtype) == (1.0, 2, torch.int64)
+    assert (batch.context, batch.inputs.dtype) == (2, torch.int64)
 
 
-def test_a_share_of_the_lanes_weighs_what_it_has() -> None:
+def test_a_share_of_the_lanes_is_whole_lanes() -> None:
     cut = Cut(lanes=5, window=3, stride=3, scored=3)
     parts = [Windows(torch.arange(50), cut, share, 2) for share in range(2)]
     assert [part.lanes.tolist()[0][0] for part in parts] == [0, 20]
-    assert [part.weight for part in parts] == [2 * 2 / 5, 3 * 2 / 5]
+    assert [part.lanes.shape[0] for part in parts] == [2, 3]
 
 
 def test_only_the_first_windows_over_and_over() -> None:

@@ -158,6 +158,9 @@ def test_claim_about_a_row_that_is_not_there_is_refused() -> None:
         parse_table(content(claims=[claim]))
 
 
+CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "splits": ["valid"]}
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -170,7 +173,10 @@ def test_claim_about_a_row_that_is_not_there_is_refused() -> None:
         ({"columns": [{"metric": "test_ppl"}]}, "t: its runs do not give test_ppl; they give valid_loss, valid_bpc"),
         ({"columns": [{"metric": "bleu"}]}, "t: its runs do not give bleu"),
         ({"recipe": ["dataset=ptb_word"], "columns": [{"metric": "test_bpc"}]}, "its runs do not give test_bpc"),
-        ({"kind": "timing", "columns": [{"metric": "test_bpc"}]}, "do not give test_bpc; they give step_seconds"),
+        (
+            {"kind": "timing", "rounds": 3, "columns": [{"metric": "test_bpc"}]},
+            "not give test_bpc; they give step",
+        ),
         ({"claims": [{"text": "x", "bettr": "a", "than": "a", "metric": "test_bpc"}]}, "'bettr' is not a key here"),
         ({"claims": [{"text": "x", "metric": "test_bpc"}]}, "t, claim 'x': it is of one kind, and there is better"),
         (
@@ -178,8 +184,20 @@ def test_claim_about_a_row_that_is_not_there_is_refused() -> None:
             "x': metric bpc is unknown",
         ),
         ({"figures": [{"id": "f", "caption": "c", "kind": "pie"}]}, "t, figure f: kind pie is unknown"),
-        ({"figures": [{"id": "f", "caption": "c", "metrics": ["bcp"]}]}, "t, figure f: metric bcp is unknown"),
-        ({"figures": [{"id": "f", "caption": "c", "splits": ["dev"]}]}, "t, figure f: split dev is unknown"),
+        ({"figures": [{**CURVES, "metrics": ["bcp"]}]}, "t, figure f: metric bcp is unknown"),
+        ({"figures": [{**CURVES, "splits": ["dev"]}]}, "t, figure f: split dev is unknown"),
+        ({"figures": [{**CURVES, "metrics": ["ppl"]}]}, "t: its runs do not give valid_ppl"),
+        ({"figures": [{**CURVES, "over": "epok"}]}, "t, figure f: over is epoch or step, and not epok"),
+        ({"figures": [{"id": "f", "caption": "c"}]}, "t, figure f: a figure of kind curves needs metrics"),
+        ({"figures": [{"id": "f", "caption": "c", "kind": "biases"}]}, "a figure of kind biases needs rows"),
+        ({"figures": [{**CURVES, "kind": "scatter", "metrics": ["test_bpc"]}]}, "draws test_bpc, which is no column"),
+        ({"claims": [{"text": "x", "better": "a", "metric": "test_bpc"}]}, "'x': it lacks `than`"),
+        ({"claims": [{"text": "x", "opposed": "all", "metric": "test_bpc"}]}, "'x': .* lacks `to`"),
+        ({"claims": [{"text": "x", "sooner": "a", "than": "a", "metric": "train_seconds"}]}, "has no curve"),
+        ({"rows": [{"id": "a", "label": "A", "overrides": []}] * 2}, "t: two rows have the id a"),
+        ({"kind": "timing"}, "t: a timing takes rounds: 2 or more"),
+        ({"reaches": "train_seconds"}, "t: reaches train_seconds, which has no curve"),
+        ({"bootstrap": {"a": []}}, "its runs do not give bleu"),
         ({"reaches": "bleu"}, "its runs do not give bleu"),
         ({"select": "first"}, "select is best or last"),
         ({"rows": [{"id": "a", "label": "A", "overrides": [], "budgets": ["huge"]}]}, "row a names budget huge"),

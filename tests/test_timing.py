@@ -62,14 +62,14 @@ def test_every_row_is_in_every_round_and_another_one_first(monkeypatch: pytest.M
 def test_disturbed_rounds_are_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     others(monkeypatch, 0.1, 1.0)
     contenders = {name: stand_in(name, []) for name in "ab"}
-    monkeypatch.setattr(timing, "clock", lambda work, device: 1.0)
+    monkeypatch.setattr(timing, "seconds_of", lambda work, device: 1.0)
     seconds = timing.measure(contenders, BATCH, 20, "cpu", NoLease())  # type: ignore[arg-type]
     assert [len(values) for values in seconds.values()] == [20, 20]
 
 
 def test_a_busy_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     others(monkeypatch, 1.5)
-    monkeypatch.setattr(timing, "clock", lambda work, device: 1.0)
+    monkeypatch.setattr(timing, "seconds_of", lambda work, device: 1.0)
     with pytest.raises(Refused, match=r"kept 1\.5 processors busy in 6 rounds of 6; a timing needs an idle machine"):
         timing.measure({"a": stand_in("a", [])}, BATCH, 20, "cpu", NoLease())  # type: ignore[arg-type]
 

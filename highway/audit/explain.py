@@ -3,6 +3,7 @@
 import itertools
 from pathlib import Path
 
+import yaml
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
@@ -35,9 +36,9 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
             grid.add_section()
         described = experiment(table.overrides(row, budget, seed=1))
         total, gate = parameters(described)
-        grid.add_row(row.id, row.label, f"{total:,}", f"{gate:,}", _length(described))
+        grid.add_row(row.id, Text(row.label), f"{total:,}", f"{gate:,}", _length(described))
     console.print(grid)
-    console.print(f"recipe: {' '.join(table.recipe)}", soft_wrap=True)
+    console.print(f"recipe: {' '.join(table.recipe)}", soft_wrap=True, markup=False)
     console.print(
         f"all rows: {command_line(['-m', f'table={table.id}', f'budget={budget}', 'seeds=1,2,3'])}", soft_wrap=True
     )
@@ -75,8 +76,8 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
         )
     else:
         where = str(Cell.of(described).directory)
-    console.print(f"cell     {where}", soft_wrap=True, highlight=False)
-    console.print(f"command  {command_line(words)}", soft_wrap=True, highlight=False)
+    console.print(f"cell     {where}", soft_wrap=True, highlight=False, markup=False)
+    console.print(f"command  {command_line(words)}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _gates(described: Experiment) -> dict[str, str]:
@@ -152,11 +153,15 @@ def _print_words(described: Experiment, console: Console) -> None:
         section, *path = key.split(".")
         words = words_of(type(getattr(described, section)), path)
         if words:
-            console.print(Text.assemble(f"{key}: ", (words, "dim")), soft_wrap=True)
+            console.print(Text.assemble(f"{key}: ", (words, "dim")), soft_wrap=True, markup=False)
 
 
 def _chosen(words: list[str], group: str) -> str:
-    return next(word.split("=", 1)[1] for word in words if word.split("=", 1)[0] == group)
+    """The option of a group that the words choose, or else the default run."""
+    usual = yaml.safe_load((CONF / "train.yaml").read_text())["defaults"]
+    chosen = [default for default in usual if isinstance(default, dict)]
+    found = {key: value for default in chosen for key, value in default.items()}
+    return ({**found} | dict(word.split("=", 1) for word in words if "=" in word))[group]
 
 
 def _first_comment(path: Path, skip: int = 0) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from highway.run.trial import Contender, clock, spread
+from highway.run.trial import Contender, seconds_of
 
 WARM_UP = 2  # rounds
 
@@ -16,7 +16,7 @@ def timed(contenders: list[Contender], batch: Any, tokens: int, rounds: int, dev
     everything: dict[str, list[float]] = {one.name: [] for one in contenders}
     for _ in range(WARM_UP + rounds):
         for one in contenders:
-            everything[one.name].append(clock(partial(one.step, batch), device))
+            everything[one.name].append(seconds_of(partial(one.step, batch), device))
     seconds = {name: spent[WARM_UP:] for name, spent in everything.items()}
     return [
         {
@@ -36,4 +36,9 @@ def matrix_peak(device: str, dtype: torch.dtype) -> float:
     size = 8192 if device == "cuda" else 2048
     a, b = torch.randn(2, size, size, device=device, dtype=dtype)
     a @ b
-    return 2 * size**3 / min(clock(lambda: a @ b, device) for _ in range(20))
+    return 2 * size**3 / min(seconds_of(lambda: a @ b, device) for _ in range(20))
+
+
+def spread(values: list[float]) -> float:
+    """From the fastest to the slowest round, as a share of the median."""
+    return (max(values) - min(values)) / statistics.median(values)

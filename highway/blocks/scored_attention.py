@@ -2,7 +2,7 @@
 
     S = Q K^T / sqrt(d)        head = softmax(gate(S, earlier layers' S) + mask) V        Att = [head_1 ... head_h] W_o
 
-A stack of layers hands on a list of raw scores, to which each attention adds its own; None where no gate reads it.
+A stack of layers hands on a list of raw scores, to which each attention adds its own; None where nothing is handed on.
 """
 
 import math

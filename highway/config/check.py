@@ -41,8 +41,8 @@ def check(config: DictConfig) -> Experiment:
         if config.get(key):
             raise Refused(f"{key}=... describes a sweep: add -m, as in python scripts/train.py -m table=highway_t1.")
     model = MODELS[_name(config, "model", list(MODELS))].options
-    schemas = {**SECTIONS, "dataset": _dataset_schema(config), "model": model}
-    sections: dict[str, Any] = {name: _section(config, name, section) for name, section in schemas.items()}
+    sections_of = {**SECTIONS, "dataset": _dataset_options(config), "model": model}
+    sections: dict[str, Any] = {name: _section(config, name, section) for name, section in sections_of.items()}
     experiment = Experiment(
         budget=_text(config, "budget"),
         seed=_seed(config),
@@ -57,7 +57,7 @@ def check(config: DictConfig) -> Experiment:
 def check_dataset(config: DictConfig) -> tuple[Any, Path, Path]:
     """The data set alone, whatever the model, with the folders of data and outputs."""
     return (
-        _section(config, "dataset", _dataset_schema(config)),
+        _section(config, "dataset", _dataset_options(config)),
         Path(_text(config, "data_dir")),
         Path(_text(config, "outputs_dir")),
     )
@@ -70,7 +70,7 @@ def _name(config: DictConfig, section: str, known: list[str]) -> str:
     return name
 
 
-def _dataset_schema(config: DictConfig) -> type:
+def _dataset_options(config: DictConfig) -> type:
     return TASKS[DATASETS[_name(config, "dataset", list(DATASETS))].task].options
 
 
@@ -163,6 +163,11 @@ def _gates_have_places(experiment: Experiment) -> None:
     if gate.reads == "normalised" and "reads" in gate.card().reads and model.norm == "post":
         raise Refused("gate.reads=normalised needs model.norm=pre: post-norm sublayers read the stream itself.")
     score = gate.score
+    for place in score.attention if score.name != "none" else ():
+        if place not in places["score"]:
+            raise Refused(
+                f"gate.score.attention={place} is no place of {model.name}; it has {listing(list(places['score']))}."
+            )
     if "length" in GATES["score"][score.name].reads and experiment.dataset.longest_text > score.length:
         raise Refused(
             f"gate.score.length={score.length} has no place for texts of {experiment.dataset.longest_text} positions: "

@@ -12,7 +12,8 @@ from omegaconf import DictConfig
 from highway.config.check import CONF, SECTIONS, check, check_dataset
 from highway.config.experiment import Experiment
 
-NEUTRAL = ("gate", "layers", "optimizer", "debug")  # groups whose options say what they change of the neutral defaults
+# Groups whose options say what they change of the neutral defaults.
+NEUTRAL = ("gate", "layers", "optimizer", "trainer", "logger", "debug")
 
 for group in NEUTRAL:
     ConfigStore.instance().store("_neutral", dataclasses.asdict(SECTIONS[group]()), group)

@@ -15,7 +15,8 @@ SOURCE = "files: the real data; sample: generated, no network needed"
 class DatasetCard:
     reader: str  # a module with streams(dataset, data_dir, cache_dir), files and verify(dataset, data_dir)
     task: str  # one of highway/config/tasks.py
-    forms: tuple[str, ...]
+    forms: dict[str, str]  # how a text is spelled in each: in words, characters, bytes or pieces
+    watched: str = "valid"  # the split that is evaluated in training; `test` where the papers have no other
     extent: str = "files"  # files: the whole data set of the papers; else what records call it
     caveat: str = "full data"  # what reports say of results on it
     checked: str = "every file has the published sha256"  # what scripts/data.py verify has found out
@@ -25,26 +26,28 @@ class DatasetCard:
 SAMPLE = "generated sample text (no result of the paper's task)"
 RANDOM = "random symbols (a step takes no other time for real ones)"
 PAIRS = "valid and test are the published pairs; the training text has no published checksum"
-ENWIK8_FORMS = ("without_newline", "bytes")
+IN_BYTES = dict.fromkeys(("without_newline", "bytes"), "bytes")
+IN_PIECES = dict.fromkeys(("unigram", "bpe"), "pieces")
+IN_CHARACTERS = dict.fromkeys(("eos", "newline", "joined", "characters"), "characters")
+ENWIK8 = "its length and the sha256 of its first 4,150,000 bytes are right"
 TRANSLATION = "highway.data.translation"
 
 DATASETS = {
-    "penn_treebank": DatasetCard(
-        "highway.data.penn_treebank", "language", ("eos", "newline", "joined", "characters", "word")
-    ),
-    "enwik8": DatasetCard("highway.data.enwik8", "language", ENWIK8_FORMS),
+    "penn_treebank": DatasetCard("highway.data.penn_treebank", "language", {**IN_CHARACTERS, "word": "words"}),
+    "enwik8": DatasetCard("highway.data.enwik8", "language", IN_BYTES, checked=ENWIK8),
     "enwik8_excerpt": DatasetCard(
         "highway.data.enwik8",
         "language",
-        ENWIK8_FORMS,
+        IN_BYTES,
         extent="excerpt",
+        checked=ENWIK8,
         caveat="the first 4.15 MB of enwik8 (no result of the paper's task)",
     ),
-    "iwslt_pt_en": DatasetCard(TRANSLATION, "translation", ("unigram", "bpe"), checked=PAIRS),
+    "iwslt_pt_en": DatasetCard(TRANSLATION, "translation", IN_PIECES, checked=PAIRS),
     "pt_en_substitute": DatasetCard(
         TRANSLATION,
         "translation",
-        ("unigram", "bpe"),
+        IN_PIECES,
         extent="substitute",
         caveat="trained on a substitute corpus (no result of the paper's task)",
         checked=PAIRS,
@@ -128,9 +131,9 @@ class LanguageDataset:
                 )
 
     def fits(self, experiment: Any) -> None:
-        if any(cut.memory for cut in self.cuts.values()) and experiment.remembers is not Remembers.MEMORY:
+        if any(cut.memory or cut.clamp for cut in self.cuts.values()) and experiment.remembers is not Remembers.MEMORY:
             zeros = " and ".join(f"dataset.{name}.memory=0" for name in self.cuts)
-            raise Refused(f"{experiment.model.name} has no memory: set {zeros}.")
+            raise Refused(f"{experiment.model.name} has no memory: set {zeros}, and no clamp.")
         if experiment.trainer.devices > self.train.lanes:
             raise Refused(
                 f"trainer.devices={experiment.trainer.devices} is more than dataset.train.lanes={self.train.lanes}: "
@@ -149,10 +152,12 @@ class Pieces:
 @dataclass
 class TranslationDataset:
     name: str = "iwslt_pt_en"
-    form: str = choice("unigram", "bpe", words="of sentencepiece")
+    form: str = key("unigram", "of sentencepiece")
     source: str = choice("files", "sample", words=SOURCE)
     pieces: Pieces = part(Pieces, "of source and target, the four special ones included")
-    corpora: list[str] = key([], "which parts of the substitute are trained on")
+    corpora: list[str] = key(
+        [], "which parts of the substitute are trained on", read_when={"name": ("pt_en_substitute",)}
+    )
     longest_words: int = number(50, 1, words="longer training pairs are left out")
     longest: int = number(
         64, 3, words="in pieces, start and end included: longer training pairs are left out, other text is cut there"

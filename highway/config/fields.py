@@ -30,17 +30,16 @@ def one_of(default: str, options: Callable[[], tuple[str, ...]], words: str = ""
     return key(default, words, options=options, **more)
 
 
-def several(*members: str, default: Sequence[str] | None = None, words: str = "", **more: Any) -> Any:
-    """Some of these; their order says nothing."""
-    chosen = list(members if default is None else default)
-    return key(chosen, words, members=members, **more)
+def several(*members: str, words: str = "", **more: Any) -> Any:
+    """Some of these, by default all; their order says nothing."""
+    return key(list(members), words, members=members, **more)
 
 
 def key(default: Any, words: str = "", *, aside: bool = False, read_when: ReadWhen | None = None, **more: Any) -> Any:
     """aside: it changes where or how fast a run goes, or how it is shown, and so is no part of a cell's identity."""
     metadata = {"words": words, "aside": aside, "read_when": read_when or {}, **more}
-    if isinstance(default, list | dict):
-        return dataclasses.field(default_factory=lambda: type(default)(default), metadata=metadata)
+    if isinstance(default, list):
+        return dataclasses.field(default_factory=lambda: list(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 

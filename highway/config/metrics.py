@@ -20,9 +20,9 @@ class Metric:
     digits: int
 
     @property
-    def is_time(self) -> bool:
-        """Means something only where nothing else was running."""
-        return self.unit == "seconds"
+    def is_disturbed(self) -> bool:
+        """Means something only where nothing else was running; a timing's own times are of quiet rounds."""
+        return self.unit == "seconds" and self.name not in OF_A_TIMING
 
     def as_good(self, value: float, other: float) -> bool:
         return value <= other if self.better == "lower" else value >= other
@@ -44,7 +44,7 @@ SINGLE = {
     "train_seconds": ("train (s)", "seconds", "lower", 0),
     "decoding_seconds": ("decoding (s)", "seconds", "lower", 1),
     "inference_seconds": ("inference (s)", "seconds", "lower", 1),
-    "step_seconds": ("s/step", "seconds of a quiet round", "lower", 4),
+    "step_seconds": ("s/step", "seconds", "lower", 4),
     "spread": ("spread", "", "lower", 3),
     "relative_time": ("relative", "", "lower", 3),
     "train_time_h": ("hours", "hours", "lower", 2),

@@ -18,10 +18,11 @@ class TaskCard:
     also: tuple[str, ...] = ()  # metrics of the trained model
     revision: int = 1
 
-    def gives(self, shown: str) -> list[str]:
-        """Every metric that a record of it has, where `shown` is dataset.metric."""
+    def gives(self, shown: str, watched: str) -> list[str]:
+        """Every metric that a record has, where `shown` is dataset.metric and `watched` as the data set's card says."""
         kinds = [kind for kind in KINDS if kind in ("loss", shown, *self.kinds)]
-        return [f"{split}_{kind}" for split in ("valid", "test") for kind in kinds] + [*self.also, "train_seconds"]
+        splits = dict.fromkeys((watched, "test"))
+        return [f"{split}_{kind}" for split in splits for kind in kinds] + [*self.also, "train_seconds"]
 
 
 TASKS = {

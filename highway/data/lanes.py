@@ -34,7 +34,6 @@ class Windows:
         self.ends = [min(start + cut.window, last_input) for start in self.starts]
         lanes = stream[: length * cut.lanes].view(cut.lanes, length)
         self.lanes = lanes[lanes_of(cut.lanes, share, shares)]
-        self.weight = self.lanes.shape[0] * shares / cut.lanes  # of this device's mean loss in the average
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -8,10 +8,9 @@ from highway.config.experiment import Experiment
 
 
 class ExperimentData(pl.LightningDataModule):
-    """A task's data gives `streams`, `steps_per_epoch`, `train_dataloader()` and `evaluated(split)`."""
+    """A task's data gives `steps_per_epoch`, `train_dataloader()` and `evaluated(split)`."""
 
     steps_per_epoch: int
-    watched = "valid"  # the split that is evaluated in training; `test` where the papers have no other
     final_differs = False  # whether a trained model is evaluated in another way than in training
     tested = "test"  # the split that trainer.test evaluates next
     final = False  # whether that is in the final way
@@ -19,6 +18,7 @@ class ExperimentData(pl.LightningDataModule):
     def __init__(self, experiment: Experiment) -> None:
         super().__init__()
         self.experiment = experiment
+        self.watched = experiment.dataset_card.watched  # the split that is evaluated in training
 
     @property
     def total_steps(self) -> int:

@@ -19,11 +19,13 @@ class LanguageData(ExperimentData):
         self.streams = streams
         self.final_differs = experiment.dataset.final is not None
         self.steps_per_epoch = len(self._windows("train"))
+        dataset, overfit = experiment.dataset, experiment.debug.overfit
         for split, stream in streams.splits.items():
-            if len(self._windows(split)) == 0:
+            cuts = [dataset.train] if split == "train" or overfit else [dataset.evaluation, dataset.final]
+            if any(cut and len(Windows(stream, cut)) == 0 for cut in cuts):
                 raise Refused(
                     f"the {split} stream of {len(stream)} symbols is too short for one window of each lane: "
-                    "lower dataset.train's or dataset.evaluation's lanes or window."
+                    "lower the lanes or window of dataset.train, dataset.evaluation or dataset.final."
                 )
 
     @property

@@ -1,8 +1,8 @@
 """Which code computed a record: a hash over the syntax trees of the modules that its cards lead to.
 
-The modules are those that the cards of model, gates, data set and task name, and what these import of ours in the
-rooms that compute. Comments, docstrings and paths do not count, nor does the version of Python. Where a finished
-cell's hash is not today's, reports say so; whether its numbers changed, the revisions say.
+The modules are those that the cards of model, gates, data set and task name, those that every run goes through, and
+what these import of ours in the rooms that compute. Comments, docstrings and paths do not count, nor does the version
+of Python. Where a finished cell's hash is not today's, reports say so; whether its numbers changed, the revisions say.
 """
 
 import ast
@@ -16,14 +16,23 @@ from highway.config.experiment import Experiment
 from highway.config.gates import GATES
 
 ROOT = Path(__file__).parents[2]
-COMPUTING = ("gates", "blocks", "models", "data", "tasks", "describe")  # rooms, and modules of none
+COMPUTING = ("gates", "blocks", "models", "data", "tasks", "describe")  # rooms, and modules of none, that are followed
+FETCHING = "highway.data.download"  # what it fetches is checked by its sha256
+OF_EVERY_RUN = ("highway.train", "highway.run.build", "highway.run.recorder", "highway.config.layers")
+OF_A_TIMING = ("highway.run.timing", "highway.run.trial")
 
 
 def fingerprint(experiment: Experiment) -> str:
-    gates = [GATES[interface][name].code for interface, name in experiment.gate.chosen().items()]
-    task = experiment.task_card
+    places, task = experiment.model_card.places, experiment.task_card
+    gates = [GATES[interface][name].code for interface, name in experiment.gate.chosen().items() if interface in places]
     named = [experiment.model_card.code, experiment.dataset_card.reader, *gates, task.data, task.module, task.ends]
-    return _hashed(frozenset(code.split(":")[0] for code in named))
+    return _hashed(frozenset({*(code.split(":")[0] for code in named), *OF_EVERY_RUN}))
+
+
+def of_together(rows: Iterable[Experiment]) -> str:
+    """Of rows that are timed together."""
+    found = sorted({fingerprint(row) for row in rows})
+    return hashlib.sha256(f"{found} {_hashed(frozenset(OF_A_TIMING))}".encode()).hexdigest()[:12]
 
 
 @cache
@@ -46,7 +55,7 @@ def _reached(roots: Iterable[str]) -> set[str]:
 
 
 def _computes(module: str) -> bool:
-    return module.startswith("highway.") and module.split(".")[1] in COMPUTING
+    return module.startswith("highway.") and module.split(".")[1] in COMPUTING and module != FETCHING
 
 
 @cache

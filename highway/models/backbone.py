@@ -1,4 +1,4 @@
-"""What all backbones are: (x, state) -> (features, state), over vectors of the model's width, and no task.
+"""What backbones of one text are: (x, state) -> (features, state), over vectors of the model's width, and no task.
 
 x is (B, T, D) and so are the features, those at t from x up to t. State is None, a tensor, or tensors in tuples, each
 with lanes first: what the next call on the same lanes goes on from. How long a memory is and at which distance it is

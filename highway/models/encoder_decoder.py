@@ -97,10 +97,6 @@ class EncoderDecoderBackbone(nn.Module):
         self.encoder = nn.ModuleList(EncoderLayer(model, gating, layer) for layer in range(1, model.layers + 1))
         self.decoder = nn.ModuleList(DecoderLayer(model, gating, layer) for layer in range(1, model.layers + 1))
         self.dropout = model.dropout_embedding
-        score = gating.options.score
-        self.carried = {
-            kind: score.name != "none" and kind in score.attention for kind in ("encoder", "decoder", "cross")
-        }
         gates = gates_of(self).values()
         self.decodes_by_step = not any(getattr(gate, "reads_the_future", False) for gate in gates)
         self.longest = min((gate.length for gate in gates if hasattr(gate, "length")), default=None)
@@ -110,7 +106,7 @@ class EncoderDecoderBackbone(nn.Module):
     def encode(self, x: Tensor, padding: Tensor) -> Encoded:
         """x (B, S, D); padding (B, S), true where there is nothing to read."""
         mask = torch.zeros(padding.shape, device=x.device).masked_fill(padding, -torch.inf)
-        x, earlier = self._placed(x), self._earlier("encoder")
+        x, earlier = self._placed(x), list[Tensor]()
         encoded = Encoded(x, mask[:, None, None].to(x.dtype))
         for layer in self.encoder:
             x = layer(x, encoded.mask, earlier)
@@ -118,7 +114,7 @@ class EncoderDecoderBackbone(nn.Module):
 
     def decode(self, y: Tensor, encoded: Encoded) -> Tensor:
         """y (B, T, D) -> features (B, T, D)."""
-        y, earlier = self._placed(y), (self._earlier("decoder"), self._earlier("cross"))
+        y, earlier = self._placed(y), (list[Tensor](), list[Tensor]())
         length = y.shape[1]
         future = torch.full((length, length), -torch.inf, dtype=y.dtype, device=y.device).triu(1)
         for layer, keys_values in zip(self.decoder, self.keys_values(encoded), strict=True):
@@ -136,14 +132,11 @@ class EncoderDecoderBackbone(nn.Module):
     def step(self, y: Tensor, place: int, source: list[KeysValues], source_mask: Tensor, pasts: list[Past]) -> Tensor:
         """y (B, 1, D), at `place` -> features (B, 1, D), from what pasts hold."""
         y = self._placed(y, place)
-        earlier = (self._earlier("decoder"), self._earlier("cross"))
+        earlier = (list[Tensor](), list[Tensor]())
         everything = torch.zeros(1, place + 1, dtype=y.dtype, device=y.device)
         for layer, keys_values, past in zip(self.decoder, source, pasts, strict=True):
             y = layer(y, everything, keys_values, source_mask, earlier, past, first_query=place)
         return y
-
-    def _earlier(self, kind: str) -> Earlier:
-        return [] if kind in self.carried else None
 
     def _placed(self, x: Tensor, first: int = 0) -> Tensor:
         end = first + x.shape[1]

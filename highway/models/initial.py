@@ -108,6 +108,8 @@ def _draw(family: Family, module: nn.Module, name: str, start: Start) -> Draw:
         return constant(start.value)
     weight: Any = getattr(module, "weight", None)
     draws = family.draws(getattr(module, name) if weight is None else weight, start.parts)
+    if start.kind == "map_bias" and weight is None:
+        raise TypeError(f"{type(module).__name__}.{name} is the bias of a map, and its module has no `weight`.")
     if start.kind not in draws:
         raise TypeError(f"{type(module).__name__}.{name} is a {start.kind}, and {type(family).__name__} draws none.")
     return draws[start.kind]

@@ -14,7 +14,7 @@ from highway.config.datasets import DATASETS, RANDOM, SAMPLE
 from highway.config.metrics import METRICS, Metric
 from highway.ledger.cell import DONE
 from highway.ledger.files import read_json
-from highway.ledger.fingerprint import fingerprint
+from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import cell_name, identity, named_revisions
 from highway.sweep.table import Row, Table
 
@@ -40,7 +40,7 @@ class Sample:
 
     def tells(self, metric: str) -> bool:
         """A time means something only where nothing else was running."""
-        return not (metric and METRICS[metric].is_time) or self.result["cost"]["exclusive"]
+        return not (metric and METRICS[metric].is_disturbed) or self.result["cost"]["exclusive"]
 
     def value(self, metric: str, select: str) -> float:
         return self.result["metrics"][metric][select]
@@ -150,10 +150,12 @@ def _timings(table: Table, budget: str, roots: list[Path]) -> Collected:
         result = read_json(path)
         if result["status"] == "finished" and set(result["rows"]) == set(names.values()):
             found.setdefault((_setting(result), result["seed"]), (path.parent, result))
+    rows = [experiment(table.overrides(row, budget, seed=0)) for row in table.rows]
+    code = of_together(rows) if found else None
     settings = sorted({setting for setting, _ in found})
     by_row = {
         _on(row_id, setting, settings): tuple(
-            Sample(folder, seed, {**result, **result["rows"][name], "row": name}, older_revision=False)
+            Sample(folder, seed, {**result, **result["rows"][name], "row": name}, False, _other(result, code))
             for (where, seed), (folder, result) in sorted(found.items())
             if where == setting
         )
@@ -205,9 +207,13 @@ def samples(table: Table, row: Row, budget: str, roots: list[Path]) -> tuple[Sam
                 result = read_json(path)
                 known = found.get(result["seed"])
                 if result["status"] in DONE and known is None:
-                    other_code = result.get("fingerprint") not in (None, code)
-                    found[result["seed"]] = Sample(path.parent, result["seed"], result, older, other_code)
+                    found[result["seed"]] = Sample(path.parent, result["seed"], result, older, _other(result, code))
     return tuple(found[seed] for seed in sorted(found))
+
+
+def _other(result: dict[str, Any], code: str | None) -> bool:
+    """A record that does not say which code computed it is taken at its word."""
+    return result.get("fingerprint") not in (None, code)
 
 
 def cell_names(table: Table, row: Row, budget: str) -> list[tuple[str, bool]]:

@@ -182,7 +182,7 @@ def to_markdown(report: Report, figures: Sequence[Figure]) -> str:
     table = report.collected.table
     heads = ["model", "seeds"]
     for column in table.columns:
-        heads += [column.title, "paper", "difference"]
+        heads += [column.title, "paper", "difference"] if has_paper(report) else [column.title]
     out = [f"# {report.heading}", "", report.origin, report.changes, ""]
     if table.note:
         out += [table.note, ""]
@@ -191,7 +191,7 @@ def to_markdown(report: Report, figures: Sequence[Figure]) -> str:
         if lines:
             out += [title, ""] if title else []
             out += ["| " + " | ".join(heads) + " |", "|" + " --- |" * 2 + " ---: |" * (len(heads) - 2)]
-            out += ["| " + " | ".join(_markdown_cells(line)) + " |" for line in lines]
+            out += ["| " + " | ".join(_markdown_cells(line, has_paper(report))) + " |" for line in lines]
             out.append("")
     if table.also:
         out += ["## Measured as well", ""]
@@ -201,7 +201,7 @@ def to_markdown(report: Report, figures: Sequence[Figure]) -> str:
         out.append("")
     if report.rank_agreement:
         out += [report.rank_agreement, ""]
-    out += ["## Claims", "", "| claim | verdict | detail |", "| --- | --- | --- |"]
+    out += ["## Claims", "", "| claim | verdict | detail |", "| --- | --- | --- |"] if report.verdicts else []
     out += [f"| {verdict.claim.text} | **{verdict.word}** | {verdict.detail} |" for verdict in report.verdicts]
     if report.reached:
         out += ["", f"## Steps until the final {table.reaches} of {table.rows[0].label}", ""]
@@ -224,10 +224,15 @@ def compared_cells(one: Compared) -> list[str]:
     return [one.row.label, one.base.label, str(one.seed), bleu, f"{one.difference:+.2f}", p]
 
 
-def _markdown_cells(line: Line) -> list[str]:
+def has_paper(report: Report) -> bool:
+    """Whether there are numbers to compare with; a table of one's own has none."""
+    return any(row.paper for row in report.collected.table.rows)
+
+
+def _markdown_cells(line: Line, papers: bool) -> list[str]:
     cells = [line.row.label, line.status]
     for entry in line.entries:
-        cells += [entry.ours_text(), entry.paper_text(), entry.difference_text()]
+        cells += [entry.ours_text(), entry.paper_text(), entry.difference_text()] if papers else [entry.ours_text()]
     return cells
 
 

@@ -29,7 +29,7 @@ def _seeds(table: Table, row: Row, budget: str, outputs: Path) -> list[str]:
     names = cell_names(table, row, budget)
     if table.kind == "timing":
         timed = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == names[0][0]]
-        return [f"finished {sample.seed} ({sample.result['cost']['device']})" for sample in timed]
+        return [f"{_of_record(sample)} {sample.seed} ({sample.result['cost']['device']})" for sample in timed]
     roots = [outputs / "cells", REFERENCE / "cells"]
     states = {sample.seed: _of_record(sample) for sample in samples(table, row, budget, roots)}
     for path in (outputs / "cells" / names[0][0]).glob("seed*/"):

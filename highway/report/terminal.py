@@ -11,6 +11,7 @@ AGREE, DISAGREE = ("supported", "same ordering", "agrees"), ("refuted", "other o
 
 
 def print_report(report: Report, console: Console) -> None:
+    table = report.collected.table
     grid = RichTable(box=SIMPLE_HEAD, title=report.heading, title_justify="left")
     grid.caption, grid.caption_justify = report.origin, "left"
     grid.add_column("model", no_wrap=True)
@@ -23,13 +24,13 @@ def print_report(report: Report, console: Console) -> None:
             before_arms = False
         grid.add_row(Group(line.row.label, Text(line.status, style="dim")), *_cells(line))
         grid.add_row()
-    claims = RichTable(box=SIMPLE_HEAD, title="Claims of the paper", title_justify="left")
+    claims = RichTable(box=SIMPLE_HEAD, title="Claims of the paper" if table.paper else "Claims", title_justify="left")
     claims.add_column("claim")
     claims.add_column("verdict")
     claims.add_column("detail", style="dim")
     for verdict in report.verdicts:
         claims.add_row(verdict.claim.text, Text(verdict.word, style=_colour(verdict.word)), verdict.detail)
-    console.print(Group(grid, Text(report.rank_agreement or ""), claims))
+    console.print(Group(grid, Text(report.rank_agreement or ""), *([claims] if report.verdicts else [])))
     if report.compared:
         compared = RichTable(box=SIMPLE_HEAD, title="Paired bootstrap", title_justify="left")
         for head in COMPARED:

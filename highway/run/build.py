@@ -13,9 +13,12 @@ from highway.models.initial import initialise
 def model(experiment: Experiment) -> Any:
     """A backbone between the ends of its task, its initial values drawn from the experiment's seed."""
     backbone = loaded(experiment.model_card.code)(experiment.model, experiment.gating)
-    if hasattr(experiment.dataset, "train"):  # a stream: how long memory is, and at which distance clamped
-        backbone.training_cut, backbone.evaluation_cut = experiment.dataset.train, experiment.dataset.evaluation
+    if cuts := getattr(experiment.dataset, "cuts", None):  # how long memory is, and at which distance clamped
+        backbone.training_cut, backbone.evaluation_cut = cuts["train"], cuts["evaluation"]
     whole = loaded(experiment.task_card.ends)(experiment, backbone)
+    names = [name for name, _ in whole.named_parameters(remove_duplicate=False)]
+    if len(set(names)) < len(names):
+        raise TypeError(f"{type(whole).__name__} and {type(backbone).__name__} both have a parameter of one name.")
     initialise(whole, experiment.seed, backbone.family)
     return whole
 

@@ -13,7 +13,6 @@ from highway.describe import parameter_counts
 from highway.ledger.cell import Cell
 from highway.ledger.device import device_name
 from highway.ledger.files import write_json
-from highway.ledger.fingerprint import fingerprint
 from highway.ledger.identity import named_revisions
 from highway.run import machine
 from highway.run.recorder import Recorder
@@ -31,7 +30,6 @@ class Record:
         self.content: dict[str, Any] = {
             "cell": cell.name,
             "revision": named_revisions(experiment.revisions()),
-            "fingerprint": fingerprint(experiment),
             "seed": experiment.seed,
             "budget": experiment.budget,
             "command": command,
@@ -49,6 +47,7 @@ class Record:
         self.content |= {"status": status, "error": error, "metrics": self.metrics}
         if self.recorder is not None:
             self.content["steps"] = self.recorder.steps
+            self.content["fingerprint"] = "+".join(self.recorder.codes)
             self.content["cost"] = self._cost(self.recorder)
         log.info("%s: %s%s", self.cell.directory, status, f" ({error})" if error else "")
 

@@ -17,6 +17,7 @@ import torch
 
 from highway.config.experiment import Experiment
 from highway.ledger.files import write_text
+from highway.ledger.fingerprint import fingerprint
 from highway.run import machine
 from highway.tasks.task import Task
 
@@ -39,6 +40,7 @@ class Recorder(pl.Callback):
         self._steps_at_start = self._tokens_at_start = self._total = 0
         self.neighbours: machine.Neighbours | None = None
         self.exclusive_before = True  # in earlier starts
+        self.codes = [fingerprint(experiment)]  # which have computed it, in all its starts
         self.tokens = 0
         self.steps = 0
         self.best: dict[str, float] = {"loss": math.inf}  # the best validation
@@ -154,6 +156,7 @@ class Recorder(pl.Callback):
         return {
             "seconds": self.seconds,
             "exclusive": self.exclusive,
+            "codes": self.codes,
             "tokens": self.tokens,
             "steps": self.steps,
             "best": self.best,
@@ -167,6 +170,7 @@ class Recorder(pl.Callback):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.seconds_before, self.exclusive_before = state["seconds"], state["exclusive"]
+        self.codes = list(dict.fromkeys([*state["codes"], *self.codes]))
         self.tokens, self.steps = state["tokens"], state["steps"]
         self.best, self.best_step = dict(state["best"]), state["best_step"]
         self.last_validation, self.validation = state["last_validation"], dict(state["validation"])

@@ -19,13 +19,13 @@ from highway.errors import Refused
 from highway.ledger.cell import Cell
 from highway.ledger.device import device_name
 from highway.ledger.files import write_json, write_text
-from highway.ledger.fingerprint import fingerprint
+from highway.ledger.fingerprint import of_together
 from highway.ledger.identity import TIMING_REVISION, configuration, identified
 from highway.ledger.lease import HeldLease
-from highway.ledger.timed import Timing
+from highway.ledger.together import Timing
 from highway.run import machine
 from highway.run.recorder import COLUMNS
-from highway.run.trial import Contender, Entry, clock, peak_memory
+from highway.run.trial import Contender, Entry, peak_memory, seconds_of
 
 log = logging.getLogger("highway")
 BLOCK_SECONDS = 0.5  # the least that the first row takes in a round
@@ -72,14 +72,14 @@ def measure(contenders: dict[str, Contender], batch: Any, rounds: int, device: s
         for _ in range(3):
             one.step(batch)
     names = list(contenders)
-    block = math.ceil(BLOCK_SECONDS / clock(partial(contenders[names[0]].step, batch), device))
+    block = math.ceil(BLOCK_SECONDS / seconds_of(partial(contenders[names[0]].step, batch), device))
     seconds: Seconds = {name: [] for name in names}
     started, disturbed, quiet = time.monotonic(), 0, 0
     while quiet < rounds:
         neighbours, spent = machine.Neighbours(), {}
         for place in range(len(names)):
             name = names[(quiet + place) % len(names)]
-            spent[name] = clock(partial(train, contenders[name], batch, block), device) / block
+            spent[name] = seconds_of(partial(train, contenders[name], batch, block), device) / block
         others = neighbours.processors()
         if others > machine.QUIET:
             disturbed += 1
@@ -147,7 +147,7 @@ def about(timing: Timing, command: str, seconds: float) -> dict[str, Any]:
     return {
         "cell": timing.cell.name,
         "revision": {"timing": TIMING_REVISION},
-        "fingerprint": fingerprint(first),
+        "fingerprint": of_together(timing.rows.values()),
         "seed": first.seed,
         "budget": timing.budget,
         "command": command,

@@ -1,6 +1,5 @@
 """Training steps outside Lightning, to be timed: one step of an experiment, what it costs, and how to take the time."""
 
-import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -110,7 +109,7 @@ def _peak_of_two_steps(entry: Entry, threads: int) -> int:
     return machine.peak_memory_bytes()
 
 
-def clock(work: Callable[[], Any], device: str) -> float:
+def seconds_of(work: Callable[[], Any], device: str) -> float:
     """Seconds that some work takes."""
     if device == "cuda":
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -122,8 +121,3 @@ def clock(work: Callable[[], Any], device: str) -> float:
     before = time.perf_counter()
     work()
     return time.perf_counter() - before
-
-
-def spread(values: list[float]) -> float:
-    """From the fastest to the slowest round, as a share of the median."""
-    return (max(values) - min(values)) / statistics.median(values)

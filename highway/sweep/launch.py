@@ -21,7 +21,7 @@ from omegaconf import DictConfig
 from highway.config.check import check
 from highway.config.experiment import Experiment
 from highway.ledger.cell import DONE, Cell
-from highway.ledger.timed import Timing
+from highway.ledger.together import Timing
 from highway.sweep.timed import timing
 
 log = logging.getLogger("highway")

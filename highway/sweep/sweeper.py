@@ -8,6 +8,7 @@
 Every cell is composed and checked before the first one starts, so a mistake in the last row costs nothing.
 """
 
+import hashlib
 import itertools
 import logging
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from omegaconf import DictConfig
 
 from highway.errors import Refused, SweepFailed, listing
 from highway.ledger.cell import Cell
-from highway.ledger.fingerprint import fingerprint
+from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import changes_nothing, identified
 from highway.sweep.launch import Planned, composed, last_words, quoted
 from highway.sweep.table import Row, Table, last_on_each_key, load_table
@@ -31,6 +32,7 @@ from highway.sweep.timed import timing
 from highway.sweep.views import differences, link_view
 
 log = logging.getLogger("highway")
+LONGEST_NAME = 120
 
 
 class HighwaySweeper(Sweeper):
@@ -111,7 +113,7 @@ class HighwaySweeper(Sweeper):
             name = f"{table.id} seed {seed} {added}".strip()
             needs = (trainer.accelerator, trainer.devices)
             settled = tuple(last_on_each_key([*words, f"trainer.threads={described.threads}"]))
-            code = fingerprint(described.first)
+            code = of_together(described.rows.values())
             self.timings[words] = Planned(name, settled, cell, *needs, cell.status, alone=True, fingerprint=code)
         return self.timings[words]
 
@@ -126,10 +128,16 @@ class HighwaySweeper(Sweeper):
     def _link(self, planned: Planned, table: Table, budget: str, row: Row, added: str) -> None:
         if planned.cell.directory.parent.parent.name != "cells":  # debug=...: never a result
             return
-        replaced = link_view(planned.cell, table.id, budget, ",".join([row.id, *added.split()]))
+        replaced = link_view(planned.cell, table.id, budget, _view_of(row, added))
         if replaced is not None and not planned.alone:
             changed = "; ".join(differences(replaced, composed(self, planned.overrides))) or "another revision"
             log.info("%s: the recipe is not that of %s any more: %s.", planned.label, replaced.directory, changed)
+
+
+def _view_of(row: Row, added: str) -> str:
+    """What a view is called; file systems bear no long names."""
+    name = ",".join([row.id, *added.split()])
+    return name if len(name) <= LONGEST_NAME else f"{row.id},{hashlib.sha256(added.encode()).hexdigest()[:8]}"
 
 
 def _set_aside(done: list[Planned]) -> None:

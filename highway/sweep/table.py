@@ -20,7 +20,15 @@ from highway.errors import Refused, closest, listing
 
 TABLES = CONF / "table"
 CLAIMS = ("better", "sooner", "within", "unrelated", "opposed")
-FIGURES = ("curves", "biases", "times", "scatter", "bars", "lengths")
+NEEDED: dict[str, tuple[str, ...]] = {  # of each kind of figure
+    "curves": ("metrics", "splits"),
+    "biases": ("rows",),
+    "times": (),
+    "scatter": ("metrics",),
+    "bars": ("metrics", "groups"),
+    "lengths": (),
+}
+FIGURES = tuple(NEEDED)
 
 
 @dataclass(frozen=True)
@@ -150,13 +158,17 @@ def load_table(table_id: str) -> Table:
     if not path.exists():
         known = table_ids()
         raise Refused(f"there is no table '{table_id}'; there is {listing(known)}.{closest(table_id, known)}")
-    content = yaml.safe_load(path.read_text())
+    try:
+        content = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise Refused(f"{path.name} is no YAML: {' '.join(str(error).split())}.") from error
     if not isinstance(content, dict) or content.get("id") != table_id:
         raise Refused(f"{path.name}: a table's id is the name of its file, `id: {table_id}`.")
     return parse_table(content)
 
 
 def parse_table(content: dict[str, Any]) -> Table:
+    content = {key: value for key, value in content.items() if value is not None}
     name = content.get("id", "a table")
     arms = content.get("arms", [])
     _known(content, [*_fields(Table), "arms"], name, needed=("caption", "recipe", "columns", "rows", "budgets"))
@@ -219,6 +231,12 @@ def _claim(content: dict[str, Any], paper_rows: list[str], table: str) -> Claim:
         raise Refused(f"{where}: it is of one kind, and there is {listing(list(CLAIMS))}.")
     for metric in filter(None, (content["metric"], content.get("to"))):
         _metric(metric, where)
+    if kinds[0] in ("unrelated", "opposed") and "to" not in content:
+        raise Refused(f"{where}: it says how the rows stand by two metrics, and lacks `to`, the second.")
+    if kinds[0] in ("better", "sooner", "within") and "than" not in content:
+        raise Refused(f"{where}: it lacks `than`, what its rows are compared with.")
+    if kinds[0] == "sooner" and METRICS[content["metric"]].split is None:
+        raise Refused(f"{where}: {content['metric']} has no curve, by which one row could be sooner than another.")
     rows = _names(content[kinds[0]], paper_rows)
     than = _names(content.get("than", []), [row for row in paper_rows if row not in rows])
     more = {key: content[key] for key in ("share", "to") if key in content}
@@ -232,6 +250,11 @@ def _figure(content: dict[str, Any], table: str) -> Figure:
     figure = Figure(**values)
     if figure.kind not in FIGURES:
         raise Refused(f"{where}: kind {figure.kind} is unknown; there is {listing(list(FIGURES))}.")
+    if figure.over not in ("epoch", "step"):
+        raise Refused(f"{where}: over is epoch or step, and not {figure.over}.")
+    for key in NEEDED[figure.kind]:
+        if not getattr(figure, key):
+            raise Refused(f"{where}: a figure of kind {figure.kind} needs {key}.")
     for split in figure.splits:
         if split not in SPLITS:
             raise Refused(f"{where}: split {split} is unknown; there is {listing(list(SPLITS))}.")
@@ -255,6 +278,11 @@ def _names(value: str | list[str], every: list[str]) -> tuple[str, ...]:
 def _check(table: Table) -> None:
     if table.select not in ("best", "last") or table.kind not in ("training", "timing"):
         raise Refused(f"{table.id}: select is best or last, and kind training or timing.")
+    ids = [row.id for row in table.rows]
+    if len(set(ids)) < len(ids):
+        raise Refused(f"{table.id}: two rows have the id {next(one for one in ids if ids.count(one) > 1)}.")
+    if table.kind == "timing" and table.rounds < 2:
+        raise Refused(f"{table.id}: a timing takes rounds: 2 or more, of which the medians are told.")
     groups = [claim.rows + claim.than for claim in table.claims]
     groups += [figure.rows for figure in table.figures]
     groups += [rows for figure in table.figures for rows in figure.groups.values()]
@@ -282,20 +310,37 @@ def _check_budgets(table: Table) -> None:
 def _check_metrics(table: Table) -> None:
     """Every metric that the table names must be one that a record of it has."""
     given = OF_A_TIMING if table.kind == "timing" else _given(table)
-    wanted = [column.metric for column in (*table.columns, *table.also)]
+    shown = [column.metric for column in (*table.columns, *table.also)]
+    wanted = [*shown, *(metric for row in table.rows for metric in row.paper)]
     wanted += [metric for claim in table.claims for metric in (claim.metric, claim.to) if metric]
     wanted += [metric for metric in (table.reaches, table.ranked_by) if metric]
+    wanted += ["bleu"] if table.bootstrap else []
+    wanted += [
+        f"{split}_{metric}" if figure.kind == "curves" else metric
+        for figure in table.figures
+        for metric in figure.metrics
+        for split in figure.splits or ("",)
+        if split != "train"  # every task shows its loss there
+    ]
     for metric in wanted:
         if metric not in given:
             raise Refused(f"{table.id}: its runs do not give {metric}; they give {listing(list(given))}.")
+    for metric in [metric for figure in table.figures if figure.kind != "curves" for metric in figure.metrics]:
+        if metric not in shown:
+            raise Refused(f"{table.id}: a figure draws {metric}, which is no column.")
+    if table.reaches and METRICS[table.reaches].split is None:
+        raise Refused(f"{table.id}: reaches {table.reaches}, which has no curve.")
 
 
 def _given(table: Table) -> Sequence[str]:
-    words = [word for word in (*table.rows[0].overrides, *table.recipe) if word.startswith("dataset=")]
-    content = _option("dataset", words[0].split("=", 1)[1]) if words else _option("dataset", "ptb_char")
+    """The metrics of its records, as the data set of its first row has them."""
+    words = {word.split("=", 1)[0]: word.split("=", 1)[-1] for word in (*table.recipe, *table.rows[0].overrides)}
+    option = words.get("dataset", "ptb_char")  # as in conf/train.yaml
+    content = _option("dataset", option)
     if content.get("name") not in DATASETS:
-        raise Refused(f"{table.id}: there is no data set behind {words[0] if words else 'it'}.")
-    return TASKS[DATASETS[content["name"]].task].gives(content["metric"])
+        raise Refused(f"{table.id}: dataset={option} does not exist.")
+    card = DATASETS[content["name"]]
+    return TASKS[card.task].gives(words.get("dataset.metric", content["metric"]), card.watched)
 
 
 def _option(group: str, name: str) -> dict[str, Any]:

@@ -36,5 +36,5 @@ def differences(earlier: Cell, experiment: Experiment) -> list[str]:
         return ["that cell was never run"]
     old, new = yaml.safe_load(earlier.config.read_text()), configuration(experiment)
     before, after = (flat({name: values[name] for name in PARTS}) for values in (old, new))
-    keys = [key for key in {**before, **after} if before.get(key) != after.get(key) and not changes_nothing(key)]
-    return [f"{key} {before.get(key, 'absent')} -> {after.get(key, 'absent')}" for key in keys]
+    keys = [key for key, value in before.items() if value != after.get(key) and not changes_nothing(key)]
+    return [f"{key} {before[key]} -> {after.get(key, 'absent')}" for key in keys]

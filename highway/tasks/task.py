@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from highway.config.experiment import Experiment
 from highway.data.module import ExperimentData
+from highway.errors import Refused
 from highway.tasks.optimisation import add_decay, build_optimizer, schedule_of
 
 
@@ -134,6 +135,8 @@ class Task(pl.LightningModule):
         checkpoint["task"] = {"schedule": self.schedule.state_dict()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        if "schedule" not in checkpoint["task"]:
+            raise Refused("this cell's resume.ckpt is of older code, which cannot be gone on from: delete it.")
         self.schedule.load_state_dict(checkpoint["task"]["schedule"])
 
 

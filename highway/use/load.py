@@ -34,17 +34,26 @@ class Trained:
 
     @property
     def spelling(self) -> Spelling:
-        dataset = self.experiment.dataset
-        return Spelling(self.streams.vocabulary, in_words=dataset.form == "word", in_bytes="enwik8" in dataset.name)
+        spelled = self.experiment.dataset_card.forms[self.experiment.dataset.form]
+        if spelled not in ("words", "characters", "bytes"):
+            raise Refused(
+                f"a {self.experiment.task} model reads no symbols: {self.experiment.task_card.script} is for it."
+            )
+        return Spelling(self.streams.vocabulary, in_words=spelled == "words", in_bytes=spelled == "bytes")
 
     def logits(self, text: str) -> Any:
         """(T, V): at every symbol of a text, of the one after it; the text is read from a state of nothing."""
+        numbers = self.spelling.numbers_of(text)
+        if not numbers:
+            raise Refused("an empty text has no logits.")
         with torch.inference_mode():
-            features, _ = self.model(torch.tensor([self.spelling.numbers_of(text)]))
+            features, _ = self.model(torch.tensor([numbers]))
             return self.model.logits(features[0])
 
     def curve(self, split: str, metric: str) -> tuple[Any, Any]:
         """Steps and values, as arrays."""
+        if not self.cell.curves.exists():
+            raise Refused(f"{self.cell.directory} has no curves.csv: a file of weights alone has no curves.")
         with open(self.cell.curves, newline="") as file:
             rows = [row for row in csv.DictReader(file) if (row["split"], row["metric"]) == (split, metric)]
         return np.array([int(row["step"]) for row in rows]), np.array([float(row["value"]) for row in rows])
@@ -53,7 +62,7 @@ class Trained:
 def load(where: str | Path, last: bool = False, task: str | None = None) -> Trained:
     """Of a cell with the best weights, or the last."""
     where = Path(where)
-    cell = Cell(where.resolve())
+    cell = Cell(where.resolve().parents[1] if where.is_file() else where.resolve())
     path = where if where.is_file() else cell.last if last else cell.best
     if not path.exists():
         raise Refused(f"{where} has no {path.name}; is it a cell's directory, and has it been trained?")

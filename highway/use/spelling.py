@@ -18,7 +18,7 @@ class Spelling:
         unknown = [symbol for symbol in symbols if symbol not in self.numbers]
         if unknown:
             symbol = f"the byte {ord(unknown[0]):#x}" if self.in_bytes else repr(unknown[0])
-            raise Refused(f"the prompt has {symbol}, which the model's vocabulary lacks.")
+            raise Refused(f"the text has {symbol}, which the model's vocabulary lacks.")
         return [self.numbers[symbol] for symbol in symbols]
 
     def spelled(self, number: int) -> bytes:

@@ -72,8 +72,6 @@ class Batches:
 
 
 class ParityData(ExperimentData):
-    watched = "test"
-
     def __init__(self, experiment: Experiment, read: Read) -> None:
         super().__init__(experiment)
         self.streams = read
@@ -134,4 +132,4 @@ class Parity(Task):
 
 HERE = "tests.guests.parity"
 TASK = TaskCard(ParityDataset, f"{HERE}:ParityData", f"{HERE}:Parity", f"{HERE}:LastOfAll", "none")
-DATASET = DatasetCard(HERE, "parity", ("bits",))
+DATASET = DatasetCard(HERE, "parity", {"bits": "bits"}, watched="test")
