@@ -10,6 +10,7 @@ from highway.blocks.dropout import dropout
 from highway.blocks.feed_forward import FeedForward
 from highway.blocks.normalisation import LayerNorm
 from highway.blocks.positions import sinusoids
+from highway.blocks.relative_attention import RelativeAttention
 
 
 @pytest.mark.parametrize("width", [16, 128, 512])
@@ -88,6 +89,22 @@ def test_dropout(probability: float) -> None:
     assert rows.std().item() == pytest.approx(math.sqrt(probability * (1 - probability) / 1001), rel=0.2)
     neighbours = ((y[:, 1:] == 0) & (y[:, :-1] == 0)).double().mean().item()
     assert neighbours == pytest.approx(probability**2, abs=0.003)
+
+
+def test_dropout_falls_inside_of_attention_and_feed_forward() -> None:
+    """In training alone, and where it is not nothing."""
+    torch.manual_seed(0)
+    x, codes = torch.randn(2, 5, 8), torch.randn(6, 8)
+    unseen, u = torch.ones(5, 5).triu(1).bool(), torch.zeros(2, 4)
+    for rate in (0.0, 0.5):
+        relative = RelativeAttention(8, 2, 4, rate)
+        for module, more in (
+            (CausalAttention(8, 2, rate), ()),
+            (FeedForward(8, 9, rate), ()),
+            (relative, (codes, u, u, unseen)),
+        ):
+            quiet = module.eval()(x, *more)
+            assert torch.allclose(module.train()(x, *more), quiet, atol=1e-6) == (rate == 0)
 
 
 def test_dropout_is_repeatable_and_off_in_evaluation() -> None:

@@ -77,6 +77,14 @@ def test_closed_highway_gate_is_the_residual_model() -> None:
     torch.testing.assert_close(gate(x, fx, x), x + fx)
 
 
+def test_the_biases_of_transform_gates_are_kept() -> None:
+    for name in ("sdu", "sdu_conv", "highway", "gated_mhdpa"):
+        gate = residual_gate(name, WIDTH, "tanh", 3)
+        ((kept, bias),) = gate.probes().items()
+        assert kept == "gate_biases" and bias is gate.transform_gate.bias
+    assert residual_gate("none", WIDTH, "tanh", 3).probes() == {}
+
+
 def test_convolutional_unit_costs_fewer_parameters() -> None:
     def count(name: str) -> int:
         return sum(parameter.numel() for parameter in residual_gate(name, 512, "tanh", 3).parameters())

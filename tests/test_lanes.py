@@ -64,8 +64,13 @@ def test_training_batches_go_on_from_any_position() -> None:
     windows = Windows(torch.arange(200), Cut(lanes=1, window=30, stride=20, scored=20))
     whole = [batch.inputs[0, 0].item() for batch in TrainingBatches(windows, 23)]
     assert len(whole) == 23 and len(windows) == 10
+    assert whole == [windows.at(position).inputs[0, 0].item() for position in range(23)]
+    begun = TrainingBatches(windows, 23)
+    for _ in zip(range(14), begun, strict=False):
+        pass
+    assert begun.state_dict() == {"position": 14}
     resumed = TrainingBatches(windows, 23)
-    resumed.load_state_dict({"position": 14})
+    resumed.load_state_dict(begun.state_dict())
     assert [batch.inputs[0, 0].item() for batch in resumed] == whole[14:]
 
 
@@ -79,6 +84,12 @@ def test_a_window_by_hand() -> None:
     assert windows[2].targets.tolist() == [[7], [15]], "a lane ends before its window does"
     assert windows.at(4).inputs.tolist() == batch.inputs.tolist(), "epoch after epoch"
     assert (batch.context, batch.inputs.dtype) == (2, torch.int64)
+
+
+def test_a_window_without_a_scored_symbol_is_none() -> None:
+    """The second would have its context, and nothing beyond it."""
+    windows = Windows(torch.arange(8), Cut(lanes=1, window=7, stride=5, scored=5))
+    assert (windows.starts, windows.ends) == ([0], [7])
 
 
 def test_a_share_of_the_lanes_is_whole_lanes() -> None:

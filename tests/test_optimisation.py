@@ -44,6 +44,14 @@ def test_plateau_rules(kind: str) -> None:
         assert kind == "word" or rates[4] == 2.0
 
 
+def test_a_plateau_counts_epochs_and_looks_back_so_far() -> None:
+    """The rate falls from the sixth epoch on, and against the worst of the last three alone."""
+    rule = schedule_of(Optimizer(lr=1.0, schedule="plateau", plateau=Plateau(5, 3, 2, True)), 100)
+    assert [after(rule, loss) for loss in (1, 2, 3, 4, 5, 6, 7)] == [1, 1, 1, 1, 1, 0.5, 0.25]
+    rule = schedule_of(Optimizer(lr=1.0, schedule="plateau", plateau=Plateau(0, 3, 2, True)), 100)
+    assert [after(rule, loss) for loss in (9, 3, 2, 1, 3.5, 3.5, 3.4)] == [1, 1, 1, 1, 0.5, 0.5, 0.5]
+
+
 def test_cosine_goes_from_lr_to_zero() -> None:
     config = Optimizer(lr=0.5, schedule="cosine")
     scheduler_of_torch = torch.optim.lr_scheduler.CosineAnnealingLR(
@@ -83,6 +91,7 @@ def test_adam_of_a_recipe_and_its_clipping() -> None:
     for name, kind in (("sgd", torch.optim.SGD), ("adam", torch.optim.Adam)):
         made = build_optimizer([weight], Optimizer(name, 0.5))
         assert isinstance(made, kind) and made.param_groups[0]["lr"] == 0.5
+        assert made.param_groups[0]["fused"] is True, "one pass over the weights"
 
 
 def test_weight_decay_is_part_of_the_loss() -> None:

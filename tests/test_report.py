@@ -405,6 +405,9 @@ def test_whether_two_metrics_order_the_rows_alike(tmp_path: Path) -> None:
     assert words["BLEU does not follow accuracy"].word == "one seed disagrees"
     assert words["BLEU does not follow loss"].word == "one seed agrees"
     assert "tau by seed: -0.20; by chance within ±0.38" in words["BLEU does not follow loss"].detail
+    alike = dataclasses.replace(words["BLEU does not follow loss"].claim, to="bleu_of_sentence_1")
+    assert judge(alike, collected).word == "one seed disagrees", "rows that are all alike have no order"
+    assert "none, all rows are alike" in judge(alike, collected).detail
     assert words["sparser models train faster"].word == "not run"  # the machine was busy: its times say nothing
     opposed = dataclasses.replace(words["BLEU does not follow accuracy"].claim, kind="opposed")
     assert judge(opposed, collected).word == "one seed disagrees"

@@ -127,6 +127,16 @@ def test_a_text_beyond_the_gate_is_refused(small: Callable[..., Any]) -> None:
         small("gate=g1", "gate.score.length=5", "dataset.longest=5")(sentences(1, 6), sentences(1, 4))
 
 
+def test_a_gate_has_as_many_places_as_it_says() -> None:
+    """Of keys, and of queries: a short source does not make room for a long target."""
+    module = score_gate(ScoreGateOptions(name="gated", length=6), layer=2, heads=1)
+    score, earlier = torch.randn(2, 1, 1, 1, 3)
+    mask = torch.zeros(1, 1, 1, 3)
+    module(score, [earlier], mask, 5)
+    with pytest.raises(Refused, match="has places for 6 positions, and this text has 7"):
+        module(score, [earlier], mask, 6)
+
+
 def test_the_first_layers_take_what_there_is(small: Callable[..., Any]) -> None:
     """Layer 1 has nothing before it and no parameters; G3's second layer reads one, its fourth three."""
     model = small("gate=g3")
