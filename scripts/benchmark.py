@@ -22,7 +22,8 @@ from highway.config.experiment import Experiment
 from highway.ledger.files import write_json
 from highway.run import build, machine
 from highway.run.trial import Entry, operations, peak_memory
-from highway.sweep.table import last_on_each_key, load_table, table_ids
+from highway.sweep.reading import load_table, table_ids
+from highway.sweep.table import last_on_each_key
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from highway.cli import one_sentence
 from highway.report.exchange import export_records, import_records
-from highway.sweep.table import load_table, table_ids
+from highway.sweep.reading import load_table, table_ids
 
 
 def main() -> None:

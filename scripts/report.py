@@ -10,7 +10,7 @@ from highway.cli import one_sentence
 from highway.report.collect import collect
 from highway.report.terminal import print_report
 from highway.report.write import write_report
-from highway.sweep.table import load_table, table_ids
+from highway.sweep.reading import load_table, table_ids
 
 
 def main() -> None:

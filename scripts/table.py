@@ -10,7 +10,8 @@ from rich.console import Console
 from highway.audit.explain import explain_row, explain_table
 from highway.cli import one_sentence
 from highway.report.status import print_status
-from highway.sweep.table import Table, load_table
+from highway.sweep.reading import load_table
+from highway.sweep.table import Table
 
 
 def main() -> None:

@@ -21,6 +21,8 @@ FEW_TESTS = "debug.windows=2"  # what comes after the steps is not compared
 PLACES = {  # where a checkout keeps what is asked of it, newest first
     "experiment": ("highway.config.compose", "highway.compose"),
     "Cell": ("highway.ledger.cell", "highway.sweep.cell"),
+    "load_table": ("highway.sweep.reading", "highway.sweep.table"),
+    "table_ids": ("highway.sweep.reading", "highway.sweep.table"),
     "model": ("highway.run.build", "highway.build"),
 }
 
@@ -59,10 +61,10 @@ def _asked(checkout: Path, tables: list[str]) -> dict[str, Any]:
 
 
 def told(tables: list[str]) -> dict[str, Any]:
-    from highway.sweep.table import load_table, table_ids
     from highway.train import run
 
     experiment, cell_of, model = _found("experiment"), _found("Cell").of, _found("model")
+    load_table, table_ids = _found("load_table"), _found("table_ids")
     facts: dict[str, Any] = {}
     for table in map(load_table, tables or table_ids()):
         for row in table.rows:

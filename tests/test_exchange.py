@@ -15,7 +15,7 @@ from highway.ledger.files import read_json, write_json
 from highway.report.collect import REFERENCE, collect
 from highway.report.exchange import export_records, import_records
 from highway.report.write import write_report
-from highway.sweep.table import load_table
+from highway.sweep.reading import load_table
 
 TABLE = load_table("highway_t3")
 ROOT = Path(__file__).parents[1]

@@ -38,7 +38,7 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_help_lists_every_table() -> None:
-    from highway.sweep.table import table_ids
+    from highway.sweep.reading import table_ids
 
     shown = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for name in ("setup", "demo", "test", "report", *table_ids()):

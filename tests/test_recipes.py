@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from highway.ledger.files import read_json
+
 ROOT = Path(__file__).parents[1]
 RECIPES = ROOT / "docs" / "RECIPES.md"
 FILE = re.compile(r"^```(?:python|yaml) (?P<path>\S+)\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMANDS = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+VIEW = "tanh,gate=rezero,trainer.max_steps=20,trainer.validate_every=20"
 EQUATION = """
 import torch
 from highway.config.gates import GateOptions
@@ -54,8 +57,8 @@ def test_the_new_gate_is_its_equation_and_known_everywhere(project: Path) -> Non
     written = [match["path"] for match in FILE.finditer(RECIPES.read_text())]
     assert written[:3] == ["highway/gates/rezero.py", "highway/config/gates.py", "conf/gate/rezero.yaml"]
     assert typed(project, f"python - <<'END'\n{EQUATION}\nEND") == ""
-    told = typed(project, "COLUMNS=120 python scripts/table.py explain depths one --budget smoke")
-    assert "Transformers of one, two and three layers" in told
+    told = typed(project, "COLUMNS=120 python scripts/table.py explain mine rezero --budget smoke")
+    assert "x + alpha * f(x)" in told and ", of which 6 in gates;" in told and "highway/gates/rezero.py" in told
     refused = typed(project, "python scripts/train.py gate.residual=rezer 2>&1 || true")
     assert "Did you mean 'rezero'?" in refused
 
@@ -65,9 +68,13 @@ def test_every_command_of_the_recipes(project: Path) -> None:
     for block in COMMANDS.findall(RECIPES.read_text()):
         for command in block.splitlines():
             printed = typed(project, command)
-            if command.startswith("python scripts/report.py depths"):
-                assert "two layers beat one" in printed and "sample text" in printed
-    result = (project / "outputs").glob("cells/*/seed1/result.json")
-    gates = {path: path.read_text() for path in result if '"gate": 6' in path.read_text()}
-    assert gates, "one number for each of six sublayers"
-    assert (project / "outputs" / "highway_t3" / "smoke" / "tanh,gate=rezero" / "seed1" / "result.json").exists()
+            if command.startswith("python scripts/report.py"):
+                assert "ReZero beats no gate" in printed and "sample text" in printed
+    results = [read_json(path) for path in (project / "outputs").glob("cells/*/seed1/result.json")]
+    gates = {
+        result["cell"].split("-")[0]: result["parameters"]["gate"]
+        for result in results
+        if result["parameters"]["gate"] < 99
+    }
+    assert {name for name, count in gates.items() if count} == {"transformer", "transformer_xl", "encoder_decoder"}
+    assert (project / "outputs" / "highway_t3" / "smoke" / VIEW / "seed1" / "result.json").exists()

@@ -29,7 +29,7 @@ from highway.report.collect import collect
 from highway.report.render import build_report, to_csv, to_latex, to_markdown
 from highway.report.statistics import interval, judge, kendall_tau, summarise, tau_by_chance
 from highway.report.write import write_report
-from highway.sweep.table import load_table, parse_table
+from highway.sweep.reading import load_table, parse_table
 from highway.tasks.scoring import scores
 from tests.test_tables import content
 

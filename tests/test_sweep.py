@@ -14,7 +14,7 @@ from highway import cli
 from highway.config.compose import experiment
 from highway.ledger.cell import Cell
 from highway.ledger.files import read_json, write_json
-from highway.sweep.table import load_table
+from highway.sweep.reading import load_table
 from tests.conftest import TINY
 from tests.runs import numbers, same_weights
 from tests.test_resume import wait_for

@@ -13,7 +13,8 @@ from highway.config.experiment import Experiment
 from highway.errors import Refused
 from highway.ledger.cell import Cell
 from highway.run import build
-from highway.sweep.table import Table, load_table, parse_table, table_ids
+from highway.sweep.reading import load_table, parse_table, table_ids
+from highway.sweep.table import Table
 from tests.runs import trained
 
 Compose = Callable[..., Experiment]
@@ -209,7 +210,7 @@ def test_what_a_table_may_have_wrong(changes: dict[str, Any], sentence: str) -> 
 
 
 def test_a_table_is_called_as_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("highway.sweep.table.TABLES", tmp_path)
+    monkeypatch.setattr("highway.sweep.reading.TABLES", tmp_path)
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content(id="other")))
     with pytest.raises(Refused, match=r"mine\.yaml: a table's id is the name of its file, `id: mine`"):
         load_table("mine")

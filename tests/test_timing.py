@@ -24,7 +24,7 @@ from highway.report.render import build_report, to_markdown
 from highway.report.write import write_report
 from highway.run import machine, timing
 from highway.run.trial import Contender
-from highway.sweep.table import load_table
+from highway.sweep.reading import load_table
 
 WORDS = ("table=highway_t7", "budget=smoke", "trainer.threads=1", "trainer.accelerator=cpu")
 BATCH = Batch(torch.zeros(2, 3), torch.zeros(2, 3), 0)

@@ -19,7 +19,8 @@ from highway.config.gates import GATES, READINGS
 from highway.ledger.cell import Cell
 from highway.ledger.identity import identity
 from highway.sweep.launch import command_line
-from highway.sweep.table import TABLES, Row, Table
+from highway.sweep.reading import TABLES
+from highway.sweep.table import Row, Table
 
 
 def explain_table(table: Table, budget: str, console: Console) -> None:

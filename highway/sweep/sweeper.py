@@ -27,7 +27,8 @@ from highway.ledger.cell import Cell
 from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import changes_nothing, identified
 from highway.sweep.launch import Planned, composed, last_words, quoted
-from highway.sweep.table import Row, Table, last_on_each_key, load_table
+from highway.sweep.reading import load_table
+from highway.sweep.table import Row, Table, last_on_each_key
 from highway.sweep.timed import timing
 from highway.sweep.views import differences, link_view
 

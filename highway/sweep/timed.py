@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from highway.config.experiment import Experiment
 from highway.errors import Refused
 from highway.ledger.together import Timing
-from highway.sweep.table import last_on_each_key, load_table, table_ids
+from highway.sweep.reading import load_table, table_ids
+from highway.sweep.table import last_on_each_key
 
 USUAL = {"table": "", "budget": "paper", "seed": "1"}
 
