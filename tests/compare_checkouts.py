@@ -71,7 +71,7 @@ def told(tables: list[str]) -> dict[str, Any]:
             here = facts.setdefault(f"{table.id} {row.id}", {})
             for budget in row.budgets or table.budgets:
                 here[f"cell at {budget}"] = cell_of(experiment(table.overrides(row, budget, 1))).name
-            if row not in table.at("smoke"):
+            if "smoke" not in table.budgets or row not in table.at("smoke"):
                 continue
             words = [*table.overrides(row, "smoke", 1), *TWENTY, FEW_TESTS]
             described = experiment([word for word in words if not _is_earlier(word, words)])

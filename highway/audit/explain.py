@@ -87,8 +87,8 @@ def _gates(described: Experiment) -> dict[str, str]:
     words, equations = [], []
     for interface, name in (chosen or {"residual": "none"}).items():
         card = GATES[interface][name]
-        options = described.gate if interface == "residual" else getattr(described.gate, interface)
-        psi = f",  psi = {options.activation}" if "activation" in card.reads else ""
+        activation = described.gate.activation_of(interface)
+        psi = f",  psi = {activation}" if activation else ""
         words.append(card.words)
         equations.append(f"{card.equation}{psi}\n{READINGS[interface]}; * is elementwise. Code: {where(card.code)}")
     return {"gate": "\n".join(words), "equation": "\n".join(equations)}

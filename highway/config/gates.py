@@ -149,3 +149,8 @@ class GateOptions(_Chosen):
     def chosen(self) -> dict[str, str]:
         """Interface -> the name of its gate."""
         return {"residual": self.residual, "score": self.score.name, "state": self.state.name}
+
+    def activation_of(self, interface: str) -> str | None:
+        """The psi of an interface's gate, where it reads one."""
+        options = self if interface == "residual" else getattr(self, interface)
+        return options.activation if "activation" in options.card().reads else None

@@ -11,11 +11,12 @@ import numpy as np
 
 from highway.config.compose import experiment
 from highway.config.datasets import DATASETS, RANDOM, SAMPLE
+from highway.config.experiment import Experiment
 from highway.config.metrics import METRICS, Metric
 from highway.ledger.cell import DONE
 from highway.ledger.files import read_json
 from highway.ledger.fingerprint import fingerprint, of_together
-from highway.ledger.identity import cell_name, identity, named_revisions
+from highway.ledger.identity import cell_name, identified, identity, named_revisions
 from highway.sweep.table import Row, Table
 
 REFERENCE = Path(__file__).parents[2] / "outputs" / "reference"
@@ -133,25 +134,30 @@ def _caveat(data: dict[str, Any]) -> str:
     return fixed or next((card.caveat for card in DATASETS.values() if card.extent == data["source"]), data["source"])
 
 
+def described(table: Table, row: Row, budget: str) -> Experiment:
+    """What a row is, whatever the seed."""
+    return experiment(table.overrides(row, budget, seed=0))
+
+
 def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
     """The records of a table at a budget: this machine's first, then the published ones."""
     roots = [outputs_dir / "cells", REFERENCE / "cells"]
     if table.kind == "timing":
         return _timings(table, budget, roots)
-    found = {row.id: samples(table, row, budget, roots) for row in table.at(budget)}
+    found = {row.id: samples(described(table, row, budget), roots) for row in table.at(budget)}
     return Collected(table, budget, {row.id: found.get(row.id, ()) for row in table.rows})
 
 
 def _timings(table: Table, budget: str, roots: list[Path]) -> Collected:
     """Every timing of these rows; where there are several devices, each has rows and claims of its own."""
-    names = {row.id: cell_names(table, row, budget)[0][0] for row in table.rows}
+    rows = {row.id: described(table, row, budget) for row in table.rows}
+    names = {row_id: identified(row) for row_id, row in rows.items()}
     found: dict[tuple[str, int], tuple[Path, dict[str, Any]]] = {}
     for path in (path for root in roots for path in sorted(root.glob("timing-*/seed*/result.json"))):
         result = read_json(path)
         if result["status"] == "finished" and set(result["rows"]) == set(names.values()):
             found.setdefault((_setting(result), result["seed"]), (path.parent, result))
-    rows = [experiment(table.overrides(row, budget, seed=0)) for row in table.rows]
-    code = of_together(rows) if found else None
+    code = of_together(rows.values())
     settings = sorted({setting for setting, _ in found})
     by_row = {
         _on(row_id, setting, settings): tuple(
@@ -197,11 +203,11 @@ def _by_setting(table: Table, settings: list[str]) -> Table:
     return replace(table, rows=tuple(rows), claims=tuple(claims))
 
 
-def samples(table: Table, row: Row, budget: str, roots: list[Path]) -> tuple[Sample, ...]:
+def samples(row: Experiment, roots: list[Path]) -> tuple[Sample, ...]:
     """The records of a row, one a seed: of the newest revision that has one, of the first root that does."""
     found: dict[int, Sample] = {}
-    code = fingerprint(experiment(table.overrides(row, budget, seed=0)))
-    for name, older in cell_names(table, row, budget):
+    code = fingerprint(row)
+    for name, older in cell_names(row):
         for root in roots:
             for path in sorted((root / name).glob("seed*/result.json")):
                 result = read_json(path)
@@ -216,14 +222,13 @@ def _other(result: dict[str, Any], code: str | None) -> bool:
     return result.get("fingerprint") not in (None, code)
 
 
-def cell_names(table: Table, row: Row, budget: str) -> list[tuple[str, bool]]:
+def cell_names(row: Experiment) -> list[tuple[str, bool]]:
     """The cell's name, and the names that it had at older revisions, newest first."""
-    described = identity(experiment(table.overrides(row, budget, seed=0)))
-    model = described["keys"]["model"]["name"]
-    now = described["revision"]
+    about = identity(row)
+    now = about["revision"]
     ranges = [range(number, 0, -1) for number in now.values()]
     names = []
     for numbers in itertools.product(*ranges):
         revision = named_revisions(dict(zip(now, numbers, strict=True)))
-        names.append((cell_name(model, {**described, "revision": revision}), revision != now))
+        names.append((cell_name(row.model.name, {**about, "revision": revision}), revision != now))
     return names

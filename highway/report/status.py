@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from highway.ledger.cell import Cell
-from highway.report.collect import REFERENCE, Sample, cell_names, collect, samples
+from highway.ledger.identity import identified
+from highway.report.collect import REFERENCE, Sample, collect, described, samples
 from highway.sweep.table import Row, Table
 
 
@@ -26,13 +27,14 @@ def _seeds(table: Table, row: Row, budget: str, outputs: Path) -> list[str]:
     """One line a state: `finished 1, 2`; the published records count as finished."""
     if row not in table.at(budget):
         return []
-    names = cell_names(table, row, budget)
+    about = described(table, row, budget)
+    name = identified(about)
     if table.kind == "timing":
-        timed = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == names[0][0]]
+        timed = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == name]
         return [f"{_of_record(sample)} {sample.seed} ({sample.result['cost']['device']})" for sample in timed]
     roots = [outputs / "cells", REFERENCE / "cells"]
-    states = {sample.seed: _of_record(sample) for sample in samples(table, row, budget, roots)}
-    for path in (outputs / "cells" / names[0][0]).glob("seed*/"):
+    states = {sample.seed: _of_record(sample) for sample in samples(about, roots)}
+    for path in (outputs / "cells" / name).glob("seed*/"):
         cell, seed = Cell(path), int(path.name.removeprefix("seed"))
         if not (cell.done or (cell.status == "waiting" and seed in states)):
             states[seed] = _of_cell(cell)

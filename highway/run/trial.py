@@ -12,14 +12,12 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from highway.config.experiment import Experiment
-from highway.config.gates import GATES
 from highway.run import build, machine
 
 
 @dataclass(frozen=True)
 class Contender:
     name: str
-    module: nn.Module
     objective: Callable[[Any], Tensor]  # of a batch
     step: Callable[[Any], Tensor]
     parameters: int
@@ -45,9 +43,8 @@ class Entry:
     def _gates(self) -> str:
         found = []
         for interface, name in self.shape.gate.chosen().items():
-            options = self.shape.gate if interface == "residual" else getattr(self.shape.gate, interface)
-            activation = f"{options.activation} " if "activation" in GATES[interface][name].reads else ""
-            found += [] if name == "none" else [f"{activation}{name}"]
+            psi = self.shape.gate.activation_of(interface)
+            found += [] if name == "none" else [f"{psi} {name}" if psi else name]
         return f" with {' and '.join(found)}" if found else ""
 
     def batch(self) -> Any:
@@ -82,7 +79,7 @@ class Entry:
             return loss.detach()
 
         parameters = sum(parameter.numel() for parameter in module.parameters())
-        return Contender(self.name, module, forward, step, parameters)
+        return Contender(self.name, forward, step, parameters)
 
 
 def operations(entry: Entry) -> float:
