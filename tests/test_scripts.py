@@ -122,10 +122,10 @@ def test_status_of_a_table(typed: Callable[..., tuple[int, str, str]], experimen
 def test_status_and_render_of_the_published_records(typed: Callable[..., tuple[int, str, str]]) -> None:
     _, out, _ = typed("table status highway_t3")
     assert [line.split() for line in out.splitlines() if "baseline" in line] == [
-        ["baseline", "—", "finished", "1", "—"]
+        ["baseline", "—", "finished", "1,", "2,", "3", "—"]
     ]
     _, out, _ = typed("table render highway_t3 --budget mini --format markdown")
-    assert "| T-L3 | seed 1 | 5.273 | 4.937 |" in out
+    assert "| T-L3 | seeds 1, 2, 3 | 5.278 ± 0.005 | 4.937 |" in out
     _, out, _ = typed("table render highway_t3 --budget mini --format csv")
     assert out.startswith("table,budget,data,row")
     _, out, _ = typed("table render highway_t3 --budget mini --format latex")
