@@ -201,6 +201,7 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ({"bootstrap": {"a": []}}, "its runs do not give bleu"),
         ({"reaches": "bleu"}, "its runs do not give bleu"),
         ({"select": "first"}, "select is best or last"),
+        ({"budgets": {"tiny": []}}, "t: budget tiny does not exist; there is mini, paper, smoke"),
         ({"rows": [{"id": "a", "label": "A", "overrides": [], "budgets": ["huge"]}]}, "row a names budget huge"),
     ],
 )

@@ -174,6 +174,10 @@ def _check(table: Table) -> None:
 
 
 def _check_budgets(table: Table) -> None:
+    known = sorted(path.stem for path in (CONF / "budget").glob("*.yaml"))
+    for budget in table.budgets:
+        if budget not in known:
+            raise Refused(f"{table.id}: budget {budget} does not exist; there is {listing(known)}.")
     for row in table.rows:
         for budget in row.budgets:
             if budget not in table.budgets:
