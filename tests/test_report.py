@@ -412,9 +412,11 @@ def test_whether_two_metrics_order_the_rows_alike(tmp_path: Path) -> None:
     opposed = dataclasses.replace(words["BLEU does not follow accuracy"].claim, kind="opposed")
     assert judge(opposed, collected).word == "one seed disagrees"
     assert judge(dataclasses.replace(opposed, to="sparsity"), collected).word == "one seed agrees"
+    assert judge(dataclasses.replace(opposed, to="valid_loss"), collected).word == "one seed disagrees", "by chance"
 
 
 def test_what_chance_does_to_the_order_of_rows() -> None:
+    assert tau_by_chance(15) == pytest.approx(1.96 * math.sqrt(2 * 35 / (9 * 15 * 14)))
     rng = np.random.default_rng(1)
     taus = [kendall_tau(range(15), rng.permutation(15).tolist()) for _ in range(2000)]
     assert np.mean(np.abs(np.array(taus)) <= tau_by_chance(15)) == pytest.approx(0.95, abs=0.02)

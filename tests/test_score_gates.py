@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from highway.blocks.scored_attention import CrossAttention, Past
 from highway.config.datasets import END, PADDING, START
 from highway.config.experiment import Experiment
 from highway.config.gates import ScoreGateOptions
@@ -135,6 +136,38 @@ def test_a_gate_has_as_many_places_as_it_says() -> None:
     module(score, [earlier], mask, 5)
     with pytest.raises(Refused, match="has places for 6 positions, and this text has 7"):
         module(score, [earlier], mask, 6)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_each_kind_of_attention_has_its_gate(small: Callable[..., Any], kind: str) -> None:
+    """Alone, it changes what the model gives."""
+    source, target = sentences(2, 6), sentences(2, 5)
+    plain, gated = small(), small("gate=realformer", f"gate.score.attention=[{kind}]")
+    assert (plain(source, target) - gated(source, target)).abs().max() > 1e-4
+
+
+def test_attention_to_the_source_starts_at_the_first_query() -> None:
+    gate = score_gate(ScoreGateOptions(name="gated", length=6), layer=2, heads=2)
+    for parameter in gate.parameters():
+        nn.init.normal_(parameter)
+    attention = CrossAttention(8, 2, 4, 0.0, gate).eval()
+    x, keys_values, mask = torch.randn(1, 3, 8), attention.keys_values(torch.randn(1, 4, 8)), torch.zeros(1, 1, 3, 4)
+    earlier = torch.randn(1, 2, 3, 4)
+    usual, explicit, later = (attention(x, keys_values, mask, [earlier], *more) for more in ((), (0,), (1,)))
+    assert torch.equal(usual, explicit) and not torch.allclose(usual, later)
+
+
+def test_the_past_is_kept_in_order_however_long() -> None:
+    """Piece by piece beyond its first room, and rows chosen on the way."""
+    past, pieces = Past(), torch.randn(2, 40, 3, 2, 1, 5)
+    for place in range(40):
+        keys, values = past.extended(*pieces[:, place])
+        if place == 20:
+            past.select(torch.tensor([2, 0, 0]))
+            pieces = pieces.clone()
+            pieces[:, :21] = pieces[:, :21, [2, 0, 0]]
+    for held, part in ((keys, pieces[0]), (values, pieces[1])):
+        assert torch.equal(held, torch.cat(list(part), dim=2))
 
 
 def test_the_first_layers_take_what_there_is(small: Callable[..., Any]) -> None:
