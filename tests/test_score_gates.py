@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highway.blocks.scored_attention import CrossAttention, Past
+from highway.blocks.scored_attention import CrossAttention, Past, SelfAttention
 from highway.config.datasets import END, PADDING, START
 from highway.config.experiment import Experiment
 from highway.config.gates import ScoreGateOptions
@@ -410,3 +410,15 @@ def every_text(model: Pieces, source: Tensor) -> list[tuple[float, list[int]]]:
 def test_beam_of_one_is_greedy(small: Callable[..., Any]) -> None:
     model, source = small("gate=g1"), sentences(4, 6, symbols=11)
     assert beam(model, source, 10, 1, penalty=0.0) == greedy(model, source, 10)
+
+
+def test_scored_attention_drops_in_training_and_has_a_fused_path() -> None:
+    torch.manual_seed(0)
+    x, mask = torch.randn(2, 5, 8), torch.full((5, 5), -math.inf).triu(1)
+    gate = score_gate(ScoreGateOptions(), layer=1, heads=2)
+    attention = SelfAttention(8, 2, 4, 0.5, gate)
+    plain = attention.eval()(x, mask, [])
+    torch.testing.assert_close(attention(x, mask, None), plain)  # by torch's kernel
+    assert not torch.allclose(attention.train()(x, mask, []), plain)
+    assert not torch.allclose(attention(x, mask, None), plain)
+    assert attention.query_key_value.starts["weight"].parts == 3, "each map is drawn as if it stood alone"
