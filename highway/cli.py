@@ -19,11 +19,9 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from highway.config.check import CONF, SECTIONS, SWEEP_ONLY, check
+from highway.config.check import CONF, SWEEP_ONLY, check, kinds_of
 from highway.config.compose import experiment as composed
 from highway.config.compose import options
-from highway.config.models import MODELS
-from highway.config.tasks import TASKS
 from highway.errors import Refused, SweepFailed, closest, listing
 from highway.ledger.cell import Cell
 from highway.sweep.launch import command_line
@@ -156,13 +154,11 @@ def _unknown_key(message: str) -> str | None:
 def _keys_of(parent: str) -> list[str]:
     """What stands below a key, of every model or task where that depends on which."""
     section, *rest = parent.split(".")
-    cards: dict[str, Any] = {"model": MODELS, "dataset": TASKS}
-    kinds_of: list[Any] = [card.options for card in cards.get(section, {}).values()]
-    kinds_of += [SECTIONS[section]] if section in SECTIONS else []
+    kinds = kinds_of(section)
     for name in rest:
-        kinds = [item.type for kind in kinds_of for item in dataclasses.fields(kind) if item.name == name]
-        kinds_of = [kind for kind in kinds if dataclasses.is_dataclass(kind)]
-    return list(dict.fromkeys(item.name for kind in kinds_of for item in dataclasses.fields(kind)))
+        below = [item.type for kind in kinds for item in dataclasses.fields(kind) if item.name == name]
+        kinds = [kind for kind in below if dataclasses.is_dataclass(kind)]
+    return list(dict.fromkeys(item.name for kind in kinds for item in dataclasses.fields(kind)))
 
 
 def _syntax(message: str) -> str:

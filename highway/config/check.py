@@ -32,6 +32,14 @@ SWEEP_ONLY = ("table", "seeds", "arms", "rows", "fail_fast", "retry_failed", "re
 ROOT = ("model", "dataset", *SECTIONS, "budget", "seed", "data_dir", "outputs_dir")
 
 
+def kinds_of(section: str) -> list[Any]:
+    """The dataclasses that a section may be: it depends on the model, or on the data set's task."""
+    cards: dict[str, Any] = {"model": MODELS, "dataset": TASKS}
+    return [card.options for card in cards.get(section, {}).values()] + [
+        kind for name, kind in SECTIONS.items() if name == section
+    ]
+
+
 def check(config: DictConfig) -> Experiment:
     """The configuration as typed objects; `Refused` with one sentence when anything in it is wrong."""
     for key in config:

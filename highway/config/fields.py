@@ -94,17 +94,20 @@ def _read(section: Any) -> dict[str, Any]:
 
 def words_of(section: type, path: Sequence[str]) -> str:
     """What a key below a section is, in words."""
-    item = next((item for item in dataclasses.fields(section) if item.name == path[0]), None)
-    if item is None:
-        return ""
-    below = item.type if isinstance(item.type, type) and dataclasses.is_dataclass(item.type) else None
-    return words_of(below, path[1:]) if below and path[1:] else item.metadata.get("words", "")
+    found = _declared(section, path)
+    return found[-1].metadata.get("words", "") if found else ""
 
 
 def is_aside(section: type, path: Sequence[str]) -> bool:
     """Whether a key below a section, or one that it is inside of, is aside."""
-    item = next((item for item in dataclasses.fields(section) if path and item.name == path[0]), None)
-    if item is None:
-        return False
-    below = item.type if isinstance(item.type, type) and dataclasses.is_dataclass(item.type) else None
-    return bool(item.metadata.get("aside")) or (below is not None and is_aside(below, path[1:]))
+    return any(item.metadata.get("aside") for item in _declared(section, path))
+
+
+def _declared(section: Any, path: Sequence[str]) -> "list[dataclasses.Field[Any]]":
+    """The declaration of a key below a section, after those of the keys that it is inside of."""
+    found: list[dataclasses.Field[Any]] = []
+    for name in path:
+        items = dataclasses.fields(section) if dataclasses.is_dataclass(section) else ()
+        found += [item for item in items if item.name == name]
+        section = found[-1].type if found else None
+    return found

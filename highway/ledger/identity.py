@@ -11,13 +11,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from highway.config.check import SECTIONS
-from highway.config.datasets import DATASETS
+from highway.config.check import kinds_of
 from highway.config.experiment import Experiment
 from highway.config.fields import canonical, is_aside, neutral
 from highway.config.gates import GATES, GateOptions
-from highway.config.models import MODELS
-from highway.config.tasks import TASKS
 
 PARTS = ("model", "gate", "layers", "dataset", "optimizer", "trainer")
 TIMING_REVISION = 1
@@ -62,11 +59,7 @@ def changes_nothing(key: str) -> bool:
     section, *path = key.split(".")
     if section not in PARTS:
         return section in ("logger", "debug", "hydra", "data_dir", "outputs_dir")
-    kinds = {
-        "model": [card.options for card in MODELS.values()],
-        "dataset": [TASKS[card.task].options for card in DATASETS.values()],
-    }.get(section) or [SECTIONS[section]]
-    return any(is_aside(kind, path) for kind in kinds)
+    return any(is_aside(kind, path) for kind in kinds_of(section))
 
 
 def _spelled(experiment: Experiment, name: str) -> dict[str, Any]:
