@@ -16,8 +16,9 @@ class Start:
     """A kind of initial value; what it is drawn from is the family's to say (highway/models/initial.py)."""
 
     kind: str
-    value: float = 0.0  # of a constant
+    value: float = 0.0  # of a constant; the bound of a uniform draw, the deviation of a normal one
     parts: int = 1  # matrices one above the other, each drawn as if it stood alone
+    of: str = ""  # of the norms of another parameter's rows: which
 
 
 MAP, MAP_BIAS, GAIN, EMBEDDING, VECTOR = map(Start, ("map", "map_bias", "gain", "embedding", "vector"))

@@ -19,7 +19,7 @@ from highway.errors import Refused
 from highway.ledger.cell import Cell
 from highway.run import build
 from highway.run.trial import Entry, operations
-from tests.guests import gru, leaky, parity
+from tests.guests import leaky, parity, steps
 from tests.runs import curve, numbers, same_weights, trained
 from tests.test_resume import StopAt
 
@@ -37,7 +37,7 @@ ON = {"text": TEXT, "bits": ("dataset=parity",)}
 
 @pytest.fixture(autouse=True)
 def _guests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MODELS, "gru", gru.CARD)
+    monkeypatch.setitem(MODELS, "steps", steps.CARD)
     monkeypatch.setitem(TASKS, "parity", parity.TASK)
     monkeypatch.setitem(DATASETS, "parity", parity.DATASET)
     monkeypatch.setitem(GATES["state"], "leaky", leaky.CARD)
@@ -46,7 +46,7 @@ def _guests(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def guest(tiny: Compose, experiment: Compose) -> Compose:
     """`tiny` makes the sample corpus small; its words are a Transformer's."""
-    return lambda *words: experiment(CONF, "model=gru", *FEW, "trainer.accelerator=cpu", *words)
+    return lambda *words: experiment(CONF, "model=steps", *FEW, "trainer.accelerator=cpu", *words)
 
 
 @pytest.mark.parametrize("gate", ["none", "leaky"])
@@ -74,9 +74,9 @@ def test_a_state_gate_changes_the_cell(guest: Compose) -> None:
 
 
 def test_what_does_not_fit_the_guest_is_refused(guest: Compose, tiny: Compose) -> None:
-    with pytest.raises(Refused, match="gru has no place for the residual gate sdu; transformer, transformer_xl"):
+    with pytest.raises(Refused, match="steps has no place for the residual gate sdu; transformer, r_transformer"):
         guest(*TEXT, "gate=sdu_tanh")
-    with pytest.raises(Refused, match="transformer has no place for the state gate leaky; gru has"):
+    with pytest.raises(Refused, match="transformer has no place for the state gate leaky; recurrent, steps has"):
         tiny(CONF, "gate=leaky")
     with pytest.raises(Refused, match="encoder_decoder reads a source and its target, and parity is parity data"):
         guest("model=encoder_decoder", "dataset=parity")

@@ -91,7 +91,7 @@ WRONG = {  # the command line, and a word that its sentence must have
     "gate": "key=value",
     "--config": "config",
     "--epochs=3": "without dashes",
-    "-m table=highway_t9": "highway_t1, highway_t3",
+    "-m table=highway_t9": "highway_t1, highway_t2",
     "-m table=highway_t1 budget=mni": "Did you mean 'mini'",
     "-m table=highway_t1 seeds=one": "whole numbers",
     "-m table=highway_t1 rows=tann": "Did you mean 'tanh'",

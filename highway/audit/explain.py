@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import yaml
 from rich.box import SIMPLE_HEAD
@@ -54,9 +55,8 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     about = {
         "row": f"{row.label}  ({table.id} {row.id}, budget {budget}{arm})",
         "table": f"{table.caption}.{f' {table.paper}.' if table.paper else ''}",
-        "model": f"{model.words} Here {described.model.layers} layers of width {described.model.width:,}.",
+        "model": f"{model.words} Here {_layers(described.model)}.",
         **_gates(described),
-        "where": _where(described),
         "data": _first_comment(CONF / "dataset" / f"{_chosen(words, 'dataset')}.yaml"),
         "length": _length(described),
         "parameters": _parameters_in_words(table, described, budget),
@@ -82,16 +82,23 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
 
 
 def _gates(described: Experiment) -> dict[str, str]:
-    """Of every gate that the row has, what it does and its equation; of none, that of the residual connection."""
+    """What every gate of the row does, its equation and where; without one, those of the first place for a gate."""
+    places = described.model_card.places
+    if not places:
+        return {}
     chosen = {interface: name for interface, name in described.gate.chosen().items() if name != "none"}
     words, equations = [], []
-    for interface, name in (chosen or {"residual": "none"}).items():
+    for interface, name in (chosen or {next(iter(places)): "none"}).items():
         card = GATES[interface][name]
         activation = described.gate.activation_of(interface)
         psi = f",  psi = {activation}" if activation else ""
         words.append(card.words)
         equations.append(f"{card.equation}{psi}\n{READINGS[interface]}; * is elementwise. Code: {where(card.code)}")
-    return {"gate": "\n".join(words), "equation": "\n".join(equations)}
+    return {"gate": "\n".join(words), "equation": "\n".join(equations), "where": _where(described)}
+
+
+def _layers(model: Any) -> str:
+    return f"{model.layers} layer{'s' if model.layers > 1 else ''} of width {model.width:,}"
 
 
 def _where(described: Experiment) -> str:

@@ -18,7 +18,12 @@ def origins(table: Table, row: Row, budget: str, seed: int = 1) -> dict[str, str
     """Dotted key -> the file that set it, for every key of the row's configuration."""
     words = table.overrides(row, budget, seed)
     here = f"conf/table/{table.id}.yaml"
-    parts = {"recipe": table.recipe, f"row {row.id}": row.overrides, f"budget {budget}": table.budgets[budget]}
+    parts = {
+        "recipe": table.recipe,
+        f"row {row.id}": row.overrides,
+        f"budget {budget}": table.budgets[budget],
+        f"row {row.id} at budget {budget}": row.shrunk.get(budget, ()),
+    }
     named_in = {_key(word): f"{here} ({part})" for part, part_words in parts.items() for word in part_words}
     found: dict[str, str] = {}
     GlobalHydra.instance().clear()

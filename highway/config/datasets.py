@@ -31,6 +31,9 @@ IN_PIECES = dict.fromkeys(("unigram", "bpe"), "pieces")
 IN_CHARACTERS = dict.fromkeys(("eos", "newline", "joined", "characters"), "characters")
 ENWIK8 = "its length and the sha256 of its first 4,150,000 bytes are right"
 TRANSLATION = "highway.data.translation"
+SIDE = 28  # of an image of MNIST
+CLASSES, KEYS = 10, 88
+LONGEST_TUNE = 1793  # steps of Nottingham's
 
 DATASETS = {
     "penn_treebank": DatasetCard("highway.data.penn_treebank", "language", {**IN_CHARACTERS, "word": "words"}),
@@ -52,8 +55,15 @@ DATASETS = {
         caveat="trained on a substitute corpus (no result of the paper's task)",
         checked=PAIRS,
     ),
+    "mnist": DatasetCard("highway.data.mnist", "classification", {"pixels": "values"}, watched="test"),
+    "nottingham": DatasetCard("highway.data.nottingham", "music", {"keys": "values"}),
 }
 CORPORA = ("tatoeba", "wiki_health", "tico19", "ntrex128", "flores101_devtest", "bible")  # of the substitute
+
+
+def check_share(experiment: Any, batch: int) -> None:
+    if experiment.trainer.devices > batch:
+        raise Refused(f"trainer.devices={experiment.trainer.devices} is more than dataset.batch={batch}.")
 
 
 def check_form(dataset: Any) -> None:
@@ -131,6 +141,12 @@ class LanguageDataset:
                 )
 
     def fits(self, experiment: Any) -> None:
+        model = experiment.model
+        if model.width_in != model.width_out:
+            raise Refused(
+                f"a language model predicts by the embedding that it reads by, and {model.name} reads vectors of width "
+                f"{model.width_in} and gives such of {model.width_out}: model.input and model.output make them equal."
+            )
         if any(cut.memory or cut.clamp for cut in self.cuts.values()) and experiment.remembers is not Remembers.MEMORY:
             zeros = " and ".join(f"dataset.{name}.memory=0" for name in self.cuts)
             raise Refused(f"{experiment.model.name} has no memory: set {zeros}, and no clamp.")
@@ -196,5 +212,46 @@ class TranslationDataset:
             raise Refused(f"dataset.batch_pieces={self.batch_pieces} holds no sentence of {self.longest} pieces.")
 
     def fits(self, experiment: Any) -> None:
-        if experiment.trainer.devices > self.batch:
-            raise Refused(f"trainer.devices={experiment.trainer.devices} is more than dataset.batch.")
+        check_share(experiment, self.batch)
+
+
+@dataclass
+class ImageDataset:
+    name: str = "mnist"
+    form: str = "pixels"
+    source: str = choice("files", "sample", words=SOURCE)
+    side: int = number(SIDE, 1, SIDE, words="images are shrunk to side x side, each pixel a mean; the papers do not")
+    batch: int = number(32, 1, words="images")
+    shuffled: bool = key(False, "a new order in each epoch; the released code keeps that of the file")
+    metric: str = key("accuracy", "what is shown beside the loss", aside=True)
+
+    @property
+    def longest_text(self) -> int:
+        return self.side**2
+
+    def check(self) -> None:
+        check_form(self)
+        if SIDE % self.side:
+            raise Refused(f"dataset.side={self.side} does not divide {SIDE}.")
+
+    def fits(self, experiment: Any) -> None:
+        check_share(experiment, self.batch)
+
+
+@dataclass
+class MusicDataset:
+    name: str = "nottingham"
+    form: str = "keys"
+    source: str = choice("files", "sample", words=SOURCE)
+    batch: int = number(1, 1, words="tunes; the loss is summed over their steps")
+    metric: str = key("nll", "what is shown beside the loss", aside=True)
+
+    @property
+    def longest_text(self) -> int:
+        return LONGEST_TUNE
+
+    def check(self) -> None:
+        check_form(self)
+
+    def fits(self, experiment: Any) -> None:
+        check_share(experiment, self.batch)

@@ -29,7 +29,7 @@ class Gating:
 
     def residual(self, layer: int, place: str) -> str:
         """The residual gate of one sublayer."""
-        return self.options.residual if layer in self.layers[place] else "none"
+        return self.options.residual if layer in self.layers.get(place, ()) else "none"
 
 
 @dataclass

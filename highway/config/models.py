@@ -35,13 +35,35 @@ class ModelCard:
     revision: int = 1
 
 
+class Options:
+    """What the ends of every model ask of its options."""
+
+    width: int
+    scale_embedding = False
+    dropout_embedding = 0.0
+
+    @property
+    def width_in(self) -> int:
+        """Of the vectors that the backbone reads."""
+        return self.width
+
+    @property
+    def width_out(self) -> int:
+        return self.width
+
+
+def check_heads(width: int, heads: int) -> None:
+    if width % heads:
+        raise Refused(f"model.width={width} is not a multiple of model.heads={heads}.")
+
+
 def check_even(width: int) -> None:
     if width % 2:
         raise Refused(f"model.width={width} is odd; sinusoidal positions need an even width.")
 
 
 @dataclass
-class Transformer:
+class Transformer(Options):
     name: str = "transformer"
     width: int = number(512, 1)
     layers: int = number(3, 1)
@@ -61,13 +83,60 @@ class Transformer:
     init_embedding: float = number(0.1, 1e-9, 10, words="embeddings start at U(-this, this)")
 
     def check(self) -> None:
-        if self.width % self.heads:
-            raise Refused(f"model.width={self.width} is not a multiple of model.heads={self.heads}.")
+        check_heads(self.width, self.heads)
         check_even(self.width)
 
 
 @dataclass
-class TransformerXL:
+class RTransformer(Transformer):
+    name: str = "r_transformer"
+    cell: str = choice("gru", "lstm", "rnn", words="of the LocalRNN")
+    window: int = number(7, 1, words="positions that a LocalRNN reads, its own included")
+    local_layers: int = number(1, 0, words="LocalRNN sublayers in each block")
+
+    def check(self) -> None:
+        check_heads(self.width, self.heads)
+
+
+@dataclass
+class Recurrent(Options):
+    name: str = "recurrent"
+    cell: str = choice("lstm", "gru", "rnn")
+    width: int = number(256, 1)
+    layers: int = number(1, 1)
+    input: int | None = number(None, 1, words="width of what it reads; null: its own")
+    dropout: float = rate("on what each layer gives")
+    dropout_embedding: float = rate("on the embedding")
+    init_embedding: float = number(0.1, 1e-9, 10, words="embeddings start at U(-this, this)")
+
+    @property
+    def width_in(self) -> int:
+        return self.input or self.width
+
+
+@dataclass
+class TCN(Options):
+    name: str = "tcn"
+    width: int = number(450, 1, words="channels")
+    layers: int = number(3, 1, words="residual blocks of two convolutions; dilation 1, 2, 4, ...")
+    kernel: int = number(3, 2, words="positions that a convolution reads")
+    input: int | None = number(None, 1, words="width of what it reads; null: as many as channels")
+    output: int | None = number(None, 1, words="channels of the last block; null: as the others")
+    dropout: float = rate("after each convolution")
+    dropout_embedding: float = rate("on the embedding")
+    init_embedding: float = number(0.1, 1e-9, 10, words="embeddings start at U(-this, this)")
+
+    @property
+    def width_in(self) -> int:
+        return self.input or self.width
+
+    @property
+    def width_out(self) -> int:
+        return self.output or self.width
+
+
+@dataclass
+class TransformerXL(Options):
     name: str = "transformer_xl"
     width: int = number(512, 1)
     layers: int = number(6, 1)
@@ -81,8 +150,7 @@ class TransformerXL:
         0.02, 1e-9, 10, words="N(0, this) for weights and embeddings, N(1, this) for gains (the paper says N(0, 1))"
     )
 
-    scale_embedding = True  # no keys: what its ends are told
-    dropout_embedding = 0.0  # the backbone drops what it is given
+    scale_embedding = True  # no key: what its ends are told; the backbone itself drops what it is given
 
     def check(self) -> None:
         check_even(self.width)
@@ -130,6 +198,32 @@ MODELS = {
         places={"residual": SUBLAYERS},
         rivals=("torch.nn.TransformerEncoder", "x-transformers"),
         timed=("sdu_tanh",),
+    ),
+    "r_transformer": ModelCard(
+        RTransformer,
+        "highway.models.r_transformer:RTransformerBackbone",
+        "A Transformer that knows of order by a small recurrent network in front of each block's attention: it reads "
+        "the last few positions, for each position anew. Attention gathers from all earlier positions, and a "
+        "feed-forward network works on each position alone. A residual connection around each adds what it gives to "
+        "what it was given.",
+        places={"residual": SUBLAYERS},
+        rivals=("R-Transformer on gathered windows",),
+        timed=("sdu_tanh",),
+    ),
+    "recurrent": ModelCard(
+        Recurrent,
+        "highway.models.recurrent:RecurrentBackbone",
+        "A recurrent network: it reads position by position, and all that it knows of what came before is a state of "
+        "fixed size, which every step makes anew from itself and from what is read.",
+        places={"state": ("h",)},
+        remembers=Remembers.STATE,
+    ),
+    "tcn": ModelCard(
+        TCN,
+        "highway.models.tcn:TCNBackbone",
+        "A convolutional network over time: every layer looks at a few positions, each layer twice as far apart as the "
+        "one below, so that the last one sees far back without a step-by-step pass.",
+        rivals=("pytorch-tcn",),
     ),
     "transformer_xl": ModelCard(
         TransformerXL,

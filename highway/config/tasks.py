@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from highway.config.datasets import LanguageDataset, TranslationDataset
+from highway.config.datasets import ImageDataset, LanguageDataset, MusicDataset, TranslationDataset
 from highway.config.metrics import KINDS, METRICS
 
 
@@ -44,5 +44,19 @@ TASKS = {
             *("bleu", "chrf", "decoding_seconds", "inference_seconds"),
             *(name for name in METRICS if name.startswith(("bleu_of", "sparsity"))),
         ),
+    ),
+    "classification": TaskCard(
+        ImageDataset,
+        data="highway.data.images:ImageData",
+        module="highway.tasks.classification:Classification",
+        ends="highway.models.pixels:Pixels",
+        script="highway.load",
+    ),
+    "music": TaskCard(
+        MusicDataset,
+        data="highway.data.tunes:TuneData",
+        module="highway.tasks.music:Music",
+        ends="highway.models.keys:Keys",
+        script="scripts/generate.py",
     ),
 }

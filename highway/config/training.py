@@ -17,6 +17,12 @@ class Plateau:
 
 
 @dataclass
+class Steps:
+    every_epochs: int = number(10, 1)
+    divide_by: float = number(10.0, 1)
+
+
+@dataclass
 class Optimizer:
     name: str = choice("sgd", "adam")
     lr: float = number(1.0, 0)
@@ -24,10 +30,11 @@ class Optimizer:
     epsilon: float = number(1e-8, 0, read_when={"name": ("adam",)})
     clip: float | None = number(None, 0, words="largest L2 norm of the gradient; null: none")
     weight_decay: float = number(0.0, 0, words="this / 2 times the sum of all squared weights is part of the loss")
-    schedule: str = choice("constant", "plateau", "cosine", "inverse_square_root")
+    schedule: str = choice("constant", "plateau", "cosine", "inverse_square_root", "steps")
     warmup_steps: int = number(0, 0, read_when={"schedule": ("constant", "cosine", "inverse_square_root")})
     label_smoothing: float = number(0.0, 0, 0.999, words="of the training loss")
     plateau: Plateau = part(Plateau, read_when={"schedule": ("plateau",)})
+    steps: Steps = part(Steps, read_when={"schedule": ("steps",)})
 
     def check(self) -> None:
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):

@@ -8,9 +8,12 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
+
+import numpy as np
 
 from highway.errors import Refused
 from highway.ledger.files import written_atomically
@@ -37,6 +40,13 @@ class Source:
         for path in paths:
             self.verify(path, self.checksums[path.name])
 
+    def verify_all(self, paths: Iterable[Path]) -> None:
+        """Refuses a file that is missing or not the published one."""
+        for path in paths:
+            if not path.exists():
+                raise Refused(f"{path} is missing; python scripts/data.py prepare fetches it.")
+            self.verify(path, self.checksums[path.name])
+
     def verify(self, path: Path, expected: str) -> None:
         found = file_sha256(path)
         if found != expected:
@@ -47,20 +57,24 @@ class Source:
 
     def fetch(self, missing: list[Path]) -> None:
         folder = missing[0].parent
-        partial = folder / (self.url.rsplit("/", 1)[-1] + ".part")
-        try:
-            download(self.url, partial)
-        except OSError as error:
-            reason = getattr(error, "reason", None) or error
-            raise Refused(
-                f"{self.name}: {', '.join(path.name for path in missing)} missing from {folder}, and {self.url} "
-                f"could not be reached ({reason}): put the files there, point HIGHWAY_DATA at a folder "
-                f"that has {self.folder}/, or use dataset.source=sample."
-            ) from error
+        partial = self._downloaded(self.url, folder, missing)
         if self.sha256 is not None:
             self.verify(partial, self.sha256)
         self._unpack(partial, folder)
         partial.unlink()
+
+    def _downloaded(self, url: str, folder: Path, missing: list[Path]) -> Path:
+        partial = folder / (url.rsplit("/", 1)[-1] + ".part")
+        try:
+            download(url, partial)
+        except OSError as error:
+            reason = getattr(error, "reason", None) or error
+            raise Refused(
+                f"{self.name}: {', '.join(path.name for path in missing)} missing from {folder}, and {url} "
+                f"could not be reached ({reason}): put the files there, point HIGHWAY_DATA at a folder "
+                f"that has {self.folder}/, or use dataset.source=sample."
+            ) from error
+        return partial
 
     def _unpack(self, archive: Path, folder: Path) -> None:
         """Takes only the members named here, to names chosen here; an archive with a path that escapes is refused."""
@@ -77,6 +91,17 @@ class Source:
             raise Refused(
                 f"{archive} from {self.url} is not the archive it should be ({error}); run again to fetch it anew."
             ) from error
+
+
+@dataclass(frozen=True)
+class Files(Source):
+    """Files that can be had one by one, below `url`."""
+
+    def fetch(self, missing: list[Path]) -> None:
+        for path in missing:
+            partial = self._downloaded(f"{self.url}/{path.name}", path.parent, missing)
+            self.verify(partial, self.checksums[path.name])
+            partial.replace(path)
 
 
 Archive = zipfile.ZipFile | tarfile.TarFile
@@ -128,4 +153,12 @@ def file_sha256(path: Path) -> str:
     with open(path, "rb") as file:
         while chunk := file.read(CHUNK):
             digest.update(chunk)
+    return digest.hexdigest()
+
+
+def sha256_of(arrays: Iterable[np.ndarray]) -> str:
+    """Of what the arrays of a split hold, end to end."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(array.tobytes())
     return digest.hexdigest()

@@ -18,7 +18,6 @@ from highway.config.datasets import LanguageDataset
 from highway.data import sample
 from highway.data.download import Source
 from highway.data.stream import Streams, cached_streams
-from highway.errors import Refused
 
 SPLITS = ("train", "valid", "test")
 END = "<eos>"
@@ -51,11 +50,7 @@ def files(dataset: LanguageDataset, data_dir: Path) -> dict[str, Path]:
 
 
 def verify(dataset: LanguageDataset, data_dir: Path) -> None:
-    """Refuses a file that is missing or not the published one."""
-    for path in files(dataset, data_dir).values():
-        if not path.exists():
-            raise Refused(f"{path} is missing; python scripts/data.py prepare fetches it.")
-        ARCHIVE.verify(path, ARCHIVE.checksums[path.name])
+    ARCHIVE.verify_all(files(dataset, data_dir).values())
 
 
 def streams(dataset: LanguageDataset, data_dir: Path, cache_dir: Path) -> Streams:

@@ -37,6 +37,11 @@ class Ends(nn.Module):
                 yield from module.named_modules(memo, f"{prefix}.{inner}".lstrip("."), remove_duplicate)
 
 
+def reading(values: int, width: int) -> nn.Module:
+    """A map of what is read, unless the backbone reads vectors of just so many values: then they go in as they are."""
+    return nn.Identity() if values == width else nn.Linear(values, width)
+
+
 def _without_backbone(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
     for name in [name for name in state if name.startswith(f"{prefix}{INSIDE}.")]:
         state[prefix + name.removeprefix(f"{prefix}{INSIDE}.")] = state.pop(name)

@@ -39,6 +39,18 @@ def constant(value: float) -> Draw:
     return lambda drawn, generator: drawn.fill_(value)
 
 
+def norms(other: Tensor) -> Draw:
+    return lambda drawn, generator: drawn.copy_(other.flatten(1).norm(dim=1))
+
+
+ANYWHERE: dict[str, Callable[[nn.Module, Start], Draw]] = {  # kinds that are the same in every family
+    "constant": lambda module, start: constant(start.value),
+    "uniform": lambda module, start: uniform(start.value),
+    "normal": lambda module, start: normal(0.0, start.value),
+    "norms": lambda module, start: norms(getattr(module, start.of)),  # which is drawn already: it comes first
+}
+
+
 class Family(Protocol):
     def draws(self, weight: Tensor, parts: int) -> dict[str, Draw]:
         """By kind; `weight` is the module's own, for what depends on its size."""
@@ -104,8 +116,8 @@ def initialise(model: nn.Module, seed: int, family: Family) -> None:
 
 
 def _draw(family: Family, module: nn.Module, name: str, start: Start) -> Draw:
-    if start.kind == "constant":
-        return constant(start.value)
+    if start.kind in ANYWHERE:
+        return ANYWHERE[start.kind](module, start)
     weight: Any = getattr(module, "weight", None)
     draws = family.draws(getattr(module, name) if weight is None else weight, start.parts)
     if start.kind == "map_bias" and weight is None:

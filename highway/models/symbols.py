@@ -21,9 +21,9 @@ class Symbols(Ends):
     def __init__(self, experiment: Experiment, backbone: nn.Module) -> None:
         super().__init__()
         model, symbols = experiment.model, experiment.dataset.vocabulary_size
-        self.embedding = nn.Embedding(symbols, model.width)
+        self.embedding = nn.Embedding(symbols, model.width_in)
         self.output_bias = nn.Parameter(torch.zeros(symbols))
-        self.scale = model.width**0.5 if model.scale_embedding else 1.0
+        self.scale = model.width_in**0.5 if model.scale_embedding else 1.0
         self.dropout = model.dropout_embedding
         self.backbone = backbone
 

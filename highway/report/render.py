@@ -20,6 +20,8 @@ BOOTSTRAP = (
     "difference if there were none. It speaks of these sentences, not of other seeds."
 )
 
+COPIED = "†"
+
 COMPARED = ("model", "against", "seed", "BLEU", "difference", "p")  # what compared_cells gives
 
 CSV_COLUMNS = (
@@ -35,6 +37,7 @@ class Entry:
     column: Column
     ours: Summary | None
     paper: float | None
+    copied: bool = False  # by the paper, from another one
 
     def ours_text(self, plus_minus: str = "±") -> str:
         if self.ours is None:
@@ -45,7 +48,7 @@ class Entry:
         return text
 
     def paper_text(self) -> str:
-        return "—" if self.paper is None else f"{self.paper:.{self.column.digits}f}"
+        return "—" if self.paper is None else f"{self.paper:.{self.column.digits}f}{COPIED if self.copied else ''}"
 
     def difference_text(self) -> str:
         if self.ours is None or self.paper is None:
@@ -113,8 +116,17 @@ class Report:
 
     @property
     def changes(self) -> str:
-        words = self.collected.table.budgets[self.collected.budget]
-        return f"The recipe with {', '.join(f'`{word}`' for word in words)}." if words else "The recipe unchanged."
+        table, budget = self.collected.table, self.collected.budget
+        words = table.budgets[budget]
+        by_row = " Rows change more: see `explain`." if any(row.shrunk.get(budget) for row in table.rows) else ""
+        changed = f"The recipe with {', '.join(f'`{word}`' for word in words)}." if words else "The recipe unchanged."
+        return changed + by_row
+
+    @property
+    def copied(self) -> str | None:
+        """Which of the paper's numbers are not its own."""
+        sources = dict.fromkeys(row.copied for row in self.collected.table.rows if row.copied)
+        return f"{COPIED} copied by the paper from {', '.join(sources)}." if sources else None
 
 
 def _steps(step: float | None) -> str:
@@ -146,6 +158,7 @@ def _entries(row: Row, columns: Sequence[Column], collected: Collected) -> tuple
                 [sample.value(column.metric, table.select) for sample in finished if sample.tells(column.metric)]
             ),
             row.paper.get(column.metric),
+            bool(row.copied),
         )
         for column in columns
     )
@@ -184,8 +197,7 @@ def to_markdown(report: Report, figures: Sequence[Figure]) -> str:
     for column in table.columns:
         heads += [column.title, "paper", "difference"] if has_paper(report) else [column.title]
     out = [f"# {report.heading}", "", report.origin, report.changes, ""]
-    if table.note:
-        out += [table.note, ""]
+    out += [text for note in (table.note, report.copied) if note for text in (note, "")]
     for arms, title in ((False, ""), (True, "## Arms (rows that the paper lacks)")):
         lines = [line for line in report.lines if line.row.arm is arms]
         if lines:
@@ -270,13 +282,14 @@ def to_latex(report: Report) -> str:
         cells = [_tex(line.row.label)]
         for entry in line.entries:
             ours = entry.ours_text(plus_minus="\\pm")
-            cells += [f"${ours}$" if entry.ours else "--", entry.paper_text().replace("—", "--")]
+            cells += [f"${ours}$" if entry.ours else "--", _tex(entry.paper_text())]
         out.append(" & ".join(cells) + " \\\\")
-    across = f"\\multicolumn{{{1 + 2 * len(columns)}}}{{l}}{{\\footnotesize {_tex(report.origin)}}} \\\\"
+    origin = " ".join(filter(None, (report.origin, report.copied)))
+    across = f"\\multicolumn{{{1 + 2 * len(columns)}}}{{l}}{{\\footnotesize {_tex(origin)}}} \\\\"
     return "\n".join([*out, "\\bottomrule", across, "\\end{tabular}", ""])
 
 
 def _tex(text: str) -> str:
     for character in "\\&%$#_{}":
         text = text.replace(character, "\\textbackslash{}" if character == "\\" else f"\\{character}")
-    return text
+    return text.replace("—", "--").replace(COPIED, "\\dag{}")

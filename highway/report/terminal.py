@@ -13,7 +13,7 @@ AGREE, DISAGREE = ("supported", "same ordering", "agrees"), ("refuted", "other o
 def print_report(report: Report, console: Console) -> None:
     table = report.collected.table
     grid = RichTable(box=SIMPLE_HEAD, title=report.heading, title_justify="left")
-    grid.caption, grid.caption_justify = report.origin, "left"
+    grid.caption, grid.caption_justify = " ".join(filter(None, (report.origin, report.copied))), "left"
     grid.add_column("model", no_wrap=True)
     for column in report.collected.table.columns:
         grid.add_column(column.title, justify="right", no_wrap=True)

@@ -92,7 +92,8 @@ def _row(content: dict[str, Any], table: str, arm: bool) -> Row:
     for metric in content.get("paper", {}):
         _metric(metric, where)
     words, budgets = tuple(content["overrides"]), tuple(content.get("budgets", ()))
-    return Row(**{**content, "overrides": words, "budgets": budgets, "arm": arm})
+    shrunk = {budget: tuple(more) for budget, more in content.get("shrunk", {}).items()}
+    return Row(**{**content, "overrides": words, "budgets": budgets, "shrunk": shrunk, "arm": arm})
 
 
 def _column(content: dict[str, Any], table: str) -> Column:
@@ -179,7 +180,7 @@ def _check_budgets(table: Table) -> None:
         if budget not in known:
             raise Refused(f"{table.id}: budget {budget} does not exist; there is {listing(known)}.")
     for row in table.rows:
-        for budget in row.budgets:
+        for budget in (*row.budgets, *row.shrunk):
             if budget not in table.budgets:
                 raise Refused(f"{table.id}: row {row.id} names budget {budget}; it has {listing(list(table.budgets))}.")
     for budget, words in table.budgets.items():

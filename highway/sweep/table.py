@@ -19,6 +19,8 @@ class Row:
     overrides: tuple[str, ...]
     paper: dict[str, float] = field(default_factory=dict)
     reported: str = ""  # what papers/reported.yaml calls it
+    copied: str = ""  # from where the paper has copied its numbers
+    shrunk: dict[str, tuple[str, ...]] = field(default_factory=dict)  # budget -> what it changes in this row besides
     budgets: tuple[str, ...] = ()  # none: all
     arm: bool = False  # a row that the paper lacks
 
@@ -114,13 +116,13 @@ class Table:
         return [row for row in self.rows if not row.budgets or budget in row.budgets]
 
     def overrides(self, row: Row, budget: str, seed: int) -> list[str]:
-        """Recipe, then row, then budget: the words after `python scripts/train.py`."""
+        """Recipe, then row, then budget, first in all rows, then in this one: the words after `train.py`."""
         if budget not in self.budgets:
             raise Refused(f"{self.id} has no budget '{budget}'; it has {listing(list(self.budgets))}.")
         if row not in self.at(budget):
             raise Refused(f"{self.id} has row '{row.id}' at budget {listing(list(row.budgets))} only.")
-        words = [*self.recipe, *row.overrides, *self.budgets[budget], f"budget={budget}", f"seed={seed}"]
-        return last_on_each_key(words)
+        smaller = [*self.budgets[budget], *row.shrunk.get(budget, ())]
+        return last_on_each_key([*self.recipe, *row.overrides, *smaller, f"budget={budget}", f"seed={seed}"])
 
 
 def last_on_each_key(words: Sequence[str]) -> list[str]:

@@ -96,11 +96,20 @@ class OnPlateau(Schedule):
         self.lr, self.losses = state["lr"], list(state["losses"])
 
 
+class InSteps(Schedule):
+    """lr / divide_by ^ (epochs past // every_epochs)"""
+
+    def rate(self, step: int, epoch: int) -> float:
+        steps = self.config.steps
+        return self.config.lr / steps.divide_by ** (epoch // steps.every_epochs)
+
+
 SCHEDULES: dict[str, type[Schedule]] = {
     "constant": Schedule,
     "cosine": Cosine,
     "inverse_square_root": InverseSquareRoot,
     "plateau": OnPlateau,
+    "steps": InSteps,
 }
 
 

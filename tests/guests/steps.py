@@ -1,4 +1,4 @@
-"""A recurrent backbone, step by step.
+"""A recurrent backbone of one layer, a GRU written out step by step.
 
 z, r = sigmoid(W x[t] + U s[t-1] + b)        n = tanh(V x[t] + r * (Q s[t-1]) + c)
 s[t] = gate(s[t-1], (1 - z) * n + z * s[t-1])
@@ -11,23 +11,20 @@ from torch import Tensor, nn
 
 from highway.config.experiment import Gating
 from highway.config.fields import number
-from highway.config.models import ModelCard, Remembers
+from highway.config.models import ModelCard, Options, Remembers
 from highway.gates.gate import gate
 from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch
 
 
 @dataclass
-class GRU:
-    name: str = "gru"
+class Steps(Options):
+    name: str = "steps"
     width: int = number(8, 1)
 
-    scale_embedding = False
-    dropout_embedding = 0.0
 
-
-class GRUBackbone(Backbone):
-    def __init__(self, model: GRU, gating: Gating) -> None:
+class StepsBackbone(Backbone):
+    def __init__(self, model: Steps, gating: Gating) -> None:
         super().__init__()
         self.family = LikeTorch(0.1)
         self.reads = nn.Linear(model.width, 3 * model.width)
@@ -47,8 +44,8 @@ class GRUBackbone(Backbone):
 
 
 CARD = ModelCard(
-    GRU,
-    "tests.guests.gru:GRUBackbone",
+    Steps,
+    "tests.guests.steps:StepsBackbone",
     "A recurrent network that reads a text symbol by symbol.",
     places={"state": ("h",)},
     remembers=Remembers.STATE,

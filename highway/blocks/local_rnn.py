@@ -1,0 +1,187 @@
+"""LocalRNN, section 3.1 of R-Transformer (Wang et al., 2019): a recurrent network over the last M inputs of a position.
+
+    h[t] = the last state of RNN(x[t-M+1], ..., x[t]) from a zero state        x is zero before the start
+
+R-Transformer's code gathers all windows into (B T, M, D) and runs a recurrent network over that. Here an input is
+mapped once and not once for each of the M windows that it is in, nothing is gathered, and the backward pass is written
+out: M steps, each over all windows at once. Weights are called and ordered as torch.nn has them, with both biases:
+
+    RNN    h' = tanh(Wx + b + Uh + c)
+    GRU    r, z = sigmoid(Wx + b + Uh + c)      n = tanh(Vx + d + r (Qh + e))      h' = (1 - z) n + z h
+    LSTM   i, f, o = sigmoid(Wx + b + Uh + c)   g = tanh(the same)                 C' = f C + i g,   h' = o tanh C'
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from highway.describe import Start
+
+CHUNK = 1 << 18  # elements of one map of a chunk of windows: what a step works on then stays in a CPU's cache
+
+sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
+tanh_backward = torch.ops.aten.tanh_backward.grad_input
+State = tuple[Tensor, ...]  # (N, D) each, the first of them h
+
+
+class RNN:
+    """A step of a recurrence and its derivative, over N windows. `recurrent` is the step's own to write into."""
+
+    maps, states = 1, 1
+
+    @staticmethod
+    def step(read: Tensor, recurrent: Tensor, state: State) -> tuple[State, State]:
+        """read, recurrent (N, maps * D): of the input, of h -> the next state, what the derivative needs."""
+        h = recurrent.add_(read).tanh_()
+        return (h,), (h,)
+
+    @staticmethod
+    def back(gradient: State, state: State, kept: State, d_read: Tensor, d_recurrent: Tensor) -> State:
+        """Adds to d_read, fills d_recurrent; returns what reaches the earlier state, but for what goes through U."""
+        tanh_backward(gradient[0], kept[0], grad_input=d_recurrent)
+        d_read += d_recurrent
+        return (torch.zeros_like(gradient[0]),)
+
+
+class GRU(RNN):
+    maps = 3
+
+    @staticmethod
+    def step(read: Tensor, recurrent: Tensor, state: State) -> tuple[State, State]:
+        width = read.shape[1] // 3
+        r, z = recurrent[:, : 2 * width].add_(read[:, : 2 * width]).sigmoid_().chunk(2, 1)
+        n = torch.addcmul(read[:, 2 * width :], r, recurrent[:, 2 * width :]).tanh_()
+        return (torch.lerp(n, state[0], z),), (recurrent, n)
+
+    @staticmethod
+    def back(gradient: State, state: State, kept: State, d_read: Tensor, d_recurrent: Tensor) -> State:
+        (dh,), (h,), (recurrent, n) = gradient, state, kept
+        r, z, of_state = recurrent.chunk(3, 1)
+        dr, dz, d_of_state = d_recurrent.chunk(3, 1)
+        width = n.shape[1]
+        through = dh * z
+        dn = torch.empty_like(n)
+        tanh_backward(dh - through, n, grad_input=dn)
+        sigmoid_backward((h - n).mul_(dh), z, grad_input=dz)
+        sigmoid_backward(dn * of_state, r, grad_input=dr)
+        torch.mul(dn, r, out=d_of_state)
+        d_read[:, : 2 * width] += d_recurrent[:, : 2 * width]
+        d_read[:, 2 * width :] += dn
+        return (through,)
+
+
+class LSTM(RNN):
+    maps, states = 4, 2
+
+    @staticmethod
+    def step(read: Tensor, recurrent: Tensor, state: State) -> tuple[State, State]:
+        width = read.shape[1] // 4
+        i, f, g, o = recurrent.add_(read).chunk(4, 1)
+        recurrent[:, : 2 * width].sigmoid_()
+        g.tanh_()
+        o.sigmoid_()
+        cell = (f * state[1]).addcmul_(i, g)
+        squashed = cell.tanh()
+        return (o * squashed, cell), (recurrent, squashed)
+
+    @staticmethod
+    def back(gradient: State, state: State, kept: State, d_read: Tensor, d_recurrent: Tensor) -> State:
+        (dh, d_cell), (recurrent, squashed) = gradient, kept
+        i, f, g, o = recurrent.chunk(4, 1)
+        di, df, dg, do = d_recurrent.chunk(4, 1)
+        through = torch.empty_like(squashed)
+        tanh_backward(dh * o, squashed, grad_input=through)
+        through += d_cell
+        sigmoid_backward(through * g, i, grad_input=di)
+        sigmoid_backward(through * state[1], f, grad_input=df)
+        tanh_backward(through * i, g, grad_input=dg)
+        sigmoid_backward(dh * squashed, o, grad_input=do)
+        d_read += d_recurrent
+        return (torch.zeros_like(dh), through.mul_(f))
+
+
+CELLS: dict[str, type[RNN]] = {"gru": GRU, "lstm": LSTM, "rnn": RNN}
+
+
+class Windows(torch.autograd.Function):
+    """x (T, B, D) -> the last state of each of its windows, (T, B, D)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, w: Tensor, u: Tensor, b: Tensor, c: Tensor, cell: type[RNN], window: int, keep: bool
+    ) -> Tensor:
+        length, batch, width = x.shape
+        read = x.new_empty((length + window - 1) * batch, len(b))  # position by position, the zeros before x first
+        read[: (window - 1) * batch] = b
+        torch.addmm(b, x.reshape(-1, width), w.t(), out=read[(window - 1) * batch :])
+        last = torch.empty_like(x, memory_format=torch.contiguous_format)
+        kept: list[list[tuple[State, State]]] = []
+        for first, end in _chunks(length * batch, width, x.device):
+            state: State = (x.new_zeros(end - first, width),) * cell.states
+            steps: list[tuple[State, State]] = []
+            for step in range(window):
+                recurrent = torch.addmm(c, state[0], u.t()) if step else c.repeat(end - first, 1)
+                reads = read[step * batch + first : step * batch + end]
+                new, needed = cell.step(reads, recurrent, state)
+                if keep:
+                    steps.append((state, needed))
+                state = new
+            last.view(-1, width)[first:end] = state[0]
+            kept.append(steps)
+        ctx.save_for_backward(x, w, u)
+        ctx.kept, ctx.cell, ctx.window = kept, cell, window
+        return last
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        x, w, u = ctx.saved_tensors
+        cell: type[RNN] = ctx.cell
+        length, batch, width = x.shape
+        d_last = gradients[0].reshape(-1, width)
+        d_read = x.new_zeros((length + ctx.window - 1) * batch, w.shape[0])
+        du, dc = torch.zeros_like(u), u.new_zeros(u.shape[0])
+        chunks = _chunks(length * batch, width, x.device)
+        for (first, end), steps in zip(reversed(chunks), reversed(ctx.kept), strict=True):
+            gradient: State = (d_last[first:end], *(torch.zeros_like(d_last[first:end]),) * (cell.states - 1))
+            d_recurrent = x.new_empty(end - first, u.shape[0])
+            for step in reversed(range(ctx.window)):
+                state, needed = steps.pop()
+                d_reads = d_read[step * batch + first : step * batch + end]
+                gradient = cell.back(gradient, state, needed, d_reads, d_recurrent)
+                dc += d_recurrent.sum(0)
+                if step:  # the first state is zero, and no one's
+                    gradient[0].addmm_(d_recurrent, u)
+                    du.addmm_(d_recurrent.t(), state[0])
+        of_x = d_read[(ctx.window - 1) * batch :]
+        dx = (of_x @ w).view_as(x)
+        return dx, of_x.t() @ x.reshape(-1, width), du, d_read.sum(0), dc, None, None, None
+
+
+def _chunks(windows: int, width: int, device: torch.device) -> list[tuple[int, int]]:
+    """Windows do not depend on one another: on a CPU, as many at a time as its cache holds."""
+    size = windows if device.type != "cpu" else max(CHUNK // width, 1)
+    return [(first, min(first + size, windows)) for first in range(0, windows, size)]
+
+
+class LocalRNN(nn.Module):
+    def __init__(self, width: int, cell: str, window: int) -> None:
+        super().__init__()
+        self.cell, self.window = CELLS[cell], window
+        rows, bound = self.cell.maps * width, 1 / math.sqrt(width)
+        self.weight_ih = nn.Parameter(torch.empty(rows, width))
+        self.weight_hh = nn.Parameter(torch.empty(rows, width))
+        self.bias_ih = nn.Parameter(torch.empty(rows))
+        self.bias_hh = nn.Parameter(torch.empty(rows))
+        self.starts = {name: Start("uniform", bound) for name, _ in self.named_parameters()}
+
+    def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
+        parts: Sequence[Tensor] = (x.transpose(0, 1), self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        if torch.is_autocast_enabled(x.device.type):
+            parts = [part.to(torch.get_autocast_dtype(x.device.type)) for part in parts]
+        last = Windows.apply(*parts, self.cell, self.window, torch.is_grad_enabled())
+        return last.transpose(0, 1).contiguous()

@@ -1,0 +1,93 @@
+"""MNIST as rows of pixels: 60,000 images to train on, 10,000 to test on, and no split to validate on.
+
+An idx file is a header of big-endian numbers (2051 and the three sizes of images, or 2049 and the number of labels)
+with one byte a pixel or label after it.
+"""
+
+import gzip
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from highway.config.datasets import SIDE, ImageDataset
+from highway.data import sample_digits
+from highway.data.download import Files, sha256_of
+from highway.errors import Refused
+
+MEAN, DEVIATION = 0.1307, 0.3081  # of the training pixels, from 0 to 1
+ARCHIVE = Files(
+    name="MNIST",
+    url="https://ossci-datasets.s3.amazonaws.com/mnist",
+    sha256=None,
+    folder="mnist",
+    members={},
+    checksums={
+        "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+    },
+)
+SPLITS = {"train": "train", "test": "t10k"}
+
+
+@dataclass(frozen=True)
+class Split:
+    pixels: Tensor  # (N, T) of bytes, row by row from the upper left
+    labels: Tensor  # (N,)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Images:
+    splits: dict[str, Split]
+    sha256: dict[str, str]
+    units = "images"
+
+
+def files(dataset: ImageDataset, data_dir: Path) -> dict[str, Path]:
+    return {name: data_dir / ARCHIVE.folder / name for name in ARCHIVE.checksums}
+
+
+def verify(dataset: ImageDataset, data_dir: Path) -> None:
+    ARCHIVE.verify_all(files(dataset, data_dir).values())
+
+
+def streams(dataset: ImageDataset, data_dir: Path, cache_dir: Path) -> Images:
+    if dataset.source == "sample":
+        read = sample_digits.digits()
+    else:
+        paths = files(dataset, data_dir)
+        ARCHIVE.ensure(list(paths.values()))
+        read = {
+            split: (
+                idx(paths[f"{name}-images-idx3-ubyte.gz"]),
+                idx(paths[f"{name}-labels-idx1-ubyte.gz"]),
+            )
+            for split, name in SPLITS.items()
+        }
+    sha256 = {split: sha256_of(parts) for split, parts in read.items()}
+    return Images({split: _split(*parts, dataset.side) for split, parts in read.items()}, sha256)
+
+
+def idx(path: Path) -> np.ndarray:
+    """The array of bytes in a compressed idx file."""
+    content = gzip.decompress(path.read_bytes())
+    kind, dimensions = content[2], content[3]
+    end = 4 + 4 * dimensions
+    shape = np.frombuffer(content[4:end], ">u4").astype(int)
+    if content[:2] != b"\0\0" or kind != 8 or len(content) - end != shape.prod():
+        raise Refused(f"{path} is no idx file of bytes.")
+    return np.frombuffer(content, np.uint8, offset=end).reshape(shape)
+
+
+def _split(images: np.ndarray, labels: np.ndarray, side: int) -> Split:
+    if side != SIDE:
+        part = SIDE // side
+        images = images.reshape(-1, side, part, side, part).mean((2, 4)).round().astype(np.uint8)
+    return Split(torch.tensor(images.reshape(len(images), -1)), torch.tensor(labels.astype(np.int64)))

@@ -1,0 +1,44 @@
+"""Tunes as Lightning wants them: from the keys that are down at each step, those of the next."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from highway.config.datasets import KEYS
+from highway.config.experiment import Experiment
+from highway.data.examples import ExampleData, Rows
+
+
+class TuneBatch(NamedTuple):
+    inputs: Tensor  # (B, T, 88), padded at the end
+    targets: Tensor  # (B, T, 88), the same one step later
+    counts: Tensor  # (B, T), 1 where a step is the tune's own and 0 where it is padding
+    steps: int  # predicted in the whole batch, on all devices
+
+
+class TuneData(ExampleData):
+    shuffled = True
+
+    def batch(self, split: str, rows: Rows, share: int, shares: int) -> TuneBatch:
+        every = [self.streams.splits[split][row] for row in rows]
+        padded = pad_sequence(every[share::shares], batch_first=True).float()
+        lengths = torch.tensor([len(tune) - 1 for tune in every[share::shares]])
+        counts = torch.arange(padded.shape[1] - 1) < lengths[:, None]
+        return TuneBatch(padded[:, :-1], padded[:, 1:], counts.float(), sum(len(tune) - 1 for tune in every))
+
+    def together(self, split: str) -> Rows:
+        """Tunes of like length beside one another: little padding."""
+        return np.argsort([len(tune) for tune in self.streams.splits[split]], kind="stable")
+
+
+STEPS = 254  # of a tune, about the mean of Nottingham's
+
+
+def like_real(experiment: Experiment, device: str) -> TuneBatch:
+    """A training batch of random keys: a step takes no other time for real ones."""
+    batch = experiment.dataset.batch
+    keys = torch.randint(2, (batch, STEPS + 1, KEYS), device=device).float()
+    return TuneBatch(keys[:, :-1], keys[:, 1:], torch.ones(batch, STEPS, device=device), batch * STEPS)

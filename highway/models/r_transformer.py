@@ -1,0 +1,59 @@
+"""R-Transformer (Wang et al., 2019), section 3, with the gates of Highway Transformer on attention and feed-forward.
+
+    post-norm   H = LN(X + LocalRNN(X))           Eqs. 6, 8
+                U = LN(gate(H, Att(H)))           Eqs. 7, 8
+                O = LN(gate(U, FFN(U)))           Eqs. 8, 9
+    pre-norm    H = X + LocalRNN(LN X)            what the released code does, and no norm after
+                U = gate(H, Att(LN H))            the last block; the zeros before a segment are
+                O = gate(U, FFN(LN U))            zeros of LN X
+
+There are no codes of positions, and nothing is carried from segment to segment. A block may have several LocalRNNs,
+each with a residual connection and weights of its own; none of them has a gate.
+"""
+
+from torch import Tensor, nn
+
+from highway.blocks.local_rnn import LocalRNN
+from highway.blocks.normalisation import LayerNorm
+from highway.blocks.sublayer import Sublayer
+from highway.config.experiment import Gating
+from highway.config.models import RTransformer
+from highway.models.backbone import Backbone
+from highway.models.initial import LikeTorch
+from highway.models.transformer import Block
+
+
+class RBlock(Block):
+    def __init__(self, model: RTransformer, gating: Gating, layer: int) -> None:
+        super().__init__(model, gating, layer)
+        self.local = nn.ModuleList(
+            Sublayer(
+                LocalRNN(model.width, model.cell, model.window),
+                gating,
+                layer,
+                "local",
+                model.width,
+                LayerNorm(model.width, model.norm_deviation),
+                model.norm,
+                model.dropout,
+            )
+            for _ in range(model.local_layers)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        for local in self.local:
+            x = local(x)
+        return super().forward(x)
+
+
+class RTransformerBackbone(Backbone):
+    def __init__(self, model: RTransformer, gating: Gating) -> None:
+        super().__init__()
+        self.family = LikeTorch(model.init_embedding)
+        self.blocks = nn.ModuleList(RBlock(model, gating, layer) for layer in range(1, model.layers + 1))
+
+    def forward(self, x: Tensor, state: None = None) -> tuple[Tensor, None]:
+        """x (B, T, D) -> features (B, T, D)"""
+        for block in self.blocks:
+            x = block(x)
+        return x, None

@@ -1,0 +1,83 @@
+"""Recurrent networks as torch.nn has them: the rivals that R-Transformer's tables name.
+
+    RNN    s = tanh(Wx + b + Uh + c)
+    GRU    r, z = sigmoid(Wx + b + Uh + c)      n = tanh(Vx + d + r (Qh + e))      s = (1 - z) n + z h
+    LSTM   i, f, o = sigmoid(Wx + b + Uh + c)   g = tanh(the same)                 C' = f C + i g,   s = o tanh C'
+
+    h' = gate(h, s), which is s where there is no state gate
+
+Layers stand on one another, with dropout on what each gives. Without a state gate a layer is one call of torch's own
+kernel (cuDNN, oneDNN); with one, a loop over steps.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from highway.blocks.dropout import dropout
+from highway.config.experiment import Gating
+from highway.config.models import Recurrent
+from highway.describe import Start
+from highway.gates.gate import gate
+from highway.gates.state import NewState
+from highway.models.backbone import Backbone
+from highway.models.initial import LikeTorch
+
+State = tuple[Tensor, ...]  # h, of an LSTM also C: (B, D) each
+KERNELS: dict[str, Any] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+STEPS: dict[str, Any] = {"rnn": torch.rnn_tanh_cell, "gru": torch.gru_cell, "lstm": torch.lstm_cell}
+
+
+class Layer(nn.Module):
+    def __init__(self, inputs: int, width: int, cell: str, state_gate: nn.Module) -> None:
+        super().__init__()
+        self.cell, self.width = cell, width
+        self.kernel = KERNELS[cell](inputs, width, batch_first=True)
+        names = [name for name, _ in self.kernel.named_parameters()]
+        self.kernel.starts = dict.fromkeys(names, Start("uniform", 1 / math.sqrt(width)))
+        self.gate = state_gate
+
+    def forward(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
+        """x (B, T, I) -> h at every step (B, T, D), and the state after the last."""
+        if state is None:
+            zeros = x.new_zeros(x.shape[0], self.width)
+            state = (zeros, zeros) if self.cell == "lstm" else (zeros,)
+        if not isinstance(self.gate, NewState):
+            return self._stepwise(x, state)
+        before = tuple(part[None] for part in state)  # torch's kernels take layers first
+        features, after = self.kernel(x, before if self.cell == "lstm" else before[0])
+        return features, tuple(part[0] for part in (after if self.cell == "lstm" else (after,)))
+
+    def _stepwise(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        weights = [getattr(self.kernel, name) for name in self.kernel.starts]
+        features = []
+        for read in x.unbind(1):
+            new = STEPS[self.cell](read, state if self.cell == "lstm" else state[0], *weights)
+            h, *more = new if self.cell == "lstm" else (new,)
+            state = (self.gate(state[0], h, None), *more)
+            features.append(state[0])
+        return torch.stack(features, 1), state
+
+
+class RecurrentBackbone(Backbone):
+    def __init__(self, model: Recurrent, gating: Gating) -> None:
+        super().__init__()
+        self.family = LikeTorch(model.init_embedding)
+        self.dropout = model.dropout
+        widths = [model.width_in] + [model.width] * model.layers
+        options = gating.options.state
+        self.layers = nn.ModuleList(
+            Layer(inputs, model.width, model.cell, gate("state", options.name, model.width, options))
+            for inputs in widths[:-1]
+        )
+
+    def forward(self, x: Tensor, state: tuple[State, ...] | None = None) -> tuple[Tensor, tuple[State, ...]]:
+        """x (B, T, I), the state of each layer -> features (B, T, D), the states after x."""
+        states = []
+        for number, layer in enumerate(self.layers):
+            x, left = layer(x, None if state is None else state[number])
+            x = dropout(x, self.dropout, self.training)
+            states.append(left)
+        return x, tuple(states)

@@ -1,0 +1,35 @@
+"""Classification of a sequence from its last position."""
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from highway.data.images import ImageBatch
+from highway.tasks.task import Learnt, Task
+
+
+class Classification(Task):
+    """The model is (values, state) -> (features, state), and logits(features)."""
+
+    counted = ("nats", "right", "units")
+
+    def tokens(self, batch: ImageBatch) -> int:
+        return batch.images * batch.pixels.shape[1]
+
+    def learn(self, batch: ImageBatch) -> Learnt:
+        smoothing = self.experiment.optimizer.label_smoothing
+        total = F.cross_entropy(self._logits(batch), batch.labels, reduction="sum", label_smoothing=smoothing)
+        return Learnt(total * self.devices / batch.images, total, len(batch.labels))
+
+    def _logits(self, batch: ImageBatch) -> Tensor:
+        features, _ = self.model(batch.pixels.to(self.dtype))
+        return self.model.logits(features[:, -1]).to(self.dtype)
+
+    def score(self, batch: ImageBatch) -> None:
+        logits = self._logits(batch)
+        total = F.cross_entropy(logits, batch.labels, reduction="sum")
+        self.add(nats=total, right=(logits.argmax(-1) == batch.labels).sum(), units=len(batch.labels))
+
+    def results(self, counts: dict[str, float]) -> dict[str, Any]:
+        return {**super().results(counts), "accuracy": counts["right"] / counts["units"]}

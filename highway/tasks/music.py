@@ -1,0 +1,37 @@
+"""Polyphonic music: which of 88 keys are down at the next step, each for itself.
+
+    nats of a step = - sum over keys of  y log p + (1 - y) log(1 - p)
+
+R-Transformer's code sums them over the steps of a tune for the gradient, in double precision, and tells their mean over
+all predicted steps of a split; so do we. Padding counts nowhere.
+"""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from highway.data.tunes import TuneBatch
+from highway.tasks.task import Learnt, Task
+
+
+class Music(Task):
+    """The model is (keys, state) -> (features, state), and logits(features)."""
+
+    def shown(self, loss: float) -> dict[str, float]:
+        return {"loss": loss, "nll": loss}
+
+    def tokens(self, batch: TuneBatch) -> int:
+        return batch.steps
+
+    def learn(self, batch: TuneBatch) -> Learnt:
+        nats = self._nats(batch)
+        return Learnt(nats * self.devices, nats, int(batch.counts.sum()))
+
+    def _nats(self, batch: TuneBatch) -> Tensor:
+        features, _ = self.model(batch.inputs.to(self.dtype))
+        logits, targets = self.model.logits(features).double(), batch.targets.double()
+        return F.binary_cross_entropy_with_logits(
+            logits, targets, weight=batch.counts.double()[..., None], reduction="sum"
+        )
+
+    def score(self, batch: TuneBatch) -> None:
+        self.add(nats=self._nats(batch), units=batch.counts.sum())
