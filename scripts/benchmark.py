@@ -13,12 +13,14 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 
-from highway.bench.contenders import Public, public_kinds
+from highway.bench.contenders import rivals
 from highway.bench.decoding import decoded
 from highway.bench.rounds import matrix_peak, timed
+from highway.bench.swapped import LayerAlone
 from highway.cli import one_sentence
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
+from highway.errors import Refused
 from highway.ledger.files import write_json
 from highway.run import build, machine
 from highway.run.trial import Entry, operations, peak_memory
@@ -29,6 +31,8 @@ from highway.sweep.table import last_on_each_key
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help="at whose shape; every table by default")
+    parser.add_argument("--row", help="of the table; the first by default")
+    parser.add_argument("--local-rnn", action="store_true", help="time one LocalRNN alone, forward and backward")
     parser.add_argument("--budget", default="paper")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
@@ -53,22 +57,26 @@ def main() -> None:
         for table in map(load_table, arguments.tables or table_ids("training")):
             if not arguments.tables and arguments.budget not in table.budgets:
                 continue
-            words = last_on_each_key([*table.overrides(table.rows[0], arguments.budget, seed=1), *arguments.set])
-            record = measure(words, arguments.rounds, arguments.threads, device, arguments.compile)
-            record["title"] = " ".join([f"{table.id}, budget {arguments.budget}", *arguments.set]) + record["title"]
-            path = folder / f"{table.id}-{arguments.budget}-{record['device']}.json"
+            row = table.row(arguments.row) if arguments.row else table.rows[0]
+            words = last_on_each_key([*table.overrides(row, arguments.budget, seed=1), *arguments.set])
+            field = layers(words, device) if arguments.local_rnn else entries(words, device, arguments.compile)
+            record = measure(field, arguments.rounds, arguments.threads)
+            about = [f"{table.id} {row.id}, budget {arguments.budget}", *arguments.set]
+            record["title"] = " ".join(about + ["LocalRNN alone"] * arguments.local_rnn) + record["title"]
+            names = [table.id, row.id, arguments.budget] + ["local-rnn"] * arguments.local_rnn
+            path = folder / f"{'-'.join(names)}-{record['device']}.json"
             write_json(path, record)
             show(record)
             print(path)
 
 
-def measure(words: list[str], rounds: int, threads: int, device: str, compiled: bool) -> dict[str, Any]:
+def measure(field: list[Entry], rounds: int, threads: int) -> dict[str, Any]:
     """One shape: memory of each contender in a process of its own, then all of them timed in turn."""
-    field = entries(words, device, compiled)
+    device = field[0].device
     memory = {entry.name: peak_memory(entry, threads) for entry in field}
     machine.keep_freed_memory()
     batch = field[0].batch()
-    tokens = build.task(field[0].shape).tokens(batch)
+    tokens = build.task(field[0].shape).tokens(build.like_real(field[0].shape, device))
     peaks = {"32": matrix_peak(device, torch.float32), "bf16": matrix_peak(device, torch.bfloat16)}
     rows = timed([entry.build() for entry in field], batch, tokens, rounds, device)
     reference = next((row for row, entry in zip(rows, field, strict=True) if entry.kind != "ours"), rows[0])
@@ -95,8 +103,19 @@ def entries(words: list[str], device: str, compiled: bool) -> list[Entry]:
     for precision in ("32", "bf16"):
         field += [Entry(precision, described, device) for described in (plain, *gated)]
         field += [Entry(precision, plain, device, compiled=True)] if compiled else []
-        field += [Public(precision, plain, device, public=kind) for kind in public_kinds(plain.model.name)]
+        field += rivals(plain, precision, device)
     return field
+
+
+def layers(words: list[str], device: str) -> list[Entry]:
+    described = shape(words)
+    if not hasattr(described.model, "local_layers"):
+        raise Refused(f"--local-rnn: {described.model.name} has no LocalRNN; r_transformer has.")
+    return [
+        LayerAlone(precision, described, device, gathered=gathered)
+        for precision in ("32", "bf16")
+        for gathered in (False, True)
+    ]
 
 
 def shape(words: list[str]) -> Experiment:

@@ -1,7 +1,8 @@
-"""Text from a trained language model:  python scripts/generate.py CELL [--prompt TEXT] [--length 500] [--top-p 0.9]
+"""What a trained model writes:  python scripts/generate.py CELL [--prompt TEXT] [--length 500] [--top-p 0.9]
 
 CELL is a cell's directory, outputs/cells/<model>-<hash>/seed<k>, a view, as outputs/highway_t5/mini/tanh/seed1, or a
-file of weights (.safetensors).
+file of weights (.safetensors). A language model goes on with a text, and a model of music with the beginning of a tune
+of the test set: that becomes a MIDI file.
 """
 
 import argparse
@@ -9,29 +10,57 @@ import sys
 from pathlib import Path
 
 from highway.cli import one_sentence
+from highway.errors import Refused
 from highway.use.generate import Sampling, Writer
+from highway.use.load import Trained, load
+from highway.use.tunes import beginning, continued, write_midi
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cell", type=Path, metavar="CELL")
-    parser.add_argument("--prompt", default="", help="text to go on from")
-    parser.add_argument("--length", type=int, default=500, help="symbols to write")
-    parser.add_argument(
-        "--temperature", type=float, default=1.0, help="below 1: likelier symbols; 0: always the likeliest"
-    )
-    parser.add_argument("--top-k", type=int, help="only the k likeliest symbols")
-    parser.add_argument("--top-p", type=float, help="only the likeliest symbols that together have this probability")
+    parser.add_argument("--length", type=int, default=500, help="symbols, or steps of a tune, to write")
+    parser.add_argument("--temperature", type=float, default=1.0, help="below 1: what is likelier; 0: only that")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--last", action="store_true", help="the last model instead of that of the best validation")
+    text = parser.add_argument_group("text")
+    text.add_argument("--prompt", help="text to go on from")
+    text.add_argument("--top-k", type=int, help="only the k likeliest symbols")
+    text.add_argument("--top-p", type=float, help="only the likeliest symbols that together have this probability")
+    tune = parser.add_argument_group("tunes")
+    tune.add_argument("--tune", type=int, help="of the test set, to go on from; the first by default")
+    tune.add_argument("--begin", type=int, help="with so many of its steps; 32 by default")
+    tune.add_argument("--step-seconds", type=float, help="how long a step sounds; 0.25 by default")
+    tune.add_argument("--midi", type=Path, help="the file; tune.mid by default")
     arguments = parser.parse_args()
     with one_sentence():
         sampling = Sampling(arguments.temperature, arguments.top_k, arguments.top_p, arguments.seed)
-        writer = Writer.of_cell(arguments.cell, last=arguments.last)
-        for text in writer.write(arguments.prompt, arguments.length, sampling):
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        sys.stdout.write("\n")
+        trained = load(arguments.cell, arguments.last, "language", "music")
+        musical = trained.experiment.task == "music"
+        refuse(arguments, ("prompt", "top_k", "top_p") if musical else ("tune", "begin", "step_seconds", "midi"))
+        (play if musical else write)(trained, arguments, sampling)
+
+
+def refuse(arguments: argparse.Namespace, unfitting: tuple[str, ...]) -> None:
+    for name in unfitting:
+        if getattr(arguments, name) is not None:
+            kind = "text" if name in ("prompt", "top_k", "top_p") else "tunes"
+            raise Refused(f"--{name.replace('_', '-')} is for models of {kind}, which {arguments.cell} is not.")
+
+
+def write(trained: Trained, arguments: argparse.Namespace, sampling: Sampling) -> None:
+    for text in Writer(trained).write(arguments.prompt or "", arguments.length, sampling):
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    sys.stdout.write("\n")
+
+
+def play(trained: Trained, arguments: argparse.Namespace, sampling: Sampling) -> None:
+    begin, number, path = arguments.begin or 32, arguments.tune or 1, arguments.midi or Path("tune.mid")
+    keys = beginning(trained, number, begin)
+    keys = continued(trained, keys, arguments.length, sampling.temperature, sampling.seed)
+    write_midi(keys, path, arguments.step_seconds or 0.25)
+    print(f"{path}: {len(keys)} steps, of which the first {begin} are those of test tune {number}")
 
 
 if __name__ == "__main__":

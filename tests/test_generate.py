@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import mido
 import pytest
 import torch
 
@@ -15,6 +16,7 @@ from highway.ledger.cell import Cell
 from highway.run import build
 from highway.use.generate import Sampling, Writer
 from highway.use.load import Trained
+from highway.use.tunes import beginning, continued, write_midi
 from tests.conftest import TINY
 from tests.runs import trained
 
@@ -94,3 +96,53 @@ def test_as_typed(tiny: Compose, tmp_path: Path) -> None:
     cell.best.unlink()
     done = typed()
     assert done.returncode == 2 and "has no best.safetensors" in done.stderr
+
+
+MUSIC = ("model=gru", "model.input=88", "model.width=24", "dataset=nottingham", "trainer=music", "optimizer=adam_music")
+
+
+@pytest.mark.parametrize("model", ["recurrent", "transformer"])
+def test_a_tune_goes_on(experiment: Compose, model: str) -> None:
+    """Step by step with a carried state, or over all that is there: what one pass over the whole tune says."""
+    attends = ("model=transformer_music", "model.width=16", "model.heads=2", "model.feed_forward=32", *MUSIC[3:])
+    described = experiment(*(MUSIC if model == "recurrent" else attends), "budget=smoke")
+    music = Trained(Cell.of(described), described, build.model(described).eval(), build.data(described).streams)
+    music.model.output.bias.data.normal_(generator=torch.Generator().manual_seed(0))
+    keys = continued(music, beginning(music, 2, 10), 15, temperature=0, seed=1)
+    assert keys.shape == (25, 88) and torch.equal(keys[:10], music.streams.splits["test"][1][:10].float())
+    assert torch.equal((music.logits(keys[None])[0, 9:-1] > 0).float(), keys[10:])
+    drawn = [continued(music, keys, 30, temperature, seed=seed) for temperature, seed in ((1, 1), (1, 1), (1, 2))]
+    assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
+    for number, steps in ((0, 5), (21, 5), (1, 0), (1, 1000)):
+        with pytest.raises(Refused, match=r"test set has tunes 1 to 20|tune 1 has steps 1 to"):
+            beginning(music, number, steps)
+
+
+def test_midi(tmp_path: Path) -> None:
+    """Notes that are held are one note; times are of the file."""
+    keys = torch.zeros(4, 88)
+    keys[0:3, 39] = 1  # C4 for three steps
+    keys[2:4, 43] = 1  # E4 from the third on
+    write_midi(keys, tmp_path / "tune.mid", 0.25)
+    file, now, heard = mido.MidiFile(tmp_path / "tune.mid"), 0.0, []
+    for message in file:
+        now += message.time
+        if message.type in ("note_on", "note_off"):
+            heard.append((round(now, 6), message.type, message.note))
+    assert heard == [(0, "note_on", 60), (0.5, "note_on", 64), (0.75, "note_off", 60), (1, "note_off", 64)]
+
+
+def test_a_tune_as_typed(experiment: Compose, tmp_path: Path) -> None:
+    few = ("budget=smoke", "trainer.max_steps=2", "trainer.validate_every=2", "trainer.threads=1")
+    cell, _ = trained(experiment(*MUSIC, *few))
+
+    def typed(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(GENERATE), str(cell.directory), "--length", "8", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    path = tmp_path / "new.mid"
+    done = typed("--midi", str(path), "--begin", "20")
+    assert (done.returncode, done.stderr) == (0, "") and "28 steps, of which the first 20 are" in done.stdout
+    assert mido.MidiFile(path).length <= 7
+    done = typed("--prompt", "th")
+    assert done.returncode == 2 and "--prompt is for models of text" in done.stderr

@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 
-from highway.config.training import Optimizer, Plateau
+from highway.config.training import Optimizer, Plateau, Steps
 from highway.tasks.optimisation import Schedule, add_decay, build_optimizer, schedule_of
 
 
@@ -50,6 +50,17 @@ def test_a_plateau_counts_epochs_and_looks_back_so_far() -> None:
     assert [after(rule, loss) for loss in (1, 2, 3, 4, 5, 6, 7)] == [1, 1, 1, 1, 1, 0.5, 0.25]
     rule = schedule_of(Optimizer(lr=1.0, schedule="plateau", plateau=Plateau(0, 3, 2, True)), 100)
     assert [after(rule, loss) for loss in (9, 3, 2, 1, 3.5, 3.5, 3.4)] == [1, 1, 1, 1, 0.5, 0.5, 0.5]
+
+
+def test_the_rate_falls_after_every_ten_epochs() -> None:
+    """R-Transformer's pixel MNIST: after epoch 10, 20, ..., lr / 10."""
+    lr, expected = 1e-3, []
+    for epoch in range(1, 31):
+        expected.append(lr)
+        if epoch % 10 == 0:
+            lr /= 10
+    rule = schedule_of(Optimizer(lr=1e-3, schedule="steps", steps=Steps(10, 10)), 30 * 7)
+    assert [rule.rate(7 * epoch + 6, epoch) for epoch in range(30)] == pytest.approx(expected)
 
 
 def test_cosine_goes_from_lr_to_zero() -> None:

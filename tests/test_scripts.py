@@ -171,10 +171,10 @@ def test_mistakes_are_one_sentence(typed: Callable[..., tuple[int, str, str]], l
 
 def test_data_list_and_sample(typed: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
     _, out, _ = typed("data list")
-    assert out.count("missing") == 11
+    assert out.count("missing") == 16
     write_corpus(tmp_path / "data", " a \n", " a \n")
     _, out, _ = typed("data list")
-    assert out.count("present") == 5
+    assert out.count("present") == 8
     _, out, _ = typed("data prepare ptb_word --source sample")
     assert "vocabulary 389" in out
     code, _, err = typed("data verify ptb_word")
@@ -187,7 +187,7 @@ def test_benchmark(typed: Callable[..., tuple[int, str, str]], tmp_path: Path, m
     monkeypatch.setattr("highway.run.trial.peak_memory", lambda entry, threads: 2**20)
     code, out, _ = typed("benchmark highway_t3 --budget smoke --rounds 2 --threads 1")
     assert code == 0
-    record = read_json(tmp_path / "outputs" / "bench" / "highway_t3-smoke-cpu.json")
+    record = read_json(tmp_path / "outputs" / "bench" / "highway_t3-baseline-smoke-cpu.json")
     names = [row["name"] for row in record["rows"]]
     assert names[:3] == ["ours, 32", "ours with tanh sdu, 32", "torch.nn.TransformerEncoder, 32"]
     assert all(row["tokens_per_second"] > 0 and row["share_of_peak"] > 0 for row in record["rows"])
@@ -205,6 +205,24 @@ def test_benchmark_of_translation(
         assert name in out
 
 
+def test_benchmark_of_a_local_rnn(
+    typed: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the layer alone, whose operations are all counted, and of the model with windows gathered."""
+    monkeypatch.setattr("highway.run.trial.peak_memory", lambda entry, threads: 2**20)
+    few = "--budget smoke --rounds 2 --threads 1"
+    code, out, _ = typed(f"benchmark highway_t2 {few} --local-rnn")
+    assert code == 0 and "LocalRNN on gathered windows, bf16" in out
+    ours, gathered, *_ = read_json(tmp_path / "outputs/bench/highway_t2-baseline-smoke-local-rnn-cpu.json")["rows"]
+    product = 2 * 16 * 60 * 64 * 3 * 64  # lanes, window, width: of one map of all positions
+    assert ours["operations"] == 3 * (1 + 6) * product  # one map of the inputs, six of the state, all back two ways
+    assert gathered["operations"] == (3 * (7 + 7) - 1) * product  # no gradient reaches the first state
+    code, out, _ = typed(f"benchmark r_transformer_t2 --row tcn {few}")
+    assert code == 0 and "pytorch-tcn, 32" in out
+    code, _, err = typed("benchmark highway_t3 --local-rnn")
+    assert code == 2 and "transformer has no LocalRNN; r_transformer has" in err
+
+
 @pytest.mark.slow
 def test_peak_memory_is_of_a_process_of_its_own() -> None:
     words = load_table("highway_t3").overrides(load_table("highway_t3").rows[0], "smoke", 1)
@@ -215,8 +233,8 @@ def test_peak_memory_is_of_a_process_of_its_own() -> None:
 @needs_real_data
 def test_data_verify(typed: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIGHWAY_DATA", str(REAL_DATA))
-    names = "ptb_char ptb_char_benchmark ptb_char_joined ptb_char_newline ptb_word enwik8_excerpt pt_en_substitute"
-    code, out, _ = typed(f"data verify {names}")
+    forms = "ptb_char ptb_char_benchmark ptb_char_joined ptb_char_newline ptb_word"
+    code, out, _ = typed(f"data verify {forms} enwik8_excerpt pt_en_substitute mnist nottingham")
     assert code == 0
-    assert out.count("every file has the published sha256") == 5 and out.count("are the published pairs") == 1
+    assert out.count("every file has the published sha256") == 7 and out.count("are the published pairs") == 1
     assert out.count("the sha256 of its first 4,150,000 bytes are right") == 1

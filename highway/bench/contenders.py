@@ -13,10 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from highway.bench.swapped import SWAPS, Swapped
 from highway.blocks.positions import sinusoids
 from highway.config.datasets import PADDING
 from highway.config.experiment import Experiment
-from highway.config.models import MODELS, EncoderDecoder, Transformer, TransformerXL
+from highway.config.models import EncoderDecoder, Transformer, TransformerXL
 from highway.data.pairs import SENTENCE, PairBatch
 from highway.run.trial import Contender, Entry
 
@@ -224,12 +225,19 @@ KINDS: dict[str, Callable[[Experiment], nn.Module]] = {
     "x-transformers with memory": XTransformerWithMemory,
 }
 PACKAGES = {
+    "pytorch-tcn": "pytorch_tcn",
     "x-transformers": "x_transformers",
     "x-transformers with memory": "x_transformers",
     "TransfoXLLMHeadModel": "transformers",
 }
 
 
-def public_kinds(model: str) -> list[str]:
+def rivals(shape: Experiment, precision: str, device: str) -> list[Entry]:
     """The public implementations of a model that are installed; the first of them is the reference."""
-    return [kind for kind in MODELS[model].rivals if kind not in PACKAGES or find_spec(PACKAGES[kind])]
+    kinds = [kind for kind in shape.model_card.rivals if kind not in PACKAGES or find_spec(PACKAGES[kind])]
+    return [
+        Swapped(precision, shape, device, public=kind)
+        if kind in SWAPS
+        else Public(precision, shape, device, public=kind)
+        for kind in kinds
+    ]

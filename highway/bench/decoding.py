@@ -16,7 +16,7 @@ WARM_UP = 4  # sentences
 
 def decoded(cell: Path, sentences: int, device: str) -> dict[str, Any]:
     """Of each way to translate the first test sentences: seconds, BLEU, and how many texts are those of the first."""
-    trained = load(cell, task="translation")
+    trained = load(cell, False, "translation")
     model, corpus = trained.model, trained.streams
     longest = trained.experiment.dataset.longest
     of = partial(Translator, source=corpus.source, target=corpus.target, longest=longest)

@@ -150,13 +150,13 @@ class Windows(torch.autograd.Function):
             gradient: State = (d_last[first:end], *(torch.zeros_like(d_last[first:end]),) * (cell.states - 1))
             d_recurrent = x.new_empty(end - first, u.shape[0])
             for step in reversed(range(ctx.window)):
-                state, needed = steps.pop()
+                state, needed = steps[step]
                 d_reads = d_read[step * batch + first : step * batch + end]
                 gradient = cell.back(gradient, state, needed, d_reads, d_recurrent)
                 dc += d_recurrent.sum(0)
                 if step:  # the first state is zero, and no one's
-                    gradient[0].addmm_(d_recurrent, u)
-                    du.addmm_(d_recurrent.t(), state[0])
+                    torch.addmm(gradient[0], d_recurrent, u, out=gradient[0])
+                    torch.addmm(du, d_recurrent.t(), state[0], out=du)
         of_x = d_read[(ctx.window - 1) * batch :]
         dx = (of_x @ w).view_as(x)
         return dx, of_x.t() @ x.reshape(-1, width), du, d_read.sum(0), dc, None, None, None
@@ -181,7 +181,8 @@ class LocalRNN(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
         parts: Sequence[Tensor] = (x.transpose(0, 1), self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-        if torch.is_autocast_enabled(x.device.type):
-            parts = [part.to(torch.get_autocast_dtype(x.device.type)) for part in parts]
+        kind = "cuda" if x.is_cuda else "cpu"
+        if torch.is_autocast_enabled(kind):
+            parts = [part.to(torch.get_autocast_dtype(kind)) for part in parts]
         last = Windows.apply(*parts, self.cell, self.window, torch.is_grad_enabled())
         return last.transpose(0, 1).contiguous()

@@ -10,6 +10,7 @@ import numpy as np
 from highway.config.experiment import Experiment
 from highway.data.lanes import TrainingBatches
 from highway.data.module import ExperimentData
+from highway.errors import Refused
 
 Rows = np.ndarray
 
@@ -50,6 +51,12 @@ class ExampleData(ExperimentData):
         super().__init__(experiment)
         self.streams = streams
         self.steps_per_epoch = len(self._epochs())
+        examples, devices = len(streams.splits["train"]), experiment.trainer.devices
+        fewest = examples % experiment.dataset.batch or experiment.dataset.batch
+        if fewest < devices:
+            raise Refused(
+                f"trainer.devices={devices}: the last batch of an epoch of {examples:,} {streams.units} has {fewest}."
+            )
 
     def batch(self, split: str, rows: Rows, share: int, shares: int) -> Any:
         """What one of several devices has of these examples."""

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from highway.errors import Refused
-from highway.use.load import Trained, load
+from highway.use.load import Trained
 
 
 @dataclass(frozen=True)
@@ -46,11 +45,6 @@ class Writer:
         self.model, self.spelling = trained.model, trained.spelling
         self.remembers = dataset.carry_state
         self.window = dataset.evaluation.window
-
-    @classmethod
-    def of_cell(cls, directory: Path, last: bool = False) -> "Writer":
-        """The trained model of a cell, with the vocabulary of the data that it was trained on."""
-        return cls(load(directory, last, task="language"))
 
     @torch.no_grad()
     def write(self, prompt: str, length: int, sampling: Sampling) -> Iterator[str]:

@@ -41,8 +41,14 @@ class Trained:
             )
         return Spelling(self.streams.vocabulary, in_words=spelled == "words", in_bytes=spelled == "bytes")
 
-    def logits(self, text: str) -> Any:
-        """(T, V): at every symbol of a text, of the one after it; the text is read from a state of nothing."""
+    def logits(self, text: Any) -> Any:
+        """(T, V): at every symbol of a text, of the one after it; the text is read from a state of nothing.
+
+        Of a model that reads values: from a tensor (B, T, values), at every position.
+        """
+        if isinstance(text, torch.Tensor):
+            with torch.inference_mode():
+                return self.model.logits(self.model(text)[0])
         numbers = self.spelling.numbers_of(text)
         if not numbers:
             raise Refused("an empty text has no logits.")
@@ -59,7 +65,7 @@ class Trained:
         return np.array([int(row["step"]) for row in rows]), np.array([float(row["value"]) for row in rows])
 
 
-def load(where: str | Path, last: bool = False, task: str | None = None) -> Trained:
+def load(where: str | Path, last: bool = False, *tasks: str) -> Trained:
     """Of a cell with the best weights, or the last."""
     where = Path(where)
     cell = Cell(where.resolve().parents[1] if where.is_file() else where.resolve())
@@ -68,7 +74,7 @@ def load(where: str | Path, last: bool = False, task: str | None = None) -> Trai
         raise Refused(f"{where} has no {path.name}; is it a cell's directory, and has it been trained?")
     header = _header(path)
     experiment = _experiment(header["config"])
-    if task not in (None, experiment.task):
+    if tasks and experiment.task not in tasks:
         raise Refused(f"{where} holds a {experiment.task} model; {TASKS[experiment.task].script} is for those.")
     machine.keep_freed_memory()
     model = build.model(experiment)

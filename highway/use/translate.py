@@ -15,7 +15,7 @@ from highway.use.load import load
 
 def translator_of(directory: Path, last: bool = False) -> Translator:
     """The trained model of a cell, with the pieces of the data that it was trained on."""
-    trained = load(directory, last, task="translation")
+    trained = load(directory, last, "translation")
     corpus = trained.streams
     return Translator(trained.model, corpus.source, corpus.target, trained.experiment.dataset.longest)
 

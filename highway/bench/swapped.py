@@ -1,0 +1,101 @@
+"""Our model with one part changed for what its authors, or a public package, have in its place.
+
+LocalRNN on gathered windows   (B T, M, D) windows through torch.nn's recurrent network, as the R-Transformer code
+pytorch-tcn                    the package's stack of residual blocks
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from highway.blocks.local_rnn import LocalRNN
+from highway.models.tcn import TCNBackbone
+from highway.run import build
+from highway.run.trial import Contender, Entry
+
+KERNELS: dict[str, Any] = {"RNN": nn.RNN, "GRU": nn.GRU, "LSTM": nn.LSTM}
+
+
+class GatheredWindows(nn.Module):
+    def __init__(self, local: LocalRNN) -> None:
+        super().__init__()
+        width = local.weight_hh.shape[1]
+        self.window = local.window
+        self.recurrent = KERNELS[local.cell.__name__](width, width, batch_first=True).to(local.weight_hh)
+        self.recurrent.load_state_dict({f"{name}_l0": value for name, value in local.state_dict().items()})
+
+    def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
+        windows = F.pad(x, (0, 0, self.window - 1, 0)).unfold(1, self.window, 1)  # (B, T, D, M)
+        states, _ = self.recurrent(windows.transpose(2, 3).reshape(-1, self.window, x.shape[2]))
+        return states[:, -1].view_as(x)
+
+
+def gather(model: nn.Module) -> None:
+    for module in list(model.modules()):
+        for name, part in module.named_children():
+            if isinstance(part, LocalRNN):
+                setattr(module, name, GatheredWindows(part))
+
+
+class PublicTCN(nn.Module):
+    def __init__(self, ours: TCNBackbone) -> None:
+        super().__init__()
+        from pytorch_tcn import TCN
+
+        blocks: list[Any] = list(ours.blocks)
+        channels = [len(block.second.gain) for block in blocks]
+        inputs, kernel = blocks[0].first.weight.shape[1:]
+        about: dict[str, Any] = {"dilations": [2**level for level in range(len(blocks))], "dropout": blocks[0].dropout}
+        self.inner = TCN(inputs, channels, kernel, causal=True, use_norm="weight_norm", activation="relu", **about)
+
+    def forward(self, x: Tensor, state: None = None) -> tuple[Tensor, None]:
+        return self.inner(x.transpose(1, 2)).transpose(1, 2), None
+
+
+def take_public(model: Any) -> None:
+    model.backbone = PublicTCN(model.backbone)
+
+
+SWAPS: dict[str, Callable[[Any], None]] = {"R-Transformer on gathered windows": gather, "pytorch-tcn": take_public}
+
+
+@dataclass(frozen=True)
+class Swapped(Entry):
+    public: str = ""  # one of SWAPS
+
+    @property
+    def kind(self) -> str:
+        return self.public
+
+    def build(self) -> Contender:
+        task = build.task(self.shape)
+        SWAPS[self.public](task.model)
+        task.to(self.device).train()
+        return self.contender(
+            task, lambda batch: task.learn(batch).objective, task.configure_optimizers(), task.prepare_gradients
+        )
+
+
+@dataclass(frozen=True)
+class LayerAlone(Entry):
+    """One LocalRNN of the shape's model, forward and backward, at its lanes and window."""
+
+    gathered: bool = False
+
+    @property
+    def kind(self) -> str:
+        return "LocalRNN on gathered windows" if self.gathered else "ours"
+
+    def batch(self) -> Tensor:
+        cut, width = self.shape.dataset.train, self.shape.model.width
+        return torch.randn(cut.lanes, cut.window, width, device=self.device, requires_grad=True)
+
+    def build(self) -> Contender:
+        model = build.model(self.shape)
+        local: Any = next(part for part in model.modules() if isinstance(part, LocalRNN))
+        layer = (GatheredWindows(local) if self.gathered else local).to(self.device)
+        return self.contender(layer, lambda x: layer(x).sum(), torch.optim.SGD(layer.parameters(), lr=1e-6), lambda: 0)
