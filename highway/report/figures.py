@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from highway.config.metrics import KINDS
+from highway.config.metrics import KINDS, METRICS
 from highway.report.biases import draw_biases
 from highway.report.collect import Collected, Sample, authors_logs
 from highway.report.comparisons import draw_bars, draw_lengths, draw_scatter, draw_times
@@ -69,7 +69,7 @@ def _style(collected: Collected, row_id: str) -> dict[str, Any]:
 
 
 def _panel(axis: Axes, figure: Figure, collected: Collected, split: str, metric: str) -> None:
-    highest = []
+    highest, lower = [], METRICS[f"{split}_{metric}"].better == "lower"
     for row in collected.table.rows:
         samples = [sample for sample in collected.samples[row.id] if (split, metric) in sample.curves]
         if not samples or (figure.rows and row.id not in figure.rows):
@@ -79,7 +79,7 @@ def _panel(axis: Axes, figure: Figure, collected: Collected, split: str, metric:
         axis.plot(places, mean, **style)
         if len(samples) > 1:
             axis.fill_between(places, low, high, color=style["color"], alpha=0.18, linewidth=0)
-        if mean[-1] < mean[0]:
+        if lower and mean[-1] < mean[0]:
             highest.append(mean[len(mean) // 20])
     axis.set_title(SPLITS[split], loc="left", fontsize=9)
     axis.set_ylabel(KINDS[metric][0])
