@@ -109,8 +109,8 @@ def entries(words: list[str], device: str, compiled: bool) -> list[Entry]:
 
 def layers(words: list[str], device: str) -> list[Entry]:
     described = shape(words)
-    if not hasattr(described.model, "local_layers"):
-        raise Refused(f"--local-rnn: {described.model.name} has no LocalRNN; r_transformer has.")
+    if not getattr(described.model, "local_layers", 0):
+        raise Refused(f"--local-rnn: this {described.model.name} has no LocalRNN; r_transformer has.")
     return [
         LayerAlone(precision, described, device, gathered=gathered)
         for precision in ("32", "bf16")

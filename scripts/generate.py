@@ -8,12 +8,16 @@ of the test set: that becomes a MIDI file.
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from highway.cli import one_sentence
 from highway.errors import Refused
 from highway.use.generate import Sampling, Writer
 from highway.use.load import Trained, load
 from highway.use.tunes import beginning, continued, write_midi
+
+TUNE: dict[str, Any] = {"tune": 1, "begin": 32, "step_seconds": 0.25, "midi": Path("tune.mid")}
+TEXT = ("prompt", "top_k", "top_p")
 
 
 def main() -> None:
@@ -37,14 +41,14 @@ def main() -> None:
         sampling = Sampling(arguments.temperature, arguments.top_k, arguments.top_p, arguments.seed)
         trained = load(arguments.cell, arguments.last, "language", "music")
         musical = trained.experiment.task == "music"
-        refuse(arguments, ("prompt", "top_k", "top_p") if musical else ("tune", "begin", "step_seconds", "midi"))
+        refuse(arguments, TEXT if musical else tuple(TUNE))
         (play if musical else write)(trained, arguments, sampling)
 
 
 def refuse(arguments: argparse.Namespace, unfitting: tuple[str, ...]) -> None:
     for name in unfitting:
         if getattr(arguments, name) is not None:
-            kind = "text" if name in ("prompt", "top_k", "top_p") else "tunes"
+            kind = "text" if name in TEXT else "tunes"
             raise Refused(f"--{name.replace('_', '-')} is for models of {kind}, which {arguments.cell} is not.")
 
 
@@ -56,10 +60,12 @@ def write(trained: Trained, arguments: argparse.Namespace, sampling: Sampling) -
 
 
 def play(trained: Trained, arguments: argparse.Namespace, sampling: Sampling) -> None:
-    begin, number, path = arguments.begin or 32, arguments.tune or 1, arguments.midi or Path("tune.mid")
+    number, begin, seconds, path = (
+        usual if (given := getattr(arguments, name)) is None else given for name, usual in TUNE.items()
+    )
     keys = beginning(trained, number, begin)
     keys = continued(trained, keys, arguments.length, sampling.temperature, sampling.seed)
-    write_midi(keys, path, arguments.step_seconds or 0.25)
+    write_midi(keys, path, seconds)
     print(f"{path}: {len(keys)} steps, of which the first {begin} are those of test tune {number}")
 
 

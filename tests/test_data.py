@@ -17,7 +17,7 @@ import torch
 from highway.config.datasets import LanguageDataset, Vocabulary
 from highway.config.experiment import Experiment
 from highway.data import enwik8, sample
-from highway.data.download import Source, download, file_sha256
+from highway.data.download import Archive, download, file_sha256
 from highway.errors import Refused
 from highway.run import build
 from tests.conftest import REAL_DATA, needs_real_data
@@ -49,7 +49,7 @@ def test_forms(
     experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, decoded: object
 ) -> None:
     write_corpus(tmp_path / "data", " ab a \n b \n", " b \n")
-    monkeypatch.setattr(Source, "verify", lambda *_: None)
+    monkeypatch.setattr(Archive, "verify", lambda *_: None)
     symbols = len(set(decoded))  # type: ignore[arg-type]
     described = experiment(
         f"dataset.form={form}",
@@ -106,7 +106,7 @@ def test_symbol_that_training_lacks_is_refused(
     experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_corpus(tmp_path / "data", " a b \n", " a c \n")
-    monkeypatch.setattr(Source, "verify", lambda *_: None)
+    monkeypatch.setattr(Archive, "verify", lambda *_: None)
     with pytest.raises(Refused, match="the valid split has a symbol that the training split lacks: 'c'"):
         build.data(experiment("dataset.form=word", "dataset.vocabulary.files=3"))
 
@@ -161,8 +161,8 @@ def archive_of(members: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def source(url: str, content: bytes) -> Source:
-    return Source("toy", url, None, "toy", {"in/a.txt": "a.txt"}, {"a.txt": hashlib.sha256(content).hexdigest()})
+def source(url: str, content: bytes) -> Archive:
+    return Archive("toy", url, "toy", {"a.txt": hashlib.sha256(content).hexdigest()}, {"in/a.txt": "a.txt"})
 
 
 def test_download_goes_on_where_it_broke_off(server: str, tmp_path: Path) -> None:
@@ -324,7 +324,7 @@ def test_fetch_unpacks_a_zip(server: str, tmp_path: Path, monkeypatch: pytest.Mo
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("enwik8", "the whole")
         archive.writestr("another", "no")
-    source = Source("toy", server.replace("archive.tgz", "toy.zip"), None, "toy", {"enwik8": "enwik8"}, {})
+    source = Archive("toy", server.replace("archive.tgz", "toy.zip"), "toy", {}, {"enwik8": "enwik8"})
     monkeypatch.setattr(Server, "content", packed.getvalue())
     source.fetch([tmp_path / "toy" / "enwik8"])
     assert [path.name for path in (tmp_path / "toy").iterdir()] == ["enwik8"]

@@ -1,6 +1,7 @@
 """Pixel MNIST and Nottingham: files, samples, batches, and what is counted."""
 
 import gzip
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -73,7 +74,7 @@ def test_the_real_files(experiment: Compose, monkeypatch: pytest.MonkeyPatch) ->
         "test": (170, 44_463),
     }
     data = build.data(described)
-    predicted = {split: sum(batch.counts.sum() for batch in data.evaluated(split)) for split in ("valid", "test")}
+    predicted = {split: sum(batch.own for batch in data.evaluated(split)) for split in ("valid", "test")}
     assert predicted == {"valid": 45_340, "test": 44_293}, "of FACTS.md 4.2"
     keys = torch.cat([tune for found in tunes.values() for tune in found])
     assert set(keys.unique().tolist()) == {0, 1} and 3.9 < keys.double().sum(1).mean() < 4.0
@@ -99,7 +100,7 @@ def test_files_are_fetched_one_by_one(experiment: Compose, tmp_path: Path, monke
     described = experiment(*MODELS["images"], "dataset.source=files")
     with pytest.raises(Refused, match="is not the MNIST file it should be"):
         build.data(described)
-    assert asked == [f"{mnist.ARCHIVE.url}/train-images-idx3-ubyte.gz"]
+    assert asked == [f"{mnist.FILES.url}/train-images-idx3-ubyte.gz"]
     assert [path.name for path in (tmp_path / "data" / "mnist").iterdir()] == ["train-images-idx3-ubyte.gz.part"]
 
 
@@ -174,9 +175,9 @@ def test_music_learns_from_a_sum_and_shows_a_mean(experiment: Compose) -> None:
     task, batch = build.task(described), build.data(described)._epochs().at(0)
     learnt = task.learn(batch)
     assert learnt.objective.dtype == torch.float64 and torch.equal(learnt.objective, learnt.nats)
-    assert learnt.units == batch.counts.sum() == batch.steps
+    assert learnt.units == batch.counts.sum() == batch.own == batch.steps
     longer = [torch.nn.functional.pad(part, (*(0, 0) * (part.ndim - 2), 0, 9)) for part in batch[:3]]
-    torch.testing.assert_close(task.learn(TuneBatch(*longer, batch.steps)).objective, learnt.objective)
+    torch.testing.assert_close(task.learn(TuneBatch(*longer, batch.own, batch.steps)).objective, learnt.objective)
 
 
 def test_the_last_position_says_the_class(experiment: Compose) -> None:
@@ -195,6 +196,37 @@ def test_the_last_position_says_the_class(experiment: Compose) -> None:
     assert task.learn(batch).objective.item() == pytest.approx(expected.item() / len(batch.labels), rel=1e-6)
     half = ImageBatch(batch.pixels[:1], batch.labels[:1], 2)  # of two devices: Lightning takes the mean of both
     assert task.learn(half).objective.item() == pytest.approx(task.learn(half).nats.item() / 2)
+
+
+@pytest.mark.parametrize("task", MODELS)
+def test_the_mean_over_devices_is_the_whole_batch(
+    experiment: Compose, monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    """Of five examples on two devices, whose gradients Lightning averages; nats and units add up."""
+    described = experiment(*MODELS[task], "trainer.precision=64")
+    module, data = build.task(described).double().eval(), build.data(described)
+    rows = np.arange(5)
+    whole = module.learn(data.batch("train", rows, 0, 1))
+    monkeypatch.setattr(type(module), "devices", 2)
+    parts = [module.learn(data.batch("train", rows, share, 2)) for share in range(2)]
+    torch.testing.assert_close(sum(part.objective for part in parts) / 2, whole.objective)
+    torch.testing.assert_close(sum(part.nats for part in parts), whole.nats)
+    assert sum(part.units for part in parts) == whole.units
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("model.dropout_embedding=0.1",), "model.dropout_embedding=0.1: nottingham is read as values"),
+        (("model.init_embedding=0.2",), "leave it at 0.1"),
+        (("optimizer.label_smoothing=0.1",), "label_smoothing is of classes"),
+        (("dataset.batch=2", "trainer.devices=3"), "trainer.devices=3 is more than dataset.batch=2"),
+        (("dataset=mnist", "dataset.side=5"), "dataset.side=5 does not divide 28"),
+    ],
+)
+def test_what_is_refused(experiment: Compose, words: tuple[str, ...], sentence: str) -> None:
+    with pytest.raises(Refused, match=re.escape(sentence)):
+        experiment(*MODELS["tunes"], *words)
 
 
 # Runs

@@ -144,5 +144,11 @@ def test_a_tune_as_typed(experiment: Compose, tmp_path: Path) -> None:
     done = typed("--midi", str(path), "--begin", "20")
     assert (done.returncode, done.stderr) == (0, "") and "28 steps, of which the first 20 are" in done.stdout
     assert mido.MidiFile(path).length <= 7
-    done = typed("--prompt", "th")
-    assert done.returncode == 2 and "--prompt is for models of text" in done.stderr
+    for words, sentence in {
+        "--prompt th": "--prompt is for models of text",
+        "--tune 0": "--tune 0: the test set has tunes 1 to 20",
+        "--begin 0": "--begin 0: tune 1 has steps 1 to",
+        "--step-seconds nan": "--step-seconds nan: a step sounds from",
+    }.items():
+        done = typed(*words.split())
+        assert (done.returncode, done.stdout) == (2, "") and sentence in done.stderr

@@ -12,6 +12,7 @@ from highway.config.experiment import Experiment
 from highway.config.gates import GATES
 from highway.errors import Refused
 from highway.run import build
+from highway.sweep.reading import load_table
 from highway.tasks.language import mapped
 from tests.guests import leaky
 
@@ -96,6 +97,39 @@ def test_dropout_of_recurrent_networks(experiment: Compose) -> None:
     for dropped in (*seen, features):
         assert 0.4 < float((dropped == 0).double().mean()) < 0.6
     assert (ours.eval()(torch.randint(380, (4, 50)))[0] != 0).all()
+
+
+WIDTHS = [
+    (f"r_transformer_t{number}", row)
+    for number, rows in {1: ("rnn", "gru"), 2: ("rnn", "gru", "lstm"), 3: ("rnn", "gru"), 4: ("rnn", "gru")}.items()
+    for row in rows
+]
+
+
+@pytest.mark.parametrize(("table", "row"), WIDTHS)
+def test_widths_are_the_largest_within_tcn(experiment: Compose, table: str, row: str) -> None:
+    """What the tables say of the sizes that are ours, at paper budget."""
+
+    def size(row: str, wider: int = 0) -> int:
+        described = experiment(*load_table(table).overrides(load_table(table).row(row), "paper", 1))
+        described.model.width += wider
+        with torch.device("meta"):
+            return sum(parameter.numel() for parameter in build.model(described).parameters())
+
+    assert size(row) <= size("tcn") < size(row, wider=1)
+
+
+def test_dropout_of_tcn(experiment: Compose) -> None:
+    """After each convolution, and not in evaluation."""
+    block = build.model(experiment("model=tcn", "dataset.source=sample", "model.dropout=0.5")).backbone.blocks[0]
+    seen: list[Tensor] = []
+    block.second.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    with torch.no_grad():
+        block.first.bias.fill_(10.0)  # all of it is above 0 but for what is dropped
+        block(torch.randn(4, 100, 60))
+        assert 0.48 < float((seen[0] == 0).double().mean()) < 0.52
+        block.eval()(torch.randn(4, 100, 60))
+        assert (seen[1] > 0).all()
 
 
 TCNS = {

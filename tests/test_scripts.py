@@ -219,8 +219,11 @@ def test_benchmark_of_a_local_rnn(
     assert gathered["operations"] == (3 * (7 + 7) - 1) * product  # no gradient reaches the first state
     code, out, _ = typed(f"benchmark r_transformer_t2 --row tcn {few}")
     assert code == 0 and "pytorch-tcn, 32" in out
+    for words in ("--row transformer --set dataset.side=4", "--row r_transformer --local-rnn --set dataset.side=4"):
+        code, out, _ = typed(f"benchmark r_transformer_t1 {words} {few}")
+        assert code == 0 and "ours, 32" in out and "torch.nn" not in out
     code, _, err = typed("benchmark highway_t3 --local-rnn")
-    assert code == 2 and "transformer has no LocalRNN; r_transformer has" in err
+    assert code == 2 and "this transformer has no LocalRNN; r_transformer has" in err
 
 
 @pytest.mark.slow

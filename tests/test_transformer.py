@@ -76,6 +76,11 @@ def test_initial_values(experiment: Compose) -> None:
     assert torch.all(named["blocks.0.attention.norm.weight"] == 1)
 
 
+def test_embeddings_that_start_normally(tiny: Compose) -> None:
+    weight = build.model(tiny("model.width=512", "model.init_embedding_as=normal")).embedding.weight.detach()
+    assert weight.std().item() == pytest.approx(0.1, rel=0.02) and weight.abs().max() > 0.3
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

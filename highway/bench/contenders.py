@@ -235,6 +235,8 @@ PACKAGES = {
 def rivals(shape: Experiment, precision: str, device: str) -> list[Entry]:
     """The public implementations of a model that are installed; the first of them is the reference."""
     kinds = [kind for kind in shape.model_card.rivals if kind not in PACKAGES or find_spec(PACKAGES[kind])]
+    if not hasattr(shape.dataset, "vocabulary_sizes"):  # they know symbols alone
+        kinds = [kind for kind in kinds if kind in SWAPS]
     return [
         Swapped(precision, shape, device, public=kind)
         if kind in SWAPS

@@ -91,8 +91,8 @@ class LayerAlone(Entry):
         return "LocalRNN on gathered windows" if self.gathered else "ours"
 
     def batch(self) -> Tensor:
-        cut, width = self.shape.dataset.train, self.shape.model.width
-        return torch.randn(cut.lanes, cut.window, width, device=self.device, requires_grad=True)
+        places = build.like_real(self.shape, self.device)[0].shape[:2]
+        return torch.randn(*places, self.shape.model.width, device=self.device, requires_grad=True)
 
     def build(self) -> Contender:
         model = build.model(self.shape)

@@ -25,7 +25,7 @@ class Sublayer(nn.Module):
         function: nn.Module,
         gating: Gating,
         layer: int,
-        place: str,
+        place: str | None,
         width: int,
         norm: LayerNorm,
         norm_place: str,

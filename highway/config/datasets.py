@@ -1,5 +1,6 @@
 """What data sets there are: a card each, and the keys of the group `dataset`, which depend on the data set's task."""
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +34,6 @@ ENWIK8 = "its length and the sha256 of its first 4,150,000 bytes are right"
 TRANSLATION = "highway.data.translation"
 SIDE = 28  # of an image of MNIST
 CLASSES, KEYS = 10, 88
-LONGEST_TUNE = 1793  # steps of Nottingham's
 
 DATASETS = {
     "penn_treebank": DatasetCard("highway.data.penn_treebank", "language", {**IN_CHARACTERS, "word": "words"}),
@@ -59,6 +59,17 @@ DATASETS = {
     "nottingham": DatasetCard("highway.data.nottingham", "music", {"keys": "values"}),
 }
 CORPORA = ("tatoeba", "wiki_health", "tico19", "ntrex128", "flores101_devtest", "bible")  # of the substitute
+
+
+def check_no_embedding(experiment: Any) -> None:
+    """Values are read as they are: what belongs to an embedding would be another cell, and change nothing."""
+    for item in dataclasses.fields(experiment.model):
+        value = getattr(experiment.model, item.name)
+        if item.name.endswith("_embedding") and value != item.default:
+            raise Refused(
+                f"model.{item.name}={value}: {experiment.dataset.name} is read as values, without an embedding; "
+                f"leave it at {item.default}."
+            )
 
 
 def check_share(experiment: Any, batch: int) -> None:
@@ -235,6 +246,7 @@ class ImageDataset:
             raise Refused(f"dataset.side={self.side} does not divide {SIDE}.")
 
     def fits(self, experiment: Any) -> None:
+        check_no_embedding(experiment)
         check_share(experiment, self.batch)
 
 
@@ -246,12 +258,11 @@ class MusicDataset:
     batch: int = number(1, 1, words="tunes; the loss is summed over their steps")
     metric: str = key("nll", "what is shown beside the loss", aside=True)
 
-    @property
-    def longest_text(self) -> int:
-        return LONGEST_TUNE
-
     def check(self) -> None:
         check_form(self)
 
     def fits(self, experiment: Any) -> None:
+        check_no_embedding(experiment)
+        if experiment.optimizer.label_smoothing:
+            raise Refused("optimizer.label_smoothing is of classes, and music has none: leave it at 0.")
         check_share(experiment, self.batch)

@@ -27,9 +27,9 @@ class Gating:
     options: GateOptions
     layers: dict[str, tuple[int, ...]]  # place -> gated layers
 
-    def residual(self, layer: int, place: str) -> str:
-        """The residual gate of one sublayer."""
-        return self.options.residual if layer in self.layers.get(place, ()) else "none"
+    def residual(self, layer: int, place: str | None) -> str:
+        """The residual gate of one sublayer; one without a place has none."""
+        return self.options.residual if place is not None and layer in self.layers[place] else "none"
 
 
 @dataclass

@@ -80,7 +80,8 @@ class Transformer(Options):
     dropout_feed_forward: float = rate("inside the feed-forward layer")
     dropout_embedding: float = rate("on the embedding, before positions are added")
     scale_embedding: bool = key(False, "multiply the embedding by sqrt(width); Eq. 6 does not")
-    init_embedding: float = number(0.1, 1e-9, 10, words="embeddings start at U(-this, this)")
+    init_embedding: float = number(0.1, 1e-9, 10, words="embeddings start at U(-this, this), or at N(0, this)")
+    init_embedding_as: str = choice("uniform", "normal")
 
     def check(self) -> None:
         check_heads(self.width, self.heads)
@@ -124,7 +125,8 @@ class TCN(Options):
     output: int | None = number(None, 1, words="channels of the last block; null: as the others")
     dropout: float = rate("after each convolution")
     dropout_embedding: float = rate("on the embedding")
-    init_embedding: float = number(0.1, 1e-9, 10, words="embeddings start at U(-this, this)")
+    init_embedding: float = number(0.1, 1e-9, 10, words="embeddings start at U(-this, this), or at N(0, this)")
+    init_embedding_as: str = choice("uniform", "normal")
 
     @property
     def width_in(self) -> int:

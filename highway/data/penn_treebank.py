@@ -16,13 +16,13 @@ import numpy as np
 
 from highway.config.datasets import LanguageDataset
 from highway.data import sample
-from highway.data.download import Source
+from highway.data.download import Archive
 from highway.data.stream import Streams, cached_streams
 
 SPLITS = ("train", "valid", "test")
 END = "<eos>"
 
-ARCHIVE = Source(
+ARCHIVE = Archive(
     name="Penn Treebank",
     url="http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz",
     sha256=None,  # the archive holds much else; its files are checked one by one

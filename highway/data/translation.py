@@ -24,7 +24,7 @@ from typing import Any
 
 from highway.config.datasets import DATASETS, END, PADDING, START, UNKNOWN, TranslationDataset
 from highway.data import sample_pairs
-from highway.data.download import Source
+from highway.data.download import Archive
 from highway.errors import Refused
 from highway.ledger.files import read_json, write_json, written_atomically
 
@@ -33,7 +33,7 @@ SPLITS = ("train", "valid", "test")
 SIDES = ("pt", "en")
 Pairs = list[tuple[str, str]]
 
-ARCHIVE = Source(
+ARCHIVE = Archive(
     name="TED pt-en",
     url="http://www.phontron.com/data/qi18naacl-dataset.tar.gz",
     sha256=None,  # none is published; the pairs of valid and test are checked, and the number of those of train

@@ -1,8 +1,8 @@
 """What stands around a backbone: ends know what its vectors are, the backbone does not.
 
-A model is its ends with the backbone inside; there is a file for each kind (`symbols`, `pieces`). Names of parameters
-are flat: `backbone` stands in none of them, so that a parameter is called the same, and starts the same, whatever
-stands around its backbone.
+A model is its ends with the backbone inside; there is a file for each kind (`symbols`, `pieces`, `pixels`, `keys`).
+Names of parameters are flat: `backbone` stands in none of them, so that a parameter is called the same, and starts the
+same, whatever stands around its backbone.
 """
 
 from collections.abc import Iterator

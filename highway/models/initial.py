@@ -58,9 +58,10 @@ class Family(Protocol):
 
 @dataclass(frozen=True)
 class LikeTorch:
-    """Maps as torch's default, U(+-1/sqrt(fan_in)), biases too; embeddings U(-embedding, embedding)."""
+    """Maps as torch's default, U(+-1/sqrt(fan_in)), biases too; embeddings U(+-embedding), or N(0, embedding)."""
 
     embedding: float
+    embedding_as: str = "uniform"
 
     def draws(self, weight: Tensor, parts: int) -> dict[str, Draw]:
         bound = 1 / math.sqrt(max(weight[0].numel(), 1))
@@ -68,7 +69,7 @@ class LikeTorch:
             "map": uniform(bound),
             "map_bias": uniform(bound),
             "gain": constant(1.0),
-            "embedding": uniform(self.embedding),
+            "embedding": normal(0.0, self.embedding) if self.embedding_as == "normal" else uniform(self.embedding),
         }
 
 

@@ -31,7 +31,7 @@ class RBlock(Block):
                 LocalRNN(model.width, model.cell, model.window),
                 gating,
                 layer,
-                "local",
+                None,
                 model.width,
                 LayerNorm(model.width, model.norm_deviation),
                 model.norm,
@@ -49,7 +49,7 @@ class RBlock(Block):
 class RTransformerBackbone(Backbone):
     def __init__(self, model: RTransformer, gating: Gating) -> None:
         super().__init__()
-        self.family = LikeTorch(model.init_embedding)
+        self.family = LikeTorch(model.init_embedding, model.init_embedding_as)
         self.blocks = nn.ModuleList(RBlock(model, gating, layer) for layer in range(1, model.layers + 1))
 
     def forward(self, x: Tensor, state: None = None) -> tuple[Tensor, None]:

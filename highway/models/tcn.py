@@ -63,7 +63,7 @@ class Shortcut(nn.Conv1d):
 class TCNBackbone(Backbone):
     def __init__(self, model: TCN, gating: Gating) -> None:
         super().__init__()
-        self.family = LikeTorch(model.init_embedding)
+        self.family = LikeTorch(model.init_embedding, model.init_embedding_as)
         widths = [model.width_in] + [model.width] * (model.layers - 1) + [model.width_out]
         self.blocks = nn.ModuleList(
             ResidualBlock(inputs, outputs, model.kernel, 2**level, model.dropout)

@@ -15,7 +15,7 @@ from highway.use.load import Trained
 
 LOWEST = 21  # the first of 88 keys in MIDI's numbers
 VELOCITY = 80
-TICKS = 480  # of a beat, which takes half a second
+TICKS = 500  # of a beat, which takes half a second
 
 
 def beginning(trained: Trained, number: int, steps: int) -> Tensor:
@@ -47,6 +47,8 @@ def continued(trained: Trained, keys: Tensor, length: int, temperature: float, s
 
 def write_midi(keys: Tensor, path: Path, step_seconds: float) -> None:
     """A key that is down at several steps in a row is one note."""
+    if not 1 / (2 * TICKS) <= step_seconds <= 60:
+        raise Refused(f"--step-seconds {step_seconds:g}: a step sounds from a thousandth of a second to a minute.")
     ticks = round(step_seconds * 2 * TICKS)
     track: Any = mido.MidiTrack()
     padded = torch.nn.functional.pad(keys.int(), (0, 0, 1, 1))
