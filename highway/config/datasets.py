@@ -65,7 +65,7 @@ def check_no_embedding(experiment: Any) -> None:
     """Values are read as they are: what belongs to an embedding would be another cell, and change nothing."""
     for item in dataclasses.fields(experiment.model):
         value = getattr(experiment.model, item.name)
-        if item.name.endswith("_embedding") and value != item.default:
+        if "_embedding" in item.name and value != item.default:
             raise Refused(
                 f"model.{item.name}={value}: {experiment.dataset.name} is read as values, without an embedding; "
                 f"leave it at {item.default}."
