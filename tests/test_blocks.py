@@ -11,6 +11,9 @@ from highway.blocks.feed_forward import FeedForward
 from highway.blocks.normalisation import LayerNorm
 from highway.blocks.positions import sinusoids
 from highway.blocks.relative_attention import RelativeAttention
+from highway.blocks.sublayer import Sublayer
+from highway.config.experiment import Gating
+from highway.config.gates import GateOptions
 
 
 @pytest.mark.parametrize("width", [16, 128, 512])
@@ -28,6 +31,44 @@ def test_unbiased_layer_norm(width: int) -> None:
 def test_biased_layer_norm_is_torchs() -> None:
     x = torch.randn(2, 3, 8)
     torch.testing.assert_close(LayerNorm(8, "biased")(x), torch.nn.LayerNorm(8)(x))
+    torch.testing.assert_close(LayerNorm(8, "biased", 0.5)(x), torch.nn.LayerNorm(8, 0.5)(x))
+
+
+def test_layer_norm_of_small_numbers() -> None:
+    """What is added to the deviation is 1e-6, outside of the root; and the deviation is the unbiased one by default."""
+    torch.manual_seed(0)
+    x = 1e-3 * torch.randn(50, 16)
+    expected = (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6)
+    torch.testing.assert_close(LayerNorm(16)(x), expected, atol=0.01, rtol=0.01)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_a_sublayer_drops_what_its_function_gives(norm: str) -> None:
+    """At its own rate, in training alone, and nothing of what is carried on beside it."""
+    gating = Gating(GateOptions(), {"attention": ()})
+    sublayer = Sublayer(torch.nn.Identity(), gating, 1, "attention", 64, LayerNorm(64), norm, 0.3)
+    seen: list[torch.Tensor] = []
+    sublayer.gate.register_forward_pre_hook(lambda _, inputs: seen.extend(inputs[:2]))
+    x = torch.randn(4, 50, 64)
+    sublayer(x)
+    sublayer.eval()(x)
+    carried, dropped, _, whole = seen
+    assert torch.equal(carried, x)
+    gone = dropped == 0
+    assert 0.28 < float(gone.double().mean()) < 0.32
+    torch.testing.assert_close(dropped[~gone], whole[~gone] / 0.7, rtol=1e-4, atol=1e-4)
+
+
+@torch.no_grad()
+def test_a_gate_reads_the_normalised_stream_and_not_the_memory() -> None:
+    gating = Gating(GateOptions(residual="sdu", reads="normalised"), {"attention": (1,)})
+    sublayer = Sublayer(torch.nn.Identity(), gating, 1, "attention", 4, LayerNorm(4), "pre", 0.0)
+    sublayer.function.forward = lambda reads: reads[:, -6:]
+    seen: list[torch.Tensor] = []
+    sublayer.gate.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[2]))
+    x, memory = torch.randn(2, 6, 4), torch.randn(2, 3, 4)
+    sublayer(x, memory)
+    torch.testing.assert_close(seen[0], sublayer.norm(x))
 
 
 def test_sinusoids() -> None:

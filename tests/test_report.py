@@ -249,6 +249,35 @@ def test_a_claim_about_several_rows_holds_when_every_pair_does(tmp_path: Path) -
     assert xl_verdict(tmp_path, "every gate on all layers") == "refuted"
 
 
+def claimed(outputs: Path, **claim: Any) -> tuple[str, str]:
+    """The verdict on a claim about highway_t1, and how it is put."""
+    rows = [{"id": row.id, "label": row.label, "overrides": list(row.overrides)} for row in TABLE.rows[:3]]
+    words = {"recipe": list(TABLE.recipe), "columns": [{"metric": "test_bpc"}, {"metric": "valid_loss"}]}
+    table = parse_table(content(**words, rows=rows, claims=[{"text": "x", "metric": "test_bpc", **claim}]))
+    verdict = judge(table.claims[0], collect(table, "paper", outputs))
+    return verdict.word, verdict.detail
+
+
+def test_what_is_said_beside_a_verdict(tmp_path: Path) -> None:
+    for seed, value in ((1, 1.5), (2, 1.4)):
+        put(tmp_path, "baseline", seed, 1.5)
+        put(tmp_path, "tanh", seed, value, curve=[(25, 1.7), (50, 1.5), (75, 1.45), (100, 1.4)])
+        put(tmp_path, "sigmoid", seed, 1.625, curve=[(50, 1.8), (100, 1.51)])
+    tanh = {"than": "baseline", "better": "tanh"}
+    assert claimed(tmp_path, **tanh) == ("1 of 2 seeds agree", "test_bpc, advantage by seed: -0, +0.1")
+    every = claimed(tmp_path, than="baseline", better=["tanh", "sigmoid"])
+    assert every == ("0 of 2 seeds agree", "test_bpc, least advantage by seed: -0.125, -0.125")
+    sooner = {"than": "baseline", "metric": "valid_loss"}
+    saved = "valid_loss, advantage by seed: +50 steps, +50 steps"  # the baseline's last value, and not one before it
+    assert claimed(tmp_path, **sooner, sooner="tanh") == ("2 of 2 seeds agree", saved)
+    never = "valid_loss, advantage by seed: never reached, never reached"
+    assert claimed(tmp_path, **sooner, sooner="sigmoid") == ("0 of 2 seeds agree", never)
+    put(tmp_path, "baseline", 3, 1.5)
+    for seed in (1, 2, 3):
+        put(tmp_path, "tanh", seed, 1.5)
+    assert claimed(tmp_path, **tanh)[0] == "undecided", "no difference at all supports nothing, and refutes nothing"
+
+
 def test_the_rest_are_the_other_rows_of_the_paper() -> None:
     claim = next(claim for claim in XL.claims if claim.text.startswith("sigmoid SDU on all layers is the best"))
     assert set(claim.than) == {row.id for row in XL.rows if not row.arm} - {"sigmoid"}
@@ -336,7 +365,9 @@ TRANSLATION = load_table("gated_resnet_t1")
 REFERENCES = ["a b c d e f", "the cat sat on the mat .", "one two three four", "so it goes , again and again"] * 10
 
 
-def put_translation(outputs: Path, row_id: str, bleu: float = 2.0, wrong: int = 0, **metrics: float) -> None:
+def put_translation(
+    outputs: Path, row_id: str, bleu: float = 2.0, wrong: int = 0, seed: int = 1, **metrics: float
+) -> None:
     """A record of a translation whose first `wrong` sentences are cut in half."""
     columns = [column.metric for column in (*TRANSLATION.columns, *TRANSLATION.also)]
     values = {**dict.fromkeys(columns, 1.0), "bleu": bleu, **metrics}
@@ -344,7 +375,7 @@ def put_translation(outputs: Path, row_id: str, bleu: float = 2.0, wrong: int = 
     put(
         outputs,
         row_id,
-        1,
+        seed,
         2.0,
         table=TRANSLATION,
         metrics={metric: {"best": 0.0, "last": value} for metric, value in values.items()},
@@ -407,7 +438,11 @@ def test_whether_two_metrics_order_the_rows_alike(tmp_path: Path) -> None:
     assert "tau by seed: -0.20; by chance within ±0.38" in words["BLEU does not follow loss"].detail
     alike = dataclasses.replace(words["BLEU does not follow loss"].claim, to="bleu_of_sentence_1")
     assert judge(alike, collected).word == "one seed disagrees", "rows that are all alike have no order"
-    assert "none, all rows are alike" in judge(alike, collected).detail
+    assert "tau by seed: none, all rows are alike; by chance" in judge(alike, collected).detail
+    for place, row in enumerate(row for row in TRANSLATION.rows if not row.arm):
+        put_translation(tmp_path, row.id, seed=2, bleu=place, valid_loss=-place)
+    both = judge(words["BLEU does not follow loss"].claim, collect(TRANSLATION, "paper", tmp_path)).detail
+    assert "tau by seed: -0.20, -1.00; by chance within ±0.38" in both
     assert words["sparser models train faster"].word == "not run"  # the machine was busy: its times say nothing
     opposed = dataclasses.replace(words["BLEU does not follow accuracy"].claim, kind="opposed")
     assert judge(opposed, collected).word == "one seed disagrees"
