@@ -92,6 +92,27 @@ def test_neighbours_are_other_peoples_processes() -> None:
             os.killpg(child.pid, 9)
 
 
+def test_neighbours_that_came_and_went_count() -> None:
+    """As those of a test runner, of which none is there when the measurement ends."""
+    spin = f'{sys.executable} -c "sum(range(30_000_000))"'
+    with subprocess.Popen(
+        ["sh", "-c", f"sh -c 'echo $$; read go; {spin}; echo done; sleep 60' <&0 & wait"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as child:
+        try:
+            assert child.stdin and child.stdout
+            grandchild = child.stdout.readline().strip()
+            before = _ticks(grandchild)
+            print("go", file=child.stdin, flush=True)
+            assert child.stdout.readline() == "done\n"
+            assert _ticks(grandchild) >= before + 10, "a tenth of a second of what has ended"
+        finally:
+            os.killpg(child.pid, 9)
+
+
 def _ticks(process: str) -> int:
     return sum(ticks for (number, _), ticks in machine._ticks_of_others().items() if number == process)
 

@@ -106,13 +106,16 @@ class Neighbours:
 
 
 def _ticks_of_others() -> dict[tuple[str, str], int]:
-    """Processor time of every process that is neither this one nor its child, by number and time of birth."""
+    """Processor time of every process that is neither this one nor its child, by number and time of birth.
+
+    With that of its children that have ended: what came and went meanwhile is in nobody else's.
+    """
     found, me = {}, str(os.getpid())
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it ended meanwhile
             fields = path.read_text().rpartition(")")[2].split()
             if me not in (path.parent.name, fields[1]):
-                found[path.parent.name, fields[19]] = int(fields[11]) + int(fields[12])
+                found[path.parent.name, fields[19]] = sum(map(int, fields[11:15]))
     return found
 
 
