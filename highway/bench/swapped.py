@@ -71,13 +71,10 @@ class Swapped(Entry):
     def kind(self) -> str:
         return self.public
 
-    def build(self) -> Contender:
-        task = build.task(self.shape)
+    def task(self) -> Any:
+        task = super().task()
         SWAPS[self.public](task.model)
-        task.to(self.device).train()
-        return self.contender(
-            task, lambda batch: task.learn(batch).objective, task.configure_optimizers(), task.prepare_gradients
-        )
+        return task
 
 
 @dataclass(frozen=True)

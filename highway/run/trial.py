@@ -50,8 +50,11 @@ class Entry:
     def batch(self) -> Any:
         return build.like_real(self.shape, self.device)
 
+    def task(self) -> Any:
+        return build.task(self.shape)
+
     def build(self) -> Contender:
-        task = build.task(self.shape).to(self.device).train()
+        task = self.task().to(self.device).train()
         if self.compiled:
             task.model.compile()
         return self.contender(
