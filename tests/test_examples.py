@@ -234,8 +234,8 @@ def test_what_is_refused(experiment: Compose, words: tuple[str, ...], sentence: 
 
 @pytest.mark.parametrize("task", MODELS)
 def test_a_stopped_run_goes_on_exactly(experiment: Compose, tmp_path: Path, task: str) -> None:
-    words = (*MODELS[task], "model.dropout=0.1", "trainer.max_steps=9", "trainer.validate_every=4", "debug.windows=2")
-    words = (*words[:-1], "trainer.evaluation_batch=100")
+    few = ("trainer.max_steps=9", "trainer.validate_every=4", "trainer.evaluation_batch=100")
+    words = (*MODELS[task], "model.dropout=0.1", *few)
     whole, result = trained(experiment(*words))
     assert result["status"] == "finished", result["error"]
     described = experiment(*words, f"outputs_dir={tmp_path / 'stopped'}")

@@ -49,14 +49,14 @@ TASKS = {
         ImageDataset,
         data="highway.data.images:ImageData",
         module="highway.tasks.classification:Classification",
-        ends="highway.models.pixels:Pixels",
+        ends="highway.models.values:Pixels",
         script="highway.load",
     ),
     "music": TaskCard(
         MusicDataset,
         data="highway.data.tunes:TuneData",
         module="highway.tasks.music:Music",
-        ends="highway.models.keys:Keys",
+        ends="highway.models.values:Keys",
         script="scripts/generate.py",
     ),
 }

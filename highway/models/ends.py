@@ -1,6 +1,6 @@
 """What stands around a backbone: ends know what its vectors are, the backbone does not.
 
-A model is its ends with the backbone inside; there is a file for each kind (`symbols`, `pieces`, `pixels`, `keys`).
+A model is its ends with the backbone inside; there is a file for each kind (`symbols`, `pieces`, `values`).
 Names of parameters are flat: `backbone` stands in none of them, so that a parameter is called the same, and starts the
 same, whatever stands around its backbone.
 """
@@ -35,11 +35,6 @@ class Ends(nn.Module):
             inside = part.named_children() if name == INSIDE else [(name, part)]
             for inner, module in inside:
                 yield from module.named_modules(memo, f"{prefix}.{inner}".lstrip("."), remove_duplicate)
-
-
-def reading(values: int, width: int) -> nn.Module:
-    """A map of what is read, unless the backbone reads vectors of just so many values: then they go in as they are."""
-    return nn.Identity() if values == width else nn.Linear(values, width)
 
 
 def _without_backbone(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
