@@ -17,6 +17,7 @@ from highway.bench.contenders import rivals
 from highway.bench.decoding import decoded
 from highway.bench.rounds import matrix_peak, timed
 from highway.bench.swapped import LayerAlone
+from highway.blocks.products import rate
 from highway.cli import one_sentence
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
@@ -85,12 +86,17 @@ def measure(field: list[Entry], rounds: int, threads: int) -> dict[str, Any]:
         row["ratio"] = round(row["tokens_per_second"] / reference["tokens_per_second"], 3)
         row["share_of_peak"] = round(row["operations"] / row["seconds"] / peaks[entry.precision], 3)
         row["peak_memory_bytes"] = memory[row["name"]]
+    shape, in_steps = field[0].shape, {}
+    if shape.model_card.code.startswith("highway.models.rhn") and device == "cpu":
+        about = (shape.dataset.train.lanes, shape.model.width)
+        in_steps = {"32": rate(torch.float32, *about), "bf16": rate(torch.bfloat16, *about)}
     return {
         "title": f": {tokens:,} tokens a step, {threads} threads, {device}",
         "reference": reference["name"],
         "device": device,
         "rounds": rounds,
         "matrix_peak": peaks,
+        "step_peak": in_steps,
         "torch": torch.__version__,
         "rows": rows,
     }
@@ -150,6 +156,10 @@ def show(record: dict[str, Any]) -> None:
     peaks = ", ".join(f"{peak / 1e9:,.0f} GFLOP/s in {name}" for name, peak in record["matrix_peak"].items())
     print(f"ratio: to {record['reference']}; peak: share of one large matrix product in the same precision, {peaks}")
     by_name = {row["name"]: row for row in record["rows"]}
+    for precision, peak in record["step_peak"].items():
+        ours = by_name[f"ours, {precision}"]
+        share = ours["operations"] / ours["seconds"] / peak
+        print(f"one product of a step alone, {precision}: {peak / 1e9:,.0f} GFLOP/s; ours has {share:.0%} of it")
     for name, row in by_name.items():
         if "compiled" in name:
             print(f"{name}: the first step took {row['first_seconds']:.0f} s")

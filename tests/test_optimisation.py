@@ -63,6 +63,14 @@ def test_the_rate_falls_after_every_ten_epochs() -> None:
     assert [rule.rate(7 * epoch + 6, epoch) for epoch in range(30)] == pytest.approx(expected)
 
 
+def test_steps_after_an_epoch_are_those_of_recurrent_highway_networks() -> None:
+    """lr_e = 0.2 / 1.02^max(e - 19, 0) for e = 0, 1, ...: the first decay is in the 21st epoch."""
+    config = Optimizer(lr=0.2, schedule="steps", steps=Steps(1, 1.02, after_epoch=19))
+    rates = [schedule_of(config, 1).rate(7 * epoch, epoch) for epoch in range(40)]
+    assert rates == pytest.approx([0.2 / 1.02 ** max(epoch - 19, 0) for epoch in range(40)])
+    assert rates[19] == 0.2 > rates[20]
+
+
 def test_cosine_goes_from_lr_to_zero() -> None:
     config = Optimizer(lr=0.5, schedule="cosine")
     scheduler_of_torch = torch.optim.lr_scheduler.CosineAnnealingLR(

@@ -278,6 +278,19 @@ def test_what_is_said_beside_a_verdict(tmp_path: Path) -> None:
     assert claimed(tmp_path, **tanh)[0] == "undecided", "no difference at all supports nothing, and refutes nothing"
 
 
+def test_advantages_that_grow(tmp_path: Path) -> None:
+    """Pair by pair: tanh over the baseline by 0.2, sigmoid over the baseline by 0.3, and so on."""
+    put(tmp_path, "baseline", 1, 1.5)
+    put(tmp_path, "tanh", 1, 1.25)
+    put(tmp_path, "sigmoid", 1, 1.0)
+    grows = {"growing": ["tanh", "sigmoid"], "than": ["baseline", "tanh"]}
+    told = "test_bpc, advantage from pair to pair, by seed: +0.25, +0.25"
+    assert claimed(tmp_path, **grows) == ("one seed disagrees", told)
+    put(tmp_path, "sigmoid", 1, 0.75)
+    assert claimed(tmp_path, **grows)[0] == "one seed agrees"
+    assert claimed(tmp_path, growing=["sigmoid", "tanh"], than=["tanh", "baseline"])[0] == "one seed disagrees"
+
+
 def test_the_rest_are_the_other_rows_of_the_paper() -> None:
     claim = next(claim for claim in XL.claims if claim.text.startswith("sigmoid SDU on all layers is the best"))
     assert set(claim.than) == {row.id for row in XL.rows if not row.arm} - {"sigmoid"}
@@ -400,6 +413,27 @@ def test_rows_as_points_and_bars(tmp_path: Path) -> None:
     assert ">mean 1.5<" in drawn["lengths"] and "en: 22 different words" in drawn["lengths"]
     entries = {entry.column.metric: entry.ours_text() for entry in report.lines[0].entries}
     assert (entries["bleu"], entries["train_seconds"]) == ("2.00", "—")
+
+
+def test_figures_of_states(tmp_path: Path) -> None:
+    """One row of either kind, as its run leaves it; the others have no records, and say so."""
+    table = load_table("hsg_t1")
+    ppl = {f"{split}_ppl": {"best": value, "last": value} for split, value in (("valid", 66.0), ("test", 63.5))}
+    for row in ("rhn_20", "hsg_20"):
+        probes = put(tmp_path, row, 1, 64.0, table=table, metrics=ppl) / "probes"
+        probes.mkdir()
+        np.savez(probes / "gradient_norms.npz", state=2.0 ** -np.arange(50.0))
+        if row == "hsg_20":
+            np.savez(probes / "gate_values.npz", **{"layers.0.gate": np.array([3.0, 0.0, 0.0, 1.0])})
+    _, paths = write_report(collect(table, "paper", tmp_path), tmp_path / "report")
+    drawn = {path.stem: path.read_text() for path in paths if path.suffix == ".svg"}
+    assert "RHN 20 + HSG: 4 values" in drawn["gate_values"] and ">mean 0.312<" in drawn["gate_values"]
+    assert "RHN 40 + HSG: no records" in drawn["gate_values"]
+    assert ">depth 20<" in drawn["gradients"] and ">RHN + HSG<" in drawn["gradients"]
+    assert drawn["depth"].count(">paper<") == 2 and ">RHN + HSG<" in drawn["depth"]
+    collected = collect(table, "paper", tmp_path)
+    (sample,) = collected.finished("hsg_20")
+    assert sample.probe("gate_values")["layers.0.gate"].sum() == 4 and sample.probe("nothing") == {}
 
 
 def test_paired_bootstrap_is_sacrebleus(tmp_path: Path) -> None:

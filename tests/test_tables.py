@@ -96,7 +96,7 @@ def test_every_option_composes(experiment: Compose, group: str, option: str) -> 
         attempts = [(f"dataset={name}",) for name in ("ptb_char", "iwslt_pt_en", "mnist", "nottingham")]
     else:
         twelve = "model.layers=12"  # for layer numbers
-        attempts = [(twelve,), ("model=transformer_xl", twelve), ("model=encoder_decoder", twelve)]
+        attempts = [(twelve,), ("model=transformer_xl", twelve), ("model=encoder_decoder", twelve), ("model=rhn",)]
         attempts += [("model=encoder_decoder", "dataset=iwslt_pt_en", "model.layers=12")] if group != "dataset" else []
     composed, refusals = None, []
     for words in attempts:
@@ -214,6 +214,16 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
 def test_what_a_table_may_have_wrong(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Refused, match=sentence):
         parse_table(content(**changes))
+
+
+def test_a_series_is_over_what_its_rows_set() -> None:
+    figure = {"id": "f", "caption": "x", "kind": "series", "metrics": ["test_bpc"], "groups": {"g": ["a"]}}
+    with pytest.raises(Refused, match="needs along"):
+        parse_table(content(figures=[figure]))
+    with pytest.raises(Refused, match="row a does not set model"):
+        parse_table(content(figures=[{**figure, "along": "model.depth"}]))
+    with pytest.raises(Refused, match="compares 1 rows with 2"):
+        parse_table(content(claims=[{"text": "x", "growing": "a", "than": ["a", "a"], "metric": "test_bpc"}]))
 
 
 def test_a_table_is_called_as_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

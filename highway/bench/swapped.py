@@ -2,10 +2,12 @@
 
 LocalRNN on gathered windows   (B T, M, D) windows through torch.nn's recurrent network, as the R-Transformer code
 pytorch-tcn                    the package's stack of residual blocks
+plain loop                     a recurrent highway network's time loop as PyTorch lets one write it, under autograd
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -60,7 +62,39 @@ def take_public(model: Any) -> None:
     model.backbone = PublicTCN(model.backbone)
 
 
-SWAPS: dict[str, Callable[[Any], None]] = {"R-Transformer on gathered windows": gather, "pytorch-tcn": take_public}
+def plain_loop(
+    gate: nn.Module,
+    reads: Tensor,
+    state: Tensor,
+    drop: Tensor | None,
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor],
+) -> Tensor:
+    """What highway.blocks.micro_layers.Loop gives: reads (T, B, maps D), state and drop (B, D) -> states (T, B, D)."""
+    states = []
+    for read in reads:
+        s = state
+        for layer, weight in enumerate(weights):
+            u = s if drop is None else s * drop
+            maps = F.linear(u, weight, biases[layer - 1]) if layer else F.linear(u, weight) + read
+            h, t, *c = maps.chunk(weight.shape[0] // weight.shape[1], 1)
+            h, t = torch.tanh(h), torch.sigmoid(t)
+            s = h * t + s * torch.sigmoid(c[0]) if c else s + (h - s) * t
+        state = gate(state, s, drop)
+        states.append(state)
+    return torch.stack(states)
+
+
+def take_plain_loop(model: Any) -> None:
+    for layer in model.backbone.layers:
+        layer.loop = partial(plain_loop, layer.gate)
+
+
+SWAPS: dict[str, Callable[[Any], None]] = {
+    "R-Transformer on gathered windows": gather,
+    "pytorch-tcn": take_public,
+    "plain loop": take_plain_loop,
+}
 
 
 @dataclass(frozen=True)

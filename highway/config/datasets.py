@@ -100,6 +100,7 @@ class Cut:
     memory: int = number(0, 0, words="positions before the window that a model with memory attends to")
     clamp: int | None = number(None, 1, words="relative distances beyond this one count as this one")
     same_length: bool = key(False, "every position sees exactly `memory` positions, itself included")
+    whole: bool = key(False, "a last window that is shorter than the others is left out")
 
 
 @dataclass
@@ -113,6 +114,7 @@ class LanguageDataset:
     evaluation: Cut = part(Cut, "in training, and at the end unless `final` says otherwise")
     final: Cut | None = key(None, "how the trained model is evaluated; null: as in training")
     carry_state: bool = key(False, "windows follow one another, and the model's state is carried")
+    loss: str = choice("mean", "sum", words="of training, over the scored steps of a window; over lanes, their mean")
 
     @property
     def vocabulary_size(self) -> int:

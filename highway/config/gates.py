@@ -83,6 +83,13 @@ GATES: dict[str, dict[str, GateCard]] = {
     },
     "state": {
         "none": GateCard("highway.gates.state:NewState", "s[t] = new", "A recurrence's state as it is."),
+        "hsg": GateCard(
+            "highway.gates.state:HighwayStateGate",
+            "s[t] = g * s[t-1] + (1 - g) * new,  g = sigmoid(W_R s[t-1] + W_F new + b)",
+            "A highway from step to step: g decides, component by component, how much of the state of the step before "
+            "is carried on, past everything that the recurrence does with it.",
+            reads=("bias", "dropped"),
+        ),
     },
 }
 
@@ -129,6 +136,8 @@ class StateGateOptions(_Chosen):
     """What a recurrent state keeps of the one before."""
 
     name: str = one_of("none", lambda: tuple(GATES["state"]))
+    bias: float = number(-2.5, -50, 50, words="that of g starts at this: next to nothing is carried on")
+    dropped: bool = key(True, "what the gate's maps read is dropped by the recurrence's mask; what is carried is not")
 
     def card(self) -> GateCard:
         return GATES["state"][self.name]

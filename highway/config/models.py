@@ -40,7 +40,7 @@ class Options:
 
     width: int
     scale_embedding = False
-    dropout_embedding = 0.0
+    dropout_embedding = dropout_embedding_words = 0.0
 
     @property
     def width_in(self) -> int:
@@ -113,6 +113,27 @@ class Recurrent(Options):
     @property
     def width_in(self) -> int:
         return self.input or self.width
+
+
+@dataclass
+class RHN(Options):
+    name: str = "rhn"
+    width: int = number(830, 1)
+    depth: int = number(10, 1, words="micro-layers in a step")
+    layers: int = number(1, 1, words="on one another, each `depth` deep")
+    coupled: bool = key(True, "c = 1 - t; else a third map gives c")
+    bias: float = number(-2.0, -50, 50, words="that of t starts at this; uncoupled, that of c at its opposite")
+    dropout_embedding_words: float = rate("on whole vectors: in a window, a word is dropped everywhere or nowhere")
+    dropout_input: float = rate("on what a layer reads, one mask a window")
+    dropout_state: float = rate("on the state as matrices read it, one mask a window; never on what is carried")
+    dropout_output: float = rate("on what the last layer gives, one mask a window")
+    init: float = number(0.04, 1e-9, 10, words="everything but these biases starts at U(-this, this)")
+    recompute_every: int | None = number(
+        None,
+        1,
+        words="keep the state of every so many steps only, and compute the rest again on the way back",
+        aside=True,
+    )
 
 
 @dataclass
@@ -219,6 +240,17 @@ MODELS = {
         "fixed size, which every step makes anew from itself and from what is read.",
         places={"state": ("h",)},
         remembers=Remembers.STATE,
+    ),
+    "rhn": ModelCard(
+        RHN,
+        "highway.models.rhn:RHNBackbone",
+        "A recurrent highway network: a recurrent network whose step from one position to the next is itself a deep "
+        "network. Each of its micro-layers carries most of the state on as it is, and a gate decides, component by "
+        "component, how much of it is made anew.",
+        places={"state": ("s",)},
+        remembers=Remembers.STATE,
+        rivals=("plain loop",),
+        timed=("hsg",),
     ),
     "tcn": ModelCard(
         TCN,

@@ -20,6 +20,7 @@ class Plateau:
 class Steps:
     every_epochs: int = number(10, 1)
     divide_by: float = number(10.0, 1)
+    after_epoch: int = number(0, 0)
 
 
 @dataclass
@@ -48,6 +49,7 @@ class Trainer:
     max_epochs: int = number(1, 1)
     max_steps: int | None = number(None, 1, words="stop at this step even inside an epoch; null: max_epochs decides")
     validate_every: int | None = number(None, 1, words="steps between validations; null: at the end of each epoch")
+    test_curve: bool = key(False, "evaluate the test split with each validation, for its curve alone", aside=True)
     precision: str = choice("32", "bf16", "64", words="bf16: by autocast")
     accelerator: str = choice("auto", "cpu", "gpu", aside=True)
     devices: int = number(1, 1, words="each owns whole lanes, so the number does not change the experiment", aside=True)

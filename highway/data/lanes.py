@@ -30,7 +30,8 @@ class Windows:
         length = len(stream) // cut.lanes
         self.context = cut.window - cut.scored
         last_input = length - 1  # the last symbol of a lane is only ever a target
-        self.starts = [start for start in range(0, last_input, cut.stride) if start + self.context < last_input]
+        least = cut.window - 1 if cut.whole else self.context
+        self.starts = [start for start in range(0, last_input, cut.stride) if start + least < last_input]
         self.ends = [min(start + cut.window, last_input) for start in self.starts]
         lanes = stream[: length * cut.lanes].view(cut.lanes, length)
         self.lanes = lanes[lanes_of(cut.lanes, share, shares)]

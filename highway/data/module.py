@@ -21,6 +21,13 @@ class ExperimentData(pl.LightningDataModule):
         self.watched = experiment.dataset_card.watched  # the split that is evaluated in training
 
     @property
+    def curves(self) -> tuple[str, ...]:
+        """The splits that are evaluated in training, the one that is watched first."""
+        return (
+            (self.watched, "test") if self.experiment.trainer.test_curve and self.watched != "test" else (self.watched,)
+        )
+
+    @property
     def total_steps(self) -> int:
         steps = self.experiment.trainer.max_epochs * self.steps_per_epoch
         return self.experiment.debug.steps or min(steps, self.experiment.trainer.max_steps or steps)
@@ -56,7 +63,7 @@ class ExperimentData(pl.LightningDataModule):
         raise NotImplementedError
 
     def val_dataloader(self) -> Any:
-        return self.evaluated(self.watched)
+        return [self.evaluated(split) for split in self.curves]
 
     def test_dataloader(self) -> Any:
         return self.evaluated(self.tested)

@@ -1,14 +1,21 @@
 """State gates: (previous, new, drop) -> state, at every step of a recurrence.
 
 `new` is what the recurrence makes of `previous`, `drop` its mask of the window, or None. On an LSTM it gates h, not c.
+Each row of a gate's answer depends on the same row of what it is given, so that many steps can be asked at once.
 
     none    new
+    hsg     g * previous + (1 - g) * new        g = sigmoid(W_R previous + W_F new + b)        HSG, Eqs. 5-6
+            what the two maps read is dropped as all that a recurrence's maps read; what is carried is not
 """
 
 from typing import Any
 
-from torch import Tensor
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
+from highway.config.gates import StateGateOptions
+from highway.describe import MAP, Start
 from highway.gates.gate import Gate
 
 
@@ -16,5 +23,24 @@ class NewState(Gate):
     def __init__(self, width: int, options: Any) -> None:
         super().__init__()
 
-    def forward(self, previous: Tensor, new: Tensor, drop: Tensor | None) -> Tensor:  # (B, D) each
+    def forward(self, previous: Tensor, new: Tensor, drop: Tensor | None) -> Tensor:  # (..., D) each
         return new
+
+
+class HighwayStateGate(Gate):
+    def __init__(self, width: int, options: StateGateOptions) -> None:
+        super().__init__()
+        self.of_previous = nn.Parameter(torch.empty(width, width))
+        self.of_new = nn.Parameter(torch.empty(width, width))
+        self.bias = nn.Parameter(torch.empty(width))
+        self.starts = {"of_previous": MAP, "of_new": MAP, "bias": Start("constant", options.bias)}
+        self.dropped = options.dropped
+
+    def carried(self, previous: Tensor, new: Tensor, drop: Tensor | None) -> Tensor:
+        """g: how much of each component stays what it was."""
+        if drop is not None and self.dropped:
+            previous, new = previous * drop, new * drop
+        return torch.sigmoid(F.linear(previous, self.of_previous) + F.linear(new, self.of_new, self.bias))
+
+    def forward(self, previous: Tensor, new: Tensor, drop: Tensor | None) -> Tensor:  # (..., D) each
+        return torch.lerp(new, previous, self.carried(previous, new, drop).to(new.dtype))

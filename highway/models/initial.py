@@ -70,6 +70,7 @@ class LikeTorch:
             "map_bias": uniform(bound),
             "gain": constant(1.0),
             "embedding": normal(0.0, self.embedding) if self.embedding_as == "normal" else uniform(self.embedding),
+            "output_bias": constant(0.0),
         }
 
 
@@ -87,6 +88,7 @@ class Normal:
             "gain": normal(1.0, self.deviation),
             "embedding": around_zero,
             "vector": around_zero,
+            "output_bias": constant(0.0),
         }
 
 
@@ -104,6 +106,16 @@ class Glorot:
             "gain": constant(1.0),
             "embedding": uniform(self.embedding),
         }
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Everything U(+-bound), biases and embeddings too, as the code of recurrent highway networks."""
+
+    bound: float
+
+    def draws(self, weight: Tensor, parts: int) -> dict[str, Draw]:
+        return dict.fromkeys(("map", "map_bias", "embedding", "output_bias"), uniform(self.bound))
 
 
 @torch.no_grad()

@@ -1,6 +1,8 @@
 """Ends of a language model, one embedding for what is read and what is predicted.
 
 x = drop(E[token] sqrt(D)?)  ->  backbone  ->  softmax(O E^T + b)
+
+What is dropped are components; or, for a window of training, words of a lane, wherever they stand in it.
 """
 
 from typing import Any
@@ -11,12 +13,12 @@ from torch import Tensor, nn
 
 from highway.blocks.dropout import dropout
 from highway.config.experiment import Experiment
-from highway.describe import ZERO
+from highway.describe import Start
 from highway.models.ends import Ends
 
 
 class Symbols(Ends):
-    starts = {"output_bias": ZERO}
+    starts = {"output_bias": Start("output_bias")}
 
     def __init__(self, experiment: Experiment, backbone: nn.Module) -> None:
         super().__init__()
@@ -24,12 +26,15 @@ class Symbols(Ends):
         self.embedding = nn.Embedding(symbols, model.width_in)
         self.output_bias = nn.Parameter(torch.zeros(symbols))
         self.scale = model.width_in**0.5 if model.scale_embedding else 1.0
-        self.dropout = model.dropout_embedding
+        self.dropout, self.dropout_words = model.dropout_embedding, model.dropout_embedding_words
         self.backbone = backbone
 
     def forward(self, tokens: Tensor, state: Any = None) -> tuple[Tensor, Any]:
         """tokens (B, T), what the call before left -> features (B, T, D), what this one leaves."""
         x = dropout(self.embedding(tokens) * self.scale, self.dropout, self.training)
+        if self.training and self.dropout_words:
+            kept = dropout(x.new_ones(len(tokens), self.embedding.num_embeddings), self.dropout_words, True)
+            x = x * kept.gather(1, tokens)[..., None]
         return self.backbone(x, state)
 
     def logits(self, features: Tensor) -> Tensor:  # (..., D) -> (..., V)

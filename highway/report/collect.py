@@ -59,12 +59,16 @@ class Sample:
         """Of every round of a timing: the time of a step, the first row's being 1."""
         return [value for _, _, value in self.curves[self.result["row"], "relative_time"]]
 
+    def probe(self, name: str) -> dict[str, np.ndarray]:
+        """Arrays that were kept under a name, by their place in the model; none where there are none."""
+        path = self.directory / "probes" / f"{name}.npz"
+        return dict(np.load(path)) if path.exists() else {}
+
     @property
     def gate_biases(self) -> dict[str, np.ndarray]:
         """By sublayer in the order of the model, as a1, b1, a2 ...: a for attention, b for feed-forward; of two
         stacks, encoder a1, decoder a1, decoder c1 ...: c for attention to the other."""
-        path = self.directory / "probes" / "gate_biases.npz"
-        found = dict(np.load(path)) if path.exists() else {}
+        found = self.probe("gate_biases")
         return {_short(name): found[name] for name in sorted(found, key=_place)}
 
 

@@ -80,6 +80,35 @@ def draw_bars(figure: Figure, collected: Collected) -> Any:
     return canvas
 
 
+def draw_series(figure: Figure, collected: Collected) -> Any:
+    """Each group's rows as a line over what they set, a panel for each metric: ours, and beside it the paper's."""
+    canvas, axes = plt.subplots(len(figure.metrics), 2, figsize=(7.2, 2.3 * len(figure.metrics) + 0.4), squeeze=False)
+    for (ours, papers), metric in zip(axes, figure.metrics, strict=True):
+        column = _column(collected, metric)
+        for axis, whose in ((ours, "ours"), (papers, "paper")):
+            for number, (group, row_ids) in enumerate(figure.groups.items()):
+                rows = {float(collected.table.row(one).sets(figure.along) or 0): one for one in row_ids}
+                values = {at: _of_row(collected.table.row(one), metric, collected, whose) for at, one in rows.items()}
+                found = {at: value for at, value in values.items() if value is not None}
+                axis.plot(list(found), list(found.values()), "o-", color=COLOURS[number + 1], markersize=4, label=group)
+                if whose == "ours":
+                    for at in found:
+                        seeds = [one.value(metric, collected.table.select) for one in collected.finished(rows[at])]
+                        axis.plot([at] * len(seeds), seeds, "_", color=COLOURS[number + 1], alpha=0.6)
+                axis.set_xticks(list(rows))
+            axis.set_title(whose, loc="left", fontsize=9)
+            axis.set_ylabel(column.title)
+        if collected.budget == "paper":  # else the two are not of one size
+            low, high = (end(ours.get_ylim()[side], papers.get_ylim()[side]) for side, end in ((0, min), (1, max)))
+            ours.set_ylim(low, high)
+            papers.set_ylim(low, high)
+    for axis in axes[-1]:
+        axis.set_xlabel(figure.along.rpartition(".")[2])
+    canvas.legend(*axes[0][1].get_legend_handles_labels(), loc="upper center", ncols=len(figure.groups))
+    canvas.tight_layout(rect=(0, 0.03, 1, 0.94))
+    return canvas
+
+
 def draw_lengths(figure: Figure, collected: Collected) -> Any:
     """How many sentences of the training text have how many words, for either language, as the first record says."""
     sides = collected.every[0].result["data"]["words"]

@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from highway.config.metrics import KINDS, METRICS
 from highway.report.biases import draw_biases
 from highway.report.collect import Collected, Sample, authors_logs
-from highway.report.comparisons import draw_bars, draw_lengths, draw_scatter, draw_times
+from highway.report.comparisons import draw_bars, draw_lengths, draw_scatter, draw_series, draw_times
+from highway.report.states import draw_gate_values, draw_gradients
 from highway.report.style import COLOURS, SPLITS, STYLE
 from highway.sweep.table import Figure
 
@@ -128,5 +129,8 @@ DRAWN = {
     "times": draw_times,
     "scatter": draw_scatter,
     "bars": draw_bars,
+    "series": draw_series,
+    "gate_values": draw_gate_values,
+    "gradients": draw_gradients,
     "lengths": draw_lengths,
 }

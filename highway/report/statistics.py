@@ -55,7 +55,8 @@ def judge(claim: Claim, collected: Collected) -> Verdict:
         return Verdict(claim, "not run", why if ran else "")
     if len({_data_identity(sample) for samples in by_seed for sample in samples.values()}) > 1:
         return Verdict(claim, "not comparable", "the rows differ in their data or vocabulary")
-    advantages, detail = (_by_rank if claim.to else _by_pairs)(claim, by_seed, collected.table)
+    how = _by_rank if claim.to else _by_growth if claim.kind == "growing" else _by_pairs
+    advantages, detail = how(claim, by_seed, collected.table)
     if collected.budget != "paper" or not collected.full_data:
         where = collected.budget + ("" if collected.full_data else f", {collected.data_source} data")
         return Verdict(claim, f"{'same' if sum(advantages) > 0 else 'other'} ordering ({where})", detail)
@@ -98,6 +99,20 @@ def _by_pairs(claim: Claim, by_seed: list[dict[str, Sample]], table: Table) -> t
     unit = " steps" if claim.kind == "sooner" else ""
     shown = ", ".join("never reached" if math.isinf(value) else f"{value:+.4g}{unit}" for value in advantages)
     return advantages, f"{claim.metric}, {'least ' if len(pairs) > 1 else ''}advantage by seed: {shown}"
+
+
+def _by_growth(claim: Claim, by_seed: list[dict[str, Sample]], table: Table) -> tuple[list[float], str]:
+    """The same for advantages that grow from pair to pair: by seed the least growth."""
+    found = [
+        [
+            _advantage(claim, samples[row], samples[than], table)
+            for row, than in zip(claim.rows, claim.than, strict=True)
+        ]
+        for samples in by_seed
+    ]
+    shown = "; ".join(", ".join(f"{value:+.4g}" for value in pairs) for pairs in found)
+    growth = [min(later - earlier for earlier, later in itertools.pairwise(pairs)) for pairs in found]
+    return growth, f"{claim.metric}, advantage from pair to pair, by seed: {shown}"
 
 
 def _by_rank(claim: Claim, by_seed: list[dict[str, Sample]], table: Table) -> tuple[list[float], str]:

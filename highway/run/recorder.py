@@ -116,9 +116,9 @@ class Recorder(pl.Callback):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         assert isinstance(pl_module, Task)
-        split = pl_module.data.watched
-        self.last_validation, self.validation = self.steps, pl_module.results_of[split]
-        self.write(trainer, pl_module, split, self.validation)
+        self.last_validation, self.validation = self.steps, pl_module.results_of[pl_module.data.watched]
+        for split in pl_module.data.curves:
+            self.write(trainer, pl_module, split, pl_module.results_of[split])
         loss = self.validation["loss"]
         if not math.isfinite(loss):
             raise Diverged(f"validation loss {loss:g} at step {self.steps}")

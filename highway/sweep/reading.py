@@ -23,6 +23,9 @@ NEEDED: dict[str, tuple[str, ...]] = {  # what a figure of each kind must say
     "scatter": ("metrics",),
     "bars": ("metrics", "groups"),
     "lengths": (),
+    "series": ("metrics", "groups", "along"),
+    "gate_values": ("rows",),
+    "gradients": ("groups",),
 }
 FIGURES = tuple(NEEDED)
 
@@ -114,12 +117,14 @@ def _claim(content: dict[str, Any], paper_rows: list[str], table: str) -> Claim:
         _metric(metric, where)
     if kinds[0] in ("unrelated", "opposed") and "to" not in content:
         raise Refused(f"{where}: it says how the rows stand by two metrics, and lacks `to`, the second.")
-    if kinds[0] in ("better", "sooner", "within") and "than" not in content:
+    if kinds[0] in ("better", "sooner", "within", "growing") and "than" not in content:
         raise Refused(f"{where}: it lacks `than`, what its rows are compared with.")
     if kinds[0] == "sooner" and METRICS[content["metric"]].split is None:
         raise Refused(f"{where}: {content['metric']} has no curve, by which one row could be sooner than another.")
     rows = _names(content[kinds[0]], paper_rows)
     than = _names(content.get("than", []), [row for row in paper_rows if row not in rows])
+    if kinds[0] == "growing" and len(rows) != len(than):
+        raise Refused(f"{where}: it compares {len(rows)} rows with {len(than)}, one with one.")
     more = {key: content[key] for key in ("share", "to") if key in content}
     return Claim(content["text"], kinds[0], rows, than, content["metric"], **more)
 
@@ -170,6 +175,10 @@ def _check(table: Table) -> None:
     groups += [(row_id, *others) for row_id, others in table.bootstrap.items()]
     for row_id in itertools.chain.from_iterable(groups):
         table.row(row_id)
+    for figure in table.figures:
+        for row_id in itertools.chain.from_iterable(figure.groups.values() if figure.along else ()):
+            if table.row(row_id).sets(figure.along) is None:
+                raise Refused(f"{table.id}, figure {figure.id}: row {row_id} does not set {figure.along}.")
     _check_budgets(table)
     _check_metrics(table)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from highway.config.metrics import METRICS
 from highway.errors import Refused, closest, listing
 
-CLAIMS = ("better", "sooner", "within", "unrelated", "opposed")
+CLAIMS = ("better", "sooner", "within", "growing", "unrelated", "opposed")
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,10 @@ class Row:
     shrunk: dict[str, tuple[str, ...]] = field(default_factory=dict)  # budget -> what it changes in this row besides
     budgets: tuple[str, ...] = ()  # none: all
     arm: bool = False  # a row that the paper lacks
+
+    def sets(self, key: str) -> str | None:
+        """What the row itself sets a key to."""
+        return next((word.split("=", 1)[1] for word in self.overrides if word.startswith(f"{key}=")), None)
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,9 @@ class Claim:
 
     better: a better value.   sooner: at than's final value in fewer steps.   within: at most `share` above than's.
 
+    Or the first of `rows` with the first of `than`, and so on:
+    growing: each of these advantages is larger than the one before.
+
     Or, over `rows` alone, of `metric` and the metric `to`, by Kendall's tau:
     unrelated: no more in one order than chance would have it.   opposed: in opposite orders, more than by chance.
     """
@@ -66,7 +73,8 @@ class Claim:
 class Figure:
     """curves: a panel for each metric and split; biases: those of a row's transform gates, as a map and scattered;
     times: every round of a timing, by row; scatter: rows as points, of the first metric over the second; bars: the rows
-    of each group beside those of the others; lengths: those of the training sentences."""
+    of each group beside those of the others; series: each group's rows as a line over the key `along`; lengths: those
+    of the training sentences; gate_values: histograms of state gates; gradients: how far they reach, by group."""
 
     id: str
     caption: str
@@ -74,7 +82,8 @@ class Figure:
     metrics: tuple[str, ...] = ()
     splits: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()  # none: all
-    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of bars: name -> rows
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)  # name -> rows
+    along: str = ""  # of series: a key that each of their rows sets
     over: str = "epoch"  # epoch | step
     logs: bool = False  # with the authors' own curves below, where outputs/reference/series has them
 

@@ -10,7 +10,9 @@ from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor, nn
 
 from highway.config.experiment import Experiment
+from highway.config.models import Remembers
 from highway.data.lanes import Batch, lanes_of
+from highway.tasks.states import gate_values, gates_with_values, gradient_norms
 from highway.tasks.task import Learnt, Task
 
 
@@ -42,7 +44,9 @@ class LanguageModelling(Task):
             self.state = mapped(Tensor.detach, state)
         share = batch.inputs.shape[0] * self.devices / self.experiment.dataset.train.lanes
         units = batch.targets.numel()
-        return Learnt(mean * share, mean * units, units)  # share: with uneven lanes, the average over devices is exact
+        steps = batch.targets.shape[1] if self.experiment.dataset.loss == "sum" else 1
+        objective = mean * share * steps  # share: with uneven lanes, the average over devices is exact
+        return Learnt(objective, mean * units, units)
 
     def _loss(self, batch: Batch, state: Any, reduction: str, smoothing: float = 0.0) -> tuple[Tensor, Any]:
         features, state = self.model(batch.inputs, state)
@@ -73,6 +77,15 @@ class LanguageModelling(Task):
         lanes, trainer = self.experiment.dataset.train.lanes, self.trainer
         own = lanes_of(lanes, trainer.global_rank, trainer.world_size)
         self.state = mapped(lambda tensor: tensor[own], checkpoint["task"]["state"])
+
+    def observed(self, data: Any) -> dict[str, dict[str, Tensor]]:
+        """Of a model that carries a state, by the test text: see highway/tasks/states.py."""
+        if self.experiment.remembers is not Remembers.STATE:
+            return {}
+        self.model.eval()
+        stream = data.streams.splits["test"]
+        found = {"gate_values": gate_values(self.model, stream)} if gates_with_values(self.model) else {}
+        return {**found, "gradient_norms": {"state": gradient_norms(self.model, stream)}}
 
     def _of_all_devices(self, state: Any) -> Any:
         """The state of all lanes; every tensor of it has lanes first."""

@@ -97,11 +97,11 @@ class OnPlateau(Schedule):
 
 
 class InSteps(Schedule):
-    """lr / divide_by ^ (epochs past // every_epochs)"""
+    """lr / divide_by ^ ((epochs past - after_epoch) // every_epochs)"""
 
     def rate(self, step: int, epoch: int) -> float:
         steps = self.config.steps
-        return self.config.lr / steps.divide_by ** (epoch // steps.every_epochs)
+        return self.config.lr / steps.divide_by ** (max(epoch - steps.after_epoch, 0) // steps.every_epochs)
 
 
 SCHEDULES: dict[str, type[Schedule]] = {

@@ -60,6 +60,10 @@ class Task(pl.LightningModule):
         """Metrics of a trained model beyond those; called for the last and for the best weights."""
         return {}
 
+    def observed(self, data: ExperimentData) -> dict[str, dict[str, Tensor]]:
+        """What is worth keeping of a trained model at work: name -> place in the model -> an array."""
+        return {}
+
     # Training
 
     @property
@@ -111,12 +115,17 @@ class Task(pl.LightningModule):
 
     def on_validation_epoch_start(self) -> None:
         self.start_evaluation()
+        self._split = 0
 
-    def validation_step(self, batch: Any, batch_idx: int) -> None:
+    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
+        if dataloader_idx != self._split:
+            self._finish_evaluation(self.data.curves[self._split])
+            self.start_evaluation()
+            self._split = dataloader_idx
         self.score(batch)
 
     def on_validation_epoch_end(self) -> None:
-        self._finish_evaluation(self.data.watched)
+        self._finish_evaluation(self.data.curves[self._split])
         if self.trainer.state.fn == "fit" and self.global_step % self.steps_per_epoch == 0:
             self.schedule.epoch_ended(self.results_of[self.data.watched]["loss"])
 

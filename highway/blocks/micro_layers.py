@@ -1,0 +1,231 @@
+"""The time loop of a recurrent highway network (Zilly et al., 2017; HSG, Eqs. 1-6), forward and backward written out.
+
+    u = s * drop        h = tanh(W_H u + b_H)        t = sigmoid(W_T u + b_T)        c = 1 - t, or sigmoid(W_C u + b_C)
+    s <- h t + s c      in each micro-layer; the first one's maps have the input's added, and its bias with it
+    s[t] = gate(s[t-1], what the last one gives, drop)
+
+Matrices are prepared once a window and not once a step. The loop back does only what depends on the step after; what a
+matrix gets of all steps is one product at the end. Gates are any functions of rows: autograd differentiates them, step
+by step where the state goes through, and all steps at once for their parameters. `recompute_every` keeps states at
+every so many steps only, and computes what is between them again. On CUDA the loops are recorded once, as graphs.
+"""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from highway.blocks.captured import Captured
+from highway.blocks.products import precision_of_products, prepared
+from highway.gates.state import NewState
+
+sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
+tanh_backward = torch.ops.aten.tanh_backward.grad_input
+Kept = tuple[Tensor, ...]
+
+
+@dataclass
+class Loop:
+    """depth: micro-layers in a step. A call is given the matrix of each, (maps D, D), and of all but the first a bias
+    (maps D): the first one's is added to what is read."""
+
+    gate: nn.Module
+    depth: int
+    recompute_every: int | None = None
+
+    def __post_init__(self) -> None:
+        self.graphs: dict[str, Captured] = {}
+
+    def __call__(
+        self, reads: Tensor, start: Tensor, drop: Tensor | None, weights: Sequence[Tensor], biases: Sequence[Tensor]
+    ) -> Tensor:
+        """reads (T, B, maps D), start and drop (B, D) -> states (T, B, D)."""
+        return Window.apply(self, reads, start, drop, *weights, *biases, *self.gate.parameters())
+
+    @property
+    def gated(self) -> bool:
+        return not isinstance(self.gate, NewState)
+
+    def segments(self, length: int) -> list[slice]:
+        size = self.recompute_every or length
+        return [slice(first, min(first + size, length)) for first in range(0, length, size)]
+
+    def run(self, kind: str, *tensors: Tensor | None) -> tuple[Tensor, ...]:
+        """forward, kept or backward; a loop of thousands of small kernels is a graph where there are such."""
+        function = getattr(self, f"_{kind}")
+        if reads_on_cuda(tensors):
+            function = self.graphs.setdefault(kind, Captured(function))
+        return function(*tensors)
+
+    def _forward(self, reads: Tensor, start: Tensor, drop: Tensor | None, *parameters: Tensor) -> tuple[Tensor, ...]:
+        return self._steps(reads, start, drop, parameters, keep=False)[:1]
+
+    def _kept(self, reads: Tensor, start: Tensor, drop: Tensor | None, *parameters: Tensor) -> tuple[Tensor, ...]:
+        return self._steps(reads, start, drop, parameters, keep=True)
+
+    def _steps(
+        self, reads: Tensor, start: Tensor, drop: Tensor | None, parameters: Sequence[Tensor], keep: bool
+    ) -> tuple[Tensor, ...]:
+        """States, and for the way back: before[l] (the state that a micro-layer gets), read[l] (the same, dropped, as
+        its matrix reads it), maps[l] (h, t and c), new (what the gate gets)."""
+        weights, biases = parameters[: self.depth], parameters[self.depth : 2 * self.depth - 1]
+        length, batch, _ = reads.shape
+        width, precision = start.shape[1], precision_of_products(reads)
+        products = [prepared(weight.to(precision), batch) for weight in weights]
+        room = length if keep else 1
+        states = start.new_empty(length, batch, width)
+        before = start.new_empty(self.depth, room, batch, width)
+        separate = drop is not None or precision != start.dtype
+        read = before.new_empty(before.shape, dtype=precision) if separate else before
+        maps = start.new_empty(self.depth, room, batch, reads.shape[2])
+        new = start.new_empty(room, batch, width) if self.gated else states
+        places = by_step(before, read, maps, *maps.split(width, 3))
+        previous = start
+        for step, added in enumerate(reads.unbind()):
+            at = step if keep else 0
+            befores = [place[0] for place in places[at]]
+            afters = [*befores[1:], new[at] if self.gated else states[step]]
+            befores[0].copy_(previous)
+            for layer, (state, reading, both, *parts) in enumerate(places[at]):
+                if drop is not None:
+                    torch.mul(state, drop, out=reading)
+                elif separate:
+                    reading.copy_(state)
+                torch.add(products[layer](reading), biases[layer - 1] if layer else added, out=both)
+                micro_layer(state, parts, out=afters[layer])
+            if self.gated:
+                with _autocast(start, precision):
+                    states[step] = self.gate(previous, afters[-1], drop)
+            previous = states[step]
+        return states, before, read, maps, new
+
+    def _backward(
+        self, d_states: Tensor, d_last: Tensor, start: Tensor, drop: Tensor | None, *more: Tensor
+    ) -> tuple[Tensor, ...]:
+        """What reaches reads, start, matrices, biases and the gate's parameters; d_last: what reaches the last state
+        from beyond."""
+        (states, before, read, maps, new), weights = more[:5], more[5 : 5 + self.depth]
+        length, batch, width = states.shape
+        precision = read.dtype
+        products = [prepared(weight.to(precision).t(), batch) for weight in weights]
+        d_maps = torch.empty_like(maps, dtype=precision)
+        d_gated = torch.empty_like(states)
+        places = by_step(before, d_maps, *maps.split(width, 3), *d_maps.split(width, 3))
+        ds = d_last
+        for step in reversed(range(length)):
+            ds = ds + d_states[step]
+            if self.gated:
+                d_gated[step] = ds
+                d_previous, ds = self._through_gate(states[step - 1] if step else start, new[step], drop, ds, precision)
+            for product, (state, d_both, *parts) in zip(reversed(products), reversed(places[step]), strict=True):
+                count = len(parts) // 2
+                through = micro_layer_back(ds, state, parts[:count], parts[count:])
+                read_gave = product(d_both).to(ds.dtype)
+                ds = through.add_(read_gave) if drop is None else through.addcmul_(read_gave, drop)
+            if self.gated:
+                ds = ds + d_previous
+        rows, columns = d_maps.flatten(1, 2), read.flatten(1, 2)
+        d_weights = [(rows[layer].t() @ columns[layer]).to(ds.dtype) for layer in range(self.depth)]
+        d_biases = d_maps[1:].sum((1, 2), dtype=ds.dtype)
+        before_gate = torch.cat([start[None], states[:-1]])
+        d_gate = self._of_gate(before_gate, new, drop, d_gated, precision) if self.gated else []
+        return d_maps[0].to(ds.dtype), ds, *d_weights, *d_biases, *d_gate
+
+    def _through_gate(
+        self, previous: Tensor, new: Tensor, drop: Tensor | None, ds: Tensor, precision: torch.dtype
+    ) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad(), _autocast(ds, precision):
+            leaves = [previous.detach().requires_grad_(), new.detach().requires_grad_()]
+            inputs = [leaf.view_as(leaf) for leaf in leaves]  # what counts operations hooks into no leaf
+            of_previous, of_new = torch.autograd.grad(self.gate(*inputs, drop), inputs, ds, materialize_grads=True)
+        return of_previous, of_new
+
+    def _of_gate(
+        self, previous: Tensor, new: Tensor, drop: Tensor | None, d_gated: Tensor, precision: torch.dtype
+    ) -> Sequence[Tensor]:
+        parameters = list(self.gate.parameters())
+        with torch.enable_grad(), _autocast(new, precision):
+            return torch.autograd.grad(self.gate(previous, new, drop), parameters, d_gated) if parameters else []
+
+
+class Window(torch.autograd.Function):
+    """All steps of a window; the arguments beyond drop are matrices, biases and the gate's parameters."""
+
+    @staticmethod
+    def forward(ctx: Any, loop: Loop, reads: Tensor, start: Tensor, drop: Tensor | None, *parameters: Tensor) -> Tensor:
+        keep = any(ctx.needs_input_grad) and loop.recompute_every is None
+        if keep:
+            states, *kept = loop.run("kept", reads, start, drop, *parameters)
+        else:
+            (states,), kept = loop.run("forward", reads, start, drop, *parameters), []
+        ctx.loop = loop
+        ctx.save_for_backward(reads, start, drop, states, *kept, *parameters)
+        ctx.count = len(kept)
+        return states
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        loop: Loop = ctx.loop
+        reads, start, drop, states, *more = ctx.saved_tensors
+        kept, parameters = more[: ctx.count], more[ctx.count :]
+        d_states, ds = gradients[0], torch.zeros_like(start)
+        d_reads: list[Tensor] = []
+        sums: list[Tensor] = []
+        for part in reversed(loop.segments(len(states))):
+            first = states[part.start - 1] if part.start else start
+            if not ctx.count:
+                _, *kept = loop.run("kept", reads[part], first, drop, *parameters)
+            found = loop.run("backward", d_states[part], ds, first, drop, states[part], *kept, *parameters)
+            d_reads.insert(0, found[0])
+            ds = found[1]
+            sums = [one + other for one, other in zip(sums, found[2:], strict=True)] if sums else list(found[2:])
+        return None, torch.cat(d_reads), ds, None, *sums
+
+
+def micro_layer(state: Tensor, maps: Sequence[Tensor], out: Tensor) -> None:
+    """h, t and, uncoupled, c: what the maps give, and in its place what is made of that; out: the state after it."""
+    h, t, *c = maps
+    h.tanh_()
+    for one in (t, *c):
+        one.sigmoid_()
+    if c:
+        torch.mul(h, t, out=out).addcmul_(state, c[0])
+    else:
+        torch.lerp(state, h, t, out=out)
+
+
+def micro_layer_back(ds: Tensor, state: Tensor, maps: Sequence[Tensor], d_maps: Sequence[Tensor]) -> Tensor:
+    """Fills what reaches the maps; returns what reaches the state, but for what goes through them."""
+    (h, t, *c), (d_h, d_t, *d_c) = maps, d_maps
+    of_new = ds * t
+    tanh_backward(of_new, h, grad_input=d_h)
+    if c:
+        sigmoid_backward(ds * h, t, grad_input=d_t)
+        sigmoid_backward(ds * state, c[0], grad_input=d_c[0])
+        return ds * c[0]
+    sigmoid_backward((h - state).mul_(ds), t, grad_input=d_t)
+    return ds - of_new
+
+
+def by_step(*wholes: Tensor) -> list[list[tuple[Tensor, ...]]]:
+    """Tensors (L, T, ...): of every step and micro-layer, its part of each. At once: thousands of views add up."""
+    views = [[of_layer.unbind() for of_layer in whole.unbind()] for whole in wholes]
+    return [
+        [tuple(one[layer][step] for one in views) for layer in range(len(views[0]))] for step in range(len(views[0][0]))
+    ]
+
+
+def reads_on_cuda(tensors: Sequence[Tensor | None]) -> bool:
+    return tensors[0] is not None and tensors[0].is_cuda
+
+
+def _autocast(like: Tensor, precision: torch.dtype) -> Any:
+    """A gate's products are of the precision of all others."""
+    if like.is_meta:
+        return nullcontext()
+    return torch.autocast(like.device.type, precision, enabled=precision in (torch.bfloat16, torch.float16))

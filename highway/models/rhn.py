@@ -1,0 +1,93 @@
+"""Recurrent highway network (Zilly et al., 2017), and with a state gate Highway State Gating (Shoham and Levy, 2018).
+
+    s <- h t + s c        in each of `depth` micro-layers of a step, Eqs. 1-4 (highway/blocks/micro_layers.py):
+        h = tanh(W_H x + R_H s + b_H)      t = sigmoid(W_T x + R_T s + b_T)      c = 1 - t, or a third map's sigmoid
+        W x in the first micro-layer alone
+    s[t] = gate(s[t-1], s), which is s where there is no state gate; Eqs. 5-6
+
+Dropout is variational: masks are drawn once for each window of training and lane, and serve all of its steps; what a
+matrix reads is dropped, what is carried is not. Layers stand on one another, each with masks of its own.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from highway.blocks.dropout import dropout
+from highway.blocks.micro_layers import Loop
+from highway.config.experiment import Gating
+from highway.config.models import RHN
+from highway.describe import MAP, MAP_BIAS, Start
+from highway.gates.gate import gate
+from highway.models.backbone import Backbone
+from highway.models.initial import Uniform
+
+
+class MicroLayer(nn.Module):
+    """R and b of the maps H, T and, uncoupled, C, one above the other."""
+
+    def __init__(self, model: RHN) -> None:
+        super().__init__()
+        width, maps = model.width, 2 if model.coupled else 3
+        self.weight = nn.Parameter(torch.empty(maps * width, width))
+        self.starts = {"weight": MAP}
+        shut = Start("constant", model.bias)
+        for name, start in zip("htc"[:maps], (MAP_BIAS, shut, Start("constant", -model.bias)), strict=False):
+            self.register_parameter(f"bias_{name}", nn.Parameter(torch.empty(width)))
+            self.starts[f"bias_{name}"] = start
+
+    @property
+    def bias(self) -> Tensor:
+        return torch.cat([getattr(self, name) for name in self.starts if name != "weight"])
+
+
+class Layer(nn.Module):
+    def __init__(self, inputs: int, model: RHN, state_gate: nn.Module) -> None:
+        super().__init__()
+        maps = 2 if model.coupled else 3
+        self.input = nn.Linear(inputs, maps * model.width, bias=False)
+        self.micro = nn.ModuleList(MicroLayer(model) for _ in range(model.depth))
+        self.gate = state_gate
+        self.loop = Loop(state_gate, model.depth, model.recompute_every)
+        self.dropout_input, self.dropout_state = model.dropout_input, model.dropout_state
+
+    def forward(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
+        """x (T, B, I), state (B, D) -> states (T, B, D), the last of them."""
+        micro: list[MicroLayer] = list(self.micro)  # type: ignore[arg-type]
+        state = x.new_zeros(x.shape[1], micro[0].weight.shape[1]) if state is None else state
+        x = masked(x, mask(x[0], self.dropout_input, self.training))
+        biases = [layer.bias for layer in micro]
+        reads = F.linear(x, self.input.weight).to(state.dtype) + biases[0]
+        drop = mask(state, self.dropout_state, self.training)
+        states = self.loop(reads, state, drop, [layer.weight for layer in micro], biases[1:])
+        return states, states[-1]
+
+
+class RHNBackbone(Backbone):
+    def __init__(self, model: RHN, gating: Gating) -> None:
+        super().__init__()
+        self.family = Uniform(model.init)
+        self.dropout_output = model.dropout_output
+        options = gating.options.state
+        self.layers = nn.ModuleList(
+            Layer(inputs, model, gate("state", options.name, model.width, options))
+            for inputs in [model.width_in] + [model.width] * (model.layers - 1)
+        )
+
+    def forward(self, x: Tensor, state: tuple[Tensor, ...] | None = None) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """x (B, T, I), the state of each layer -> features (B, T, D), the states after x."""
+        x = x.transpose(0, 1)
+        states = []
+        for number, layer in enumerate(self.layers):
+            x, left = layer(x, None if state is None else state[number])
+            states.append(left)
+        return masked(x, mask(x[0], self.dropout_output, self.training)).transpose(0, 1), tuple(states)
+
+
+def mask(like: Tensor, probability: float, training: bool) -> Tensor | None:
+    """For every lane and component of `like` (B, D), zero or the inverse of how likely it is kept."""
+    return dropout(torch.ones_like(like), probability, True) if training and probability else None
+
+
+def masked(x: Tensor, by: Tensor | None) -> Tensor:
+    return x if by is None else x * by

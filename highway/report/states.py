@@ -1,0 +1,75 @@
+"""What trained recurrent models do with their state: how open their gates are, and how far gradients reach."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib import pyplot as plt
+
+from highway.report.collect import Collected, Sample
+from highway.report.style import COLOURS
+from highway.sweep.table import Figure
+
+SMALLEST = 1e-12  # norm of a gradient that is drawn
+
+
+def draw_gate_values(figure: Figure, collected: Collected) -> Any:
+    """A histogram for each row, all gates and seeds together."""
+    canvas, grid = plt.subplots(2, (len(figure.rows) + 1) // 2, figsize=(7.2, 4.4), squeeze=False, sharex=True)
+    for axis, row_id in zip(grid.flat, figure.rows, strict=False):
+        found = [values for one in collected.finished(row_id) for values in one.probe("gate_values").values()]
+        title = collected.table.row(row_id).label
+        if found:
+            counts = np.sum(found, axis=0)
+            edges = np.linspace(0, 1, len(counts) + 1)
+            axis.stairs(counts / counts.sum(), edges, fill=True, color=COLOURS[1])
+            mean = float((counts * (edges[:-1] + edges[1:]) / 2).sum() / counts.sum())
+            axis.axvline(mean, color=COLOURS[2], linewidth=1.0)
+            axis.annotate(
+                f"mean {mean:.3f}", (mean, 1), xycoords=("data", "axes fraction"), xytext=(4, -10),
+                textcoords="offset points", fontsize=8, color=COLOURS[2],
+            )  # fmt: skip
+            title += f": {counts.sum():,.0f} values"
+        axis.set_title(title if found else f"{title}: no records", loc="left", fontsize=9)
+    for axis in grid[-1]:
+        axis.set_xlabel("g")
+    for axis in grid[:, 0]:
+        axis.set_ylabel("share of values")
+    canvas.tight_layout(rect=(0, 0.03, 1, 1))
+    return canvas
+
+
+def draw_gradients(figure: Figure, collected: Collected) -> Any:
+    """A panel for each group: of its rows, the norm of what a loss sends k steps back; that of k = 0 is 1."""
+    across = (len(figure.groups) + 1) // 2
+    canvas, grid = plt.subplots(2, across, figsize=(7.2, 4.6), squeeze=False, sharex=True, sharey=True)
+    names: dict[str, Any] = {}
+    for axis, (group, row_ids) in zip(grid.flat, figure.groups.items(), strict=False):
+        for number, row_id in enumerate(row_ids):
+            norms = [_relative(one) for one in collected.finished(row_id) if one.probe("gradient_norms")]
+            if not norms:
+                continue
+            reach = min(map(len, norms))
+            curves, steps = np.array([one[:reach] for one in norms]), np.arange(reach)
+            (line,) = axis.plot(steps, curves.mean(0), color=COLOURS[number + 1])
+            axis.fill_between(steps, curves.min(0), curves.max(0), color=COLOURS[number + 1], alpha=0.18, linewidth=0)
+            names.setdefault(_kind(collected.table.row(row_id).label, group), line)
+        axis.set_yscale("log")
+        axis.set_title(group, loc="left", fontsize=9)
+    for axis in grid[-1]:
+        axis.set_xlabel("k, steps back")
+    for axis in grid[:, 0]:
+        axis.set_ylabel("d loss[t] / d s[t-k]")
+        axis.set_ylim(bottom=max(axis.get_ylim()[0], SMALLEST))
+    canvas.legend(names.values(), names.keys(), loc="upper center", ncols=max(len(names), 1))
+    canvas.tight_layout(rect=(0, 0.03, 1, 0.94))
+    return canvas
+
+
+def _relative(sample: Sample) -> np.ndarray:
+    norms = sample.probe("gradient_norms")["state"]
+    return norms / norms[0]
+
+
+def _kind(label: str, group: str) -> str:
+    """A row's label without the words of its group."""
+    return " ".join(word for word in label.split() if word not in group.split())

@@ -1,0 +1,80 @@
+"""What a trained recurrent model does with its state, for figures: how open its gates are, how far gradients reach."""
+
+import random
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from highway.describe import gates_of
+
+STEPS = 80  # of the text, drawn at random, at which gates are looked at
+BINS = 100  # of their values, from 0 to 1
+REACH = 100  # steps back to which gradients are followed
+LANES, WARM_UP, PLACES = 20, 35, 3  # gradients: lanes of text, steps before the first place, places in each lane
+
+
+def gates_with_values(model: nn.Module) -> dict[str, Any]:
+    return {place: gate for place, gate in gates_of(model).items() if hasattr(gate, "carried")}
+
+
+@torch.no_grad()
+def gate_values(model: Any, stream: Tensor) -> dict[str, Tensor]:
+    """By state gate: how many of its values at STEPS random steps of a text are in each of BINS parts of 0..1."""
+    tokens = stream[: min(len(stream), 20 * STEPS)].long()[None]
+    chosen = set(random.Random(0).sample(range(tokens.shape[1]), min(STEPS, tokens.shape[1])))
+    found: dict[str, list[Tensor]] = {}
+    hooks = []
+    for place, gate in gates_with_values(model).items():
+        hooks.append(gate.register_forward_hook(_look(chosen, found.setdefault(place, []))))
+    model(tokens.to(next(model.parameters()).device))
+    for hook in hooks:
+        hook.remove()
+    return {
+        place: torch.histc(torch.cat([value.flatten() for value in values]).float().cpu(), BINS, 0, 1)
+        for place, values in found.items()
+    }
+
+
+def _look(chosen: set[int], values: list[Tensor]) -> Any:
+    """A hook that keeps what a gate carries on at the chosen ones of its calls, which are a step each."""
+    calls = iter(range(1 << 62))
+
+    def hook(gate: nn.Module, given: tuple[Any, ...], _: Tensor) -> None:
+        if next(calls) in chosen:
+            values.append(gate.carried(*given))  # type: ignore[operator]
+
+    return hook
+
+
+def gradient_norms(model: Any, stream: Tensor) -> Tensor:
+    """The norm of d loss[t] / d s[t-k] by k, of the last layer's state, the mean over lanes and places of a text."""
+    lanes = min(LANES, max(len(stream) // (WARM_UP + PLACES * (REACH + 1) + 1), 1))
+    text = stream[: len(stream) // lanes * lanes].view(lanes, -1).long().to(next(model.parameters()).device)
+    reach = min(REACH, (text.shape[1] - 1 - WARM_UP) // PLACES - 1)
+    with torch.no_grad():
+        _, state = model(text[:, :WARM_UP], None)
+    norms = torch.zeros(reach + 1)
+    at = WARM_UP
+    for _ in range(PLACES):
+        states: list[Tensor] = []
+        for _ in range(reach + 1):
+            features, state = model(text[:, at : at + 1], state)
+            states.append(_last_of(state))
+            at += 1
+        states[-1] = features  # from which the loss is: the state after the last step reaches nothing else
+        loss = F.cross_entropy(model.logits(features[:, 0]), text[:, at], reduction="sum")
+        gradients = torch.autograd.grad(loss, states)
+        norms += torch.stack([one.flatten(1).norm(dim=1).mean() for one in reversed(gradients)]).cpu() / PLACES
+        state = detached(state)
+    return norms
+
+
+def _last_of(state: Any) -> Tensor:
+    """h of the last layer."""
+    return state[-1] if isinstance(state[-1], Tensor) else state[-1][0]
+
+
+def detached(state: Any) -> Any:
+    return state.detach() if isinstance(state, Tensor) else tuple(map(detached, state))
