@@ -11,7 +11,6 @@ import pytorch_lightning as pl
 
 from highway.config.experiment import Experiment
 from highway.data.module import ExperimentData
-from highway.describe import probes_of
 from highway.errors import Refused
 from highway.ledger.cell import Cell
 from highway.ledger.lease import HeldLease
@@ -100,7 +99,7 @@ def train_and_test(
     record.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
     record.content["notes"] = task.notes
     if trainer.is_global_zero:
-        save_probes(probes_of(task.model) | task.observed(data), cell.directory / "probes")
+        save_probes(task.observed(data), cell.directory / "probes")
 
 
 def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl.Callback]) -> pl.Trainer:

@@ -20,7 +20,7 @@ from highway.models import rhn
 from highway.run import build
 from highway.tasks import states
 from highway.tasks.language import flattened, mapped
-from highway.tasks.states import gate_values, gates_with_values, gradient_norms
+from highway.tasks.states import gate_values, gradient_norms
 from tests.runs import trained
 
 Compose = Callable[..., Experiment]
@@ -335,7 +335,6 @@ def test_gate_values_are_those_of_random_steps(experiment: Compose) -> None:
     assert counts[-1] == 80 * 10, "what is wide open is in the last part"
     assert counts[40:60].sum() == 80 * 40
     assert gate_values(build.model(experiment(*RHN)), torch.randint(389, (200,))) == {}
-    assert gates_with_values(build.model(experiment(*RHN))) == {}
 
 
 def test_the_test_split_has_a_curve_where_it_is_asked_for(experiment: Compose) -> None:

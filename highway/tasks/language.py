@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from highway.config.experiment import Experiment
 from highway.config.models import Remembers
 from highway.data.lanes import Batch, lanes_of
-from highway.tasks.states import gate_values, gates_with_values, gradient_norms
+from highway.tasks.states import gate_values, gradient_norms
 from highway.tasks.task import Learnt, Task
 
 
@@ -79,13 +79,15 @@ class LanguageModelling(Task):
         self.state = mapped(lambda tensor: tensor[own], checkpoint["task"]["state"])
 
     def observed(self, data: Any) -> dict[str, dict[str, Tensor]]:
-        """Of a model that carries a state, by the test text: see highway/tasks/states.py."""
-        if self.experiment.remembers is not Remembers.STATE:
-            return {}
-        self.model.eval()
-        stream = data.streams.splits["test"]
-        found = {"gate_values": gate_values(self.model, stream)} if gates_with_values(self.model) else {}
-        return {**found, "gradient_norms": {"state": gradient_norms(self.model, stream)}}
+        """Of a model that carries a state, also what it does with it over the test text."""
+        found = super().observed(data)
+        if self.experiment.remembers is Remembers.STATE:
+            self.model.eval()
+            stream = data.streams.splits["test"]
+            found["gradient_norms"] = {"state": gradient_norms(self.model, stream)}
+            if values := gate_values(self.model, stream):
+                found["gate_values"] = values
+        return found
 
     def _of_all_devices(self, state: Any) -> Any:
         """The state of all lanes; every tensor of it has lanes first."""

@@ -15,18 +15,17 @@ REACH = 100  # steps back to which gradients are followed
 LANES, WARM_UP, PLACES = 20, 35, 3  # gradients: lanes of text, steps before the first place, places in each lane
 
 
-def gates_with_values(model: nn.Module) -> dict[str, Any]:
-    return {place: gate for place, gate in gates_of(model).items() if hasattr(gate, "carried")}
-
-
 @torch.no_grad()
 def gate_values(model: Any, stream: Tensor) -> dict[str, Tensor]:
     """By state gate: how many of its values at STEPS random steps of a text are in each of BINS parts of 0..1."""
+    gates = {place: gate for place, gate in gates_of(model).items() if hasattr(gate, "carried")}
+    if not gates:
+        return {}
     tokens = stream[: min(len(stream), 20 * STEPS)].long()[None]
     chosen = set(random.Random(0).sample(range(tokens.shape[1]), min(STEPS, tokens.shape[1])))
     found: dict[str, list[Tensor]] = {}
     hooks = []
-    for place, gate in gates_with_values(model).items():
+    for place, gate in gates.items():
         hooks.append(gate.register_forward_hook(_look(chosen, found.setdefault(place, []))))
     model(tokens.to(next(model.parameters()).device))
     for hook in hooks:
@@ -72,8 +71,9 @@ def gradient_norms(model: Any, stream: Tensor) -> Tensor:
 
 
 def _last_of(state: Any) -> Tensor:
-    """h of the last layer."""
-    return state[-1] if isinstance(state[-1], Tensor) else state[-1][0]
+    """Of a state, which is a tensor or one of these for each layer, that of the last; of an LSTM's (h, C), h."""
+    last = state if isinstance(state, Tensor) else state[-1]
+    return last if isinstance(last, Tensor) else last[0]
 
 
 def detached(state: Any) -> Any:

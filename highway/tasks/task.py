@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from highway.config.experiment import Experiment
 from highway.data.module import ExperimentData
+from highway.describe import probes_of
 from highway.errors import Refused
 from highway.tasks.optimisation import add_decay, build_optimizer, schedule_of
 
@@ -61,8 +62,8 @@ class Task(pl.LightningModule):
         return {}
 
     def observed(self, data: ExperimentData) -> dict[str, dict[str, Tensor]]:
-        """What is worth keeping of a trained model at work: name -> place in the model -> an array."""
-        return {}
+        """What is worth keeping of a trained model for figures: its name -> a place in the model -> an array."""
+        return probes_of(self.model)
 
     # Training
 
