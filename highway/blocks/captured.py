@@ -1,6 +1,7 @@
 """A function of tensors whose kernels are recorded on its first call, as a CUDA graph, and played back after that.
 
-Thousands of small kernels then cost one launch. What it gives back is written over by the next call.
+Thousands of small kernels then cost one launch. The graph has tensors of its own: what is given is copied into them,
+and what comes back is copied out, so that no call sees another's. The function must read nothing else.
 """
 
 from collections.abc import Callable
@@ -18,8 +19,7 @@ class Captured:
         self.recorded: dict[Any, tuple[torch.cuda.CUDAGraph, Given, tuple[Tensor, ...]]] = {}
 
     def __call__(self, *given: Tensor | None) -> tuple[Tensor, ...]:
-        shapes = tuple(None if tensor is None else (tensor.shape, tensor.dtype) for tensor in given)
-        key = (shapes, torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda"))
+        key = tuple(None if tensor is None else (tensor.shape, tensor.dtype) for tensor in given)
         if key not in self.recorded:
             self.recorded[key] = self._record(given)
         graph, inputs, outputs = self.recorded[key]
@@ -27,20 +27,19 @@ class Captured:
             if own is not None and tensor is not None:
                 own.copy_(tensor)
         graph.replay()
-        return outputs
+        return tuple(output.clone() for output in outputs)
 
+    @torch.inference_mode(False)
     @torch.no_grad()
     def _record(self, given: Given) -> tuple[torch.cuda.CUDAGraph, Given, tuple[Tensor, ...]]:
         inputs = tuple(None if tensor is None else tensor.detach().clone() for tensor in given)
-        enabled, dtype = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
-        with torch.autocast("cuda", dtype, enabled=enabled, cache_enabled=False):  # a cached cast would not be replayed
-            aside = torch.cuda.Stream()
-            aside.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(aside):
-                for _ in range(3):  # libraries make their workspaces on the first calls
-                    self.function(*inputs)
-            torch.cuda.current_stream().wait_stream(aside)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                outputs = self.function(*inputs)
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(3):  # libraries make their workspaces on the first calls
+                self.function(*inputs)
+        torch.cuda.current_stream().wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            outputs = self.function(*inputs)
         return graph, inputs, outputs

@@ -13,11 +13,13 @@ every so many steps only, and computes what is between them again. On CUDA the l
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.func import functional_call
 
 from highway.blocks.captured import Captured
 from highway.blocks.products import precision_of_products, prepared
@@ -25,7 +27,6 @@ from highway.gates.state import NewState
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
-Kept = tuple[Tensor, ...]
 
 
 @dataclass
@@ -38,13 +39,15 @@ class Loop:
     recompute_every: int | None = None
 
     def __post_init__(self) -> None:
-        self.graphs: dict[str, Captured] = {}
+        self.graphs: dict[tuple[str, torch.dtype], Captured] = {}
 
     def __call__(
         self, reads: Tensor, start: Tensor, drop: Tensor | None, weights: Sequence[Tensor], biases: Sequence[Tensor]
     ) -> Tensor:
         """reads (T, B, maps D), start and drop (B, D) -> states (T, B, D)."""
-        return Window.apply(self, reads, start, drop, *weights, *biases, *self.gate.parameters())
+        parameters = (*weights, *biases, *self.gate.parameters())
+        learns = torch.is_grad_enabled() and any(one.requires_grad for one in (reads, start, *parameters))
+        return Window.apply(self, precision_of_products(reads), learns, reads, start, drop, *parameters)
 
     @property
     def gated(self) -> bool:
@@ -54,27 +57,33 @@ class Loop:
         size = self.recompute_every or length
         return [slice(first, min(first + size, length)) for first in range(0, length, size)]
 
-    def run(self, kind: str, *tensors: Tensor | None) -> tuple[Tensor, ...]:
-        """forward, kept or backward; a loop of thousands of small kernels is a graph where there are such."""
-        function = getattr(self, f"_{kind}")
-        if reads_on_cuda(tensors):
-            function = self.graphs.setdefault(kind, Captured(function))
+    def run(self, kind: str, precision: torch.dtype, *tensors: Tensor | None) -> tuple[Tensor, ...]:
+        """forward, kept or backward; on CUDA a graph, since each is thousands of small kernels."""
+        function: Any = partial(getattr(self, f"_{kind}"), precision)
+        if any(tensor is not None and tensor.is_cuda for tensor in tensors):
+            function = self.graphs.setdefault((kind, precision), Captured(function))
         return function(*tensors)
 
-    def _forward(self, reads: Tensor, start: Tensor, drop: Tensor | None, *parameters: Tensor) -> tuple[Tensor, ...]:
-        return self._steps(reads, start, drop, parameters, keep=False)[:1]
+    def _forward(self, precision: torch.dtype, *given: Any) -> tuple[Tensor, ...]:
+        return self._steps(precision, False, *given)[:1]
 
-    def _kept(self, reads: Tensor, start: Tensor, drop: Tensor | None, *parameters: Tensor) -> tuple[Tensor, ...]:
-        return self._steps(reads, start, drop, parameters, keep=True)
+    def _kept(self, precision: torch.dtype, *given: Any) -> tuple[Tensor, ...]:
+        return self._steps(precision, True, *given)
 
     def _steps(
-        self, reads: Tensor, start: Tensor, drop: Tensor | None, parameters: Sequence[Tensor], keep: bool
+        self,
+        precision: torch.dtype,
+        keep: bool,
+        reads: Tensor,
+        start: Tensor,
+        drop: Tensor | None,
+        *parameters: Tensor,
     ) -> tuple[Tensor, ...]:
         """States, and for the way back: before[l] (the state that a micro-layer gets), read[l] (the same, dropped, as
         its matrix reads it), maps[l] (h, t and c), new (what the gate gets)."""
-        weights, biases = parameters[: self.depth], parameters[self.depth : 2 * self.depth - 1]
+        weights, biases, of_gate = self._parts(parameters)
         length, batch, _ = reads.shape
-        width, precision = start.shape[1], precision_of_products(reads)
+        width = start.shape[1]
         products = [prepared(weight.to(precision), batch) for weight in weights]
         room = length if keep else 1
         states = start.new_empty(length, batch, width)
@@ -98,19 +107,24 @@ class Loop:
                 torch.add(products[layer](reading), biases[layer - 1] if layer else added, out=both)
                 micro_layer(state, parts, out=afters[layer])
             if self.gated:
-                with _autocast(start, precision):
-                    states[step] = self.gate(previous, afters[-1], drop)
+                states[step] = self._gate(of_gate, precision, previous, afters[-1], drop)
             previous = states[step]
         return states, before, read, maps, new
 
     def _backward(
-        self, d_states: Tensor, d_last: Tensor, start: Tensor, drop: Tensor | None, *more: Tensor
+        self,
+        precision: torch.dtype,
+        d_states: Tensor,
+        d_last: Tensor,
+        start: Tensor,
+        drop: Tensor | None,
+        *more: Tensor,
     ) -> tuple[Tensor, ...]:
         """What reaches reads, start, matrices, biases and the gate's parameters; d_last: what reaches the last state
         from beyond."""
-        (states, before, read, maps, new), weights = more[:5], more[5 : 5 + self.depth]
+        states, before, read, maps, new = more[:5]
+        weights, _, of_gate = self._parts(more[5:])
         length, batch, width = states.shape
-        precision = read.dtype
         products = [prepared(weight.to(precision).t(), batch) for weight in weights]
         d_maps = torch.empty_like(maps, dtype=precision)
         d_gated = torch.empty_like(states)
@@ -120,7 +134,10 @@ class Loop:
             ds = ds + d_states[step]
             if self.gated:
                 d_gated[step] = ds
-                d_previous, ds = self._through_gate(states[step - 1] if step else start, new[step], drop, ds, precision)
+                with torch.enable_grad():
+                    previous, last = leaves(states[step - 1] if step else start, new[step])
+                    gated = self._gate(of_gate, precision, previous, last, drop)
+                    d_previous, ds = torch.autograd.grad(gated, (previous, last), ds, materialize_grads=True)
             for product, (state, d_both, *parts) in zip(reversed(products), reversed(places[step]), strict=True):
                 count = len(parts) // 2
                 through = micro_layer_back(ds, state, parts[:count], parts[count:])
@@ -131,40 +148,55 @@ class Loop:
         rows, columns = d_maps.flatten(1, 2), read.flatten(1, 2)
         d_weights = [(rows[layer].t() @ columns[layer]).to(ds.dtype) for layer in range(self.depth)]
         d_biases = d_maps[1:].sum((1, 2), dtype=ds.dtype)
-        before_gate = torch.cat([start[None], states[:-1]])
-        d_gate = self._of_gate(before_gate, new, drop, d_gated, precision) if self.gated else []
+        d_gate: Sequence[Tensor] = ()
+        if of_gate:
+            with torch.enable_grad():
+                of_gate = leaves(*of_gate)
+                gated = self._gate(of_gate, precision, torch.cat([start[None], states[:-1]]), new, drop)
+                d_gate = torch.autograd.grad(gated, of_gate, d_gated)
         return d_maps[0].to(ds.dtype), ds, *d_weights, *d_biases, *d_gate
 
-    def _through_gate(
-        self, previous: Tensor, new: Tensor, drop: Tensor | None, ds: Tensor, precision: torch.dtype
-    ) -> tuple[Tensor, Tensor]:
-        with torch.enable_grad(), _autocast(ds, precision):
-            leaves = [previous.detach().requires_grad_(), new.detach().requires_grad_()]
-            inputs = [leaf.view_as(leaf) for leaf in leaves]  # what counts operations hooks into no leaf
-            of_previous, of_new = torch.autograd.grad(self.gate(*inputs, drop), inputs, ds, materialize_grads=True)
-        return of_previous, of_new
+    def _parts(self, parameters: Sequence[Tensor]) -> tuple[Sequence[Tensor], ...]:
+        """Matrices, biases, and the gate's parameters."""
+        biases = 2 * self.depth - 1
+        return parameters[: self.depth], parameters[self.depth : biases], parameters[biases:]
 
-    def _of_gate(
-        self, previous: Tensor, new: Tensor, drop: Tensor | None, d_gated: Tensor, precision: torch.dtype
-    ) -> Sequence[Tensor]:
-        parameters = list(self.gate.parameters())
-        with torch.enable_grad(), _autocast(new, precision):
-            return torch.autograd.grad(self.gate(previous, new, drop), parameters, d_gated) if parameters else []
+    def _gate(
+        self, parameters: Sequence[Tensor], precision: torch.dtype, previous: Tensor, new: Tensor, drop: Tensor | None
+    ) -> Tensor:
+        """The gate with these for parameters; its products are of the precision of all others."""
+        names = [name for name, _ in self.gate.named_parameters()]
+        lower = precision in (torch.bfloat16, torch.float16)
+        cast: Any = torch.autocast(new.device.type, precision, cache_enabled=False) if lower else nullcontext()
+        with cast:
+            return functional_call(self.gate, dict(zip(names, parameters, strict=True)), (previous, new, drop))
+
+
+def leaves(*tensors: Tensor) -> list[Tensor]:
+    """The same values, to be differentiated by; as views, since what counts operations hooks into no leaf."""
+    return [leaf.view_as(leaf) for leaf in (tensor.detach().requires_grad_() for tensor in tensors)]
 
 
 class Window(torch.autograd.Function):
     """All steps of a window; the arguments beyond drop are matrices, biases and the gate's parameters."""
 
     @staticmethod
-    def forward(ctx: Any, loop: Loop, reads: Tensor, start: Tensor, drop: Tensor | None, *parameters: Tensor) -> Tensor:
-        keep = any(ctx.needs_input_grad) and loop.recompute_every is None
-        if keep:
-            states, *kept = loop.run("kept", reads, start, drop, *parameters)
-        else:
-            (states,), kept = loop.run("forward", reads, start, drop, *parameters), []
-        ctx.loop = loop
-        ctx.save_for_backward(reads, start, drop, states, *kept, *parameters)
-        ctx.count = len(kept)
+    def forward(
+        ctx: Any,
+        loop: Loop,
+        precision: torch.dtype,
+        learns: bool,
+        reads: Tensor,
+        start: Tensor,
+        drop: Tensor | None,
+        *parameters: Tensor,
+    ) -> Tensor:
+        keep = learns and loop.recompute_every is None
+        with without_autocast(reads):
+            states, *kept = loop.run("kept" if keep else "forward", precision, reads, start, drop, *parameters)
+        if learns:
+            ctx.loop, ctx.precision, ctx.count = loop, precision, len(kept)
+            ctx.save_for_backward(reads, start, drop, states, *kept, *parameters)
         return states
 
     @staticmethod
@@ -179,12 +211,13 @@ class Window(torch.autograd.Function):
         for part in reversed(loop.segments(len(states))):
             first = states[part.start - 1] if part.start else start
             if not ctx.count:
-                _, *kept = loop.run("kept", reads[part], first, drop, *parameters)
-            found = loop.run("backward", d_states[part], ds, first, drop, states[part], *kept, *parameters)
+                _, *kept = loop.run("kept", ctx.precision, reads[part], first, drop, *parameters)
+            given = (d_states[part], ds, first, drop, states[part], *kept, *parameters)
+            found = loop.run("backward", ctx.precision, *given)
             d_reads.insert(0, found[0])
             ds = found[1]
             sums = [one + other for one, other in zip(sums, found[2:], strict=True)] if sums else list(found[2:])
-        return None, torch.cat(d_reads), ds, None, *sums
+        return None, None, None, torch.cat(d_reads), ds, None, *sums
 
 
 def micro_layer(state: Tensor, maps: Sequence[Tensor], out: Tensor) -> None:
@@ -220,12 +253,6 @@ def by_step(*wholes: Tensor) -> list[list[tuple[Tensor, ...]]]:
     ]
 
 
-def reads_on_cuda(tensors: Sequence[Tensor | None]) -> bool:
-    return tensors[0] is not None and tensors[0].is_cuda
-
-
-def _autocast(like: Tensor, precision: torch.dtype) -> Any:
-    """A gate's products are of the precision of all others."""
-    if like.is_meta:
-        return nullcontext()
-    return torch.autocast(like.device.type, precision, enabled=precision in (torch.bfloat16, torch.float16))
+def without_autocast(like: Tensor) -> Any:
+    """Precisions are chosen here; a model without storage, in which operations are counted, has none."""
+    return nullcontext() if like.is_meta else torch.autocast(like.device.type, enabled=False)

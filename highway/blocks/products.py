@@ -26,8 +26,10 @@ def prepared(matrix: Tensor, rows: int) -> Callable[[Tensor], Tensor]:
 @cache
 def rate(dtype: torch.dtype, rows: int = 20, width: int = 830) -> float:
     """Floating-point operations a second of prepared products on this CPU, the best of some tries."""
-    matrices = [torch.randn(2 * width, width, dtype=dtype) for _ in range(4)]  # more than the nearest caches hold
-    products, x = [prepared(matrix, rows) for matrix in matrices], torch.randn(rows, width, dtype=dtype)
+    if dtype == torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return 0.0
+    matrices = [torch.ones(2 * width, width, dtype=dtype) for _ in range(4)]  # more than the nearest caches hold
+    products, x = [prepared(matrix, rows) for matrix in matrices], torch.ones(rows, width, dtype=dtype)
     spent = []
     for _ in range(8):
         before = time.perf_counter()
@@ -38,10 +40,10 @@ def rate(dtype: torch.dtype, rows: int = 20, width: int = 830) -> float:
 
 
 def precision_of_products(like: Tensor) -> torch.dtype:
-    """That of autocast, where there is one; on a CPU only if such products are the faster ones: some have bf16
+    """That of autocast, where there is one; on a CPU only if such products are clearly the faster ones: some have bf16
     instructions that are slower than those of fp32."""
     kind = like.device.type
     if kind == "meta" or not torch.is_autocast_enabled(kind):
         return like.dtype
     lower = torch.get_autocast_dtype(kind)
-    return lower if kind != "cpu" or rate(lower) > rate(torch.float32) else torch.float32
+    return lower if kind != "cpu" or rate(lower) > 1.2 * rate(torch.float32) else torch.float32

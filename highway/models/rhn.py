@@ -1,4 +1,4 @@
-"""Recurrent highway network (Zilly et al., 2017), and with a state gate Highway State Gating (Shoham and Levy, 2018).
+"""Recurrent highway network (Zilly et al., 2017); with a state gate, Highway State Gating (Shoham and Permuter, 2018).
 
     s <- h t + s c        in each of `depth` micro-layers of a step, Eqs. 1-4 (highway/blocks/micro_layers.py):
         h = tanh(W_H x + R_H s + b_H)      t = sigmoid(W_T x + R_T s + b_T)      c = 1 - t, or a third map's sigmoid

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot as plt
 
-from highway.report.collect import Collected, Sample
+from highway.report.collect import Collected
 from highway.report.style import COLOURS
 from highway.sweep.table import Figure
 
@@ -39,13 +39,14 @@ def draw_gate_values(figure: Figure, collected: Collected) -> Any:
 
 
 def draw_gradients(figure: Figure, collected: Collected) -> Any:
-    """A panel for each group: of its rows, the norm of what a loss sends k steps back; that of k = 0 is 1."""
+    """A panel for each group: of its rows, the norm of what a step's loss sends to the state k steps before."""
     across = (len(figure.groups) + 1) // 2
     canvas, grid = plt.subplots(2, across, figsize=(7.2, 4.6), squeeze=False, sharex=True, sharey=True)
     names: dict[str, Any] = {}
     for axis, (group, row_ids) in zip(grid.flat, figure.groups.items(), strict=False):
         for number, row_id in enumerate(row_ids):
-            norms = [_relative(one) for one in collected.finished(row_id) if one.probe("gradient_norms")]
+            found = [one.probe("gradient_norms") for one in collected.finished(row_id)]
+            norms = [probe["state"] for probe in found if probe]
             if not norms:
                 continue
             reach = min(map(len, norms))
@@ -58,16 +59,11 @@ def draw_gradients(figure: Figure, collected: Collected) -> Any:
     for axis in grid[-1]:
         axis.set_xlabel("k, steps back")
     for axis in grid[:, 0]:
-        axis.set_ylabel("d loss[t] / d s[t-k]")
+        axis.set_ylabel("norm of d loss[t] / d s[t-k]")
         axis.set_ylim(bottom=max(axis.get_ylim()[0], SMALLEST))
     canvas.legend(names.values(), names.keys(), loc="upper center", ncols=max(len(names), 1))
     canvas.tight_layout(rect=(0, 0.03, 1, 0.94))
     return canvas
-
-
-def _relative(sample: Sample) -> np.ndarray:
-    norms = sample.probe("gradient_norms")["state"]
-    return norms / norms[0]
 
 
 def _kind(label: str, group: str) -> str:

@@ -6,15 +6,13 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scipy import stats
+
 from highway.config.metrics import METRICS, Metric
 from highway.report.collect import Collected, Sample
 from highway.sweep.table import Claim, Table
 
-# Two-sided 95 % quantiles of Student's t with 1, 2, ... degrees of freedom.
-STUDENT_95 = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-)  # fmt: skip
+LEVEL = 0.95
 ENOUGH_SEEDS = 3
 
 
@@ -34,9 +32,79 @@ def summarise(values: Sequence[float]) -> Summary | None:
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """The 95 % confidence interval of the mean."""
-    quantile = STUDENT_95[min(len(values) - 1, len(STUDENT_95)) - 1]
-    half = quantile * statistics.stdev(values) / math.sqrt(len(values))
+    return _around(values, math.sqrt(1 / len(values)))
+
+
+def prediction(values: Sequence[float]) -> tuple[float, float]:
+    """In which the value of one more seed would lie with 95 %."""
+    return _around(values, math.sqrt(1 + 1 / len(values)))
+
+
+def _around(values: Sequence[float], deviations: float) -> tuple[float, float]:
+    half = stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * statistics.stdev(values) * deviations
     return statistics.fmean(values) - half, statistics.fmean(values) + half
+
+
+@dataclass(frozen=True)
+class Answer:
+    """To the question whether one of the paper's numbers comes back."""
+
+    comes_back: bool
+    missed_by: float  # our mean relative to the paper's number, less 1
+
+    def __str__(self) -> str:
+        return "comes back" if self.comes_back else f"missed by {self.missed_by:+.1%}"
+
+
+def answer(values: Sequence[float], paper: float, digits: int, collected: Collected) -> Answer | None:
+    """At paper budget, on the paper's data, from three seeds on; `digits`: to which the paper's number is rounded."""
+    if collected.budget != "paper" or not collected.full_data or len(values) < ENOUGH_SEEDS:
+        return None
+    low, high = prediction(values)
+    rounding = 0.5 * 10**-digits
+    return Answer(low - rounding <= paper <= high + rounding, statistics.fmean(values) / paper - 1)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of one row from another, over the seeds that both have."""
+
+    mean: float
+    low: float  # of its 95 % confidence interval
+    high: float
+    p: float  # of a paired t-test, Holm's correction for all rows that are compared included
+
+
+def differences(collected: Collected, metric: str) -> dict[str, Difference]:
+    """By row, from the table's first row; rows without two seeds in common with it have none."""
+    select, base = collected.table.select, collected.table.rows[0].id
+    of_base = {one.seed: one.value(metric, select) for one in collected.finished(base) if one.tells(metric)}
+    found: dict[str, list[float]] = {}
+    for row in collected.table.rows[1:]:
+        samples = [one for one in collected.finished(row.id) if one.seed in of_base and one.tells(metric)]
+        if len(samples) > 1:
+            found[row.id] = [one.value(metric, select) - of_base[one.seed] for one in samples]
+    chances = holm([_p_of(values) for values in found.values()])
+    return {
+        row_id: Difference(statistics.fmean(values), *interval(values), p)
+        for (row_id, values), p in zip(found.items(), chances, strict=True)
+    }
+
+
+def _p_of(values: Sequence[float]) -> float:
+    """That a mean is zero; values that are all alike are no test."""
+    if statistics.stdev(values) == 0:
+        return 0.0 if values[0] else 1.0
+    return float(stats.ttest_1samp(values, 0).pvalue)
+
+
+def holm(chances: Sequence[float]) -> list[float]:
+    """Holm (1979): p-values, each as if it were the only one that is looked at."""
+    corrected, highest = [0.0] * len(chances), 0.0
+    for rank, place in enumerate(sorted(range(len(chances)), key=lambda place: chances[place])):
+        highest = max(highest, min(chances[place] * (len(chances) - rank), 1.0))
+        corrected[place] = highest
+    return corrected
 
 
 @dataclass(frozen=True)
@@ -59,17 +127,30 @@ def judge(claim: Claim, collected: Collected) -> Verdict:
     advantages, detail = how(claim, by_seed, collected.table)
     if collected.budget != "paper" or not collected.full_data:
         where = collected.budget + ("" if collected.full_data else f", {collected.data_source} data")
-        return Verdict(claim, f"{'same' if sum(advantages) > 0 else 'other'} ordering ({where})", detail)
-    return Verdict(claim, _word(advantages), detail)
+        return Verdict(claim, f"{_ordering(advantages)} ({where})", detail)
+    word = _word(advantages)
+    if claim.kind == "unrelated" and word == "supported":
+        word = "no evidence against it"  # which is all that seeing no relation can be
+    return Verdict(claim, word, detail)
 
 
-def _word(differences: Sequence[float]) -> str:
-    agree = sum(value > 0 for value in differences)
-    if len(differences) == 1:
+def _ordering(advantages: Sequence[float]) -> str:
+    if not any(advantages):
+        return "tied"
+    if len({value > 0 for value in advantages}) > 1:
+        return "seeds disagree"
+    return "same ordering" if advantages[0] > 0 else "other ordering"
+
+
+def _word(advantages: Sequence[float]) -> str:
+    if not any(advantages):
+        return "tied"
+    agree = sum(value > 0 for value in advantages)
+    if len(advantages) == 1:
         return "one seed agrees" if agree else "one seed disagrees"
-    if len(differences) < ENOUGH_SEEDS or any(math.isinf(value) for value in differences):
-        return f"{agree} of {len(differences)} seeds agree"
-    low, high = interval(differences)
+    if len(advantages) < ENOUGH_SEEDS or any(math.isinf(value) for value in advantages):
+        return f"{agree} of {len(advantages)} seeds agree"
+    low, high = interval(advantages)
     if low > 0:
         return "supported"
     return "refuted" if high < 0 else "undecided"
@@ -154,16 +235,11 @@ def first_reached(curve: Sequence[tuple[float, float, float]], value: float, met
 
 def kendall_tau(ours: Sequence[float], papers: Sequence[float]) -> float | None:
     """Kendall's tau-b: how far two orders of the same rows agree, 1 wholly, -1 reversed; ties count for neither."""
-    pairs = list(itertools.combinations(range(len(ours)), 2))
-    signs = [(_sign(ours[i] - ours[j]), _sign(papers[i] - papers[j])) for i, j in pairs]
-    untied = math.prod(sum(bool(sign[side]) for sign in signs) for side in (0, 1))
-    return sum(mine * theirs for mine, theirs in signs) / math.sqrt(untied) if untied else None
+    if len(set(ours)) < 2 or len(set(papers)) < 2:
+        return None
+    return float(stats.kendalltau(ours, papers).statistic)
 
 
 def tau_by_chance(count: int) -> float:
     """What 95 % of the taus of two unrelated orders of so many rows are within (normal approximation)."""
     return 1.96 * math.sqrt(2 * (2 * count + 5) / (9 * count * (count - 1)))
-
-
-def _sign(value: float) -> int:
-    return (value > 0) - (value < 0)

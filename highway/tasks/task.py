@@ -119,14 +119,19 @@ class Task(pl.LightningModule):
         self._split = 0
 
     def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
-        if dataloader_idx != self._split:
-            self._finish_evaluation(self.data.curves[self._split])
-            self.start_evaluation()
-            self._split = dataloader_idx
+        self._reach(dataloader_idx)
         self.score(batch)
 
+    def _reach(self, split: int) -> None:
+        """End the evaluations of the splits before; a device may have no batch of some."""
+        while self._split < split:
+            self._finish_evaluation(self.data.curves[self._split])
+            self.start_evaluation()
+            self._split += 1
+
     def on_validation_epoch_end(self) -> None:
-        self._finish_evaluation(self.data.curves[self._split])
+        self._reach(len(self.data.curves) - 1)
+        self._finish_evaluation(self.data.curves[-1])
         if self.trainer.state.fn == "fit" and self.global_step % self.steps_per_epoch == 0:
             self.schedule.epoch_ended(self.results_of[self.data.watched]["loss"])
 
