@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
+from scipy.stats import ttest_rel
 
 from highway.config.compose import experiment
 from highway.config.datasets import DATASETS
@@ -27,7 +28,17 @@ from highway.report.biases import t_sne
 from highway.report.bootstrap import paired_bootstrap
 from highway.report.collect import collect
 from highway.report.render import build_report, to_csv, to_latex, to_markdown
-from highway.report.statistics import interval, judge, kendall_tau, summarise, tau_by_chance
+from highway.report.statistics import (
+    answer,
+    differences,
+    holm,
+    interval,
+    judge,
+    kendall_tau,
+    prediction,
+    summarise,
+    tau_by_chance,
+)
 from highway.report.write import write_report
 from highway.sweep.reading import load_table, parse_table
 from highway.tasks.scoring import scores
@@ -132,7 +143,7 @@ def test_rows_on_other_vocabularies_are_not_compared(tmp_path: Path) -> None:
     ("curve", "word"),
     [
         ([(25, 2.0), (50, 1.5), (100, 1.2)], "one seed agrees"),  # the baseline ends with 1.5 at step 100
-        ([(25, 2.0), (50, 1.8), (100, 1.5)], "one seed disagrees"),  # at the same step: not sooner
+        ([(25, 2.0), (50, 1.8), (100, 1.5)], "tied"),  # at the same step
         ([(25, 2.0), (50, 1.8), (100, 1.7)], "one seed disagrees"),  # never
     ],
 )
@@ -179,8 +190,55 @@ def test_statistics() -> None:
     assert summary is not None
     assert (summary.mean, summary.deviation) == (pytest.approx(5 / 3), pytest.approx(statistics.stdev(values)))
     assert summarise([2.0]).deviation is None  # type: ignore[union-attr]
-    low, high = interval(values)  # t with 2 degrees of freedom: 4.303
-    assert high - low == pytest.approx(2 * 4.303 * statistics.stdev(values) / math.sqrt(3))
+    low, high = interval(values)  # t with 2 degrees of freedom: 4.3027
+    assert high - low == pytest.approx(2 * 4.302653 * statistics.stdev(values) / math.sqrt(3))
+    low, high = prediction(values)
+    assert high - low == pytest.approx(2 * 4.302653 * statistics.stdev(values) * math.sqrt(4 / 3))
+    assert (low + high) / 2 == pytest.approx(5 / 3)
+
+
+def test_whether_a_number_comes_back(tmp_path: Path) -> None:
+    """The paper has 1.371 for sigmoid, 1.364 for tanh, and 1.382 without a gate."""
+    for seed, value in enumerate((1.36, 1.37, 1.38), 1):
+        put(tmp_path, "tanh", seed, value)
+        put(tmp_path, "baseline", seed, value - 0.3)
+        put(tmp_path, "sigmoid", 1, value)
+    report = build_report(collect(TABLE, "paper", tmp_path))
+    texts = {line.row.id: line.entries[-1].difference_text() for line in report.lines}
+    assert texts["tanh"] == "+0.006, comes back" and texts["sigmoid"].count(",") == 0
+    assert texts["baseline"].endswith(f"missed by {1.07 / TABLE.rows[0].paper['test_bpc'] - 1:+.1%}")
+    assert report.answers == "4 of 12 numbers of the paper come back, 4 are missed; 4 lack three seeds at paper budget."
+    assert "After ± stands" in to_markdown(report, ())
+    for budget, outputs in (("mini", tmp_path), ("paper", tmp_path / "none")):
+        assert not any(
+            entry.answer for line in build_report(collect(TABLE, budget, outputs)).lines for entry in line.entries
+        )
+    collected = collect(TABLE, "paper", tmp_path)
+    assert answer([1.0, 1.0, 1.0], 1.0004, 3, collected) and answer([1.0] * 3, 1.0004, 3, collected).comes_back  # type: ignore[union-attr]
+    assert not answer([1.0] * 3, 1.0006, 3, collected).comes_back  # type: ignore[union-attr]
+    assert answer([1.0, 1.0], 1.0, 3, collected) is None
+
+
+def test_differences_are_a_paired_t_test_with_holms_correction(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    values = {row: rng.normal(1.4, 0.05, 4).tolist() for row in ("baseline", "tanh", "sigmoid", "highway")}
+    for row, of_row in values.items():
+        for seed, value in enumerate(of_row, 1):
+            put(tmp_path, row, seed, value)
+    report = build_report(collect(TABLE, "paper", tmp_path))
+    plain = {row: float(ttest_rel(values[row], values["baseline"]).pvalue) for row in ("sigmoid", "tanh", "highway")}
+    ranked = sorted(plain.values())
+    highest = 0.0
+    for rank, p in enumerate(ranked):
+        highest = max(highest, min(1.0, p * (3 - rank)))
+        row = next(name for name, value in plain.items() if value == p)
+        found = report.differences[row]
+        assert found.p == pytest.approx(highest)
+        assert found.mean == pytest.approx(np.mean(values[row]) - np.mean(values["baseline"]))
+        assert (found.low + found.high) / 2 == pytest.approx(found.mean)
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert f"## Against {TABLE.rows[0].label}" in to_markdown(report, ())
+    assert differences(collect(TABLE, "mini", tmp_path), "test_bpc") == {}
 
 
 def test_renderings(tmp_path: Path) -> None:
@@ -275,17 +333,18 @@ def test_what_is_said_beside_a_verdict(tmp_path: Path) -> None:
     put(tmp_path, "baseline", 3, 1.5)
     for seed in (1, 2, 3):
         put(tmp_path, "tanh", seed, 1.5)
-    assert claimed(tmp_path, **tanh)[0] == "undecided", "no difference at all supports nothing, and refutes nothing"
+    assert claimed(tmp_path, **tanh)[0] == "tied", "no difference at all supports nothing, and refutes nothing"
 
 
 def test_advantages_that_grow(tmp_path: Path) -> None:
-    """Pair by pair: tanh over the baseline by 0.2, sigmoid over the baseline by 0.3, and so on."""
+    """Pair by pair: of tanh over the baseline, and of sigmoid over tanh."""
     put(tmp_path, "baseline", 1, 1.5)
     put(tmp_path, "tanh", 1, 1.25)
-    put(tmp_path, "sigmoid", 1, 1.0)
     grows = {"growing": ["tanh", "sigmoid"], "than": ["baseline", "tanh"]}
-    told = "test_bpc, advantage from pair to pair, by seed: +0.25, +0.25"
-    assert claimed(tmp_path, **grows) == ("one seed disagrees", told)
+    for sigmoid, word, second in ((1.125, "one seed disagrees", "+0.125"), (1.0, "tied", "+0.25")):
+        put(tmp_path, "sigmoid", 1, sigmoid)
+        told = f"test_bpc, advantage from pair to pair, by seed: +0.25, {second}"
+        assert claimed(tmp_path, **grows) == (word, told)
     put(tmp_path, "sigmoid", 1, 0.75)
     assert claimed(tmp_path, **grows)[0] == "one seed agrees"
     assert claimed(tmp_path, growing=["sigmoid", "tanh"], than=["tanh", "baseline"])[0] == "one seed disagrees"

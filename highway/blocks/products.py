@@ -18,7 +18,8 @@ def prepared(matrix: Tensor, rows: int) -> Callable[[Tensor], Tensor]:
     """matrix (O, I) -> the function x (rows, I) -> x matrix^T (rows, O)."""
     packs = matrix.device.type == "cpu" and matrix.dtype in PACKABLE and torch.backends.mkldnn.is_available()
     if rows == 1 or not packs:
-        return lambda x: x @ matrix.t()
+        columns = matrix.t().contiguous()
+        return lambda x: x @ columns
     packed = torch.ops.mkldnn._reorder_linear_weight(matrix.contiguous(), rows)
     return lambda x: torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
 

@@ -12,7 +12,18 @@ from typing import Any
 from highway.config.metrics import METRICS
 from highway.report.bootstrap import Compared, compare
 from highway.report.collect import Collected, Sample, authors_logs
-from highway.report.statistics import Summary, Verdict, first_reached, judge, kendall_tau, summarise
+from highway.report.statistics import (
+    Answer,
+    Difference,
+    Summary,
+    Verdict,
+    answer,
+    differences,
+    first_reached,
+    judge,
+    kendall_tau,
+    summarise,
+)
 from highway.sweep.table import Column, Figure, Row
 
 BOOTSTRAP = (
@@ -20,7 +31,16 @@ BOOTSTRAP = (
     "difference if there were none. It speaks of these sentences, not of other seeds."
 )
 
+SPREAD = "After ± stands the standard deviation over seeds."
+
+AGAINST_WORDS = (
+    "Mean difference of {} over the seeds that both have, its 95 % interval, and the p of a paired t-test, by Holm's "
+    "correction as if each row were the only one compared."
+)
+
 COPIED = "†"
+
+AGAINST = ("model", "difference", "95 % interval", "p")  # what difference_cells gives
 
 COMPARED = ("model", "against", "seed", "BLEU", "difference", "p")  # what compared_cells gives
 
@@ -38,6 +58,7 @@ class Entry:
     ours: Summary | None
     paper: float | None
     copied: bool = False  # by the paper, from another one
+    answer: Answer | None = None  # where there are seeds enough to say whether the paper's number comes back
 
     def ours_text(self, plus_minus: str = "±") -> str:
         if self.ours is None:
@@ -53,7 +74,8 @@ class Entry:
     def difference_text(self) -> str:
         if self.ours is None or self.paper is None:
             return ""
-        return f"{self.ours.mean - self.paper:+.{self.column.digits}f}"
+        difference = f"{self.ours.mean - self.paper:+.{self.column.digits}f}"
+        return f"{difference}, {self.answer}" if self.answer else difference
 
 
 @dataclass(frozen=True)
@@ -70,6 +92,17 @@ class Report:
     lines: tuple[Line, ...]
     verdicts: tuple[Verdict, ...]
     compared: tuple[Compared, ...]
+    differences: dict[str, Difference]  # from the first row, by the first column; by row
+
+    @property
+    def answers(self) -> str:
+        """How many of the paper's numbers come back."""
+        entries = [entry for line in self.lines for entry in line.entries if entry.paper is not None]
+        back = sum(entry.answer.comes_back for entry in entries if entry.answer)
+        told = sum(entry.answer is not None for entry in entries)
+        rest = len(entries) - told
+        text = f"{back} of {len(entries)} numbers of the paper come back, {told - back} are missed"
+        return f"{text}; {rest} lack three seeds at paper budget." if rest else f"{text}."
 
     @property
     def heading(self) -> str:
@@ -140,7 +173,8 @@ def build_report(collected: Collected) -> Report:
             continue  # arms are listed when they were run
         lines.append(_line(row, collected))
     verdicts = tuple(judge(claim, collected) for claim in collected.table.claims)
-    return Report(collected, tuple(lines), verdicts, tuple(compare(collected)))
+    against = differences(collected, collected.table.columns[0].metric)
+    return Report(collected, tuple(lines), verdicts, tuple(compare(collected)), against)
 
 
 def _line(row: Row, collected: Collected) -> Line:
@@ -151,17 +185,13 @@ def _line(row: Row, collected: Collected) -> Line:
 
 def _entries(row: Row, columns: Sequence[Column], collected: Collected) -> tuple[Entry, ...]:
     finished, table = collected.finished(row.id), collected.table
-    return tuple(
-        Entry(
-            column,
-            summarise(
-                [sample.value(column.metric, table.select) for sample in finished if sample.tells(column.metric)]
-            ),
-            row.paper.get(column.metric),
-            bool(row.copied),
-        )
-        for column in columns
-    )
+    entries = []
+    for column in columns:
+        values = [one.value(column.metric, table.select) for one in finished if one.tells(column.metric)]
+        paper = row.paper.get(column.metric)
+        told = None if paper is None else answer(values, paper, column.digits, collected)
+        entries.append(Entry(column, summarise(values), paper, bool(row.copied), told))
+    return tuple(entries)
 
 
 def _status(samples: tuple[Sample, ...]) -> str:
@@ -196,7 +226,8 @@ def to_markdown(report: Report, figures: Sequence[Figure]) -> str:
     heads = ["model", "seeds"]
     for column in table.columns:
         heads += [column.title, "paper", "difference"] if has_paper(report) else [column.title]
-    out = [f"# {report.heading}", "", report.origin, report.changes, ""]
+    out = [f"# {report.heading}", "", *([report.answers, ""] if has_paper(report) else [])]
+    out += [report.origin, report.changes, *([SPREAD] if spreads(report) else []), ""]
     out += [text for note in (table.note, report.copied) if note for text in (note, "")]
     for arms, title in ((False, ""), (True, "## Arms (rows that the paper lacks)")):
         lines = [line for line in report.lines if line.row.arm is arms]
@@ -219,6 +250,10 @@ def to_markdown(report: Report, figures: Sequence[Figure]) -> str:
         out += ["", f"## Steps until the final {table.reaches} of {table.rows[0].label}", ""]
         out += ["| model | ours, by seed | authors' log |", "| --- | ---: | ---: |"]
         out += [f"| {label} | {ours} | {theirs} |" for label, ours, theirs in report.reached]
+    if report.differences:
+        out += ["", f"## Against {table.rows[0].label}", "", AGAINST_WORDS.format(table.columns[0].title), ""]
+        out += [f"| {' | '.join(AGAINST)} |", "| --- | ---: | ---: | ---: |"]
+        out += [f"| {' | '.join(cells)} |" for cells in difference_cells(report)]
     if report.compared:
         out += ["", "## Paired bootstrap", "", BOOTSTRAP, ""]
         out += [f"| {' | '.join(COMPARED)} |", "| --- | --- | ---: | ---: | ---: | ---: |"]
@@ -228,6 +263,23 @@ def to_markdown(report: Report, figures: Sequence[Figure]) -> str:
         out += [f"![{figure.id}]({figure.id}.svg)", "", f"*{figure.caption}.*", ""]
     out += ["## Where the records come from", "", *(f"- {text}" for text in environments(report.collected)), ""]
     return "\n".join(out)
+
+
+def difference_cells(report: Report) -> list[list[str]]:
+    table, digits = report.collected.table, report.collected.table.columns[0].digits + 1
+    return [
+        [
+            table.row(row).label,
+            f"{one.mean:+.{digits}f}",
+            f"{one.low:+.{digits}f} … {one.high:+.{digits}f}",
+            f"{one.p:.3f}",
+        ]
+        for row, one in report.differences.items()
+    ]
+
+
+def spreads(report: Report) -> bool:
+    return any(entry.ours and entry.ours.deviation is not None for line in report.lines for entry in line.entries)
 
 
 def compared_cells(one: Compared) -> list[str]:

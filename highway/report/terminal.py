@@ -5,15 +5,27 @@ from rich.console import Console, Group
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from highway.report.render import COMPARED, Line, Report, compared_cells
+from highway.report.render import (
+    AGAINST,
+    COMPARED,
+    SPREAD,
+    Line,
+    Report,
+    compared_cells,
+    difference_cells,
+    has_paper,
+    spreads,
+)
 
-AGREE, DISAGREE = ("supported", "same ordering", "agrees"), ("refuted", "other ordering", "disagrees")
+AGREE, DISAGREE = ("supported", "same ordering", "seed agrees"), ("refuted", "other ordering", "seed disagrees")
 
 
 def print_report(report: Report, console: Console) -> None:
     table = report.collected.table
     grid = RichTable(box=SIMPLE_HEAD, title=report.heading, title_justify="left")
-    grid.caption, grid.caption_justify = " ".join(filter(None, (report.origin, report.copied))), "left"
+    words = [report.answers if has_paper(report) else None, report.origin, report.copied]
+    words += [SPREAD] if spreads(report) else []
+    grid.caption, grid.caption_justify = " ".join(filter(None, words)), "left"
     grid.add_column("model", no_wrap=True)
     for column in report.collected.table.columns:
         grid.add_column(column.title, justify="right", no_wrap=True)
@@ -31,6 +43,14 @@ def print_report(report: Report, console: Console) -> None:
     for verdict in report.verdicts:
         claims.add_row(verdict.claim.text, Text(verdict.word, style=_colour(verdict.word)), verdict.detail)
     console.print(Group(grid, Text(report.rank_agreement or ""), *([claims] if report.verdicts else [])))
+    if report.differences:
+        against = RichTable(box=SIMPLE_HEAD, title=f"Against {table.rows[0].label}, {table.columns[0].title}")
+        against.title_justify = "left"
+        for head in AGAINST:
+            against.add_column(head, justify="left" if head == "model" else "right")
+        for cells in difference_cells(report):
+            against.add_row(*cells)
+        console.print(against)
     if report.compared:
         compared = RichTable(box=SIMPLE_HEAD, title="Paired bootstrap", title_justify="left")
         for head in COMPARED:
