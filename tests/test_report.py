@@ -207,7 +207,7 @@ def test_whether_a_number_comes_back(tmp_path: Path) -> None:
     texts = {line.row.id: line.entries[-1].difference_text() for line in report.lines}
     assert texts["tanh"] == "+0.006, comes back" and texts["sigmoid"].count(",") == 0
     assert texts["baseline"].endswith(f"missed by {1.07 / TABLE.rows[0].paper['test_bpc'] - 1:+.1%}")
-    assert report.answers == "4 of 12 numbers of the paper come back, 4 are missed; 4 lack three seeds at paper budget."
+    assert report.answers == "4 of 12 numbers of the paper come back, 4 are missed; 4 have no three seeds yet."
     assert "After ± stands" in to_markdown(report, ())
     for budget, outputs in (("mini", tmp_path), ("paper", tmp_path / "none")):
         assert not any(

@@ -95,14 +95,17 @@ class Report:
     differences: dict[str, Difference]  # from the first row, by the first column; by row
 
     @property
-    def answers(self) -> str:
-        """How many of the paper's numbers come back."""
+    def answers(self) -> str | None:
+        """How many of the paper's numbers come back, where that can be said."""
+        if self.collected.budget != "paper" or not self.collected.full_data or not has_paper(self):
+            return None
         entries = [entry for line in self.lines for entry in line.entries if entry.paper is not None]
         back = sum(entry.answer.comes_back for entry in entries if entry.answer)
         told = sum(entry.answer is not None for entry in entries)
-        rest = len(entries) - told
+        if not told:
+            return f"None of {len(entries)} numbers of the paper has three seeds yet."
         text = f"{back} of {len(entries)} numbers of the paper come back, {told - back} are missed"
-        return f"{text}; {rest} lack three seeds at paper budget." if rest else f"{text}."
+        return f"{text}; {len(entries) - told} have no three seeds yet." if told < len(entries) else f"{text}."
 
     @property
     def heading(self) -> str:
@@ -226,7 +229,7 @@ def to_markdown(report: Report, figures: Sequence[Figure]) -> str:
     heads = ["model", "seeds"]
     for column in table.columns:
         heads += [column.title, "paper", "difference"] if has_paper(report) else [column.title]
-    out = [f"# {report.heading}", "", *([report.answers, ""] if has_paper(report) else [])]
+    out = [f"# {report.heading}", "", *([report.answers, ""] if report.answers else [])]
     out += [report.origin, report.changes, *([SPREAD] if spreads(report) else []), ""]
     out += [text for note in (table.note, report.copied) if note for text in (note, "")]
     for arms, title in ((False, ""), (True, "## Arms (rows that the paper lacks)")):

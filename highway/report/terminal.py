@@ -13,7 +13,6 @@ from highway.report.render import (
     Report,
     compared_cells,
     difference_cells,
-    has_paper,
     spreads,
 )
 
@@ -23,8 +22,7 @@ AGREE, DISAGREE = ("supported", "same ordering", "seed agrees"), ("refuted", "ot
 def print_report(report: Report, console: Console) -> None:
     table = report.collected.table
     grid = RichTable(box=SIMPLE_HEAD, title=report.heading, title_justify="left")
-    words = [report.answers if has_paper(report) else None, report.origin, report.copied]
-    words += [SPREAD] if spreads(report) else []
+    words = [report.answers, report.origin, report.copied, SPREAD if spreads(report) else None]
     grid.caption, grid.caption_justify = " ".join(filter(None, words)), "left"
     grid.add_column("model", no_wrap=True)
     for column in report.collected.table.columns:
