@@ -17,11 +17,9 @@ setup: $(VENV)/.dev  ## the environment in .venv; PYTHON=... chooses the interpr
 
 demo: $(VENV)/.core  ## Table 1 of Highway Transformer on generated text, in two minutes, with its report
 	$(RUN) scripts/train.py -m table=highway_t1 budget=smoke seeds=1
-	$(RUN) scripts/report.py highway_t1 --budget smoke
 
 $(TABLES): $(VENV)/.core
 	$(RUN) scripts/train.py -m table=$@ budget=$(BUDGET) seeds=$(SEEDS) hydra/launcher=$(LAUNCHER)
-	$(RUN) scripts/report.py $@ --budget $(BUDGET)
 
 all: $(TABLES)  ## every table, one after the other
 

@@ -6,7 +6,14 @@ from highway.sweep import launch, local, sweeper
 
 
 class HighwaySweeper(sweeper.HighwaySweeper):
-    pass
+    """Is handed what tells how a sweep ended."""
+
+    def tell(self, *about: Any) -> None:
+        from rich.console import Console
+
+        from highway.report.tell import tell
+
+        tell(*about, Console())
 
 
 class InlineLauncher(launch.InlineLauncher):

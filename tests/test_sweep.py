@@ -9,11 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from highway import cli
 from highway.config.compose import experiment
+from highway.errors import Refused
 from highway.ledger.cell import Cell
 from highway.ledger.files import read_json, write_json
+from highway.report.tell import tell
+from highway.sweep import grid
 from highway.sweep.reading import load_table
 from tests.conftest import TINY
 from tests.runs import numbers, same_weights
@@ -60,9 +64,42 @@ def test_a_table_in_processes_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_grid_inline(tmp_path: Path) -> None:
-    done = sweep(tmp_path, "hydra/launcher=inline", "gate=none,highway", "layers=l1,all", "seed=1", *TINY, *FEW)
+    words = ("gate=none,highway", "layers=l1,all", "seed=1,2", *TINY, *FEW)
+    done = sweep(tmp_path, "hydra/launcher=inline", "name=layers_study", *words)
     assert done.returncode == 0, done.stderr
-    assert len(results(tmp_path)) == 3  # no gate on layer 1 and no gate on all layers are one experiment
+    assert len(results(tmp_path)) == 6  # no gate on layer 1 and no gate on all layers are one experiment
+    assert "layers_study: python scripts/train.py -m gate=none,highway layers=l1,all seed=1,2" in " ".join(
+        done.stdout.split()
+    )
+    assert "gate=highway layers=all" in done.stdout and "seeds 1, 2" in done.stdout
+    assert (tmp_path / "report" / "layers_study" / "smoke" / "curves.svg").exists()
+    table = grid.find("layers_study", tmp_path)
+    assert [row.label for row in table.rows] == [
+        f"gate={gate} layers={layers}" for gate in ("none", "highway") for layers in ("l1", "all")
+    ]
+    (tmp_path / "report" / "layers_study" / "smoke" / "table.md").unlink()
+    assert tell([(table, "smoke", ())], tmp_path, Console(file=(told := io.StringIO()), width=80)) == 1
+    assert "Measured as well" in told.getvalue() and "±" in told.getvalue()
+    cells = (tmp_path / "report" / "layers_study" / "smoke" / "table.md").read_text()
+    assert "## Measured as well\n\n| model | parameters | of gates | tokens/s | train (s) |" in cells
+
+
+def test_grids_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("gate=none", *TINY, *FEW)
+    for name, sentence in (("highway_t1", "is a table"), ("../x", "is no name of a folder")):
+        with pytest.raises(Refused, match=sentence):
+            grid.keep(name, "command", {"gate": ["none"]}, [experiment([*words, f"outputs_dir={tmp_path}"])])
+    first, second, other = (
+        grid.keep(None, "command", {"gate": ["none"], "seed": seeds, "optimizer.lr": rates}, [experiment([*words])])
+        for seeds, rates in ((["1"], ["1", "2"]), (["2"], ["1", "2"]), (["1"], ["1", "3"]))
+    )
+    assert first.id == second.id != other.id, "more seeds are the same grid"
+    with pytest.raises(
+        Refused, match=r"there is no table or grid 'layer_study'.*did you mean|there is no table or grid"
+    ):
+        grid.find("layer_study", tmp_path)
+    code, _ = inline(monkeypatch, tmp_path, "table=highway_t1", "name=mine")
+    assert code == 2
 
 
 def test_a_failing_cell_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -120,6 +157,15 @@ def test_what_the_command_line_adds_stands_in_views_and_labels(tmp_path: Path, m
     assert other in views(tmp_path)
     assert (tmp_path / "highway_t1" / other).resolve() != (tmp_path / "highway_t1" / plain[1]).resolve()
     assert len(results(tmp_path)) == 3, "no gate reads nothing"
+    folder = tmp_path / "report" / "highway_t1" / "smoke"
+    told = {path.name: (path / "table.md").read_text() for path in folder.iterdir()}
+    words_of = {name: name.removeprefix("with_").split("_gate.reads=")[-1] for name in told}
+    assert sorted(words_of.values()) == ["normalised", "stream"]
+    reads_normalised = next(text for name, text in told.items() if words_of[name] == "normalised")
+    assert (
+        "| + tanh SDU, trainer.max_steps=3 trainer.validate_every=3 gate.reads=normalised | seed 1 |"
+        in reads_normalised
+    )
 
 
 def test_what_changes_no_cell_leaves_the_views_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +173,7 @@ def test_what_changes_no_cell_leaves_the_views_in_place(tmp_path: Path, monkeypa
     words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh")
     for row in ("baseline", "tanh"):
         cell = Cell.of(experiment([*TABLE.overrides(TABLE.row(row), "smoke", 1), f"outputs_dir={tmp_path}"]))
-        write_json(cell.directory / "result.json", {"status": "failed", "error": "x", "metrics": {}})
+        write_json(cell.directory / "result.json", {"status": "failed", "seed": 1, "error": "x", "metrics": {}})
     inline(monkeypatch, tmp_path, *words, "trainer.threads=1", "trainer.log_every=7", "logger=wandb")
     assert views(tmp_path) == ["smoke/baseline/seed1", "smoke/tanh/seed1"]
     inline(monkeypatch, tmp_path, *words, "gate.kernel=5")  # neither of them reads it

@@ -22,7 +22,7 @@ class Metric:
     @property
     def is_disturbed(self) -> bool:
         """Means something only where nothing else was running; a timing's own times are of quiet rounds."""
-        return self.unit == "seconds" and self.name not in OF_A_TIMING
+        return self.unit in ("seconds", "tokens a second") and self.name not in OF_A_TIMING
 
     def as_good(self, value: float, other: float) -> bool:
         return value <= other if self.better == "lower" else value >= other
@@ -49,10 +49,14 @@ SINGLE = {
     "relative_time": ("relative", "", "lower", 3),
     "train_time_h": ("hours", "hours", "lower", 2),
     "peak_memory_mib": ("MiB", "MiB", "lower", 0),
+    "parameters": ("parameters", "", "lower", 0),
+    "gate_parameters": ("of gates", "", "lower", 0),
+    "tokens_per_second": ("tokens/s", "tokens a second", "higher", 0),
 }
 METRICS = {name: Metric(name, name, None, *about) for name, about in SINGLE.items()} | {
     f"{split}_{kind}": Metric(f"{split}_{kind}", kind, split, *about)
     for split in SPLITS
     for kind, about in KINDS.items()
 }
+OF_A_RECORD = ("parameters", "gate_parameters", "tokens_per_second")  # which every record has beside its metrics
 OF_A_TIMING = ("step_seconds", "spread", "relative_time", "train_time_h", "peak_memory_mib")

@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ from highway.config.compose import experiment
 from highway.config.datasets import DATASETS, RANDOM, SAMPLE
 from highway.config.experiment import Experiment
 from highway.config.metrics import METRICS, Metric
+from highway.errors import Refused
 from highway.ledger.cell import DONE
 from highway.ledger.files import read_json
 from highway.ledger.fingerprint import fingerprint, of_together
@@ -44,7 +46,14 @@ class Sample:
         return not (metric and METRICS[metric].is_disturbed) or self.result["cost"]["exclusive"]
 
     def value(self, metric: str, select: str) -> float:
-        return self.result["metrics"][metric][select]
+        of_record = {
+            "parameters": ("parameters", "total"),
+            "gate_parameters": ("parameters", "gate"),
+            "tokens_per_second": ("cost", "tokens_per_second"),
+        }
+        section, key = of_record.get(metric, ("metrics", metric))
+        found = self.result[section][key]
+        return found[select] if section == "metrics" else found
 
     @cached_property
     def curves(self) -> Curves:
@@ -141,6 +150,25 @@ def _caveat(data: dict[str, Any]) -> str:
 def described(table: Table, row: Row, budget: str) -> Experiment:
     """What a row is, whatever the seed."""
     return experiment(table.overrides(row, budget, seed=0))
+
+
+def beside(table: Table, budget: str, words: Sequence[str]) -> Table:
+    """The table with more arms: its rows with these words added, where that makes another cell."""
+    added = " ".join(words)
+    more = [
+        replace(row, id=f"{row.id},{added}", label=f"{row.label}, {added}", paper={}, arm=True)
+        for row in (replace(row, shrunk={budget: (*row.shrunk.get(budget, ()), *words)}) for row in table.at(budget))
+    ]
+    whole = replace(table, rows=(*table.rows, *more))
+    same = {identified(described(table, row, budget)) for row in table.at(budget)}
+
+    def differs(row: Row) -> bool:
+        try:
+            return identified(described(whole, row, budget)) not in same
+        except Refused:  # the words do not fit this row
+            return False
+
+    return replace(table, rows=(*table.rows, *filter(differs, more)))
 
 
 def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:

@@ -1,5 +1,7 @@
 """The table on a terminal: ours on one line of a cell, the paper's value and the difference below it."""
 
+from typing import Any
+
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.table import Table as RichTable
@@ -21,7 +23,7 @@ AGREE, DISAGREE = ("supported", "same ordering", "seed agrees"), ("refuted", "ot
 
 def print_report(report: Report, console: Console) -> None:
     table = report.collected.table
-    grid = RichTable(box=SIMPLE_HEAD, title=report.heading, title_justify="left")
+    grid: Any = RichTable(box=SIMPLE_HEAD, title=report.heading, title_justify="left")
     words = [report.answers, report.origin, report.copied, SPREAD if spreads(report) else None]
     grid.caption, grid.caption_justify = " ".join(filter(None, words)), "left"
     grid.add_column("model", no_wrap=True)
@@ -40,6 +42,14 @@ def print_report(report: Report, console: Console) -> None:
     claims.add_column("detail", style="dim")
     for verdict in report.verdicts:
         claims.add_row(verdict.claim.text, Text(verdict.word, style=_colour(verdict.word)), verdict.detail)
+    if table.also:
+        also = RichTable(box=SIMPLE_HEAD, title="Measured as well", title_justify="left")
+        also.add_column("model")
+        for column in table.also:
+            also.add_column(column.title, justify="right")
+        for line in report.lines:
+            also.add_row(Text(line.row.label), *(entry.ours_text() for entry in line.also))
+        grid = Group(grid, also)
     console.print(Group(grid, Text(report.rank_agreement or ""), *([claims] if report.verdicts else [])))
     if report.differences:
         against = RichTable(box=SIMPLE_HEAD, title=f"Against {table.rows[0].label}, {table.columns[0].title}")

@@ -10,7 +10,7 @@ import yaml
 
 from highway.config.check import CONF
 from highway.config.datasets import DATASETS
-from highway.config.metrics import KINDS, METRICS, OF_A_TIMING, SPLITS
+from highway.config.metrics import KINDS, METRICS, OF_A_RECORD, OF_A_TIMING, SPLITS
 from highway.config.tasks import TASKS
 from highway.errors import Refused, closest, listing
 from highway.sweep.table import CLAIMS, Claim, Column, Figure, Row, Table
@@ -203,7 +203,7 @@ def _check_budgets(table: Table) -> None:
 
 def _check_metrics(table: Table) -> None:
     """Every metric that the table names must be one that a record of it has."""
-    given = OF_A_TIMING if table.kind == "timing" else _given(table)
+    given = OF_A_TIMING if table.kind == "timing" else [*_given(table), *OF_A_RECORD]
     shown = [column.metric for column in (*table.columns, *table.also)]
     wanted = [*shown, *(metric for row in table.rows for metric in row.paper)]
     wanted += [metric for claim in table.claims for metric in (claim.metric, claim.to) if metric]

@@ -1,7 +1,7 @@
 """Hydra's sweeper for tables and for ordinary grids: decides what is missing, and hands it to the launcher.
 
     -m table=highway_t1 budget=mini seeds=1,2,3        the table's rows x seeds
-    -m gate=none,sdu_tanh layers=l1-3,all seed=1,2     every combination
+    -m gate=none,sdu_tanh layers=l1-3,all seed=1,2     every combination; name=mine says what it is called
     fail_fast=true stops the sweep at the first failure; retry_failed=true runs cells again that have failed before;
     rerun=true those that other code than today's has finished, and keeps their records in earlier/
 
@@ -11,8 +11,9 @@ Every cell is composed and checked before the first one starts, so a mistake in 
 import hashlib
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -26,7 +27,8 @@ from highway.errors import Refused, SweepFailed, listing
 from highway.ledger.cell import Cell
 from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import changes_nothing, identified
-from highway.sweep.launch import Planned, composed, last_words, quoted
+from highway.sweep import grid
+from highway.sweep.launch import Planned, command_line, composed, last_words, quoted
 from highway.sweep.reading import load_table
 from highway.sweep.table import Row, Table, last_on_each_key
 from highway.sweep.timed import timing
@@ -34,9 +36,12 @@ from highway.sweep.views import differences, link_view
 
 log = logging.getLogger("highway")
 LONGEST_NAME = 120
+Told = tuple[Table, str, tuple[str, ...]]  # a table at a budget, and the words that the command line adds
 
 
 class HighwaySweeper(Sweeper):
+    tell: Callable[[list[Told], Path], None]  # how it ended, with the folder of outputs
+
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context = hydra_context
         self.config: DictConfig = config
@@ -49,7 +54,7 @@ class HighwaySweeper(Sweeper):
         words = {word.key_or_group: word for word in OverridesParser.create().parse_overrides(arguments)}
         flags = ("fail_fast", "retry_failed", "rerun")
         fail_fast, retry_failed, rerun = (_truth(words.pop(key, None)) for key in flags)
-        plan = self._plan({key: word for key, word in words.items() if not word.is_hydra_override()})
+        plan, told = self._plan({key: word for key, word in words.items() if not word.is_hydra_override()})
         unique = list({planned.cell: planned for planned in plan}.values())
         if rerun:
             _set_aside([planned for planned in unique if planned.cell.done])
@@ -62,31 +67,50 @@ class HighwaySweeper(Sweeper):
         for planned in missing:
             if planned.alone and not (fail_fast and any(one.cell.status == "failed" for one in unique)):
                 self.launcher.launch_cells([planned], 1, fail_fast)
+        if told:
+            self.tell(told, unique[0].cell.directory.parents[2])
         _summarise(unique)
 
-    def _plan(self, words: dict[str, Override]) -> list[Planned]:
-        """All cells that the command line describes, composed and checked."""
-        tables, seeds, arms, rows = (words.pop(key, None) for key in ("table", "seeds", "arms", "rows"))
+    def _plan(self, words: dict[str, Override]) -> tuple[list[Planned], list[Told]]:
+        """All cells that the command line describes, composed and checked; the tables that compare them."""
+        tables, seeds, arms, rows, name = (words.pop(key, None) for key in ("table", "seeds", "arms", "rows", "name"))
         if tables is None or tables.value() is None:
             for key, word in (("seeds", seeds), ("arms", arms), ("rows", rows)):
                 if word is not None:
                     hint = "write seed=1,2 for a grid" if key == "seeds" else "it chooses among a table's rows"
                     raise Refused(f"{key}=... needs table=...; {hint}.")
-            return [self._planned(label or "run", choice) for label, choice in _grid(words.values())]
+            return self._of_grid(words, _values(name))
+        if _values(name) not in ([], ["null"]):
+            raise Refused("name=... is of a grid; a table has one.")
         budgets = _values(words.pop("budget", None)) or ["paper"]
         wanted = [
             (table, row, budget, seed)
             for table, budget in itertools.product(map(load_table, _values(tables)), budgets)
             for row, seed in itertools.product(_rows(table, budget, rows, arms), _seeds(seeds))
         ]
-        plan = []
+        plan, told = [], {}
         for table, row, budget, seed in wanted:
             for _, choice in _grid(words.values()):
                 added = self._added(table, row, budget, seed, choice)
+                beside = tuple(word for word in choice if not changes_nothing(word.split("=", 1)[0])) if added else ()
+                told[table.id, budget, beside] = (table, budget, beside)
                 planned = self._row(table, row, budget, seed, added, choice)
                 self._link(planned, table, budget, row, added)
                 plan.append(planned)
-        return plan
+        longer = {key[:2] for key in told if key[2]}  # these tell of the table's own rows, too
+        return plan, [one for key, one in told.items() if key[2] or key[:2] not in longer]
+
+    def _of_grid(self, words: dict[str, Override], name: list[str]) -> tuple[list[Planned], list[Told]]:
+        combinations = [(label or "run", choice) for label, choice in _grid(words.values())]
+        plan = [self._planned(label, choice) for label, choice in combinations]
+        if not all(_is_result(planned) for planned in plan):
+            return plan, []
+        choices = {word.get_key_element().removeprefix("++"): _values(word) for word in words.values()}
+        command = command_line([f"{key}={','.join(values)}" for key, values in choices.items()])
+        run = [composed(self, choice) for _, choice in combinations]
+        own = name[0] if name and name[0] != "null" else None
+        table = grid.keep(own, command.replace("train.py", "train.py -m"), choices, run)
+        return plan, [(table, budget, ()) for budget in table.budgets]
 
     def _added(self, table: Table, row: Row, budget: str, seed: int, choice: list[str]) -> str:
         """What of the command line makes another cell of a row; nothing where the cell stays the same."""
@@ -127,12 +151,17 @@ class HighwaySweeper(Sweeper):
         return Planned(label, words, cell, trainer.accelerator, trainer.devices, cell.status, fingerprint=code)
 
     def _link(self, planned: Planned, table: Table, budget: str, row: Row, added: str) -> None:
-        if planned.cell.directory.parent.parent.name != "cells":  # debug=...: never a result
+        if not _is_result(planned):
             return
         replaced = link_view(planned.cell, table.id, budget, _view_of(row, added))
         if replaced is not None and not planned.alone:
             changed = "; ".join(differences(replaced, composed(self, planned.overrides))) or "another revision"
             log.info("%s: the recipe is not that of %s any more: %s.", planned.label, replaced.directory, changed)
+
+
+def _is_result(planned: Planned) -> bool:
+    """Not where debug=... put it."""
+    return planned.cell.directory.parent.parent.name == "cells"
 
 
 def _view_of(row: Row, added: str) -> str:

@@ -1,0 +1,94 @@
+"""An ordinary grid as a table of its own: what varies makes its rows, and the seeds theirs.
+
+It is kept in outputs/grids/<name>/table.yaml, with the command, so that reports find it again.
+"""
+
+import hashlib
+import itertools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from highway.config.experiment import Experiment
+from highway.config.metrics import KINDS, SPLITS
+from highway.errors import Refused, closest, listing
+from highway.ledger.files import write_text
+from highway.ledger.identity import changes_nothing
+from highway.sweep.reading import load_table, parse_table, table_ids
+from highway.sweep.table import Table
+
+ALSO = ("parameters", "gate_parameters", "tokens_per_second", "train_seconds")
+
+
+def keep(name: str | None, command: str, choices: dict[str, list[str]], run: Sequence[Experiment]) -> Table:
+    """`choices`: key -> its values as they were given; `run`: every experiment of the grid."""
+    content = described(choices, run)
+    made = hashlib.sha256(yaml.safe_dump(content).encode()).hexdigest()[:8]
+    content = {"id": _checked(name or f"grid-{made}"), "caption": command, **content}
+    table = parse_table(content)
+    write_text(
+        run[0].outputs_dir / "grids" / table.id / "table.yaml", yaml.safe_dump(content, sort_keys=False, width=120)
+    )
+    return table
+
+
+def described(choices: dict[str, list[str]], run: Sequence[Experiment]) -> dict[str, Any]:
+    chosen = {key: values for key, values in choices.items() if key not in ("seed", "budget")}
+    varying = [key for key, values in chosen.items() if len(values) > 1]
+    fixed = [f"{key}={value[0]}" for key, value in chosen.items() if key not in varying and not changes_nothing(key)]
+    rows = []
+    for combination in itertools.product(*(chosen[key] for key in varying)):
+        words = [f"{key}={value}" for key, value in zip(varying, combination, strict=True)]
+        rows.append({"id": _file_name(" ".join(words) or "run"), "label": " ".join(words) or "run", "overrides": words})
+    kind, splits = _shown(run)
+    return {
+        "recipe": fixed,
+        "columns": [{"metric": f"{split}_{kind}", "title": f"{split} {kind}"} for split in splits],
+        "also": [{"metric": metric} for metric in ALSO],
+        "rows": rows,
+        "figures": [
+            {"id": "curves", "caption": "Training and evaluation", "metrics": [kind], "splits": ["train", splits[0]]}
+        ],
+        "budgets": {budget: [] for budget in choices.get("budget", ["paper"])},
+    }
+
+
+def _shown(run: Sequence[Experiment]) -> tuple[str, list[str]]:
+    """The kind of metric that all experiments show, and the splits on which all have it."""
+    given = [set(one.task_card.gives(one.metric, one.dataset_card.watched)) for one in run]
+    every = set.intersection(*given)
+    for kind in (run[0].metric, *KINDS):
+        splits = [split for split in SPLITS if f"{split}_{kind}" in every]
+        if splits:
+            return kind, splits
+    raise Refused("the runs of this grid have no metric in common: nothing could be compared.")
+
+
+def find(name: str, outputs_dir: Path) -> Table:
+    """A table, or a grid that was run here."""
+    grids = grid_names(outputs_dir)
+    if name in grids:
+        return parse_table(yaml.safe_load((outputs_dir / "grids" / name / "table.yaml").read_text()))
+    if name in table_ids():
+        return load_table(name)
+    known = [*table_ids(), *grids]
+    raise Refused(f"there is no table or grid '{name}'; there is {listing(known)}.{closest(name, known)}")
+
+
+def grid_names(outputs_dir: Path) -> list[str]:
+    return sorted(path.parent.name for path in (outputs_dir / "grids").glob("*/table.yaml"))
+
+
+def _checked(name: str) -> str:
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise Refused(f"name={name} is no name of a folder: letters, digits, dots, dashes and underscores are.")
+    if name in table_ids():
+        raise Refused(f"name={name} is a table: a grid takes another name.")
+    return name
+
+
+def _file_name(text: str) -> str:
+    return re.sub(r"[^\w.=,+-]+", "_", text)
