@@ -97,13 +97,20 @@ def test_files_that_are_no_records_are_refused(cluster: Path, tmp_path: Path) ->
     record = {f"{name}/config.yaml": "", f"{name}/curves.csv": ""}
     archive(tmp_path / "escapes", **{"../../x": ""})
     archive(tmp_path / "lacks", **record)
-    archive(tmp_path / "other", **record, **{f"{name}/result.json": '{"cell": "transformer-1", "seed": 1}'})
+    archive(tmp_path / "odd", **record, **{f"{name}/result.json": '{"cell": "transformer-1", "seed": 1}'})
+    good = next(cluster.glob("cells/*/seed*/result.json")).read_text()
+    elsewhere = "transformer-000000000000/seed1"
+    archive(
+        tmp_path / "other", **{f"{elsewhere}/{file}": "" for file in ("config.yaml", "curves.csv")},
+        **{f"{elsewhere}/result.json": good},
+    )  # fmt: skip
     wanted = {
         "half": "not a whole file of scripts/records.py export",
         "text": "not a whole file of scripts/records.py export",
         "none": "does not exist",
         "escapes": r"holds '\.\./\.\./x', which no record has",
         "lacks": "has no result.json",
+        "odd": f"{name}: status is not one of finished",
         "other": "is not that cell's",
     }
     for file, sentence in wanted.items():

@@ -3,6 +3,8 @@
 import csv
 import dataclasses
 import io
+import json
+import logging
 import math
 import statistics
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 from scipy.stats import ttest_rel
@@ -39,6 +42,7 @@ from highway.report.statistics import (
     summarise,
     tau_by_chance,
 )
+from highway.report.terminal import print_report
 from highway.report.write import write_report
 from highway.sweep.reading import load_table, parse_table
 from highway.tasks.scoring import scores
@@ -460,6 +464,55 @@ def put_translation(
         },
         notes=scores(outputs_of, REFERENCES)[1],
     )
+
+
+HOSTILE = "[/bold]<script>alert(1)</script> | \\input{x} $y$ *z* `w`"
+
+
+def test_what_a_record_says_is_text_everywhere(tmp_path: Path) -> None:
+    data = {"source": HOSTILE, "sha256": {"train": "a"}, "vocabulary_sha256": HOSTILE}
+    environment = {"versions": {"torch": HOSTILE}, "precision": HOSTILE, "git_commit": HOSTILE}
+    for row in ("tanh", "baseline"):
+        put(tmp_path, row, 1, 1.4, data=data, environment=environment, cost={"device": HOSTILE})
+    report, _ = write_report(collect(TABLE, "paper", tmp_path), tmp_path / "report")
+    print_report(report, Console(file=(terminal := io.StringIO()), width=200))
+    assert HOSTILE.split(" |")[0] in " ".join(terminal.getvalue().split())
+    markdown = (tmp_path / "report" / "table.md").read_text()
+    assert "<script>" not in markdown and "&lt;script&gt;" in markdown and "\\| \\\\input{x}" in markdown
+    latex = "\n".join(line for line in to_latex(report).splitlines() if not line.startswith("%"))
+    assert "\\textbackslash{}input\\{x\\} \\$y\\$" in latex and "<" not in latex and "\\input" not in latex
+    assert all(line.startswith(("%", "\\", " ", "model", "Trans", "+")) for line in to_latex(report).splitlines())
+
+
+def test_a_damaged_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    put(tmp_path, "baseline", 1, 1.5)
+    folders = [put(tmp_path, "tanh", seed, 1.4) for seed in range(1, 9)]
+    result = json.loads((folders[0] / "result.json").read_text())
+    damaged: list[tuple[Any, str]] = [
+        (
+            {**result, "seed": 2, "metrics": {"test_bpc": {"best": "1.4", "last": 1.4}}},
+            "metrics.test_bpc is not a number",
+        ),
+        ({**result, "seed": 3, "metrics": {"<b>": {"best": 1, "last": 1}}}, "metrics names '<b>'"),
+        ({**result, "seed": "4"}, "seed is not a whole number"),
+        ({**result, "seed": 5, "cost": None}, "cost is not what the run has cost"),
+        ([], "result.json is no record"),
+    ]
+    for folder, (written, _) in zip(folders[1:], damaged, strict=False):
+        write_json(folder / "result.json", written)
+    (folders[6] / "result.json").write_bytes(b"\xff\x00{")
+    (folders[7] / "curves.csv").write_bytes(bytes(range(256)))
+    with caplog.at_level(logging.WARNING):
+        report = build_report(collect(TABLE, "paper", tmp_path))
+        build_report(collect(TABLE, "paper", tmp_path))
+    assert next(line.status for line in report.lines if line.row.id == "tanh") == "seed 1"
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 7, "each is named once"
+    for folder, (_, why) in zip(folders[1:], damaged, strict=False):
+        assert any(str(folder) in line and why in line for line in told)
+    assert any(str(folders[6]) in line and "cannot be read (UnicodeDecodeError)" in line for line in told)
+    assert any(str(folders[7]) in line and "curves.csv cannot be read" in line for line in told)
+    assert Cell(folders[6]).status != "finished" and Cell(folders[0]).status == "finished"
 
 
 def test_rows_as_points_and_bars(tmp_path: Path) -> None:

@@ -171,10 +171,10 @@ def test_mistakes_are_one_sentence(typed: Callable[..., tuple[int, str, str]], l
 
 def test_data_list_and_sample(typed: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
     _, out, _ = typed("data list")
-    assert out.count("missing") == 16
+    assert out.count("missing") == 17
     write_corpus(tmp_path / "data", " a \n", " a \n")
     _, out, _ = typed("data list")
-    assert out.count("present") == 8
+    assert out.count("present") == 9
     _, out, _ = typed("data prepare ptb_word --source sample")
     assert "vocabulary 389" in out
     code, _, err = typed("data verify ptb_word")

@@ -14,6 +14,7 @@ from highway.config.experiment import Experiment
 from highway.ledger.files import read_json, remove_leftovers
 from highway.ledger.identity import identified
 from highway.ledger.lease import HeldLease, Lease, leased
+from highway.ledger.record import leave_out
 
 DONE = ("finished", "diverged")
 RECORD = ("result.json", "config.yaml", "curves.csv", "probes", "checkpoints")
@@ -81,8 +82,14 @@ class Cell:
                 os.replace(path, place / path.name)
 
     def result(self) -> dict[str, Any] | None:
+        """What result.json says; one that cannot be read says nothing, and the cell is not finished."""
         path = self.directory / "result.json"
-        return read_json(path) if path.exists() else None
+        try:
+            result = read_json(path) if path.exists() else None
+        except ValueError as error:
+            leave_out(self.directory, f"result.json cannot be read ({type(error).__name__})")
+            return None
+        return result if isinstance(result, dict) and "status" in result else None
 
     @property
     def status(self) -> str:

@@ -16,9 +16,9 @@ from highway.config.experiment import Experiment
 from highway.config.metrics import METRICS, Metric
 from highway.errors import Refused
 from highway.ledger.cell import DONE
-from highway.ledger.files import read_json
 from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import cell_name, identified, identity, named_revisions
+from highway.ledger.record import leave_out, usable
 from highway.sweep.table import Row, Table
 
 REFERENCE = Path(__file__).parents[2] / "outputs" / "reference"
@@ -59,6 +59,15 @@ class Sample:
     def curves(self) -> Curves:
         return _curves(self.directory / "curves.csv").get("", {})
 
+    @property
+    def has_curves(self) -> bool:
+        """Else it is left out."""
+        try:
+            return bool(self.curves) or not self.finished
+        except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+            leave_out(self.directory, f"curves.csv cannot be read ({type(error).__name__})")
+            return False
+
     def curve(self, metric: Metric) -> list[tuple[float, float, float]]:
         """Of a metric on a split."""
         return self.curves[metric.split or "", metric.kind]
@@ -86,6 +95,7 @@ class Collected:
     table: Table
     budget: str
     samples: dict[str, tuple[Sample, ...]]  # by row, by seed
+    only_run: bool = False  # whether rows that were not run are of no interest
 
     def finished(self, row_id: str) -> tuple[Sample, ...]:
         return tuple(sample for sample in self.samples[row_id] if sample.finished)
@@ -186,8 +196,8 @@ def _timings(table: Table, budget: str, roots: list[Path]) -> Collected:
     names = {row_id: identified(row) for row_id, row in rows.items()}
     found: dict[tuple[str, int], tuple[Path, dict[str, Any]]] = {}
     for path in (path for root in roots for path in sorted(root.glob("timing-*/seed*/result.json"))):
-        result = read_json(path)
-        if result["status"] == "finished" and set(result["rows"]) == set(names.values()):
+        result = usable(path)
+        if result and result["status"] == "finished" and set(result.get("rows", ())) == set(names.values()):
             found.setdefault((_setting(result), result["seed"]), (path.parent, result))
     code = of_together(rows.values())
     settings = sorted({setting for setting, _ in found})
@@ -242,10 +252,11 @@ def samples(row: Experiment, roots: list[Path]) -> tuple[Sample, ...]:
     for name, older in cell_names(row):
         for root in roots:
             for path in sorted((root / name).glob("seed*/result.json")):
-                result = read_json(path)
-                known = found.get(result["seed"])
-                if result["status"] in DONE and known is None:
-                    found[result["seed"]] = Sample(path.parent, result["seed"], result, older, _other(result, code))
+                result = usable(path)
+                if result and result["status"] in DONE and result["seed"] not in found:
+                    sample = Sample(path.parent, result["seed"], result, older, _other(result, code))
+                    if sample.has_curves:
+                        found[sample.seed] = sample
     return tuple(found[seed] for seed in sorted(found))
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from highway.errors import Refused
 from highway.ledger.cell import Cell
 from highway.ledger.files import written_atomically
+from highway.ledger.record import problem
 from highway.report.collect import Sample, collect
 from highway.sweep.table import Table
 
@@ -93,8 +94,9 @@ def _check(source: Path, name: str, files: dict[str, bytes]) -> None:
         raise Refused(f"{source}: {name} has no {min(missing)}; nothing was imported.")
     try:
         result = json.loads(files["result.json"])
-        same = f"{result['cell']}/seed{result['seed']}" == name and result["status"] in RANKS
-    except (ValueError, KeyError, TypeError):
-        same = False
-    if not same:
+    except ValueError:
+        result = None
+    if wrong := problem(result):
+        raise Refused(f"{source}: {name}: {wrong}; nothing was imported.")
+    if f"{result.get('cell')}/seed{result['seed']}" != name:
         raise Refused(f"{source}: result.json of {name} is not that cell's; nothing was imported.")

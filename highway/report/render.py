@@ -31,14 +31,23 @@ BOOTSTRAP = (
     "difference if there were none. It speaks of these sentences, not of other seeds."
 )
 
+COPIED = "†"
+
+IN_LATEX = str.maketrans(
+    {
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+        **{"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"},
+        **{"<": "\\textless{}", ">": "\\textgreater{}", "—": "--", COPIED: "\\dag{}", "\n": " "},
+    }
+)
+IN_MARKDOWN = str.maketrans({**{one: f"\\{one}" for one in "\\|*`[]"}, "<": "&lt;", ">": "&gt;", "\n": " "})
+
 SPREAD = "After ± stands the standard deviation over seeds."
 
 AGAINST_WORDS = (
     "Mean difference of {} over the seeds that both have, its 95 % interval, and the p of a paired t-test, by Holm's "
     "correction as if each row were the only one compared."
 )
-
-COPIED = "†"
 
 AGAINST = ("model", "difference", "95 % interval", "p")  # what difference_cells gives
 
@@ -172,10 +181,11 @@ def _steps(step: float | None) -> str:
 def build_report(collected: Collected) -> Report:
     lines = []
     for row in collected.table.rows:
-        if row.arm and not collected.samples[row.id]:
+        if (row.arm or collected.only_run) and not collected.samples[row.id]:
             continue  # arms are listed when they were run
         lines.append(_line(row, collected))
     verdicts = tuple(judge(claim, collected) for claim in collected.table.claims)
+    verdicts = tuple(one for one in verdicts if not (collected.only_run and one.word == "not run"))
     against = differences(collected, collected.table.columns[0].metric)
     return Report(collected, tuple(lines), verdicts, tuple(compare(collected)), against)
 
@@ -229,8 +239,8 @@ def to_markdown(report: Report, figures: Sequence[Figure]) -> str:
     heads = ["model", "seeds"]
     for column in table.columns:
         heads += [column.title, "paper", "difference"] if has_paper(report) else [column.title]
-    out = [f"# {report.heading}", "", *([report.answers, ""] if report.answers else [])]
-    out += [report.origin, report.changes, *([SPREAD] if spreads(report) else []), ""]
+    out = [f"# {_md(report.heading)}", "", *([report.answers, ""] if report.answers else [])]
+    out += [_md(report.origin), report.changes, *([SPREAD] if spreads(report) else []), ""]
     out += [text for note in (table.note, report.copied) if note for text in (note, "")]
     for arms, title in ((False, ""), (True, "## Arms (rows that the paper lacks)")):
         lines = [line for line in report.lines if line.row.arm is arms]
@@ -243,28 +253,30 @@ def to_markdown(report: Report, figures: Sequence[Figure]) -> str:
         out += ["## Measured as well", ""]
         out += ["| " + " | ".join(["model", *(column.title for column in table.also)]) + " |"]
         out += ["| --- |" + " ---: |" * len(table.also)]
-        out += [f"| {' | '.join([line.row.label, *(one.ours_text() for one in line.also)])} |" for line in report.lines]
+        out += [
+            f"| {' | '.join([_md(line.row.label), *(one.ours_text() for one in line.also)])} |" for line in report.lines
+        ]
         out.append("")
     if report.rank_agreement:
         out += [report.rank_agreement, ""]
     out += ["## Claims", "", "| claim | verdict | detail |", "| --- | --- | --- |"] if report.verdicts else []
-    out += [f"| {verdict.claim.text} | **{verdict.word}** | {verdict.detail} |" for verdict in report.verdicts]
+    out += [f"| {_md(one.claim.text)} | **{_md(one.word)}** | {_md(one.detail)} |" for one in report.verdicts]
     if report.reached:
         out += ["", f"## Steps until the final {table.reaches} of {table.rows[0].label}", ""]
         out += ["| model | ours, by seed | authors' log |", "| --- | ---: | ---: |"]
-        out += [f"| {label} | {ours} | {theirs} |" for label, ours, theirs in report.reached]
+        out += [f"| {_md(label)} | {ours} | {theirs} |" for label, ours, theirs in report.reached]
     if report.differences:
         out += ["", f"## Against {table.rows[0].label}", "", AGAINST_WORDS.format(table.columns[0].title), ""]
         out += [f"| {' | '.join(AGAINST)} |", "| --- | ---: | ---: | ---: |"]
-        out += [f"| {' | '.join(cells)} |" for cells in difference_cells(report)]
+        out += [f"| {' | '.join(map(_md, cells))} |" for cells in difference_cells(report)]
     if report.compared:
         out += ["", "## Paired bootstrap", "", BOOTSTRAP, ""]
         out += [f"| {' | '.join(COMPARED)} |", "| --- | --- | ---: | ---: | ---: | ---: |"]
-        out += ["| " + " | ".join(compared_cells(one)) + " |" for one in report.compared]
+        out += ["| " + " | ".join(map(_md, compared_cells(one))) + " |" for one in report.compared]
     out += ["", "## Figures", ""] if figures else []
     for figure in figures:
         out += [f"![{figure.id}]({figure.id}.svg)", "", f"*{figure.caption}.*", ""]
-    out += ["## Where the records come from", "", *(f"- {text}" for text in environments(report.collected)), ""]
+    out += ["## Where the records come from", "", *(f"- {_md(text)}" for text in environments(report.collected)), ""]
     return "\n".join(out)
 
 
@@ -297,7 +309,7 @@ def has_paper(report: Report) -> bool:
 
 
 def _markdown_cells(line: Line, papers: bool) -> list[str]:
-    cells = [line.row.label, line.status]
+    cells = [_md(line.row.label), line.status]
     for entry in line.entries:
         cells += [entry.ours_text(), entry.paper_text(), entry.difference_text()] if papers else [entry.ours_text()]
     return cells
@@ -324,8 +336,7 @@ def to_latex(report: Report) -> str:
     table = report.collected.table
     columns = table.columns
     out = [
-        f"% {report.heading}",
-        f"% {report.origin}",
+        *(f"% {' '.join(text.split())}" for text in (report.heading, report.origin)),
         "% needs \\usepackage{booktabs}",
         "\\begin{tabular}{l" + "rr" * len(columns) + "}",
         "\\toprule",
@@ -344,7 +355,9 @@ def to_latex(report: Report) -> str:
     return "\n".join([*out, "\\bottomrule", across, "\\end{tabular}", ""])
 
 
+def _md(text: str) -> str:
+    return text.translate(IN_MARKDOWN)
+
+
 def _tex(text: str) -> str:
-    for character in "\\&%$#_{}":
-        text = text.replace(character, "\\textbackslash{}" if character == "\\" else f"\\{character}")
-    return text.replace("—", "--").replace(COPIED, "\\dag{}")
+    return text.translate(IN_LATEX)

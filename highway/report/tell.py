@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -24,7 +25,7 @@ def tell(told: Sequence[Told], outputs_dir: Path, console: Console) -> int:
                 beside(table, budget, words),
                 folder / re.sub(r"[^\w.=,+-]+", "_", " ".join(("with", *words))),
             )
-        collected = collect(table, budget, outputs_dir)
+        collected = replace(collect(table, budget, outputs_dir), only_run=bool(words))
         if collected.every:
             count += 1
             report, paths = write_report(collected, folder)

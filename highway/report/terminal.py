@@ -11,6 +11,7 @@ from highway.report.render import (
     AGAINST,
     COMPARED,
     SPREAD,
+    Entry,
     Line,
     Report,
     compared_cells,
@@ -23,25 +24,27 @@ AGREE, DISAGREE = ("supported", "same ordering", "seed agrees"), ("refuted", "ot
 
 def print_report(report: Report, console: Console) -> None:
     table = report.collected.table
-    grid: Any = RichTable(box=SIMPLE_HEAD, title=report.heading, title_justify="left")
+    grid: Any = RichTable(box=SIMPLE_HEAD, title=Text(report.heading, style="table.title"), title_justify="left")
     words = [report.answers, report.origin, report.copied, SPREAD if spreads(report) else None]
-    grid.caption, grid.caption_justify = " ".join(filter(None, words)), "left"
-    grid.add_column("model", no_wrap=True)
-    for column in report.collected.table.columns:
-        grid.add_column(column.title, justify="right", no_wrap=True)
+    grid.caption, grid.caption_justify = Text(" ".join(filter(None, words)), style="table.caption"), "left"
+    grid.add_column("model", overflow="fold")
+    for number, column in enumerate(report.collected.table.columns):
+        texts = [text for line in report.lines for text in _texts(line.entries[number])]
+        widest = max(map(len, [column.title, *texts]))
+        grid.add_column(column.title, justify="right", no_wrap=True, min_width=widest)  # it is labels that give way
     before_arms = True
     for line in report.lines:
         if line.row.arm and before_arms:
             grid.add_section()
             before_arms = False
-        grid.add_row(Group(line.row.label, Text(line.status, style="dim")), *_cells(line))
+        grid.add_row(Group(Text(line.row.label), Text(line.status, style="dim")), *_cells(line))
         grid.add_row()
     claims = RichTable(box=SIMPLE_HEAD, title="Claims of the paper" if table.paper else "Claims", title_justify="left")
     claims.add_column("claim")
     claims.add_column("verdict")
     claims.add_column("detail", style="dim")
     for verdict in report.verdicts:
-        claims.add_row(verdict.claim.text, Text(verdict.word, style=_colour(verdict.word)), verdict.detail)
+        claims.add_row(Text(verdict.claim.text), Text(verdict.word, style=_colour(verdict.word)), Text(verdict.detail))
     if table.also:
         also = RichTable(box=SIMPLE_HEAD, title="Measured as well", title_justify="left")
         also.add_column("model")
@@ -52,19 +55,21 @@ def print_report(report: Report, console: Console) -> None:
         grid = Group(grid, also)
     console.print(Group(grid, Text(report.rank_agreement or ""), *([claims] if report.verdicts else [])))
     if report.differences:
-        against = RichTable(box=SIMPLE_HEAD, title=f"Against {table.rows[0].label}, {table.columns[0].title}")
+        against = RichTable(
+            box=SIMPLE_HEAD, title=Text(f"Against {table.rows[0].label}, {table.columns[0].title}", style="table.title")
+        )
         against.title_justify = "left"
         for head in AGAINST:
             against.add_column(head, justify="left" if head == "model" else "right")
         for cells in difference_cells(report):
-            against.add_row(*cells)
+            against.add_row(*map(Text, cells))
         console.print(against)
     if report.compared:
         compared = RichTable(box=SIMPLE_HEAD, title="Paired bootstrap", title_justify="left")
         for head in COMPARED:
             compared.add_column(head, justify="left" if head in ("model", "against") else "right")
         for one in report.compared:
-            compared.add_row(*compared_cells(one))
+            compared.add_row(*map(Text, compared_cells(one)))
         console.print(compared)
 
 
@@ -77,6 +82,13 @@ def _colour(verdict: str) -> str:
 def _cells(line: Line) -> list[Group]:
     cells = []
     for entry in line.entries:
-        below = [f"paper {entry.paper_text()}", entry.difference_text()] if entry.paper is not None else []
-        cells.append(Group(Text(entry.ours_text()), *(Text(text, style="dim") for text in below)))
+        ours, *below = _texts(entry)
+        cells.append(Group(Text(ours), *(Text(text, style="dim") for text in below)))
     return cells
+
+
+def _texts(entry: Entry) -> list[str]:
+    """Ours, and below it the paper's and what becomes of it."""
+    if entry.paper is None:
+        return [entry.ours_text()]
+    return [entry.ours_text(), f"paper {entry.paper_text()}", *filter(None, entry.difference_text().split(", "))]

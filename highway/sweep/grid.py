@@ -75,7 +75,7 @@ def find(name: str, outputs_dir: Path) -> Table:
     if name in table_ids():
         return load_table(name)
     known = [*table_ids(), *grids]
-    raise Refused(f"there is no table or grid '{name}'; there is {listing(known)}.{closest(name, known)}")
+    raise Refused(f"there is no table '{name}', nor a grid; there is {listing(known)}.{closest(name, known)}")
 
 
 def grid_names(outputs_dir: Path) -> list[str]:

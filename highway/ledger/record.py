@@ -1,0 +1,78 @@
+"""What a record must be before anything is made of it: one sentence for what is wrong with one that is not."""
+
+import json
+import logging
+import math
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from highway.config.metrics import METRICS
+
+log = logging.getLogger("highway")
+STATUSES = ("finished", "failed", "diverged", "interrupted")
+Check = Callable[[Any], bool]
+
+
+def usable(path: Path) -> dict[str, Any] | None:
+    """The content of a result.json; None, and a word about it, where something is wrong with it."""
+    try:
+        content = json.loads(path.read_text())
+        wrong = problem(content)
+    except (OSError, ValueError) as error:  # no JSON, or no text at all
+        content, wrong = None, f"result.json cannot be read ({type(error).__name__})"
+    if wrong:
+        leave_out(path.parent, wrong)
+    return None if wrong else content
+
+
+@cache
+def leave_out(folder: Path, why: str) -> None:
+    """Said once."""
+    log.warning("%s: %s; it is left out.", folder, why)
+
+
+def problem(content: Any) -> str | None:
+    """What is wrong with the content of a result.json, if anything is."""
+    if not isinstance(content, dict):
+        return "result.json is no record"
+    for key, (fits, words) in WANTED.items():
+        section: Any = content
+        for part in key.split("."):
+            section = section.get(part) if isinstance(section, dict) else None
+        if not fits(section):
+            return f"{key} is not {words}"
+    if content["status"] == "finished" and "rows" not in content:  # a timing has metrics by row
+        for name, values in content["metrics"].items():
+            if name not in METRICS:
+                return f"metrics names {str(name)[:40]!r}, which is no metric"
+            if not isinstance(values, dict) or not all(_is_number(values.get(which)) for which in ("best", "last")):
+                return f"metrics.{name} is not a number for best and for last"
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def _is(*kinds: type) -> Check:
+    return lambda value: isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+
+
+WANTED: dict[str, tuple[Check, str]] = {
+    "status": (lambda value: value in STATUSES, f"one of {', '.join(STATUSES)}"),
+    "seed": (lambda value: _is(int)(value) and value >= 0, "a whole number"),
+    "budget": (_is(str), "a word"),
+    "metrics": (_is(dict), "a table of numbers"),
+    "data": (_is(dict), "a description of the data"),
+    "data.source": (_is(str), "a word"),
+    "cost": (_is(dict), "what the run has cost"),
+    "cost.device": (_is(str), "the name of a device"),
+    "environment": (_is(dict), "a description of the machine"),
+    "environment.versions": (_is(dict), "a list of versions"),
+    "environment.precision": (_is(str), "a word"),
+    "environment.git_commit": (_is(str, type(None)), "a commit"),
+    "fingerprint": (_is(str, type(None)), "a fingerprint of code"),
+    "revision": (_is(dict, type(None)), "a table of revisions"),
+}
