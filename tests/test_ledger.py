@@ -28,6 +28,7 @@ def cells(folder: Path) -> list[Cell]:
     return [Cell(path) for path in sorted(folder.glob("cells/*/seed*"))]
 
 
+@pytest.mark.slow
 def test_a_failed_cell_runs_again_only_when_asked(experiment: Compose, tmp_path: Path) -> None:
     words = (*TINY, *FEW, "hydra/launcher=inline", "gate=none,sdu_tanh")
     described = experiment(*TINY, *FEW, "gate=sdu_tanh")
@@ -49,6 +50,7 @@ def test_a_failed_cell_runs_again_only_when_asked(experiment: Compose, tmp_path:
     assert {cell.status for cell in cells(tmp_path)} == {"finished"}
 
 
+@pytest.mark.slow
 def test_fail_fast_stops_at_the_first_failure(tmp_path: Path) -> None:
     words = (*TINY, *FEW, "optimizer.clip=null", "trainer.log_every=1", "optimizer.lr=1e9,0.1", "fail_fast=true")
     done = sweep(tmp_path, *words, "hydra.launcher.slots=1")
@@ -90,6 +92,7 @@ def test_a_changed_recipe_shows_what_changed(tmp_path: Path, monkeypatch: pytest
     assert "vocabulary" not in said and earlier.status == "finished"
 
 
+@pytest.mark.slow
 def test_two_sweeps_at_once_share_the_work(tmp_path: Path) -> None:
     words = ["table=highway_t3", "budget=smoke", "seeds=1,2", "trainer.max_steps=40", "trainer.validate_every=40"]
     command = [sys.executable, str(TRAIN), "-m", *words, "trainer.threads=1"]
@@ -104,6 +107,7 @@ def test_two_sweeps_at_once_share_the_work(tmp_path: Path) -> None:
     assert all("finished  highway_t3" in text for text in said), said
 
 
+@pytest.mark.slow
 def test_a_cell_of_another_sweep_that_dies_is_taken_over(tmp_path: Path) -> None:
     """The second sweep waits for the first one's cell, sees it die, and goes on from its checkpoint."""
     words = [

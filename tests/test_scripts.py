@@ -205,6 +205,7 @@ def test_benchmark_of_translation(
         assert name in out
 
 
+@pytest.mark.slow
 def test_benchmark_of_a_local_rnn(
     typed: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
