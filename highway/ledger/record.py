@@ -57,7 +57,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is(*kinds: type) -> Check:
-    return lambda value: isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+    return lambda value: isinstance(value, kinds) and not isinstance(value, bool)
 
 
 WANTED: dict[str, tuple[Check, str]] = {

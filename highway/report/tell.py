@@ -10,9 +10,7 @@ from rich.console import Console
 from highway.report.collect import beside, collect
 from highway.report.terminal import print_report
 from highway.report.write import write_report
-from highway.sweep.table import Table
-
-Told = tuple[Table, str, tuple[str, ...]]  # a table at a budget, and words that rows beside its own have in addition
+from highway.sweep.table import Told
 
 
 def tell(told: Sequence[Told], outputs_dir: Path, console: Console) -> int:

@@ -30,13 +30,12 @@ from highway.ledger.identity import changes_nothing, identified
 from highway.sweep import grid
 from highway.sweep.launch import Planned, command_line, composed, last_words, quoted
 from highway.sweep.reading import load_table
-from highway.sweep.table import Row, Table, last_on_each_key
+from highway.sweep.table import Row, Table, Told, last_on_each_key
 from highway.sweep.timed import timing
 from highway.sweep.views import differences, link_view
 
 log = logging.getLogger("highway")
 LONGEST_NAME = 120
-Told = tuple[Table, str, tuple[str, ...]]  # a table at a budget, and the words that the command line adds
 
 
 class HighwaySweeper(Sweeper):

@@ -134,6 +134,9 @@ class Table:
         return last_on_each_key([*self.recipe, *row.overrides, *smaller, f"budget={budget}", f"seed={seed}"])
 
 
+Told = tuple[Table, str, tuple[str, ...]]  # a table at a budget, and the words that the command line adds
+
+
 def last_on_each_key(words: Sequence[str]) -> list[str]:
     """Override words without repetition: the last word on a key counts."""
     return list({word.split("=", 1)[0]: word for word in words}.values())

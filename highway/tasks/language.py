@@ -1,7 +1,6 @@
 """Language modelling: the loss on the scored tail of each window, state carried where the recipe carries it."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from highway.config.experiment import Experiment
 from highway.config.models import Remembers
 from highway.data.lanes import Batch, lanes_of
-from highway.tasks.states import gate_values, gradient_norms
+from highway.tasks.states import flattened, gate_values, gradient_norms, mapped
 from highway.tasks.task import Learnt, Task
 
 
@@ -98,19 +97,6 @@ class LanguageModelling(Task):
         parts = [flattened(one) for one in states]
         joined = iter([torch.cat(part) for part in zip(*parts, strict=True)])
         return mapped(lambda _: next(joined), state)
-
-
-def mapped(change: Callable[[Tensor], Tensor], state: Any) -> Any:
-    """A state (None, a tensor, or tensors in tuples and lists) with each tensor changed."""
-    if state is None:
-        return None
-    if isinstance(state, Tensor):
-        return change(state)
-    return type(state)(mapped(change, part) for part in state)
-
-
-def flattened(state: Any) -> list[Tensor]:
-    return [state] if isinstance(state, Tensor) else [tensor for part in state for tensor in flattened(part)]
 
 
 def shown_as(loss: float, metric: str) -> float:

@@ -1,6 +1,8 @@
-"""What a trained recurrent model does with its state, for figures: how open its gates are, how far gradients reach."""
+"""States that are carried; and what a trained recurrent model does with its own, for figures: how open its gates are,
+how far gradients reach."""
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -21,7 +23,7 @@ def gate_values(model: Any, stream: Tensor) -> dict[str, Tensor]:
     gates = {place: gate for place, gate in gates_of(model).items() if hasattr(gate, "carried")}
     if not gates:
         return {}
-    tokens = stream[: min(len(stream), 20 * STEPS)].long()[None]
+    tokens = stream[: 20 * STEPS].long()[None]
     chosen = set(random.Random(0).sample(range(tokens.shape[1]), min(STEPS, tokens.shape[1])))
     found: dict[str, list[Tensor]] = {}
     hooks = []
@@ -66,7 +68,7 @@ def gradient_norms(model: Any, stream: Tensor) -> Tensor:
         loss = F.cross_entropy(model.logits(features[:, 0]), text[:, at], reduction="sum")
         gradients = torch.autograd.grad(loss, states)
         norms += torch.stack([one.flatten(1).norm(dim=1).mean() for one in reversed(gradients)]).cpu() / PLACES
-        state = detached(state)
+        state = mapped(Tensor.detach, state)
     return norms
 
 
@@ -76,5 +78,14 @@ def _last_of(state: Any) -> Tensor:
     return last if isinstance(last, Tensor) else last[0]
 
 
-def detached(state: Any) -> Any:
-    return state.detach() if isinstance(state, Tensor) else tuple(map(detached, state))
+def mapped(change: Callable[[Tensor], Tensor], state: Any) -> Any:
+    """A state (None, a tensor, or tensors in tuples and lists) with each tensor changed."""
+    if state is None:
+        return None
+    if isinstance(state, Tensor):
+        return change(state)
+    return type(state)(mapped(change, part) for part in state)
+
+
+def flattened(state: Any) -> list[Tensor]:
+    return [state] if isinstance(state, Tensor) else [tensor for part in state for tensor in flattened(part)]
