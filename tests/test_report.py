@@ -30,7 +30,8 @@ from highway.report import collect as collecting
 from highway.report.biases import t_sne
 from highway.report.bootstrap import paired_bootstrap
 from highway.report.collect import collect
-from highway.report.render import build_report, to_csv, to_latex, to_markdown
+from highway.report.figures import band
+from highway.report.render import build_report
 from highway.report.statistics import (
     answer,
     differences,
@@ -38,11 +39,14 @@ from highway.report.statistics import (
     interval,
     judge,
     kendall_tau,
+    mean_between,
     prediction,
     summarise,
     tau_by_chance,
 )
+from highway.report.style import looks
 from highway.report.terminal import print_report
+from highway.report.texts import to_csv, to_latex, to_markdown
 from highway.report.write import write_report
 from highway.sweep.reading import load_table, parse_table
 from highway.tasks.scoring import scores
@@ -384,6 +388,40 @@ def test_kendalls_tau(ours: list[float], papers: list[float], tau: float | None)
     assert kendall_tau(ours, papers) == (None if tau is None else pytest.approx(tau))
 
 
+def test_how_far_apart_curves_lie() -> None:
+    def curve(*points: tuple[float, float]) -> list[collecting.Point]:
+        return [collecting.Point(step, 0, value, 0, 0) for step, value in points]
+
+    reference = curve((0, 3), (10, 2), (30, 2))
+    assert mean_between(reference, reference) == 0
+    assert mean_between(curve((0, 4), (10, 3), (20, 9), (30, 3)), reference) == 1  # 20 is a step of one alone
+    assert mean_between(curve((0, 3), (10, 3), (30, 3)), reference) == pytest.approx((10 * 0.5 + 20 * 1) / 30)
+    assert mean_between(curve((5, 3)), reference) is None
+
+
+def test_one_colour_a_gate_in_every_table(tmp_path: Path) -> None:
+    colours: dict[str, set[str]] = {}
+    for table_id in ("highway_t1", "highway_t4", "highway_t5", "highway_t7"):
+        collected = collect(load_table(table_id), "paper", tmp_path)
+        found = looks(collected)
+        assert len({found[row.id] for row in collected.table.rows if not row.arm}) == sum(
+            not row.arm for row in collected.table.rows
+        )  # no two rows look alike
+        for row_id in ("baseline", "tanh", "sigmoid", "highway", "gated_mhdpa"):
+            if row_id in found:
+                colours.setdefault(row_id, set()).add(found[row_id].colour)
+    assert all(len(found) == 1 for found in colours.values())
+    assert len(set.union(*colours.values())) == 5
+
+
+def test_a_figure_over_seconds_and_tokens(tmp_path: Path) -> None:
+    points = [collecting.Point(step, step / 100, 2.0, 10 * step, 1000 * step) for step in (25, 50)]
+    later = [point._replace(value=3.0, seconds=20 * point.step) for point in points]
+    places, low, mean, high = band([points, later], "valid", "seconds")
+    assert places.tolist() == [375, 750] and low[0] == 2 and mean[0] == 2.5 and high[0] == 3
+    assert band([points], "valid", "tokens")[0].tolist() == [25_000, 50_000]
+
+
 def test_what_a_table_of_many_rows_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Order against the paper's, steps to the baseline's final value beside the authors', and all figures."""
     real = Path(__file__).parents[1] / "outputs" / "reference" / "series"
@@ -398,11 +436,11 @@ def test_what_a_table_of_many_rows_tells(tmp_path: Path, monkeypatch: pytest.Mon
     np.savez(folder / "probes" / "gate_biases.npz", **{name: rng.normal(size=512) for name in names})  # type: ignore[arg-type]
     report, paths = write_report(collect(XL, "paper", tmp_path), tmp_path / "report")
     assert report.rank_agreement == "Order of 4 rows by test_bpc against the paper's: Kendall's tau +0.67."
-    reached = {label: (ours, theirs) for label, ours, theirs in report.reached}
-    assert reached["XL-L6"] == ("100", "38,800")
-    assert reached["+ sigmoid SDU"] == ("100", "25,600")
-    assert reached["+ highway gate"] == ("never", "28,800")
-    assert reached["+ tanh SDU, L1-3"] == ("—", "—")
+    reached = {label: told for label, *told in report.reached}
+    assert reached["XL-L6"] == ["100 (100%)", "38,800 (100%)", "+0.000"]
+    assert reached["+ sigmoid SDU"][:2] == ["100 (100%)", "25,600 (66%)"]
+    assert reached["+ highway gate"][:2] == ["never", "28,800 (74%)"]
+    assert reached["+ tanh SDU, L1-3"] == ["—", "—", "—"]
     assert {path.name for path in paths} >= {"convergence.svg", "ablation.png", "gate_biases.svg"}
     assert all(path.stat().st_size > 500 for path in paths)
     assert "the authors' logs" in (tmp_path / "report" / "convergence.svg").read_text()

@@ -20,7 +20,8 @@ from highway.errors import Refused
 from highway.ledger.files import read_json
 from highway.report import collect as collecting
 from highway.report.collect import collect
-from highway.report.render import build_report, to_markdown
+from highway.report.render import build_report
+from highway.report.texts import to_markdown
 from highway.report.write import write_report
 from highway.run import machine, timing
 from highway.run.trial import Contender

@@ -10,7 +10,7 @@ from highway.report.style import COLOURS
 from highway.sweep.table import Figure
 
 PERPLEXITY = 5.0
-ATTENTION, FEED_FORWARD = COLOURS[1:3]
+ATTENTION, FEED_FORWARD = COLOURS[:2]
 
 
 def draw_biases(figure: Figure, collected: Collected) -> Any:
@@ -51,41 +51,9 @@ def _order(name: str) -> tuple[bool, str, int]:
     return stack == "decoder", sublayer[0], int(sublayer[1:])
 
 
-def t_sne(points: np.ndarray, perplexity: float, steps: int = 1000, seed: int = 0) -> np.ndarray:
+def t_sne(points: np.ndarray, perplexity: float, seed: int = 0) -> np.ndarray:
     """van der Maaten and Hinton (2008), exact, for the few dozen vectors that a model has: (n, d) -> (n, 2)."""
-    count = len(points)
-    joint = _affinities(points.astype(np.float64), min(perplexity, (count - 1) / 3))
-    place = np.random.default_rng(seed).normal(0, 1e-2, (count, 2))
-    moved = np.zeros_like(place)
-    rate = max(count / 12, 1.0)
-    for step in range(steps):
-        near = 1 / (1 + _squares(place))
-        np.fill_diagonal(near, 0)
-        pull = (joint * (12 if step < steps // 4 else 1) - near / near.sum()) * near
-        gradient = 4 * (pull.sum(1)[:, None] * place - pull @ place)
-        moved = (0.5 if step < steps // 4 else 0.8) * moved - rate * gradient
-        place = place + moved
-    return place - place.mean(0)
+    from sklearn.manifold import TSNE  # takes a second to import
 
-
-def _squares(points: np.ndarray) -> np.ndarray:
-    """Squared distances of all pairs."""
-    return ((points[:, None] - points[None]) ** 2).sum(-1)
-
-
-def _affinities(points: np.ndarray, perplexity: float) -> np.ndarray:
-    """Symmetric probabilities of being neighbours, each point's width fitted to the perplexity by bisection."""
-    squares = _squares(points)
-    rows = []
-    for own, row in enumerate(squares / max(squares.max(), 1e-300)):
-        others = np.delete(row, own)
-        low, high = 0.0, 1e6
-        for _ in range(80):
-            beta = (low + high) / 2
-            shares = np.exp(-(others - others.min()) * beta)
-            shares /= shares.sum()
-            entropy = -(shares * np.log(np.maximum(shares, 1e-300))).sum()
-            low, high = (beta, high) if entropy > np.log(perplexity) else (low, beta)
-        rows.append(np.insert(shares, own, 0.0))
-    joint = np.stack(rows)
-    return (joint + joint.T) / (2 * len(joint))
+    perplexity = min(perplexity, (len(points) - 1) / 3)
+    return TSNE(perplexity=perplexity, method="exact", init="random", random_state=seed).fit_transform(points)

@@ -3,10 +3,10 @@
 import csv
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,17 @@ from highway.sweep.table import Row, Table
 REFERENCE = Path(__file__).parents[2] / "outputs" / "reference"
 
 
-Curves = dict[tuple[str, str], list[tuple[float, float, float]]]  # (split, metric) -> [(step, epoch, value)]
+class Point(NamedTuple):
+    """Of a curve; the authors' logs know the step alone."""
+
+    step: float
+    epoch: float
+    value: float
+    seconds: float
+    tokens: float
+
+
+Curves = dict[tuple[str, str], list[Point]]  # (split, metric) -> its points
 
 
 @dataclass(frozen=True)
@@ -68,14 +78,14 @@ class Sample:
             leave_out(self.directory, f"curves.csv cannot be read ({type(error).__name__})")
             return False
 
-    def curve(self, metric: Metric) -> list[tuple[float, float, float]]:
+    def curve(self, metric: Metric) -> list[Point]:
         """Of a metric on a split."""
         return self.curves[metric.split or "", metric.kind]
 
     @property
     def relative_times(self) -> list[float]:
         """Of every round of a timing: the time of a step, the first row's being 1."""
-        return [value for _, _, value in self.curves[self.result["row"], "relative_time"]]
+        return [point.value for point in self.curves[self.result["row"], "relative_time"]]
 
     def probe(self, name: str) -> dict[str, np.ndarray]:
         """Arrays that were kept under a name, by their place in the model; none where there are none."""
@@ -95,6 +105,7 @@ class Collected:
     table: Table
     budget: str
     samples: dict[str, tuple[Sample, ...]]  # by row, by seed
+    experiments: dict[str, Experiment] = field(default_factory=dict)  # what a row is, whatever the seed
     only_run: bool = False  # whether rows that were not run are of no interest
 
     def finished(self, row_id: str) -> tuple[Sample, ...]:
@@ -132,7 +143,7 @@ def _curves(path: Path) -> dict[str, Curves]:
     found: dict[str, Curves] = {}
     with open(path, newline="") as file:
         for row in csv.DictReader(file):
-            point = (float(row["step"]), float(row.get("epoch", "nan")), float(row["value"]))
+            point = Point(*(float(row.get(name, "nan")) for name in Point._fields))
             found.setdefault(row.get("row", ""), {}).setdefault((row["split"], row["metric"]), []).append(point)
     return found
 
@@ -186,8 +197,9 @@ def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
     roots = [outputs_dir / "cells", REFERENCE / "cells"]
     if table.kind == "timing":
         return _timings(table, budget, roots)
-    found = {row.id: samples(described(table, row, budget), roots) for row in table.at(budget)}
-    return Collected(table, budget, {row.id: found.get(row.id, ()) for row in table.rows})
+    rows = {row.id: described(table, row, budget) for row in table.at(budget)}
+    found = {row_id: samples(row, roots) for row_id, row in rows.items()}
+    return Collected(table, budget, {row.id: found.get(row.id, ()) for row in table.rows}, rows)
 
 
 def _timings(table: Table, budget: str, roots: list[Path]) -> Collected:
@@ -210,7 +222,8 @@ def _timings(table: Table, budget: str, roots: list[Path]) -> Collected:
         for row_id, name in names.items()
         for setting in settings or [""]
     }
-    return Collected(_by_setting(table, settings), budget, by_row)
+    told = {_on(row_id, setting, settings): rows[row_id] for row_id in rows for setting in settings or [""]}
+    return Collected(_by_setting(table, settings), budget, by_row, told)
 
 
 def _setting(result: dict[str, Any]) -> str:

@@ -17,11 +17,11 @@ def draw_times(figure: Figure, collected: Collected) -> Any:
     for place, row in enumerate(rows):
         for sample in collected.finished(row.id):
             ratios = sample.relative_times
-            axis.plot(ratios, [place] * len(ratios), "|", color=COLOURS[1], alpha=0.4, markersize=9, label="a round")
-            axis.plot(np.median(ratios), place, "o", color=COLOURS[1], markersize=5, label="their median")
+            axis.plot(ratios, [place] * len(ratios), "|", color=COLOURS[0], alpha=0.4, markersize=9, label="a round")
+            axis.plot(np.median(ratios), place, "o", color=COLOURS[0], markersize=5, label="their median")
         if "train_time_h" in row.paper:
             ratio = row.paper["train_time_h"] / rows[0].paper["train_time_h"]
-            axis.plot(ratio, place, "D", color=COLOURS[2], markerfacecolor="none", markersize=6, label="paper's hours")
+            axis.plot(ratio, place, "D", color=COLOURS[1], markerfacecolor="none", markersize=6, label="paper's hours")
     axis.set_yticks(range(len(rows)), [row.label for row in rows])
     axis.set_ylim(len(rows) - 0.5, -0.5)
     axis.set_xlabel(f"time of a training step, relative to {rows[0].label}")
@@ -43,12 +43,12 @@ def draw_scatter(figure: Figure, collected: Collected) -> Any:
             values = [_of_row(row, metric, collected, title) for metric in (over.metric, of.metric)]
             if None not in values:
                 points.append(values)
-                axis.plot(*values, "o", color=COLOURS[1], markersize=4)
+                axis.plot(*values, "o", color=COLOURS[0], markersize=4)
                 axis.annotate(row.id, values, xytext=(3, 3), textcoords="offset points", fontsize=5.5, color="#555555")
         if len(points) > 2:
             x, y = np.array(points, dtype=float).T
             slope, shift = np.polyfit(x, y, 1)
-            axis.plot([x.min(), x.max()], [slope * end + shift for end in (x.min(), x.max())], color=COLOURS[2], lw=1)
+            axis.plot([x.min(), x.max()], [slope * end + shift for end in (x.min(), x.max())], color=COLOURS[1], lw=1)
             title += f" (correlation {np.corrcoef(x, y)[0, 1]:+.2f})"
         axis.set_title(title if points else f"{title}: no records", loc="left", fontsize=9)
         axis.set_xlabel(over.title)
@@ -70,7 +70,7 @@ def draw_bars(figure: Figure, collected: Collected) -> Any:
             values = {_short(row): _of_row(row, column.metric, collected, whose) for row in rows}
             found = {name: value for name, value in values.items() if value is not None}
             places = [names.index(name) + (number - (len(members) - 1) / 2) * width for name in found]
-            axis.bar(places, list(found.values()), width, color=COLOURS[number + 1], label=group)
+            axis.bar(places, list(found.values()), width, color=COLOURS[number], label=group)
         axis.set_xticks(range(len(names)), names)
         axis.grid(axis="x", visible=False)
         axis.set_title(whose, loc="left", fontsize=9)
@@ -90,11 +90,11 @@ def draw_series(figure: Figure, collected: Collected) -> Any:
                 rows = {float(collected.table.row(one).sets(figure.along) or 0): one for one in row_ids}
                 values = {at: _of_row(collected.table.row(one), metric, collected, whose) for at, one in rows.items()}
                 found = {at: value for at, value in values.items() if value is not None}
-                axis.plot(list(found), list(found.values()), "o-", color=COLOURS[number + 1], markersize=4, label=group)
+                axis.plot(list(found), list(found.values()), "o-", color=COLOURS[number], markersize=4, label=group)
                 if whose == "ours":
                     for at in found:
                         seeds = [one.value(metric, collected.table.select) for one in collected.finished(rows[at])]
-                        axis.plot([at] * len(seeds), seeds, "_", color=COLOURS[number + 1], alpha=0.6)
+                        axis.plot([at] * len(seeds), seeds, "_", color=COLOURS[number], alpha=0.6)
                 axis.set_xticks(list(rows))
             axis.set_title(whose, loc="left", fontsize=9)
             axis.set_ylabel(column.title)
@@ -115,9 +115,9 @@ def draw_lengths(figure: Figure, collected: Collected) -> Any:
     canvas, axes = plt.subplots(1, len(sides), figsize=(7.2, 2.8), sharey=True)
     for axis, (side, words) in zip(axes, sorted(sides.items(), reverse=True), strict=True):
         counts = words["sentences_by_length"]
-        axis.bar(range(len(counts)), counts, width=1.0, color=COLOURS[1], edgecolor="white", linewidth=0.3)
+        axis.bar(range(len(counts)), counts, width=1.0, color=COLOURS[0], edgecolor="white", linewidth=0.3)
         for value, name, line in ((words["mean"], "mean", "-"), (words["median"], "median", "--")):
-            axis.axvline(value, color=COLOURS[2], linewidth=1.0, linestyle=line, label=f"{name} {value:g}")
+            axis.axvline(value, color=COLOURS[1], linewidth=1.0, linestyle=line, label=f"{name} {value:g}")
         axis.set_title(f"{side}: {words['distinct']:,} different words", loc="left", fontsize=9)
         axis.set_xlabel("words in a sentence")
         axis.legend()

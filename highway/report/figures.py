@@ -11,13 +11,14 @@ from matplotlib.axes import Axes
 
 from highway.config.metrics import KINDS, METRICS
 from highway.report.biases import draw_biases
-from highway.report.collect import Collected, Sample, authors_logs
+from highway.report.collect import Collected, Curves, Point, authors_logs
 from highway.report.comparisons import draw_bars, draw_lengths, draw_scatter, draw_series, draw_times
 from highway.report.states import draw_gate_values, draw_gradients
-from highway.report.style import COLOURS, SPLITS, STYLE
-from highway.sweep.table import Figure
+from highway.report.style import SPLITS, STYLE, Look, looks
+from highway.sweep.table import Figure, Row
 
 matplotlib.use("Agg")
+OVER = {"epoch": "epoch", "step": "step", "seconds": "seconds of training", "tokens": "tokens read"}
 
 
 def draw(figure: Figure, collected: Collected, folder: Path) -> str:
@@ -50,7 +51,7 @@ def _curves(figure: Figure, collected: Collected) -> Any:
             else:
                 _panel(axis, figure, collected, split, metric)
     for axis in [*grid[-1], *(grid[len(figure.metrics) - 1] if logs else [])]:
-        axis.set_xlabel(figure.over)
+        axis.set_xlabel(OVER[figure.over])
     handles, labels = axes[0][0].get_legend_handles_labels()
     across = 4 if max(map(len, labels), default=0) < 20 else 3
     canvas.legend(handles, labels, loc="upper center", ncols=min(len(labels), across), bbox_to_anchor=(0.5, 1.0))
@@ -61,26 +62,27 @@ def _curves(figure: Figure, collected: Collected) -> Any:
     return canvas
 
 
-def _style(collected: Collected, row_id: str) -> dict[str, Any]:
-    """A row keeps its colour in every figure of its table; beyond the colours, lines are dotted, and arms dashed."""
-    number = [row.id for row in collected.table.rows].index(row_id)
-    row = collected.table.rows[number]
-    dots = ":" if number >= len(COLOURS) else "-"
-    return {"color": COLOURS[number % len(COLOURS)], "label": row.label, "linestyle": "--" if row.arm else dots}
+def _style(look: Look, row: Row) -> dict[str, Any]:
+    return {"color": look.colour, "label": row.label, "linestyle": look.dash}
 
 
 def _panel(axis: Axes, figure: Figure, collected: Collected, split: str, metric: str) -> None:
-    highest, lower = [], METRICS[f"{split}_{metric}"].better == "lower"
+    highest, found, known = [], looks(collected), METRICS[f"{split}_{metric}"]
     for row in collected.table.rows:
         samples = [sample for sample in collected.samples[row.id] if (split, metric) in sample.curves]
         if not samples or (figure.rows and row.id not in figure.rows):
             continue
-        places, low, mean, high = _band(samples, split, metric, figure.over)
-        style = _style(collected, row.id)
+        places, low, mean, high = band([sample.curves[split, metric] for sample in samples], split, figure.over)
+        style = _style(found[row.id], row)
         axis.plot(places, mean, **style)
         if len(samples) > 1:
             axis.fill_between(places, low, high, color=style["color"], alpha=0.18, linewidth=0)
-        if lower and mean[-1] < mean[0]:
+        if split == "valid":  # the best validation, whose model is reported
+            best = int(mean.argmin() if known.better == "lower" else mean.argmax())
+            axis.plot(places[best], mean[best], "o", color=style["color"], markersize=4)
+        if collected.budget == "paper" and known.name in row.paper:
+            axis.axhline(row.paper[known.name], color=style["color"], linewidth=0.7, linestyle=(0, (1, 3)))
+        if known.better == "lower" and mean[-1] < mean[0]:
             highest.append(mean[len(mean) // 20])
     axis.set_title(SPLITS[split], loc="left", fontsize=9)
     axis.set_ylabel(KINDS[metric][0])
@@ -88,39 +90,42 @@ def _panel(axis: Axes, figure: Figure, collected: Collected, split: str, metric:
         axis.set_ylim(top=max(highest) * 1.02)
 
 
-def _log_panel(axis: Axes, figure: Figure, collected: Collected, logs: dict[str, Any], split: str, metric: str) -> None:
+def _log_panel(
+    axis: Axes, figure: Figure, collected: Collected, logs: dict[str, Curves], split: str, metric: str
+) -> None:
     """The authors' own curves, on the axis of their runs."""
-    highest = []
+    highest, found = [], looks(collected)
     for row_id, curves in logs.items():
         if (split, metric) in curves and (not figure.rows or row_id in figure.rows):
-            steps, _, values = zip(*curves[split, metric], strict=True)
-            axis.plot(steps, values, **{**_style(collected, row_id), "linewidth": 1.0})
-            highest.append(values[len(values) // 20])
+            points = curves[split, metric]
+            style = _style(found[row_id], collected.table.row(row_id))
+            axis.plot([one.step for one in points], [one.value for one in points], **style, linewidth=1.0)
+            highest.append(points[len(points) // 20].value)
     axis.set_title(f"{SPLITS[split]}, the authors' logs", loc="left", fontsize=9)
     axis.set_ylabel(KINDS[metric][0])
     axis.set_ylim(top=max(highest) * 1.02)
 
 
-def _band(
-    samples: list[Sample], split: str, metric: str, over: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, lowest and highest over the seeds, at the steps that all of them have."""
-    points = [sample.curves[split, metric] for sample in samples]
-    if split == "train" and points[0][-1][1] >= 3:
-        points = [_by_epoch(curve) for curve in points]
-    curves = [{step: (epoch, value) for step, epoch, value in curve} for curve in points]
-    steps = sorted(set.intersection(*(set(curve) for curve in curves)))
-    values = np.array([[curve[step][1] for step in steps] for curve in curves])
-    places = np.array([curves[0][step][0] if over == "epoch" else step for step in steps])
-    return places, values.min(0), values.mean(0), values.max(0)
+def band(curves: list[list[Point]], split: str, over: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Places on an axis, and there the lowest, the mean and the highest over the seeds, at the steps that all have."""
+    if split == "train" and curves[0][-1].epoch >= 3:
+        curves = [_by_epoch(curve) for curve in curves]
+    by_step = [{point.step: point for point in curve} for curve in curves]
+    steps = sorted(set.intersection(*(set(points) for points in by_step)))
+    values = np.array([[points[step].value for step in steps] for points in by_step])
+    places = np.array([[getattr(points[step], over) for step in steps] for points in by_step])
+    return places.mean(0), values.min(0), values.mean(0), values.max(0)
 
 
-def _by_epoch(curve: list[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
+def _by_epoch(curve: list[Point]) -> list[Point]:
     """The mean of each epoch, drawn at its end, as the papers draw training curves."""
-    epochs: dict[int, list[tuple[float, float, float]]] = {}
+    epochs: dict[int, list[Point]] = {}
     for point in curve:
-        epochs.setdefault(math.ceil(point[1]), []).append(point)
-    return [(inside[-1][0], epoch, sum(p[2] for p in inside) / len(inside)) for epoch, inside in epochs.items()]
+        epochs.setdefault(math.ceil(point.epoch), []).append(point)
+    return [
+        inside[-1]._replace(epoch=epoch, value=sum(one.value for one in inside) / len(inside))
+        for epoch, inside in epochs.items()
+    ]
 
 
 DRAWN = {

@@ -1,17 +1,11 @@
-"""A table as text: for the terminal, Markdown, CSV and LaTeX, all from one grid of values.
+"""What is told of a table at a budget: one grid of values for terminal, Markdown, CSV, LaTeX and the site alike."""
 
-Nothing here depends on the day or the machine: the same records give the same bytes.
-"""
-
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from highway.config.metrics import METRICS
+from highway.config.metrics import METRICS, Metric
 from highway.report.bootstrap import Compared, compare
-from highway.report.collect import Collected, Sample, authors_logs
+from highway.report.collect import Collected, Point, Sample, authors_logs
 from highway.report.statistics import (
     Answer,
     Difference,
@@ -22,9 +16,10 @@ from highway.report.statistics import (
     first_reached,
     judge,
     kendall_tau,
+    mean_between,
     summarise,
 )
-from highway.sweep.table import Column, Figure, Row
+from highway.sweep.table import Column, Row
 
 BOOTSTRAP = (
     "sacreBLEU's, over 1,000 samples of the test sentences: BLEU with its 95 % interval, and the probability of such a "
@@ -32,15 +27,6 @@ BOOTSTRAP = (
 )
 
 COPIED = "†"
-
-IN_LATEX = str.maketrans(
-    {
-        **{character: f"\\{character}" for character in "&%$#_{}"},
-        **{"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"},
-        **{"<": "\\textless{}", ">": "\\textgreater{}", "—": "--", COPIED: "\\dag{}", "\n": " "},
-    }
-)
-IN_MARKDOWN = str.maketrans({**{one: f"\\{one}" for one in "\\|*`[]"}, "<": "&lt;", ">": "&gt;", "\n": " "})
 
 SPREAD = "After ± stands the standard deviation over seeds."
 
@@ -51,12 +37,9 @@ AGAINST_WORDS = (
 
 AGAINST = ("model", "difference", "95 % interval", "p")  # what difference_cells gives
 
-COMPARED = ("model", "against", "seed", "BLEU", "difference", "p")  # what compared_cells gives
+REACHED = ("model", "ours, by seed", "authors' log", "mean distance of the curves")  # what Report.reached gives
 
-CSV_COLUMNS = (
-    "table", "budget", "data", "row", "label", "arm", "metric", "select",
-    "seeds", "mean", "deviation", "paper", "difference",
-)  # fmt: skip
+COMPARED = ("model", "against", "seed", "BLEU", "difference", "p")  # what compared_cells gives
 
 
 @dataclass(frozen=True)
@@ -129,21 +112,30 @@ class Report:
         return f"Budget {budget}; {self.collected.caveat}; {numbers}."
 
     @property
-    def reached(self) -> list[tuple[str, str, str]]:
-        """Label, our steps by seed and those of the authors' log, until a row first has the first row's final value."""
+    def reached(self) -> list[list[str]]:
+        """Of each row when it first has the first row's final value, and how far its curve lies from that row's."""
         table, logs = self.collected.table, authors_logs(self.collected.table)
         if table.reaches is None:
             return []
         metric = METRICS[table.reaches]
         place = (metric.split or "", metric.kind)
-        finals = {one.seed: one.curve(metric)[-1][2] for one in self.collected.finished(table.rows[0].id)}
+        base = {one.seed: one.curve(metric) for one in self.collected.finished(table.rows[0].id)}
         found = []
         for row in table.rows:
-            samples = [sample for sample in self.collected.finished(row.id) if sample.seed in finals]
-            ours = [first_reached(sample.curve(metric), finals[sample.seed], metric) for sample in samples]
+            curves = [
+                (one.curve(metric), base[one.seed]) for one in self.collected.finished(row.id) if one.seed in base
+            ]
             log = logs.get(row.id, {}).get(place)
-            theirs = first_reached(log, logs[table.rows[0].id][place][-1][2], metric) if log else None
-            found.append((row.label, ", ".join(map(_steps, ours)) or "—", _steps(theirs) if log else "—"))
+            log_of_base = logs.get(table.rows[0].id, {}).get(place)
+            theirs = [(log, log_of_base)] if log and log_of_base else []
+            apart = [value for pair in curves if (value := mean_between(*pair)) is not None]
+            found.append(
+                [
+                    row.label,
+                    *(", ".join(_reached(*pair, metric) for pair in pairs) or "—" for pairs in (curves, theirs)),
+                    ", ".join(f"{value:+.3f}" for value in apart) or "—",
+                ]
+            )
         return found
 
     @property
@@ -174,8 +166,10 @@ class Report:
         return f"{COPIED} copied by the paper from {', '.join(sources)}." if sources else None
 
 
-def _steps(step: float | None) -> str:
-    return "never" if step is None else f"{step:,.0f}"
+def _reached(curve: list[Point], base: list[Point], metric: Metric) -> str:
+    """The step, and which share it is of those that the first row needs itself."""
+    step, own = (first_reached(one, base[-1].value, metric) for one in (curve, base))
+    return "never" if step is None or own is None else f"{step:,.0f} ({step / own:.0%})"
 
 
 def build_report(collected: Collected) -> Report:
@@ -234,52 +228,6 @@ def environments(collected: Collected) -> list[str]:
     return list(found)
 
 
-def to_markdown(report: Report, figures: Sequence[Figure]) -> str:
-    table = report.collected.table
-    heads = ["model", "seeds"]
-    for column in table.columns:
-        heads += [column.title, "paper", "difference"] if has_paper(report) else [column.title]
-    out = [f"# {_md(report.heading)}", "", *([report.answers, ""] if report.answers else [])]
-    out += [_md(report.origin), report.changes, *([SPREAD] if spreads(report) else []), ""]
-    out += [text for note in (table.note, report.copied) if note for text in (note, "")]
-    for arms, title in ((False, ""), (True, "## Arms (rows that the paper lacks)")):
-        lines = [line for line in report.lines if line.row.arm is arms]
-        if lines:
-            out += [title, ""] if title else []
-            out += ["| " + " | ".join(heads) + " |", "|" + " --- |" * 2 + " ---: |" * (len(heads) - 2)]
-            out += ["| " + " | ".join(_markdown_cells(line, has_paper(report))) + " |" for line in lines]
-            out.append("")
-    if table.also:
-        out += ["## Measured as well", ""]
-        out += ["| " + " | ".join(["model", *(column.title for column in table.also)]) + " |"]
-        out += ["| --- |" + " ---: |" * len(table.also)]
-        out += [
-            f"| {' | '.join([_md(line.row.label), *(one.ours_text() for one in line.also)])} |" for line in report.lines
-        ]
-        out.append("")
-    if report.rank_agreement:
-        out += [report.rank_agreement, ""]
-    out += ["## Claims", "", "| claim | verdict | detail |", "| --- | --- | --- |"] if report.verdicts else []
-    out += [f"| {_md(one.claim.text)} | **{_md(one.word)}** | {_md(one.detail)} |" for one in report.verdicts]
-    if report.reached:
-        out += ["", f"## Steps until the final {table.reaches} of {table.rows[0].label}", ""]
-        out += ["| model | ours, by seed | authors' log |", "| --- | ---: | ---: |"]
-        out += [f"| {_md(label)} | {ours} | {theirs} |" for label, ours, theirs in report.reached]
-    if report.differences:
-        out += ["", f"## Against {table.rows[0].label}", "", AGAINST_WORDS.format(table.columns[0].title), ""]
-        out += [f"| {' | '.join(AGAINST)} |", "| --- | ---: | ---: | ---: |"]
-        out += [f"| {' | '.join(map(_md, cells))} |" for cells in difference_cells(report)]
-    if report.compared:
-        out += ["", "## Paired bootstrap", "", BOOTSTRAP, ""]
-        out += [f"| {' | '.join(COMPARED)} |", "| --- | --- | ---: | ---: | ---: | ---: |"]
-        out += ["| " + " | ".join(map(_md, compared_cells(one))) + " |" for one in report.compared]
-    out += ["", "## Figures", ""] if figures else []
-    for figure in figures:
-        out += [f"![{figure.id}]({figure.id}.svg)", "", f"*{figure.caption}.*", ""]
-    out += ["## Where the records come from", "", *(f"- {_md(text)}" for text in environments(report.collected)), ""]
-    return "\n".join(out)
-
-
 def difference_cells(report: Report) -> list[list[str]]:
     table, digits = report.collected.table, report.collected.table.columns[0].digits + 1
     return [
@@ -306,58 +254,3 @@ def compared_cells(one: Compared) -> list[str]:
 def has_paper(report: Report) -> bool:
     """Whether there are numbers to compare with; a table of one's own has none."""
     return any(row.paper for row in report.collected.table.rows)
-
-
-def _markdown_cells(line: Line, papers: bool) -> list[str]:
-    cells = [_md(line.row.label), line.status]
-    for entry in line.entries:
-        cells += [entry.ours_text(), entry.paper_text(), entry.difference_text()] if papers else [entry.ours_text()]
-    return cells
-
-
-def to_csv(report: Report) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    collected = report.collected
-    origin = [collected.table.id, collected.budget, collected.data_source]
-    for line in report.lines:
-        for entry in (*line.entries, *line.also):
-            ours = entry.ours
-            difference = ours.mean - entry.paper if ours and entry.paper is not None else None
-            values: list[Any] = [ours.count, ours.mean, ours.deviation] if ours else [0, None, None]
-            row = [line.row.id, line.row.label, line.row.arm]
-            measured = [entry.column.metric, collected.table.select, *values, entry.paper, difference]
-            writer.writerow([*origin, *row, *measured])
-    return text.getvalue()
-
-
-def to_latex(report: Report) -> str:
-    table = report.collected.table
-    columns = table.columns
-    out = [
-        *(f"% {' '.join(text.split())}" for text in (report.heading, report.origin)),
-        "% needs \\usepackage{booktabs}",
-        "\\begin{tabular}{l" + "rr" * len(columns) + "}",
-        "\\toprule",
-        " & " + " & ".join(f"\\multicolumn{{2}}{{c}}{{{_tex(column.title)}}}" for column in columns) + " \\\\",
-        "model" + " & ours & paper" * len(columns) + " \\\\",
-        "\\midrule",
-    ]
-    for line in report.lines:
-        cells = [_tex(line.row.label)]
-        for entry in line.entries:
-            ours = entry.ours_text(plus_minus="\\pm")
-            cells += [f"${ours}$" if entry.ours else "--", _tex(entry.paper_text())]
-        out.append(" & ".join(cells) + " \\\\")
-    origin = " ".join(filter(None, (report.origin, report.copied)))
-    across = f"\\multicolumn{{{1 + 2 * len(columns)}}}{{l}}{{\\footnotesize {_tex(origin)}}} \\\\"
-    return "\n".join([*out, "\\bottomrule", across, "\\end{tabular}", ""])
-
-
-def _md(text: str) -> str:
-    return text.translate(IN_MARKDOWN)
-
-
-def _tex(text: str) -> str:
-    return text.translate(IN_LATEX)

@@ -21,12 +21,12 @@ def draw_gate_values(figure: Figure, collected: Collected) -> Any:
         if found:
             counts = np.sum(found, axis=0)
             edges = np.linspace(0, 1, len(counts) + 1)
-            axis.stairs(counts / counts.sum(), edges, fill=True, color=COLOURS[1])
+            axis.stairs(counts / counts.sum(), edges, fill=True, color=COLOURS[0])
             mean = float((counts * (edges[:-1] + edges[1:]) / 2).sum() / counts.sum())
-            axis.axvline(mean, color=COLOURS[2], linewidth=1.0)
+            axis.axvline(mean, color=COLOURS[1], linewidth=1.0)
             axis.annotate(
                 f"mean {mean:.3f}", (mean, 1), xycoords=("data", "axes fraction"), xytext=(4, -10),
-                textcoords="offset points", fontsize=8, color=COLOURS[2],
+                textcoords="offset points", fontsize=8, color=COLOURS[1],
             )  # fmt: skip
             title += f": {counts.sum():,.0f} values"
         axis.set_title(title if found else f"{title}: no records", loc="left", fontsize=9)
@@ -51,8 +51,8 @@ def draw_gradients(figure: Figure, collected: Collected) -> Any:
                 continue
             reach = min(map(len, norms))
             curves, steps = np.array([one[:reach] for one in norms]), np.arange(reach)
-            (line,) = axis.plot(steps, curves.mean(0), color=COLOURS[number + 1])
-            axis.fill_between(steps, curves.min(0), curves.max(0), color=COLOURS[number + 1], alpha=0.18, linewidth=0)
+            (line,) = axis.plot(steps, curves.mean(0), color=COLOURS[number])
+            axis.fill_between(steps, curves.min(0), curves.max(0), color=COLOURS[number], alpha=0.18, linewidth=0)
             names.setdefault(_kind(collected.table.row(row_id).label, group), line)
         axis.set_yscale("log")
         axis.set_title(group, loc="left", fontsize=9)

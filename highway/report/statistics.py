@@ -6,10 +6,11 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from scipy import stats
 
 from highway.config.metrics import METRICS, Metric
-from highway.report.collect import Collected, Sample
+from highway.report.collect import Collected, Point, Sample
 from highway.sweep.table import Claim, Table
 
 LEVEL = 0.95
@@ -223,14 +224,23 @@ def _sooner(claim: Claim, row: Sample, than: Sample) -> float:
     """Steps saved until `row` first has the value that `than` ends with; minus infinity if it never has."""
     metric = METRICS[claim.metric]
     reference = than.curve(metric)
-    final = reference[-1][2]
+    final = reference[-1].value
     reached = first_reached(row.curve(metric), final, metric)
     return -math.inf if reached is None else (first_reached(reference, final, metric) or 0) - reached
 
 
-def first_reached(curve: Sequence[tuple[float, float, float]], value: float, metric: Metric) -> float | None:
-    """The first step at which a curve of (step, epoch, value) is as good as `value`."""
-    return next((step for step, _, reached in curve if metric.as_good(reached, value)), None)
+def first_reached(curve: Sequence[Point], value: float, metric: Metric) -> float | None:
+    """The first step at which a curve is as good as `value`."""
+    return next((point.step for point in curve if metric.as_good(point.value, value)), None)
+
+
+def mean_between(curve: Sequence[Point], reference: Sequence[Point]) -> float | None:
+    """The area between two curves over the steps that both have, divided by these steps: how far apart they lie."""
+    here, there = ({point.step: point.value for point in one} for one in (curve, reference))
+    steps = sorted(here.keys() & there.keys())
+    if len(steps) < 2:
+        return None
+    return float(np.trapezoid([here[step] - there[step] for step in steps], steps)) / (steps[-1] - steps[0])
 
 
 def kendall_tau(ours: Sequence[float], papers: Sequence[float]) -> float | None:

@@ -1,8 +1,15 @@
-"""How every figure looks."""
+"""How every figure looks: one colour a gate, in every figure of every table."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
-COLOURS = ("#222222", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")  # Okabe and Ito
+from highway.config.experiment import Experiment
+from highway.config.gates import GATES
+from highway.config.models import MODELS
+from highway.report.collect import Collected
+
+PLAIN = "#222222"  # a model without a gate, where others have one
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")  # Okabe and Ito
+DASHES = ("solid", "dashed", "dotted", "dashdot")
 SPLITS = {"train": "training", "valid": "validation", "test": "test"}
 STYLE: Any = {
     "font.size": 9,
@@ -17,3 +24,59 @@ STYLE: Any = {
     "svg.hashsalt": "highway",  # the same records give the same file
     "svg.fonttype": "none",
 }
+
+
+class Look(NamedTuple):
+    colour: str
+    dash: str
+
+
+def looks(collected: Collected) -> dict[str, Look]:
+    """By row: the colour of its gate (where no row has one, of its model), the dash by how many had it before."""
+    gated = any(_gate(row) for row in collected.experiments.values())
+    found: dict[str, Look] = {}
+    for row in collected.table.rows:
+        described = collected.experiments.get(row.id)
+        colour = PLAIN if described is None else gate_colour(described) if gated else model_colour(described)
+        before = sum(look.colour == colour for look in found.values())
+        found[row.id] = Look(colour, DASHES[before % len(DASHES)])
+    return found
+
+
+def gate_colour(described: Experiment) -> str:
+    gate = _gate(described)
+    return COLOURS[VARIANTS.index(gate) % len(COLOURS)] if gate else PLAIN
+
+
+def model_colour(described: Experiment) -> str:
+    return COLOURS[list(MODELS).index(described.model.name) % len(COLOURS)]
+
+
+Variant = tuple[str, str, str | int | None]  # of a gate: interface, name, and its psi or how many layers it reads
+
+
+def _gate(described: Experiment) -> Variant | None:
+    """The first gate that a row has."""
+    for interface, name in described.gate.chosen().items():
+        if name != "none" and (interface != "residual" or any(described.gating.layers.values())):
+            score = described.gate.score
+            detail = score.predecessors if interface == "score" else described.gate.activation_of(interface)
+            return interface, name, detail
+    return None
+
+
+def _variants() -> list[Variant]:
+    """Every gate in the order of the cards, each interface by itself, since rows of a table differ in one."""
+    found: list[Variant] = []
+    for interface, cards in GATES.items():
+        own: list[Variant] = []
+        for name, card in cards.items():
+            details = (
+                (1, 2, 3) if interface == "score" else ("tanh", "sigmoid") if "activation" in card.reads else (None,)
+            )
+            own += [(interface, name, detail) for detail in details if name != "none"]
+        found += own + [(interface, "", None)] * (-len(own) % len(COLOURS))
+    return found
+
+
+VARIANTS = _variants()

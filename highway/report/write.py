@@ -4,7 +4,8 @@ from pathlib import Path
 
 from highway.ledger.files import write_text
 from highway.report.collect import Collected
-from highway.report.render import Report, build_report, to_csv, to_latex, to_markdown
+from highway.report.render import Report, build_report
+from highway.report.texts import to_csv, to_latex, to_markdown
 
 
 def write_report(collected: Collected, folder: Path) -> tuple[Report, list[Path]]:

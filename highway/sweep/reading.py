@@ -13,7 +13,7 @@ from highway.config.datasets import DATASETS
 from highway.config.metrics import KINDS, METRICS, OF_A_RECORD, OF_A_TIMING, SPLITS
 from highway.config.tasks import TASKS
 from highway.errors import Refused, closest, listing
-from highway.sweep.table import CLAIMS, Claim, Column, Figure, Row, Table
+from highway.sweep.table import AXES, CLAIMS, Claim, Column, Figure, Row, Table
 
 TABLES = CONF / "table"
 NEEDED: dict[str, tuple[str, ...]] = {  # what a figure of each kind must say
@@ -136,8 +136,10 @@ def _figure(content: dict[str, Any], table: str) -> Figure:
     figure = Figure(**values)
     if figure.kind not in FIGURES:
         raise Refused(f"{where}: kind {figure.kind} is unknown; there is {listing(list(FIGURES))}.")
-    if figure.over not in ("epoch", "step"):
-        raise Refused(f"{where}: over is epoch or step, and not {figure.over}.")
+    if {"loss", "bpc"} <= set(figure.metrics):
+        raise Refused(f"{where}: bpc is loss / ln 2, so one panel would be the other times a constant; name one.")
+    if figure.over not in AXES:
+        raise Refused(f"{where}: over is {listing(list(AXES))}, and not {figure.over}.")
     for key in NEEDED[figure.kind]:
         if not getattr(figure, key):
             raise Refused(f"{where}: a figure of kind {figure.kind} needs {key}.")

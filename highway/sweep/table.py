@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from highway.config.metrics import METRICS
 from highway.errors import Refused, closest, listing
 
+AXES = ("epoch", "step", "seconds", "tokens")  # what curves may be drawn over
 CLAIMS = ("better", "sooner", "within", "growing", "unrelated", "opposed")
 
 
@@ -84,7 +85,7 @@ class Figure:
     rows: tuple[str, ...] = ()  # none: all
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)  # name -> rows
     along: str = ""  # of series: a key that each of their rows sets
-    over: str = "epoch"  # epoch | step
+    over: str = "epoch"  # one of AXES
     logs: bool = False  # with the authors' own curves below, where outputs/reference/series has them
 
 
