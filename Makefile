@@ -7,7 +7,7 @@ VENV     := .venv
 RUN      := $(VENV)/bin/python
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
 
-.PHONY: help setup demo test test-slow lint bench report parity mutate all clean $(TABLES)
+.PHONY: help setup demo test test-slow lint bench report watch parity mutate all clean $(TABLES)
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -23,8 +23,11 @@ $(TABLES): $(VENV)/.core
 
 all: $(TABLES)  ## every table, one after the other
 
-report: $(VENV)/.core  ## every table that has records, rendered to outputs/report
+report: $(VENV)/.core  ## every table that has records, and the site: outputs/report/index.html
 	$(RUN) scripts/report.py
+
+watch: $(VENV)/.core  ## the site on localhost, kept up to date while a sweep runs
+	$(RUN) scripts/report.py --watch
 
 bench: $(VENV)/.bench  ## training speed at every table's shape against torch.nn and x-transformers; needs an idle machine
 	$(RUN) scripts/benchmark.py

@@ -1,4 +1,8 @@
-"""Render tables with verdicts and figures from the records:  python scripts/report.py [TABLE...] [--budget mini]"""
+"""Render tables with verdicts and figures from the records:  python scripts/report.py [TABLE...] [--budget mini]
+
+Without a table: every one that has records, and the site, outputs/report/index.html. With --watch the site is served
+on localhost, and made again while a sweep runs.
+"""
 
 import argparse
 import os
@@ -8,6 +12,8 @@ from rich.console import Console
 
 from highway.cli import one_sentence
 from highway.report.tell import tell
+from highway.site.build import build_site
+from highway.site.watch import watch
 from highway.sweep.grid import find, grid_names
 from highway.sweep.reading import table_ids
 
@@ -24,15 +30,24 @@ def main() -> None:
         metavar="KEY=VALUE",
         help="rows of a table beside its own, as a sweep with these words has run them",
     )
+    parser.add_argument("--watch", action="store_true", help="serve the site, and keep it up to date")
+    parser.add_argument("--every", type=int, default=20, metavar="SECONDS", help="between two looks of --watch")
+    parser.add_argument("--port", type=int, default=8000, help="of --watch; 0: any that is free")
     arguments = parser.parse_args()
     outputs = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs"))
     with one_sentence():
+        if arguments.watch:
+            chosen = [find(name, outputs) for name in arguments.tables]
+            watch(lambda: build_site(outputs, chosen, arguments.every), arguments.port, arguments.every)
+            return
         for name in arguments.tables or [*table_ids(), *grid_names(outputs)]:
             table = find(name, outputs)
             budgets = [arguments.budget] if arguments.budget else list(table.budgets)
             known = [budget for budget in budgets if arguments.tables or budget in table.budgets]
             if not tell([(table, budget, tuple(arguments.words)) for budget in known], outputs, Console()):
                 print(f"{table.id}: no records yet; make {table.id} BUDGET={list(table.budgets)[-1]} runs it.")
+        if not arguments.tables:
+            print(f"The site: {build_site(outputs)}")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
 import csv
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,7 +75,7 @@ class Sample:
         """Else it is left out."""
         try:
             return bool(self.curves) or not self.finished
-        except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error) as error:
             leave_out(self.directory, f"curves.csv cannot be read ({type(error).__name__})")
             return False
 
@@ -142,9 +143,14 @@ def _curves(path: Path) -> dict[str, Curves]:
     """Row -> its curves; a cell's own file names no row, and the logs no epoch."""
     found: dict[str, Curves] = {}
     with open(path, newline="") as file:
-        for row in csv.DictReader(file):
-            point = Point(*(float(row.get(name, "nan")) for name in Point._fields))
-            found.setdefault(row.get("row", ""), {}).setdefault((row["split"], row["metric"]), []).append(point)
+        lines = csv.reader(file)
+        place = {name: number for number, name in enumerate(next(lines))}
+        split, metric, row = place["split"], place["metric"], place.get("row")
+        numbers = [place.get(name) for name in Point._fields]
+        for line in lines:
+            point = Point(*[math.nan if number is None else float(line[number]) for number in numbers])
+            curves = found.setdefault("" if row is None else line[row], {})
+            curves.setdefault((line[split], line[metric]), []).append(point)
     return found
 
 
@@ -170,7 +176,12 @@ def _caveat(data: dict[str, Any]) -> str:
 
 def described(table: Table, row: Row, budget: str) -> Experiment:
     """What a row is, whatever the seed."""
-    return experiment(table.overrides(row, budget, seed=0))
+    return _composed(tuple(table.overrides(row, budget, seed=0)))
+
+
+@cache  # Hydra takes a twentieth of a second, and a report asks for hundreds, most of them more than once
+def _composed(words: tuple[str, ...]) -> Experiment:
+    return experiment(list(words))
 
 
 def beside(table: Table, budget: str, words: Sequence[str]) -> Table:

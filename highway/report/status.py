@@ -19,11 +19,11 @@ def print_status(table: Table, outputs: Path, console: Console) -> None:
     for budget in table.budgets:
         grid.add_column(budget)
     for row in table.rows:
-        grid.add_row(row.id, *("\n".join(_seeds(table, row, budget, outputs)) or "—" for budget in table.budgets))
+        grid.add_row(row.id, *("\n".join(standing(table, row, budget, outputs)) or "—" for budget in table.budgets))
     console.print(grid)
 
 
-def _seeds(table: Table, row: Row, budget: str, outputs: Path) -> list[str]:
+def standing(table: Table, row: Row, budget: str, outputs: Path) -> list[str]:
     """One line a state: `finished 1, 2`; the published records count as finished."""
     if row not in table.at(budget):
         return []

@@ -1,0 +1,57 @@
+"""What a row takes, counted on a model without storage: parameters, operations, and what a step keeps for its way back."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.flop_counter import FlopCounterMode
+
+from highway.config.experiment import Experiment
+from highway.describe import parameter_counts
+from highway.run import build
+
+
+@dataclass(frozen=True)
+class Cost:
+    parameters: int
+    of_gates: int
+    without_gradient: int  # parameters that a training step gives none
+    operations: float  # floating-point operations of the products of a training step, by token
+    kept_bytes: int  # of the arrays that the forward pass of a step keeps for the backward one
+    tokens: int  # of a step
+
+
+def cost(described: Experiment) -> Cost:
+    """Of the recipe's own batch, in fp32."""
+    with torch.device("meta"):
+        task = build.task(described).train()
+        batch = build.like_real(described, "meta")
+        kept: dict[int, int] = {}
+        own = {_storage(parameter) for parameter in task.parameters()}
+
+        def keep(tensor: Tensor) -> Tensor:
+            if _storage(tensor) not in own:
+                kept[_storage(tensor)] = tensor.untyped_storage().nbytes()
+                alive.append(tensor)  # else another array might be given its place, and not be counted
+            return tensor
+
+        alive: list[Tensor] = []
+        with FlopCounterMode(display=False) as counter:
+            with saved_tensors_hooks(keep, lambda tensor: tensor):
+                objective = task.learn(batch).objective
+            objective.backward()
+    counts = parameter_counts(task.model)
+    return Cost(
+        counts["total"],
+        counts["gate"],
+        sum(parameter.numel() for parameter in task.parameters() if parameter.grad is None),
+        counter.get_total_flops() / task.tokens(batch),
+        sum(kept.values()),
+        task.tokens(batch),
+    )
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
