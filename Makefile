@@ -7,7 +7,7 @@ VENV     := .venv
 RUN      := $(VENV)/bin/python
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
 
-.PHONY: help setup demo test test-slow lint bench report watch parity mutate all clean $(TABLES)
+.PHONY: help setup demo test test-slow lint bench report watch audit sync parity mutate all clean $(TABLES)
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -28,6 +28,12 @@ report: $(VENV)/.core  ## every table that has records, and the site: outputs/re
 
 watch: $(VENV)/.core  ## the site on localhost, kept up to date while a sweep runs
 	$(RUN) scripts/report.py --watch
+
+sync: $(VENV)/.core  ## upload what logger=wandb has mirrored offline
+	$(RUN) scripts/dashboard.py --sync
+
+audit: $(VENV)/.core  ## the papers held against their own numbers and models: no data, no training, under a minute
+	$(RUN) scripts/audit.py
 
 bench: $(VENV)/.bench  ## training speed at every table's shape against torch.nn and x-transformers; needs an idle machine
 	$(RUN) scripts/benchmark.py

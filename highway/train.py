@@ -85,7 +85,9 @@ def train_and_test(
     if experiment.trainer.compile:
         task.model.compile()  # in place: the names in checkpoints stay clean
     if experiment.logger.wandb and trainer.is_global_zero:
-        mirror = Mirror(experiment, f"{cell.name}-seed{experiment.seed}", cell.directory)
+        group, name = experiment.logger.group, experiment.logger.run
+        cell_id = f"{cell.name}-seed{experiment.seed}"
+        mirror = Mirror(experiment, cell_id, cell.directory, group, name, machine.peak_memory_bytes)
         recorder.listeners.append(mirror)
         record.listeners.append(mirror.finish)
 

@@ -1,6 +1,7 @@
 """Runs from start to end: what is recorded, what both models give, and how a run may end."""
 
 import itertools
+import json
 import math
 import struct
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from highway.config.experiment import Experiment
 from highway.config.fields import neutral
 from highway.config.models import MODELS
 from highway.config.tasks import TASKS
+from highway.describe import gates_of
 from highway.errors import Refused
 from highway.ledger.cell import Cell
 from highway.ledger.identity import PARTS, identity
@@ -434,29 +436,68 @@ def records_of(content: bytes) -> list[bytes]:
     return records
 
 
-def test_mirror_is_readable(tiny: Compose) -> None:
+class Offline:
     """What an offline W&B run wrote, read back from its file."""
-    wandb = pytest.importorskip("wandb")
-    from wandb.proto import wandb_internal_pb2
 
-    cell, result = trained(tiny("logger=wandb", "logger.group=highway_t1", "logger.run='tanh seed 1'", *FEW))
+    def __init__(self, path: Path) -> None:
+        from wandb.proto import wandb_internal_pb2
+
+        self.rows: list[dict[str, Any]] = []
+        self.summary: dict[str, Any] = {}
+        self.config: dict[str, Any] = {}
+        for data in records_of(path.read_bytes()):
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(data)
+            kind = record.WhichOneof("record_type")
+            if kind == "run":
+                self.run = record.run
+                self.config |= self._items(record.run.config.update)
+            if kind == "history":
+                self.rows.append(self._items(record.history.item))
+            if kind == "summary":
+                self.summary |= self._items(record.summary.update)
+
+    @staticmethod
+    def _items(items: Any) -> dict[str, Any]:
+        return {(item.key or "/".join(item.nested_key)): json.loads(item.value_json) for item in items}
+
+
+def test_mirror_is_readable(tiny: Compose) -> None:
+    """The same config, the same curves, the same summary as the record."""
+    wandb = pytest.importorskip("wandb")
+    experiment = tiny("gate=sdu_tanh", "logger=wandb", "logger.group=highway_t1", "logger.run='tanh seed 1'", *FEW)
+    cell, result = trained(experiment)
     (path,) = cell.directory.glob("wandb/offline-run-*/run-*.wandb")
-    rows, run_record, summary = [], None, {}
-    for data in records_of(path.read_bytes()):
-        record = wandb_internal_pb2.Record()
-        record.ParseFromString(data)
-        kind = record.WhichOneof("record_type")
-        if kind == "run":
-            run_record = record.run
-        if kind == "history":
-            rows.append({(item.key or "/".join(item.nested_key)): item.value_json for item in record.history.item})
-        if kind == "summary":
-            summary |= {(item.key or "/".join(item.nested_key)): item.value_json for item in record.summary.update}
-    assert run_record is not None
-    assert (run_record.run_group, run_record.display_name) == ("highway_t1", "tanh seed 1")
-    assert run_record.run_id == f"{cell.name}-seed1"
-    mirrored = [float(row["valid/loss"]) for row in rows if "valid/loss" in row]
-    ours = [float(row[-1]) for row in curve(cell) if row[3] == "valid" and row[4] == "loss"]
-    assert mirrored == pytest.approx(ours)
-    assert float(summary["test_loss"]) == pytest.approx(result["metrics"]["test_loss"]["best"])
+    read = Offline(path)
+    assert (read.run.run_group, read.run.display_name) == ("highway_t1", "tanh seed 1")
+    assert read.run.run_id == f"{cell.name}-seed1"
+    assert set(read.run.tags) >= {"highway_t1", "transformer", "sdu", "penn_treebank", "sample"}
+    assert (read.config["table"], read.config["row"]) == ("highway_t1", "tanh")
+    own = yaml.safe_load(cell.config.read_text())
+    assert {key: value for key, value in read.config.items() if key in own} == own
+    shown = {name for row in read.rows for name in row if "/" in name}
+    assert {"train/gradient_norm", "train/gate_norm", "train/tokens_per_second", "train/memory_mib"} <= shown
+    for split, metric in {(row[3], row[4]) for row in curve(cell)}:
+        ours = [float(row[-1]) for row in curve(cell) if row[3:5] == [split, metric]]
+        mirrored = [row[f"{split}/{metric}"] for row in read.rows if f"{split}/{metric}" in row]
+        assert mirrored == pytest.approx(ours), (split, metric)
+    for name, values in result["metrics"].items():
+        assert read.summary[name] == pytest.approx(values["best"])
+        assert read.summary[f"{name}_last"] == pytest.approx(values["last"])
+    assert read.summary["parameters/total"] == result["parameters"]["total"] and read.summary["status"] == "finished"
     assert wandb.run is None  # finished
+
+
+def test_the_norm_of_the_gradient_is_that_before_clipping(tiny: Compose) -> None:
+    """With nothing but one step, it is what a backward pass by hand gives."""
+    once = ("trainer.max_steps=1", "trainer.log_every=1", "optimizer.clip=0.001")
+    experiment = tiny("gate=sdu_tanh", *once, *(f"model.{name}=0" for name in DROPOUTS))
+    cell, _ = trained(experiment)
+    rows = {row[4]: float(row[-1]) for row in curve(cell) if row[3] == "train"}
+    data = build.data(experiment)
+    task = build.task(experiment)
+    task.learn(next(iter(data.train_dataloader()))).objective.backward()
+    gradients = [parameter.grad.norm() for parameter in task.parameters() if parameter.grad is not None]
+    assert rows["gradient_norm"] == pytest.approx(float(torch.stack(gradients).norm()), rel=1e-5)
+    gates = [one.detach().norm() for gate in gates_of(task.model).values() for one in gate.parameters()]
+    assert rows["gate_norm"] == pytest.approx(float(torch.stack(gates).norm()), rel=1e-3)

@@ -1,7 +1,6 @@
-"""What a row takes, counted on a model without storage: parameters, operations, and what a step keeps for its way back."""
+"""What a row takes, counted on a model without storage: parameters, operations, what a step keeps for its way back."""
 
 from dataclasses import dataclass
-from functools import cache
 
 import torch
 from torch import Tensor

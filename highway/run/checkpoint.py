@@ -71,7 +71,7 @@ class Checkpointer(pl.Callback):
         self.on_train_end()
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        if self.recorder.validation_follows(trainer):
+        if self.recorder.validation_follows(trainer, self.recorder.steps):
             return  # the checkpoint after the validation holds its result too
         due = self.stop_asked or time.monotonic() - self._saved_at >= self.seconds
         if trainer.strategy.reduce_boolean_decision(due, all=False):

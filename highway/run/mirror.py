@@ -1,10 +1,12 @@
 """Weights & Biases as a mirror of curves.csv. Offline unless asked; the files of the cell stay the truth."""
 
 import logging
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from highway.config.experiment import Experiment
+from highway.ledger.identity import configuration
 from highway.run.recorder import Row
 
 log = logging.getLogger("highway")
@@ -13,20 +15,33 @@ log = logging.getLogger("highway")
 class Mirror:
     """One W&B run per cell: group = table, name = row and seed, id from the cell, so that a resumed run goes on."""
 
-    def __init__(self, experiment: Experiment, cell_id: str, folder: Path) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        cell_id: str,
+        folder: Path,
+        group: str | None,
+        name: str | None,
+        memory: Callable[[], int] | None = None,  # bytes in use, where the run is of this process
+    ) -> None:
         self.run: Any = None
+        self.memory = memory
+        self.before: Row | None = None  # the last row of training
         try:
             import wandb
         except ImportError:
             log.warning("logger=wandb: the wandb package is missing, so nothing is mirrored (pip install wandb).")
             return
         folder.mkdir(parents=True, exist_ok=True)
+        name = name or cell_id
         self.run = wandb.init(
             project=experiment.logger.project,
             mode=experiment.logger.wandb,  # type: ignore[arg-type]
             id=cell_id,
-            group=experiment.logger.group,
-            name=experiment.logger.run or cell_id,
+            group=group,
+            name=name,
+            tags=tags(experiment, group),
+            config={**configuration(experiment), "table": group, "row": name.replace(f" seed {experiment.seed}", "")},
             job_type="cell",
             dir=str(folder),
             resume="allow" if experiment.logger.wandb == "online" else None,
@@ -34,12 +49,54 @@ class Mirror:
         )
 
     def __call__(self, rows: list[Row]) -> None:
-        if self.run is not None:
-            values = {f"{row['split']}/{row['metric']}": row["value"] for row in rows}
-            self.run.log({**values, "epoch": rows[0]["epoch"], "tokens": rows[0]["tokens"]}, step=rows[0]["step"])
+        """Rows of one split at one step; speed is that since the last training row."""
+        if self.run is None:
+            return
+        first = rows[0]
+        values = {f"{row['split']}/{row['metric']}": float(row["value"]) for row in rows}
+        values |= {key: float(first[key]) for key in ("epoch", "tokens", "seconds")}
+        if first["split"] == "train":
+            passed = float(first["seconds"]) - float(self.before["seconds"]) if self.before else 0.0
+            if self.before and passed > 0:
+                values["train/tokens_per_second"] = (int(first["tokens"]) - int(self.before["tokens"])) / passed
+            if self.memory:
+                values["train/memory_mib"] = self.memory() / 2**20
+            self.before = first
+        self.run.log(values, step=int(first["step"]))
 
-    def finish(self, summary: dict[str, Any], status: str) -> None:
+    def finish(self, result: dict[str, Any]) -> None:
         """Always called: a run that is not finished would swallow the next one's values."""
         if self.run is not None:
-            self.run.summary.update({**summary, "status": status})
-            self.run.finish(exit_code=0 if status == "finished" else 1)
+            self.run.summary.update(summary(result))
+            self.run.finish(exit_code=0 if result["status"] == "finished" else 1)
+
+
+def summary(result: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of a record: a metric's is that of the best validation, with `_last` that of the last model."""
+    metrics = result.get("metrics", {})
+    return {
+        **{name: values["best"] for name, values in metrics.items()},
+        **{f"{name}_last": values["last"] for name, values in metrics.items()},
+        **{f"parameters/{name}": count for name, count in result.get("parameters", {}).items()},
+        **{f"cost/{name}": value for name, value in result.get("cost", {}).items()},
+        "status": result["status"],
+        "command": result.get("command"),
+    }
+
+
+def tags(experiment: Experiment, group: str | None) -> list[str]:
+    gates = [name for name in experiment.gate.chosen().values() if name != "none"]
+    data = (experiment.dataset.name, experiment.dataset.source)
+    return [word for word in (group, experiment.model.name, *(gates or ["no gate"]), experiment.budget, *data) if word]
+
+
+def by_step(rows: Iterable[Row]) -> Iterable[list[Row]]:
+    """The rows of a curves.csv as they were written: those of one split at one step together."""
+    together: list[Row] = []
+    for row in rows:
+        if together and (row["step"], row["split"]) != (together[0]["step"], together[0]["split"]):
+            yield together
+            together = []
+        together.append(row)
+    if together:
+        yield together

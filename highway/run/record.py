@@ -25,7 +25,7 @@ class Record:
         self.cell = cell
         self.status = "failed"
         self.metrics: dict[str, dict[str, float]] = {}
-        self.listeners: list[Callable[[dict[str, Any], str], None]] = []
+        self.listeners: list[Callable[[dict[str, Any]], None]] = []
         self.recorder: Recorder | None = None
         self.content: dict[str, Any] = {
             "cell": cell.name,
@@ -54,7 +54,7 @@ class Record:
     def close(self) -> None:
         """Tells the mirrors how it ended, also when the run was refused half-way."""
         for listener in self.listeners:
-            listener({name: values["best"] for name, values in self.metrics.items()}, self.status)
+            listener({**self.content, "status": self.status})
 
     def _cost(self, recorder: Recorder) -> dict[str, Any]:
         return {

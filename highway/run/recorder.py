@@ -14,8 +14,10 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from torch.nn.utils import get_total_norm
 
 from highway.config.experiment import Experiment
+from highway.describe import gates_of
 from highway.ledger.files import write_text
 from highway.ledger.fingerprint import fingerprint
 from highway.run import machine
@@ -50,6 +52,7 @@ class Recorder(pl.Callback):
         self.train_loss = math.nan  # mean of the units scored since the last row
         self._nats: torch.Tensor | float = 0.0
         self._units: torch.Tensor | float = 0.0
+        self._norms: dict[str, torch.Tensor] = {}
 
     @property
     def seconds(self) -> float:
@@ -99,11 +102,26 @@ class Recorder(pl.Callback):
         self.tokens += pl_module.tokens(batch)
         self._nats = self._nats + outputs["nats"].double()
         self._units = self._units + outputs["units"]
-        if self.steps % self.log_every == 0 or self.validation_follows(trainer):
+        if self._row_follows(trainer, self.steps):
             self._write_training_row(trainer, pl_module)
 
-    def validation_follows(self, trainer: pl.Trainer) -> bool:
-        return self.steps % int(trainer.val_check_batch or 1) == 0 or self.steps == trainer.num_training_batches
+    @torch.no_grad()
+    def on_before_optimizer_step(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, optimizer: torch.optim.Optimizer
+    ) -> None:
+        """The gradient as the loss gives it, before decay and clipping; and how far the gates have come."""
+        assert isinstance(pl_module, Task)
+        if self._row_follows(trainer, self.steps + 1):
+            gates = [one for gate in gates_of(pl_module.model).values() for one in gate.parameters()]
+            given = [one.grad for one in pl_module.parameters() if one.grad is not None]
+            self._norms = {"gradient_norm": get_total_norm(given)}
+            self._norms |= {"gate_norm": get_total_norm(gates)} if gates else {}
+
+    def _row_follows(self, trainer: pl.Trainer, step: int) -> bool:
+        return step % self.log_every == 0 or self.validation_follows(trainer, step)
+
+    def validation_follows(self, trainer: pl.Trainer, step: int) -> bool:
+        return step % int(trainer.val_check_batch or 1) == 0 or step == trainer.num_training_batches
 
     def _write_training_row(self, trainer: pl.Trainer, module: Task) -> None:
         counts = [torch.as_tensor(one, dtype=torch.float64, device=module.device) for one in (self._nats, self._units)]
@@ -137,6 +155,7 @@ class Recorder(pl.Callback):
         }
         if split == "train":
             values = {**values, "learning_rate": trainer.optimizers[0].param_groups[0]["lr"]}
+            values |= {name: float(norm) for name, norm in self._norms.items()}
         rows = [{**place, "metric": name, "value": value} for name, value in values.items()]
         with open(self.path, "a", newline="") as file:
             csv.DictWriter(file, COLUMNS, lineterminator="\n").writerows(rows)

@@ -13,7 +13,7 @@ from highway.config.datasets import DATASETS
 from highway.config.metrics import KINDS, METRICS, OF_A_RECORD, OF_A_TIMING, SPLITS
 from highway.config.tasks import TASKS
 from highway.errors import Refused, closest, listing
-from highway.sweep.table import AXES, CLAIMS, Claim, Column, Figure, Row, Table
+from highway.sweep.table import AXES, CLAIMS, Claim, Column, Figure, Row, Stated, Table
 
 TABLES = CONF / "table"
 NEEDED: dict[str, tuple[str, ...]] = {  # what a figure of each kind must say
@@ -66,6 +66,7 @@ def parse_table(content: dict[str, Any]) -> Table:
         "also": tuple(_column(column, name) for column in content.get("also", [])),
         "claims": tuple(_claim(claim, papers, name) for claim in content.get("claims", [])),
         "figures": tuple(_figure(figure, name) for figure in content.get("figures", [])),
+        "stated": tuple(_stated(one, [row.id for row in rows], name) for one in content.get("stated", [])),
         "bootstrap": {row_id: tuple(others) for row_id, others in content.get("bootstrap", {}).items()},
         "budgets": {budget: tuple(words or ()) for budget, words in content["budgets"].items()},
     }
@@ -127,6 +128,25 @@ def _claim(content: dict[str, Any], paper_rows: list[str], table: str) -> Claim:
         raise Refused(f"{where}: it compares {len(rows)} rows with {len(than)}, one with one.")
     more = {key: content[key] for key in ("share", "to") if key in content}
     return Claim(content["text"], kinds[0], rows, than, content["metric"], **more)
+
+
+KINDS_OF_STATED = ("value", "percent", "parameters", "built", "words")
+
+
+def _stated(content: dict[str, Any], rows: list[str], table: str) -> Stated:
+    where = f"{table}, stated '{content.get('text', '?')}'"
+    _known(content, _fields(Stated), where, needed=("text", "rows"))
+    if sum(kind in content for kind in KINDS_OF_STATED) != 1:
+        raise Refused(f"{where}: it is of one kind, and there is {listing(list(KINDS_OF_STATED))}.")
+    if "value" in content or "percent" in content:
+        _metric(content.get("metric", ""), where)
+    for key in ("rows", "than"):
+        if unknown := [row for row in _names(content.get(key, []), rows) if row not in rows]:
+            raise Refused(f"{where}: there is no row '{unknown[0]}'; there is {listing(rows)}.")
+    if "percent" in content and len(content["rows"]) != len(content.get("than", [])):
+        raise Refused(f"{where}: each of its rows is compared with one of `than`.")
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in content.items()}
+    return Stated(**values)
 
 
 def _figure(content: dict[str, Any], table: str) -> Figure:

@@ -37,15 +37,16 @@ class Column:
     metric: str
     title: str = ""
     digits: int = -1
+    printed: str = ""  # what the paper calls it, where it is something else
 
     @property
     def better(self) -> str:
         return METRICS[self.metric].better
 
     @classmethod
-    def of(cls, metric: str, title: str = "", digits: int = -1) -> "Column":
+    def of(cls, metric: str, title: str = "", digits: int = -1, printed: str = "") -> "Column":
         card = METRICS[metric]
-        return cls(metric, title or card.title, card.digits if digits < 0 else digits)
+        return cls(metric, title or card.title, card.digits if digits < 0 else digits, printed)
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,26 @@ class Claim:
     metric: str
     share: float = 0.0
     to: str = ""
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What the paper's text, or its code, says of rows: scripts/audit.py holds it against the table and the models.
+
+    One of: `value` of a metric; `percent` by which a metric differs from that of `than`, in the mean over the rows;
+    `parameters` of the models; `built`, the parameters that released code builds, used or not; `words`, settings that
+    the text would have.
+    """
+
+    text: str
+    rows: tuple[str, ...]
+    than: tuple[str, ...] = ()
+    metric: str = ""
+    value: float | None = None
+    percent: float | None = None
+    parameters: float | None = None
+    built: int | None = None
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,6 +129,7 @@ class Table:
     kind: str = "training"  # training: a cell a row | timing: all rows in one cell, in interleaved rounds
     rounds: int = 0  # of a timing
     also: tuple[Column, ...] = ()  # what the report tells beside the paper's columns
+    stated: tuple[Stated, ...] = ()  # what the audit holds against the table
     bootstrap: dict[str, tuple[str, ...]] = field(default_factory=dict)  # row -> those compared with it by sentences
 
     @property

@@ -78,7 +78,8 @@ function curves(section) {
   for (const [name, state] of [["all", true], ["none", false]]) {
     $("." + name).addEventListener("click", () => { boxes.forEach((box) => { box.checked = state; }); draw(); });
   }
-  section.querySelectorAll("select, .smooth, .log, .logs").forEach((one) => one.addEventListener("input", draw));
+  section.querySelectorAll("select, .log, .logs").forEach((one) => one.addEventListener("change", draw));
+  $(".smooth").addEventListener("input", draw);
   $(".note").textContent = data.thinned ? `A curve has at most ${data.thinned} points here, evenly taken; the page of a cell has them all.` : "";
   function draw() {
     const metric = data.metrics[$(".metric").value], over = $(".over").value;

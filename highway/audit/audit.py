@@ -1,0 +1,109 @@
+"""The audit: every row of every table without data and without training, held against what the papers say."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from highway.audit.contradictions import Finding, between, of_numbers
+from highway.audit.cost import Cost, cost
+from highway.audit.models import of_models
+from highway.config.compose import experiment
+from highway.config.experiment import Experiment
+from highway.ledger.identity import identified
+from highway.sweep.reading import load_table
+from highway.sweep.table import Table
+
+BUDGET = "paper"
+
+
+@dataclass(frozen=True)
+class Audited:
+    tables: Sequence[Table]
+    costs: dict[str, dict[str, Cost]]  # table -> row -> what it takes
+    findings: Sequence[Finding]
+
+    def of(self, table: Table) -> list[Finding]:
+        return [one for one in self.findings if one.table.id == table.id]
+
+
+def audit(table_ids: Sequence[str]) -> Audited:
+    """The papers' rows, and those arms of which something is said."""
+    tables = [load_table(name) for name in table_ids]
+    experiments = {
+        (table.id, row.id): experiment(table.overrides(row, BUDGET, seed=1))
+        for table in tables
+        for row in table.at(BUDGET)
+        if not row.arm or any(row.id in stated.rows for stated in table.stated)
+    }
+    names = {row: identified(one) for row, one in experiments.items()}
+    distinct = {names[row]: one for row, one in experiments.items()}  # rows that are one experiment are built once
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        found = dict(zip(distinct, pool.map(_cost, distinct.values()), strict=True))
+    costs = {table.id: {row[1]: found[name] for row, name in names.items() if row[0] == table.id} for table in tables}
+    findings = [one for table in tables for one in (*of_numbers(table), *of_models(table, costs[table.id]))]
+    return Audited(tables, costs, [*findings, *between(tables, experiments)])
+
+
+def _cost(described: Experiment) -> Cost:
+    import torch
+
+    torch.set_num_threads(1)
+    return cost(described)
+
+
+def show(audited: Audited, console: Console) -> None:
+    for table in audited.tables:
+        grid = Grid(box=SIMPLE_HEAD, title=Text(table.heading, style="table.title"), title_justify="left")
+        grid.add_column("row", overflow="fold")
+        for head in ("parameters", "of gates", "no gradient", "MFLOP/token", "MiB kept"):
+            grid.add_column(head, justify="right", no_wrap=True, min_width=len(head))
+        for row_id, one in audited.costs[table.id].items():
+            grid.add_row(row_id, *cells(one))
+        console.print(grid)
+        findings = Grid(box=SIMPLE_HEAD, show_header=False)
+        findings.add_column(no_wrap=True)
+        findings.add_column("says")
+        findings.add_column("computed", style="dim")
+        for finding in audited.of(table):
+            mark = Text("agrees", style="green") if finding.holds else Text("differs", style="red")
+            findings.add_row(mark, Text(finding.says), Text(finding.found))
+        console.print(findings)
+    differing = sum(not finding.holds for finding in audited.findings)
+    console.print(f"{len(audited.findings)} statements held against numbers and models: {differing} differ.")
+
+
+def cells(one: Cost) -> list[str]:
+    numbers = (one.parameters, one.of_gates, one.without_gradient)
+    return [*(f"{number:,}" for number in numbers), f"{one.operations / 1e6:,.1f}", f"{one.kept_bytes / 2**20:,.0f}"]
+
+
+INTRODUCTION = """# Findings
+
+What `make audit` finds in the four papers: everything below is computed from their printed numbers, from their models,
+built here without data, and from the recipes of their released code. `python scripts/audit.py --write docs/FINDINGS.md`
+writes this page. What training says of their claims is in the reports: `make report`.
+"""
+
+
+def to_markdown(audited: Audited) -> str:
+    """The page: what differs, with the command that shows it."""
+    out = [INTRODUCTION]
+    for table in audited.tables:
+        differing = [one for one in audited.of(table) if not one.holds]
+        agreeing = len(audited.of(table)) - len(differing)
+        if not differing:
+            continue
+        out += [f"## {table.paper}", "", f"`{table.id}`: {table.caption}. {agreeing} other statements agree.", ""]
+        out += ["| the paper, or its code | computed | shown by |", "| --- | --- | --- |"]
+        for one in differing:
+            command = one.command or f"python scripts/audit.py {table.id}"
+            out.append(f"| {one.says} | {one.found} | `{command}` |")
+        out.append("")
+    return "\n".join(out)

@@ -1,0 +1,186 @@
+"""What papers say, held against their own numbers: nothing is trained, and nothing is read but the tables."""
+
+import itertools
+import json
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from scipy import stats
+
+from highway.config.experiment import Experiment
+from highway.config.metrics import METRICS
+from highway.ledger.identity import identity
+from highway.report.statistics import kendall_tau, tau_by_chance
+from highway.sweep.table import Claim, Column, Stated, Table
+
+CHANCE = 1e-3  # below which equal numbers are no coincidence
+
+
+@dataclass(frozen=True)
+class Finding:
+    table: Table
+    says: str  # what the paper or its code does
+    found: str  # what was computed
+    holds: bool  # whether the two agree
+    command: str = ""  # that shows it; else it is `audit.py TABLE`
+
+
+def of_numbers(table: Table) -> Iterator[Finding]:
+    """Everything that the numbers of a table say of each other, and of the paper's text."""
+    for column in table.columns:
+        yield from _losses(table, column)
+        yield from _ties(table, column)
+    for claim in table.claims if table.paper else ():
+        yield from _claim(table, claim)
+    for stated in table.stated:
+        if stated.metric:
+            yield _stated(table, stated)
+
+
+def _losses(table: Table, column: Column) -> Iterator[Finding]:
+    """Perplexity and bits per character are functions of the loss that stands beside them."""
+    card = METRICS[column.metric]
+    loss = next((one for one in table.columns if one.metric == f"{card.split}_loss"), None)
+    if card.kind not in ("bpc", "ppl") or loss is None:
+        return
+    rows = [row for row in table.rows if {loss.metric, column.metric} <= set(row.paper)]
+    wrong = [row for row in rows if not _fits(card.kind, row.paper, loss, column)]
+    for row in wrong:
+        of_it = _of_loss(card.kind, row.paper[loss.metric])
+        says = f"{row.label}: {loss.title} {row.paper[loss.metric]:g}, {column.title} {row.paper[column.metric]:g}"
+        yield Finding(table, says, f"a loss of {row.paper[loss.metric]:g} is {of_it:.{column.digits}f}", holds=False)
+    if column.printed:
+        other = "ppl" if card.kind == "bpc" else "bpc"
+        as_printed = sum(_fits(other, row.paper, loss, column) for row in rows)
+        first, value = (rows[0].paper[one.metric] for one in (loss, column))
+        found = (
+            f"{len(rows) - len(wrong)} of {len(rows)} values are loss / ln 2, {as_printed} are exp(loss): these are "
+            f"bits per character ({rows[0].label}: {value:g}, where exp({first:g}) is {math.exp(first):.2f})"
+        )
+        yield Finding(table, f"a column headed {column.printed} ({column.metric})", found, holds=False)
+    elif not wrong:
+        yield Finding(table, f"{column.title} beside {loss.title}", f"all {len(rows)} values agree", holds=True)
+
+
+def _of_loss(kind: str, loss: float) -> float:
+    return loss / math.log(2) if kind == "bpc" else math.exp(loss)
+
+
+def _fits(kind: str, paper: dict[str, float], loss: Column, column: Column) -> bool:
+    """Whether both could be roundings of one truth."""
+    half, value = 0.5 * 10**-loss.digits, paper[column.metric]
+    low, high = (_of_loss(kind, paper[loss.metric] + side * half) for side in (-1, 1))
+    rounding = 0.5 * 10 ** -(column.digits if kind == "bpc" else _digits(value))  # perplexities have one digit or two
+    return low - rounding - 1e-9 <= value <= high + rounding + 1e-9
+
+
+def _digits(value: float) -> int:
+    """After the point, as it is printed."""
+    return len(f"{value:.10f}".rstrip("0").partition(".")[2])
+
+
+def _ties(table: Table, column: Column) -> Iterator[Finding]:
+    """Equal numbers where so many rows would hardly meet."""
+    values = [row.paper[column.metric] for row in table.rows if column.metric in row.paper]
+    equal = {value: count for value, count in Counter(values).items() if count > 1}
+    bins = (max(values) - min(values)) * 10**column.digits if values else 0
+    if not equal or not bins:
+        return
+    pairs = sum(math.comb(count, 2) for count in equal.values())
+    chance = float(stats.poisson.sf(pairs - 1, math.comb(len(values), 2) / bins))
+    if chance < CHANCE:
+        told = " and ".join(f"{value:g} {count} times" for value, count in sorted(equal.items(), reverse=True))
+        found = f"by chance with a probability of {chance:.0e}, were they measured on a corpus"
+        yield Finding(table, f"{column.title} of different models: {told}", found, holds=False)
+
+
+def _claim(table: Table, claim: Claim) -> Iterator[Finding]:
+    """A claim of the paper, judged by the paper's own numbers."""
+    numbers = {row.id: row.paper for row in table.rows}
+    metrics = [claim.metric, *filter(None, [claim.to])]
+    if not all(metric in numbers[row] for metric in metrics for row in (*claim.rows, *claim.than)):
+        return
+    worst, detail = 0.0, ""
+    if claim.kind in ("better", "within"):
+        gains = {pair: _advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in _pairs(claim)}
+        (row, than), worst = min(gains.items(), key=lambda item: item[1])
+        by = f"{numbers[row][claim.metric]:g} against {numbers[than][claim.metric]:g}"
+        detail = f"{table.row(row).label} against {table.row(than).label}: {by}"
+    elif claim.kind == "growing":
+        pairs = zip(claim.rows, claim.than, strict=True)
+        gains_in_turn = [_advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in pairs]
+        worst = min(later - earlier for earlier, later in itertools.pairwise(gains_in_turn))
+        detail = f"{claim.metric}: {', '.join(f'{gain:+.3g}' for gain in gains_in_turn)}"
+    elif claim.kind in ("unrelated", "opposed"):
+        orders = [[numbers[row][metric] for row in claim.rows] for metric in metrics]
+        tau, chance = kendall_tau(*orders) or 0.0, tau_by_chance(len(claim.rows))
+        worst = chance - abs(tau) if claim.kind == "unrelated" else -tau - chance
+        detail = f"Kendall's tau {tau:+.2f} over {len(claim.rows)} rows; by chance within ±{chance:.2f}"
+    else:
+        return  # numbers alone do not say when
+    yield Finding(table, claim.text, detail, holds=worst > 0)
+
+
+def _pairs(claim: Claim) -> list[tuple[str, str]]:
+    return list(itertools.product(claim.rows, claim.than))
+
+
+def _advantage(claim: Claim, value: float, than: float) -> float:
+    difference = value - (1 + claim.share) * than
+    return -difference if METRICS[claim.metric].better == "lower" else difference
+
+
+def _stated(table: Table, stated: Stated) -> Finding:
+    """A number of the text: of a row, or by how many percent rows differ from others, on the average."""
+    numbers = {row.id: row.paper for row in table.rows}
+    values = [numbers[row][stated.metric] for row in stated.rows]
+    if stated.value is not None:
+        holds = values[0] == stated.value
+        return Finding(table, stated.text, f"the table has {values[0]:g}", holds)
+    bases = [numbers[row][stated.metric] for row in stated.than]
+    changes = [100 * (value / base - 1) for value, base in zip(values, bases, strict=True)]
+    mean = statistics.fmean(changes)
+    each = f" (row by row: {_listed(changes)})" if len(changes) > 1 else ""
+    assert stated.percent is not None
+    rounding = 0.5 * 10 ** -_digits(stated.percent)
+    spread = max(_sensitivity(table, stated, value, base) for value, base in zip(values, bases, strict=True))
+    holds = abs(abs(mean) - stated.percent) <= rounding + spread
+    return Finding(table, stated.text, f"by the table {mean:+.2f} %{each}", holds)
+
+
+def _sensitivity(table: Table, stated: Stated, value: float, base: float) -> float:
+    """By how many percent the rounding of two printed numbers moves their ratio."""
+    half = 0.5 * 10 ** -next(one.digits for one in table.columns if one.metric == stated.metric)
+    return 100 * half * (1 / base + value / base**2)
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:+.1f}" for value in values)
+
+
+def between(tables: Sequence[Table], experiments: dict[tuple[str, str], Experiment]) -> Iterator[Finding]:
+    """Rows of different tables that are one model on one text, where the papers print different numbers for it."""
+    alike: dict[str, list[tuple[Table, str]]] = {}
+    for table in tables:
+        for row in table.rows:
+            if row.paper and not row.copied and table.kind == "training" and not row.arm:
+                keys = identity(experiments[table.id, row.id])["keys"]
+                model = {key: value for key, value in keys["model"].items() if not key.startswith("init")}
+                parts = {**keys, "model": model, "optimizer": {}, "trainer": {}}
+                alike.setdefault(json.dumps(parts, sort_keys=True), []).append((table, row.id))
+    for rows in alike.values():
+        for (table, row_id), (other, other_id) in itertools.combinations(rows, 2):
+            ours, theirs = table.row(row_id).paper, other.row(other_id).paper
+            for metric in ours.keys() & theirs.keys():
+                digits = min(_digits(ours[metric]), _digits(theirs[metric]))
+                if round(ours[metric], digits) != round(theirs[metric], digits):
+                    says = f"{table.row(row_id).label}: {METRICS[metric].name} {ours[metric]:g} in {table.paper}"
+                    yield Finding(
+                        table,
+                        says,
+                        f"{theirs[metric]:g} in {other.paper}, for the same model on the same text",
+                        holds=False,
+                    )

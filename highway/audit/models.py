@@ -1,0 +1,124 @@
+"""What papers and released code say of their models, held against the models themselves."""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from highway.audit.contradictions import Finding
+from highway.audit.cost import Cost
+from highway.config.compose import experiment
+from highway.config.experiment import Experiment
+from highway.describe import gates_of
+from highway.ledger.identity import identified
+from highway.report.collect import authors_logs
+from highway.run import build
+from highway.sweep.table import Row, Stated, Table
+
+CLOSE = 0.03  # of a number of parameters that is said in round numbers
+AS_RELEASED = "layers.as_released=true"
+AS_PRINTED = "gate.score.as_printed"
+
+
+def of_models(table: Table, costs: dict[str, Cost]) -> Iterator[Finding]:
+    for stated in table.stated:
+        rows = [table.row(name) for name in stated.rows]
+        if stated.parameters is not None:
+            yield _size(table, stated, rows, costs)
+        if stated.built is not None:
+            yield _unused(table, stated, rows[0], costs)
+        if stated.words:
+            yield _start(table, stated, rows[0])
+    dead = {row_id: cost for row_id, cost in costs.items() if cost.without_gradient}
+    for row_id, cost in dead.items():
+        yield Finding(table, f"our {row_id}", f"{cost.without_gradient:,} parameters get no gradient", holds=False)
+    yield from _selections(table)
+    yield from _futures(table)
+
+
+def _size(table: Table, stated: Stated, rows: list[Row], costs: dict[str, Cost]) -> Finding:
+    counts = [costs[row.id].parameters for row in rows]
+    assert stated.parameters is not None
+    holds = all(abs(count / stated.parameters - 1) <= CLOSE for count in counts)
+    found = "; ".join(f"{row.label}: {count:,}" for row, count in zip(rows, counts, strict=True))
+    return Finding(table, stated.text, found, holds, f"python scripts/table.py explain {table.id} {rows[0].id}")
+
+
+def _unused(table: Table, stated: Stated, row: Row, costs: dict[str, Cost]) -> Finding:
+    """R-Transformer's released code builds, beside the model: a square map in every LocalRNN, one feed-forward layer
+    of four times the width, and a last layer norm. No output depends on them."""
+    model = experiment(table.overrides(row, "paper", 1)).model
+    width = model.width
+    unused = model.layers * model.local_layers * (width**2 + width) + (8 * width**2 + 5 * width) + 2 * width
+    used = costs[row.id].parameters
+    found = f"{used:,} are used, {unused:,} ({unused / (used + unused):.0%}) never are"
+    found += "" if used + unused == stated.built else f"; that would be {used + unused:,}"
+    return Finding(table, stated.text, found, holds=False)
+
+
+def _start(table: Table, stated: Stated, row: Row) -> Finding:
+    """The loss before training, of the recipe and with the words that the paper's text would have."""
+    recipe = [*table.overrides(row, "paper", 1)]
+    first, other = (_first_loss(experiment([*recipe, *words])) for words in ((), stated.words))
+    first, other = first / math.log(2), other / math.log(2)
+    found = f"training would start at {other:,.0f} bits a symbol, with the released code's start at {first:.1f}"
+    if log := authors_logs(table).get(row.id, {}).get(("train", "loss")):
+        found += f"; the authors' log has {log[0].value / math.log(2):.2f} after {log[0].step:.0f} steps"
+    return Finding(table, stated.text, found, False, f"python scripts/train.py {' '.join([*recipe, *stated.words])}")
+
+
+@torch.no_grad()
+def _first_loss(described: Experiment) -> float:
+    model = build.model(described).eval()
+    symbols = described.dataset.vocabulary_size
+    text = torch.randint(symbols, (1, 65), generator=torch.Generator().manual_seed(0))
+    features, _ = model(text[:, :-1], None)
+    return float(nn.functional.cross_entropy(model.logits(features).flatten(0, 1), text[:, 1:].flatten()))
+
+
+def _selections(table: Table) -> Iterator[Finding]:
+    """Which rows the released loop over layers builds without a gate."""
+    baseline = identified(experiment(table.overrides(table.rows[0], "paper", 1)))
+    for row in table.rows:
+        words = table.overrides(row, "paper", 1)
+        if row.arm or "paper" not in table.budgets or not any(word.startswith("layers=l") for word in words):
+            continue
+        if identified(experiment([*words, AS_RELEASED])) == baseline:
+            found = f"the released code gates no layer at all: it is the cell of {table.rows[0].label}"
+            command = f"python scripts/train.py {' '.join([*words, AS_RELEASED])}"
+            yield Finding(table, f"{row.label}: gates on some layers", found, holds=False, command=command)
+
+
+def _futures(table: Table) -> Iterator[Finding]:
+    """Rows whose decoder's output depends on what comes later, told by its derivative."""
+    for row in table.rows:
+        words = table.overrides(row, "paper", 1)
+        if f"{AS_PRINTED}=true" not in words:
+            continue
+        small = ("model.width=48", "model.feed_forward=48", "model.layers=2", "dataset.pieces.files=[20,20]")
+        ways = ("true", "false")
+        printed, masked = (_leak(experiment([*words, *small, f"{AS_PRINTED}={way}"])) for way in ways)
+        found = f"an output changes with the piece after it (derivative {printed:.2g}; {masked:g} with P masked first)"
+        yield Finding(table, f"{row.label}: the formula of the gate", found, printed == 0)
+
+
+def _leak(described: Experiment) -> float:
+    """The largest derivative of the third output by what comes after it, where gates have left their start."""
+    model = build.model(described).eval()
+    generator = torch.Generator().manual_seed(0)
+    for gate in gates_of(model).values():
+        for parameter in gate.parameters():
+            nn.init.uniform_(parameter, -1, 1, generator=generator)
+    vectors: list[Tensor] = []
+
+    def watch(module: nn.Module, inputs: object, output: Tensor) -> Tensor:
+        vectors.append(output.detach().requires_grad_())
+        return vectors[0]
+
+    handle = model.target_embedding.register_forward_hook(watch)
+    pieces = torch.arange(4, 10)[None]
+    features = model(pieces, pieces)
+    handle.remove()
+    (gradient,) = torch.autograd.grad(features[0, 2, 0], vectors[0])
+    return float(gradient[:, 3:].abs().max())

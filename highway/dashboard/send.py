@@ -1,0 +1,58 @@
+"""Finished records as W&B runs, after the fact: what was not mirrored when it ran, or ran on another machine."""
+
+import csv
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from highway.config.experiment import Experiment
+from highway.report.collect import Collected, Sample
+from highway.run.mirror import Mirror, by_step
+from highway.sweep.table import Row
+
+
+def send(collected: Collected, mode: str, project: str, folder: Path) -> int:
+    """Every finished record of a table, offline below `folder` or online; how many."""
+    count = 0
+    for row in collected.table.rows:
+        for sample in collected.finished(row.id):
+            _send(collected, row, sample, mode, project, folder)
+            count += 1
+    return count
+
+
+def _send(collected: Collected, row: Row, sample: Sample, mode: str, project: str, folder: Path) -> None:
+    described = _as_it_ran(collected.experiments[row.id], sample, mode, project)
+    cell_id = f"{sample.directory.parent.name}-{sample.directory.name}"
+    mirror = Mirror(described, cell_id, folder / cell_id, collected.table.id, f"{row.id} seed {sample.seed}")
+    with open(sample.directory / "curves.csv", newline="") as file:
+        rows: list[dict[str, Any]] = sorted(csv.DictReader(file), key=lambda row: int(row["step"]))
+    for together in by_step(rows):
+        mirror(together)
+    mirror.finish(sample.result)
+
+
+def _as_it_ran(described: Experiment, sample: Sample, mode: str, project: str) -> Experiment:
+    logger = dataclasses.replace(described.logger, wandb=mode, project=project)
+    return dataclasses.replace(described, seed=sample.seed, logger=logger)
+
+
+def send_report(paths: list[Path], table: str, mode: str, project: str, folder: Path) -> None:
+    """The rendered table and its figures, as an artefact of a run of their own."""
+    import wandb
+
+    folder.mkdir(parents=True, exist_ok=True)
+    run = wandb.init(
+        project=project,
+        mode=mode,  # type: ignore[arg-type]
+        group=table,
+        name=f"{table} report",
+        job_type="report",
+        dir=str(folder),
+        settings=wandb.Settings(silent=True, console="off"),
+    )
+    artefact = wandb.Artifact(f"{table}-report", type="report")
+    for path in paths:
+        artefact.add_file(str(path))
+    run.log_artifact(artefact)
+    run.finish()

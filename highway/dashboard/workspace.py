@@ -1,0 +1,113 @@
+"""A table as a W&B workspace and report: a panel for each metric, rows as colours, the paper's numbers as lines."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import wandb_workspaces.reports.v2 as reports
+import wandb_workspaces.workspaces as workspaces
+
+from highway.config.metrics import KINDS
+from highway.ledger.files import write_json
+from highway.report.collect import Collected
+from highway.report.render import build_report
+from highway.report.style import SPLITS, looks
+from highway.report.texts import to_markdown
+from highway.sweep.table import Figure
+
+HOW_IT_TRAINS = ("learning_rate", "gradient_norm", "gate_norm", "tokens_per_second", "memory_mib")
+
+
+def panels(collected: Collected) -> list[reports.LinePlot]:
+    """One for each metric and split that a figure of the table shows."""
+    figures = [figure for figure in collected.table.figures if figure.kind == "curves"]
+    places = dict.fromkeys((split, kind) for one in figures for kind in one.metrics for split in one.splits)
+    return [_panel(collected, figures[0], split, kind) for split, kind in places]
+
+
+def _panel(collected: Collected, figure: Figure, split: str, kind: str) -> reports.LinePlot:
+    metric = f"{split}/{kind}"
+    lines = [row.paper[f"{split}_{kind}"] for row in collected.table.rows if f"{split}_{kind}" in row.paper]
+    papers = lines if collected.budget == "paper" else []
+    return reports.LinePlot(
+        title=f"{SPLITS[split]} {KINDS[kind][0]}",
+        x={"epoch": "epoch", "step": "Step", "seconds": "seconds", "tokens": "tokens"}[figure.over],
+        y=[metric],
+        groupby=reports.Config("row"),
+        groupby_aggfunc="mean",
+        groupby_rangefunc="minmax",
+        custom_expressions=[f"0 * ${{{metric}}} + {value:g}" for value in dict.fromkeys(papers)],
+        title_y=KINDS[kind][0],
+    )
+
+
+def workspace(collected: Collected, entity: str, project: str) -> workspaces.Workspace:
+    table = collected.table
+    training = [reports.LinePlot(title=name.replace("_", " "), y=[f"train/{name}"]) for name in HOW_IT_TRAINS]
+    colours: dict[object, object] = {(row,): look.colour for row, look in looks(collected).items()}
+    return workspaces.Workspace(
+        entity=entity,
+        project=project,
+        name=f"{table.id} at {collected.budget}",
+        sections=[
+            workspaces.Section("Convergence", panels=list(panels(collected)), is_open=True),
+            workspaces.Section("How it trains", panels=list(training)),
+        ],
+        runset_settings=workspaces.RunsetSettings(
+            filters=f"Config('table') = '{table.id}' and Config('budget') = '{collected.budget}'",
+            groupby=[workspaces.Config("row")],
+            group_colors=colours,
+        ),
+    )
+
+
+def report(collected: Collected, entity: str, project: str) -> reports.Report:
+    """The table as text, and the same panels."""
+    table = collected.table
+    runs = reports.Runset(
+        entity=entity,
+        project=project,
+        filters=f"Config('table') = '{table.id}' and Config('budget') = '{collected.budget}'",
+        groupby=["config.row"],
+    )
+    text = to_markdown(build_report(collected), figures=())
+    return reports.Report(
+        project=project,
+        entity=entity,
+        title=table.heading,
+        description=build_report(collected).origin,
+        blocks=[
+            reports.MarkdownBlock(text),
+            reports.H2("Convergence"),
+            reports.PanelGrid(runsets=[runs], panels=list(panels(collected))),
+        ],
+    )
+
+
+def described(made: workspaces.Workspace) -> Sequence[str]:
+    """What would be created, in lines."""
+    lines = [f"workspace {made.name} in {made.project}, runs where {made.runset_settings.filters}"]
+    for section in made.sections:
+        lines.append(f"  {section.name}")
+        for panel in section.panels:
+            assert isinstance(panel, reports.LinePlot) and isinstance(panel.y, list)
+            papers = [text.rpartition("+ ")[2] for text in panel.custom_expressions or ()]
+            line = f"    {panel.title}: {', '.join(map(str, panel.y))} over {panel.x}"
+            lines.append(line + (f"; the paper's {', '.join(papers)}" if papers else ""))
+    return lines
+
+
+def save(collected: Collected, entity: str, project: str, kept: Path) -> list[str]:
+    """Create both, or bring up to date those whose addresses were kept; their addresses."""
+    known = json.loads(kept.read_text()) if kept.exists() else {}
+    board, text = workspace(collected, entity, project), report(collected, entity, project)
+    if "workspace" in known:
+        old = workspaces.Workspace.from_url(known["workspace"])
+        old.sections, old.runset_settings, board = board.sections, board.runset_settings, old
+    if "report" in known:
+        earlier = reports.Report.from_url(known["report"])
+        earlier.blocks, earlier.description, text = text.blocks, text.description, earlier
+    board.save()
+    text.save()
+    write_json(kept, {"workspace": board.url, "report": text.url})
+    return [board.url, text.url]

@@ -1,0 +1,67 @@
+"""A table on Weights & Biases:  python scripts/dashboard.py TABLE [--budget mini] [--dry-run | --send | --sync]
+
+Without a flag: a workspace and a report of the table, made or brought up to date. --send mirrors finished records
+that were not mirrored when they ran; --sync uploads what was mirrored offline.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from highway.cli import one_sentence
+from highway.errors import Refused
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", nargs="?", metavar="TABLE")
+    parser.add_argument("--budget", default="paper")
+    parser.add_argument("--project", default="highway")
+    parser.add_argument("--entity", default=os.environ.get("WANDB_ENTITY", ""))
+    parser.add_argument("--dry-run", action="store_true", help="print what would be created")
+    parser.add_argument("--send", action="store_true", help="finished records, and the rendered table, as runs")
+    parser.add_argument("--online", action="store_true", help="with --send: not offline below outputs/wandb")
+    parser.add_argument("--sync", action="store_true", help="upload every offline run below the folder of outputs")
+    arguments = parser.parse_args()
+    outputs = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs"))
+    with one_sentence():
+        if arguments.sync:
+            from highway.dashboard.sync import sync
+
+            sys.exit(1 if sync(outputs) else 0)
+        if not arguments.table:
+            raise Refused("dashboard.py needs a table: python scripts/dashboard.py highway_t5 --dry-run.")
+        of_table(arguments, outputs)
+
+
+def of_table(arguments: argparse.Namespace, outputs: Path) -> None:
+    from highway.dashboard.send import send, send_report
+    from highway.dashboard.workspace import described, save, workspace
+    from highway.report.collect import collect
+    from highway.report.write import write_report
+    from highway.sweep.grid import find
+
+    collected = collect(find(arguments.table, outputs), arguments.budget, outputs)
+    if arguments.send:
+        if not collected.every:
+            raise Refused(f"{arguments.table} has no records at {arguments.budget}: nothing can be sent.")
+        mode = "online" if arguments.online else "offline"
+        count = send(collected, mode, arguments.project, outputs / "wandb")
+        _, paths = write_report(collected, outputs / "report" / collected.table.id / collected.budget)
+        send_report(paths, collected.table.id, mode, arguments.project, outputs / "wandb")
+        print(
+            f"{count} records, and the report, were sent{'' if arguments.online else ' offline; --sync uploads them'}."
+        )
+        return
+    made = workspace(collected, arguments.entity, arguments.project)
+    print("\n".join(described(made)))
+    if not arguments.dry_run:
+        if not (os.environ.get("WANDB_API_KEY") and arguments.entity):
+            raise Refused("W&B wants WANDB_API_KEY and --entity to make a workspace; --dry-run does without.")
+        kept = outputs / "dashboards" / f"{collected.table.id}-{collected.budget}.json"
+        print("\n".join(save(collected, arguments.entity, arguments.project, kept)))
+
+
+if __name__ == "__main__":
+    main()
