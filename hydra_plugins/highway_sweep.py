@@ -6,7 +6,7 @@ from highway.sweep import launch, local, sweeper
 
 
 class HighwaySweeper(sweeper.HighwaySweeper):
-    """Is handed what tells how a sweep ended."""
+    """Is handed what tells how a sweep ended, and what one would take."""
 
     def tell(self, *about: Any) -> None:
         from rich.console import Console
@@ -14,6 +14,13 @@ class HighwaySweeper(sweeper.HighwaySweeper):
         from highway.report.tell import tell
 
         tell(*about, Console())
+
+    def foresee(self, *about: Any) -> None:
+        from rich.console import Console
+
+        from highway.audit.plan import foresee
+
+        foresee(*about, Console())
 
 
 class InlineLauncher(launch.InlineLauncher):

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -436,6 +437,21 @@ def records_of(content: bytes) -> list[bytes]:
     return records
 
 
+def whole_records_of(path: Path) -> list[bytes]:
+    """W&B's own process writes the file, and may still be at it when a run has finished."""
+    from wandb.proto import wandb_internal_pb2
+
+    deadline = time.monotonic() + 20
+    while True:
+        records = records_of(path.read_bytes())
+        last = wandb_internal_pb2.Record()
+        last.ParseFromString(records[-1] if records else b"")
+        if last.WhichOneof("record_type") in ("exit", "final", "footer"):
+            return records
+        assert time.monotonic() < deadline, f"{path} ends with {last.WhichOneof('record_type')}"
+        time.sleep(0.2)
+
+
 class Offline:
     """What an offline W&B run wrote, read back from its file."""
 
@@ -445,7 +461,7 @@ class Offline:
         self.rows: list[dict[str, Any]] = []
         self.summary: dict[str, Any] = {}
         self.config: dict[str, Any] = {}
-        for data in records_of(path.read_bytes()):
+        for data in whole_records_of(path):
             record = wandb_internal_pb2.Record()
             record.ParseFromString(data)
             kind = record.WhichOneof("record_type")

@@ -71,7 +71,7 @@ def _of_loss(kind: str, loss: float) -> float:
 
 def _fits(kind: str, paper: dict[str, float], loss: Column, column: Column) -> bool:
     """Whether both could be roundings of one truth."""
-    half, value = 0.5 * 10**-loss.digits, paper[column.metric]
+    half, value = 0.5 * 10 ** -min(loss.digits, _digits(paper[loss.metric])), paper[column.metric]
     low, high = (_of_loss(kind, paper[loss.metric] + side * half) for side in (-1, 1))
     rounding = 0.5 * 10 ** -(column.digits if kind == "bpc" else _digits(value))  # perplexities have one digit or two
     return low - rounding - 1e-9 <= value <= high + rounding + 1e-9

@@ -28,7 +28,7 @@ SECTIONS: dict[str, type] = {  # those whose keys are always the same
 }
 WANTED = {"Integer": "a whole number", "Float": "a number", "bool": "true or false", "list": "a list, as in [0.9,0.98]"}
 READS = {"sequence": "one text", "pair": "a source and its target"}
-SWEEP_ONLY = ("table", "name", "seeds", "arms", "rows", "fail_fast", "retry_failed", "rerun")
+SWEEP_ONLY = ("table", "name", "seeds", "arms", "rows", "fail_fast", "retry_failed", "rerun", "plan")
 ROOT = ("model", "dataset", *SECTIONS, "budget", "seed", "data_dir", "outputs_dir")
 
 

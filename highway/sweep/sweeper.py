@@ -4,6 +4,7 @@
     -m gate=none,sdu_tanh layers=l1-3,all seed=1,2     every combination; name=mine says what it is called
     fail_fast=true stops the sweep at the first failure; retry_failed=true runs cells again that have failed before;
     rerun=true those that other code than today's has finished, and keeps their records in earlier/
+    plan=true says what would run and what it takes; nothing does
 
 Every cell is composed and checked before the first one starts, so a mistake in the last row costs nothing.
 """
@@ -40,6 +41,8 @@ LONGEST_NAME = 120
 
 class HighwaySweeper(Sweeper):
     tell: Callable[[list[Told], Path], None]  # how it ended, with the folder of outputs
+    foresee: Callable[[list[Planned]], None]  # what it would take
+    planning = False
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context = hydra_context
@@ -51,10 +54,13 @@ class HighwaySweeper(Sweeper):
 
     def sweep(self, arguments: list[str]) -> None:
         words = {word.key_or_group: word for word in OverridesParser.create().parse_overrides(arguments)}
-        flags = ("fail_fast", "retry_failed", "rerun")
-        fail_fast, retry_failed, rerun = (_truth(words.pop(key, None)) for key in flags)
+        flags = ("fail_fast", "retry_failed", "rerun", "plan")
+        fail_fast, retry_failed, rerun, self.planning = (_truth(words.pop(key, None)) for key in flags)
         plan, told = self._plan({key: word for key, word in words.items() if not word.is_hydra_override()})
         unique = list({planned.cell: planned for planned in plan}.values())
+        if self.planning:
+            self.foresee([planned for planned in unique if not planned.alone])
+            return
         if rerun:
             _set_aside([planned for planned in unique if planned.cell.done])
         missing = [planned for planned in unique if not planned.cell.done]
@@ -102,7 +108,7 @@ class HighwaySweeper(Sweeper):
     def _of_grid(self, words: dict[str, Override], name: list[str]) -> tuple[list[Planned], list[Told]]:
         combinations = [(label or "run", choice) for label, choice in _grid(words.values())]
         plan = [self._planned(label, choice) for label, choice in combinations]
-        if not all(_is_result(planned) for planned in plan):
+        if self.planning or not all(_is_result(planned) for planned in plan):
             return plan, []
         choices = {word.get_key_element().removeprefix("++"): _values(word) for word in words.values()}
         command = command_line([f"{key}={','.join(values)}" for key, values in choices.items()])
@@ -150,7 +156,7 @@ class HighwaySweeper(Sweeper):
         return Planned(label, words, cell, trainer.accelerator, trainer.devices, cell.status, fingerprint=code)
 
     def _link(self, planned: Planned, table: Table, budget: str, row: Row, added: str) -> None:
-        if not _is_result(planned):
+        if self.planning or not _is_result(planned):
             return
         replaced = link_view(planned.cell, table.id, budget, _view_of(row, added))
         if replaced is not None and not planned.alone:

@@ -1,0 +1,154 @@
+"""What a sweep would take, before anything of it runs: a sentence, and a line for every row."""
+
+import itertools
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from highway.audit.cost import Cost, cost
+from highway.clock import clock
+from highway.config.compose import experiment
+from highway.config.experiment import Experiment
+from highway.errors import Refused
+from highway.ledger.device import device_name
+from highway.ledger.record import usable
+from highway.run import build
+from highway.run.trial import Entry
+from highway.sweep.launch import Planned
+
+DAY = 24 * 3600
+OPERATIONS = 1e11  # of a trial's step, at the most: a few seconds on any machine
+TRIAL_SECONDS = 1.5
+
+
+@dataclass(frozen=True)
+class Line:
+    """The seeds of one row."""
+
+    label: str
+    done: int
+    missing: int
+    cost: Cost
+    memory: float  # bytes of a training process: weights, gradients, what the optimiser keeps, what a step keeps
+    seconds: float | None  # of one seed, in training; None where it cannot be told
+    source: str  # of these seconds
+    why: str = ""  # there are none
+
+
+def foresee(planned: Sequence[Planned], console: Console) -> None:
+    console.print(*told([*lines(planned)]), sep="\n")
+
+
+def told(found: Sequence[Line]) -> list[str | Grid]:
+    missing = sum(line.missing for line in found)
+    known = [line.seconds * line.missing for line in found if line.seconds is not None]
+    where = f"{device_name(_device())}, {os.cpu_count()} threads" if _device() == "cpu" else device_name(_device())
+    hours = (
+        f"about {clock(sum(known))} of training, one cell after another ({where})" if known else "nobody knows how long"
+    )
+    first = f"{missing} cells to run, {sum(line.done for line in found)} done: {hours}."
+    if sum(known) > DAY:
+        first = f"More than a day: {sum(known) / DAY:.1f} days. {first}"
+    grid = Grid(
+        box=SIMPLE_HEAD, caption="MFLOP: of a token in training; MiB: of a training process", caption_justify="left"
+    )
+    grid.add_column("row", overflow="fold", min_width=16)
+    heads = ("done", "missing", "parameters", "MFLOP", "MiB", "a seed")
+    for head in heads:
+        grid.add_column(head, justify="right", no_wrap=True, min_width=len(head))
+    grid.add_column("from", no_wrap=True, min_width=7, style="dim")
+    words = {line.label.partition(" ")[0] for line in found}
+    shared = f"{min(words)} " if len(words) == 1 and len(found) > 1 else ""  # the table's name, as a rule
+    for line in found:
+        size = (f"{line.cost.parameters:,}", f"{line.cost.operations / 1e6:,.1f}", f"{line.memory / 2**20:,.0f}")
+        long = "—" if line.seconds is None else clock(line.seconds)
+        grid.add_row(
+            Text(line.label.removeprefix(shared)), str(line.done), str(line.missing), *size, long, Text(line.source)
+        )
+    return [first, grid, *dict.fromkeys(line.why for line in found if line.why)]
+
+
+def lines(planned: Sequence[Planned]) -> list[Line]:
+    """By row, as its cells come; `planned`: each cell once."""
+    found: list[Line] = []
+    rates: dict[tuple[str, str], float] = {}  # by model and precision
+    for folder, cells in itertools.groupby(planned, key=lambda one: one.cell.directory.parent):
+        seeds = list(cells)
+        described = experiment(list(seeds[0].overrides))
+        done = sum(one.cell.done for one in seeds)
+        taken = cost(described)
+        seconds, source, why = _recorded(folder), "records", ""
+        if seconds is None and done < len(seeds):
+            key = (described.model.name, described.trainer.precision)
+            rates[key] = rates.get(key) or operations_a_second(described, taken)
+            seconds, why = _from_trial(described, taken, rates[key])
+            source = "trial" if seconds else "no data"
+        label = re.sub(r" ?seed[ =]\d+", "", seeds[0].label)
+        found.append(Line(label, done, len(seeds) - done, taken, _memory(described, taken), seconds, source, why))
+    return found
+
+
+def _device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _recorded(folder: Path) -> float | None:
+    """What a seed of this cell has taken on this device, in the mean."""
+    results = [usable(path) for path in folder.glob("seed*/result.json")]
+    here = [one["cost"] for one in results if one and one["status"] == "finished"]
+    seconds = [one["seconds"] for one in here if one["device"] == device_name(_device()) and "seconds" in one]
+    return sum(seconds) / len(seconds) if seconds else None
+
+
+def operations_a_second(described: Experiment, taken: Cost) -> float:
+    """Of a few training steps, their batch cut down where a step would take long; on as many threads as a cell has."""
+    small = _smaller(described, taken)
+    torch.set_num_threads(described.trainer.threads or os.cpu_count() or 1)
+    entry = Entry(described.trainer.precision, small, _device())
+    contender, batch = entry.build(), entry.batch()
+    contender.step(batch)
+    started, steps = time.perf_counter(), 0
+    while steps < 1 or time.perf_counter() - started < TRIAL_SECONDS:
+        contender.step(batch)
+        steps += 1
+        if _device() == "cuda":
+            torch.cuda.synchronize()
+    of_a_step = taken.operations * taken.tokens * _lanes(small) / _lanes(described)
+    return of_a_step * steps / (time.perf_counter() - started)
+
+
+def _smaller(described: Experiment, taken: Cost) -> Experiment:
+    lanes = _lanes(described)
+    fewer = max(int(lanes * min(OPERATIONS / (taken.operations * taken.tokens), 1)), 1)
+    if fewer == lanes:
+        return described
+    cut = replace(described.dataset.train, lanes=fewer)
+    return replace(described, dataset=replace(described.dataset, train=cut))
+
+
+def _lanes(described: Experiment) -> int:
+    """Of a text that is read in lanes; other batches are left as they are."""
+    return getattr(getattr(described.dataset, "train", None), "lanes", 1)
+
+
+def _from_trial(described: Experiment, taken: Cost, rate: float) -> tuple[float | None, str]:
+    """The seconds, or why there are none."""
+    try:
+        steps = build.data(described).total_steps
+    except Refused as missing:
+        return None, str(missing)
+    return taken.operations * taken.tokens * steps / rate, ""
+
+
+def _memory(described: Experiment, taken: Cost) -> float:
+    copies = 4 if described.optimizer.name == "adam" else 2
+    return taken.kept_bytes + 4 * copies * taken.parameters
