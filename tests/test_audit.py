@@ -13,7 +13,7 @@ import yaml
 from highway.audit.audit import Audited, audit, to_markdown
 from highway.audit.contradictions import Finding, of_numbers
 from highway.audit.cost import cost
-from highway.audit.models import of_models
+from highway.audit.models import of_code
 from highway.config.compose import experiment
 from highway.run import build
 from highway.sweep.reading import load_table, parse_table
@@ -69,7 +69,7 @@ def test_text_against_table() -> None:
 
 
 def test_selections_that_gate_nothing() -> None:
-    found = differing(of_models(load_table("highway_t6"), {}))
+    found = differing(of_code(load_table("highway_t6")))
     assert {says.split(":")[0] for says in found} == {"+ tanh SDU, L6-12", "+ sigmoid SDU, L6-12"}
     assert all("gates no layer" in text for text in found.values())
 
@@ -85,11 +85,11 @@ def test_sizes_and_parameters_that_nothing_uses() -> None:
 def test_a_start_that_the_paper_says_and_one_that_reads_the_future() -> None:
     table = load_table("highway_t5")
     only = dataclasses.replace(table, stated=table.stated[:1], rows=table.rows[:1])
-    (text,) = differing(of_models(only, {})).values()
+    (text,) = differing(of_code(only)).values()
     assert "126 bits" in text and "3.70 after 200 steps" in text
     table = load_table("gated_resnet_t1")
     only = dataclasses.replace(table, stated=(), rows=(table.rows[0], table.row("g1_as_printed")))
-    (text,) = differing(of_models(only, {})).values()
+    (text,) = differing(of_code(only)).values()
     assert "; 0 with P masked first" in text
 
 
@@ -108,6 +108,15 @@ def test_what_a_step_costs() -> None:
     assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
     assert found.tokens == described.dataset.train.lanes * window
     assert found.kept_bytes > 4 * found.tokens * width * 8  # several arrays of a step's positions
+
+
+def test_a_few_steps_of_a_recurrence_count_as_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["model=rhn", "dataset=ptb_word_rhn", "gate=hsg", "model.depth=2", "model.width=64"]
+    few = cost(experiment(words))
+    monkeypatch.setattr("highway.audit.cost.STEPS", 1000)
+    every = cost(experiment(words))
+    assert few.tokens == every.tokens and few.operations == pytest.approx(every.operations, rel=0.02)
+    assert few.kept_bytes == pytest.approx(every.kept_bytes, rel=0.1)
 
 
 def test_a_parameter_without_gradient_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The README's commands do what it says."""
+"""The commands of README and docs do what they say."""
 
 import os
 import re
@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-BLOCKS = re.findall(r"```bash\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TRIED = [page for page in PAGES if page.name not in ("RECIPES.md", "LOG.md")]  # those have tests of their own, or none
+BLOCKS = [block for page in TRIED for block in re.findall(r"```bash\n(.*?)```", page.read_text(), flags=re.S)]
 COMMANDS = [line.split(" #")[0].strip() for block in BLOCKS for line in block.strip().splitlines()]
-PYTHON = [command for command in COMMANDS if command.startswith("python ")]
+PYTHON = list(dict.fromkeys(command for command in COMMANDS if command.startswith("python ")))
 
 
 @pytest.mark.slow
@@ -26,13 +28,13 @@ def test_python_commands_run(command: str, tmp_path: Path) -> None:
 
 def test_make_targets_exist() -> None:
     targets = [command.split()[1] for command in COMMANDS if command.startswith("make ")]
-    assert targets == ["demo", "highway_t1"]
+    assert targets == ["demo", "highway_t1", "report", "audit"]
     for target in targets:
         subprocess.run(["make", "-n", target], cwd=ROOT, check=True, capture_output=True)
 
 
 def test_links_lead_somewhere() -> None:
-    for page in (ROOT / "README.md", ROOT / "docs" / "ARCHITECTURE.md"):
+    for page in PAGES:
         for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
 

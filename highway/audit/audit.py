@@ -1,5 +1,6 @@
 """The audit: every row of every table without data and without training, held against what the papers say."""
 
+import itertools
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -13,9 +14,10 @@ from rich.text import Text
 
 from highway.audit.contradictions import Finding, between, of_numbers
 from highway.audit.cost import Cost, cost
-from highway.audit.models import of_models
+from highway.audit.models import of_code, of_sizes
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
+from highway.config.models import Remembers
 from highway.ledger.identity import identified
 from highway.sweep.reading import load_table
 from highway.sweep.table import Table
@@ -44,11 +46,17 @@ def audit(table_ids: Sequence[str]) -> Audited:
     }
     names = {row: identified(one) for row, one in experiments.items()}
     distinct = {names[row]: one for row, one in experiments.items()}  # rows that are one experiment are built once
+    distinct = dict(
+        sorted(distinct.items(), key=lambda item: item[1].remembers is not Remembers.STATE)
+    )  # the slow first
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        found = dict(zip(distinct, pool.map(_cost, distinct.values()), strict=True))
+        counted = pool.map(_cost, distinct.values())
+        findings = {table.id: [*of_numbers(table), *of_code(table)] for table in tables}
+        found = dict(zip(distinct, counted, strict=True))
     costs = {table.id: {row[1]: found[name] for row, name in names.items() if row[0] == table.id} for table in tables}
-    findings = [one for table in tables for one in (*of_numbers(table), *of_models(table, costs[table.id]))]
-    return Audited(tables, costs, [*findings, *between(tables, experiments)])
+    for table in tables:
+        findings[table.id] += of_sizes(table, costs[table.id])
+    return Audited(tables, costs, [*itertools.chain(*findings.values()), *between(tables, experiments)])
 
 
 def _cost(described: Experiment) -> Cost:

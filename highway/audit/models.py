@@ -21,18 +21,23 @@ AS_RELEASED = "layers.as_released=true"
 AS_PRINTED = "gate.score.as_printed"
 
 
-def of_models(table: Table, costs: dict[str, Cost]) -> Iterator[Finding]:
+def of_sizes(table: Table, costs: dict[str, Cost]) -> Iterator[Finding]:
+    """What is said of parameters."""
     for stated in table.stated:
-        rows = [table.row(name) for name in stated.rows]
         if stated.parameters is not None:
-            yield _size(table, stated, rows, costs)
+            yield _size(table, stated, [table.row(name) for name in stated.rows], costs)
         if stated.built is not None:
-            yield _unused(table, stated, rows[0], costs)
+            yield _unused(table, stated, table.row(stated.rows[0]), costs)
+    for row_id, cost in costs.items():
+        if cost.without_gradient:
+            yield Finding(table, f"our {row_id}", f"{cost.without_gradient:,} parameters get no gradient", holds=False)
+
+
+def of_code(table: Table) -> Iterator[Finding]:
+    """What is said of how models start, and what the released code makes of them."""
+    for stated in table.stated:
         if stated.words:
-            yield _start(table, stated, rows[0])
-    dead = {row_id: cost for row_id, cost in costs.items() if cost.without_gradient}
-    for row_id, cost in dead.items():
-        yield Finding(table, f"our {row_id}", f"{cost.without_gradient:,} parameters get no gradient", holds=False)
+            yield _start(table, stated, table.row(stated.rows[0]))
     yield from _selections(table)
     yield from _futures(table)
 

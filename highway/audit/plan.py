@@ -88,10 +88,12 @@ def lines(planned: Sequence[Planned]) -> list[Line]:
         taken = cost(described)
         seconds, source, why = _recorded(folder), "records", ""
         if seconds is None and done < len(seeds):
-            key = (described.model.name, described.trainer.precision)
-            rates[key] = rates.get(key) or operations_a_second(described, taken)
-            seconds, why = _from_trial(described, taken, rates[key])
-            source = "trial" if seconds else "no data"
+            steps, why = _steps(described)
+            source = "trial" if steps else "no data"
+            if steps:
+                key = (described.model.name, described.trainer.precision)
+                rates[key] = rates.get(key) or operations_a_second(described, taken)
+                seconds = taken.operations * taken.tokens * steps / rates[key]
         label = re.sub(r" ?seed[ =]\d+", "", seeds[0].label)
         found.append(Line(label, done, len(seeds) - done, taken, _memory(described, taken), seconds, source, why))
     return found
@@ -140,13 +142,12 @@ def _lanes(described: Experiment) -> int:
     return getattr(getattr(described.dataset, "train", None), "lanes", 1)
 
 
-def _from_trial(described: Experiment, taken: Cost, rate: float) -> tuple[float | None, str]:
-    """The seconds, or why there are none."""
+def _steps(described: Experiment) -> tuple[int | None, str]:
+    """How many a run has; or why that cannot be told."""
     try:
-        steps = build.data(described).total_steps
+        return build.data(described).total_steps, ""
     except Refused as missing:
         return None, str(missing)
-    return taken.operations * taken.tokens * steps / rate, ""
 
 
 def _memory(described: Experiment, taken: Cost) -> float:
