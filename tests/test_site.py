@@ -94,6 +94,20 @@ def test_a_table_and_its_cells(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("alone")
+def test_a_run_underway_has_its_curve(tmp_path: Path) -> None:
+    put(tmp_path, "tanh", 1, 1.4)
+    folder = put(tmp_path, "sigmoid", 2, 1.5)
+    (folder / "result.json").unlink()
+    index = build_site(tmp_path, [load_table("highway_t1")])
+    rows = {row["id"]: row for row in data_of(index.parent / "highway_t1" / "paper" / "curves.js")["rows"]}
+    assert set(rows) == {"tanh", "sigmoid"}
+    assert [seed["name"] for seed in rows["sigmoid"]["seeds"]] == ["seed 2, waiting"]
+    with open(folder / "curves.csv", "a") as file:
+        file.write("100,1")  # half a row
+    build_site(tmp_path, [load_table("highway_t1")])
+
+
+@pytest.mark.usefixtures("alone")
 def test_nothing_of_a_record_is_markup(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>\"'{{ 7 * 7 }}"
     table = parse_table(

@@ -16,7 +16,7 @@ from highway.config.datasets import DATASETS, RANDOM, SAMPLE
 from highway.config.experiment import Experiment
 from highway.config.metrics import METRICS, Metric
 from highway.errors import Refused
-from highway.ledger.cell import DONE
+from highway.ledger.cell import DONE, Cell
 from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import cell_name, identified, identity, named_revisions
 from highway.ledger.record import leave_out, usable
@@ -131,6 +131,19 @@ class Collected:
     def data_source(self) -> str:
         sources = {sample.result["data"]["source"] for sample in self.every}
         return "/".join(sorted(sources))
+
+
+def underway(row: Experiment, outputs_dir: Path) -> dict[str, Curves]:
+    """The curves of cells that have begun here and not ended, by seed and where they stand."""
+    found = {}
+    for path in sorted((outputs_dir / "cells" / identified(row)).glob("seed*/curves.csv")):
+        cell = Cell(path.parent)
+        if not cell.done:
+            try:
+                found[f"{path.parent.name.replace('seed', 'seed ')}, {cell.status}"] = _curves(path).get("", {})
+            except (OSError, ValueError, IndexError, StopIteration):  # a row is being written
+                continue
+    return found
 
 
 def authors_logs(table: Table) -> dict[str, Curves]:

@@ -97,7 +97,7 @@ def build_site(outputs: Path, tables: Sequence[Table] | None = None, refresh: in
     links = {directory: f"cells/{directory.parent.name}-{directory.name}.html" for directory in where}
     _copy_assets(folder / "assets")
     for table in chosen:
-        _write_table(table, found[table.id], folder, links, refresh)
+        _write_table(table, found[table.id], outputs, links, refresh)
     for directory, rows in where.items():
         _write_cell(folder / links[directory], directory, rows, refresh)
     index = folder / "index.html"
@@ -119,9 +119,11 @@ def sections(table: Table, outputs: Path, folder: Path) -> list[Section]:
     return told
 
 
-def _write_table(table: Table, told: list[Section], folder: Path, links: dict[Path, str], refresh: int) -> None:
+def _write_table(table: Table, told: list[Section], outputs: Path, links: dict[Path, str], refresh: int) -> None:
+    folder = outputs / "report"
     for section in told:
-        data = of_table(section.collected, links) if table.kind == "training" else {"rows": [], "metrics": []}
+        is_training = table.kind == "training"
+        data = of_table(section.collected, outputs, links) if is_training else {"rows": [], "metrics": []}
         name = f"{table.id}/{section.name}"
         write_text(folder / table.id / section.name / "curves.js", script(name, data))
     _write(folder / table.id / "index.html", "table.html", folder, refresh, table=table, sections=told, links=links)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from highway.config.metrics import KINDS, METRICS
-from highway.report.collect import Collected, Curves, Point, authors_logs
+from highway.report.collect import Collected, Curves, Point, authors_logs, underway
 from highway.report.style import SPLITS, looks
 
 ON_A_PAGE = 240_000  # points that the page of a table holds at the most
@@ -14,35 +14,35 @@ FEWEST, MOST = 60, 600  # points of one of its curves
 COLUMNS = ("step", "epoch", "seconds", "tokens")
 
 
-def of_table(collected: Collected, links: dict[Path, str]) -> dict[str, Any]:
+def of_table(collected: Collected, outputs: Path, links: dict[Path, str]) -> dict[str, Any]:
     """What the figure of a table's page is drawn from: by row, each seed's curves, and the authors' own."""
-    samples = [sample for sample in collected.every if sample.curves]
-    logs = authors_logs(collected.table) if collected.budget == "paper" else {}
-    count = sum(len(sample.curves) for sample in samples)
-    points = min(max(ON_A_PAGE // max(count, 1), FEWEST), MOST)
-    found = looks(collected)
+    found: dict[str, list[tuple[str, str, Curves]]] = {}
+    for row in collected.table.at(collected.budget):
+        done = [(f"seed {one.seed}", links[one.directory], one.curves) for one in collected.samples[row.id]]
+        begun = underway(collected.experiments[row.id], outputs).items()
+        found[row.id] = [*done, *((name, "", curves) for name, curves in begun)]
+    logs, look = authors_logs(collected.table), looks(collected)
+    every = [curves for seeds in found.values() for *_, curves in seeds if curves]
+    points = min(max(ON_A_PAGE // max(sum(map(len, every)), 1), FEWEST), MOST)
     rows = [
         {
             "id": row.id,
             "label": row.label,
-            "colour": found[row.id].colour,
-            "dash": DASHES[found[row.id].dash],
+            "colour": look[row.id].colour,
+            "dash": DASHES[look[row.id].dash],
             "paper": row.paper if collected.budget == "paper" else {},
             "seeds": [
-                {
-                    "name": f"seed {sample.seed}",
-                    "page": links[sample.directory],
-                    "splits": by_split(sample.curves, points),
-                }
-                for sample in collected.samples[row.id]
-                if sample.curves
+                {"name": name, "page": page, "splits": by_split(curves, points)}
+                for name, page, curves in found.get(row.id, ())
+                if curves
             ],
             "log": by_split(logs[row.id], points) if row.id in logs else None,
         }
         for row in collected.table.rows
-        if collected.samples[row.id] or row.id in logs
+        if found.get(row.id) or row.id in logs
     ]
-    return {"rows": rows, "metrics": drawn(samples[0].curves, collected) if samples else [], "thinned": points}
+    metrics = drawn(max(every, key=len), collected) if every else []
+    return {"rows": rows, "metrics": metrics, "thinned": points, "comparable": collected.budget == "paper"}
 
 
 def of_cell(curves: Curves, colour: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def of_cell(curves: Curves, colour: str) -> dict[str, Any]:
         "seeds": [seed],
         "log": None,
     }
-    return {"rows": [row], "metrics": [_metric(*place) for place in curves], "thinned": 0}
+    return {"rows": [row], "metrics": [_metric(*place) for place in curves], "thinned": 0, "comparable": True}
 
 
 DASHES = {"solid": "solid", "dashed": "dash", "dotted": "dot", "dashdot": "dashdot"}  # matplotlib's -> plotly's

@@ -73,6 +73,7 @@ function curves(section) {
   data.metrics.forEach((metric, number) => $(".metric").add(new Option(metric.title, number)));
   const authors = data.rows.some((row) => row.log);
   $(".logs").parentElement.hidden = !authors;
+  $(".logs").checked = data.comparable;  // smaller models and shorter runs are on another axis
   const boxes = data.rows.map((row, number) => toggle($(".toggles"), row, number < AT_FIRST, draw));
   if (data.rows.length < 2) $(".toggles").hidden = true;
   for (const [name, state] of [["all", true], ["none", false]]) {
