@@ -29,7 +29,7 @@ def main() -> None:
         if arguments.sync:
             from highway.dashboard.sync import sync
 
-            sys.exit(1 if sync(outputs) else 0)
+            sys.exit(0 if sync(outputs) else 1)
         if not arguments.table:
             raise Refused("dashboard.py needs a table: python scripts/dashboard.py highway_t5 --dry-run.")
         of_table(arguments, outputs)
@@ -43,24 +43,24 @@ def of_table(arguments: argparse.Namespace, outputs: Path) -> None:
     from highway.sweep.grid import find
 
     collected = collect(find(arguments.table, outputs), arguments.budget, outputs)
+    name = f"{collected.table.id}-{collected.budget}"
+    if collected.table.kind == "timing":
+        raise Refused(f"{collected.table.id} is a timing and has no curves: python scripts/report.py shows it.")
     if arguments.send:
         if not collected.every:
-            raise Refused(f"{arguments.table} has no records at {arguments.budget}: nothing can be sent.")
+            raise Refused(f"{collected.table.id} has no records at {collected.budget}: nothing can be sent.")
         mode = "online" if arguments.online else "offline"
         count = send(collected, mode, arguments.project, outputs / "wandb")
         _, paths = write_report(collected, outputs / "report" / collected.table.id / collected.budget)
         send_report(paths, collected.table.id, mode, arguments.project, outputs / "wandb")
-        print(
-            f"{count} records, and the report, were sent{'' if arguments.online else ' offline; --sync uploads them'}."
-        )
+        where = "" if arguments.online else " offline; --sync uploads them"
+        print(f"{count} records that had not been mirrored, and the report, were sent{where}.")
         return
-    made = workspace(collected, arguments.entity, arguments.project)
-    print("\n".join(described(made)))
+    print("\n".join(described(workspace(collected, arguments.entity, arguments.project))))
     if not arguments.dry_run:
         if not (os.environ.get("WANDB_API_KEY") and arguments.entity):
             raise Refused("W&B wants WANDB_API_KEY and --entity to make a workspace; --dry-run does without.")
-        kept = outputs / "dashboards" / f"{collected.table.id}-{collected.budget}.json"
-        print("\n".join(save(collected, arguments.entity, arguments.project, kept)))
+        print("\n".join(save(collected, arguments.entity, arguments.project, outputs / "dashboards" / f"{name}.json")))
 
 
 if __name__ == "__main__":

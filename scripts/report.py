@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from highway.cli import one_sentence
+from highway.errors import Refused
 from highway.report.tell import tell
 from highway.site.build import build_site
 from highway.site.watch import watch
@@ -37,8 +38,9 @@ def main() -> None:
     outputs = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs"))
     with one_sentence():
         if arguments.watch:
-            chosen = [find(name, outputs) for name in arguments.tables]
-            watch(lambda: build_site(outputs, chosen, arguments.every), arguments.port, arguments.every)
+            if arguments.tables or arguments.budget or arguments.words:
+                raise Refused("--watch serves every table: name none, and no budget.")
+            watch(lambda: build_site(outputs, refresh=arguments.every), arguments.port, arguments.every)
             return
         for name in arguments.tables or [*table_ids(), *grid_names(outputs)]:
             table = find(name, outputs)

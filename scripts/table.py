@@ -37,17 +37,18 @@ def main() -> None:
 
 
 def rendered(table: Table, budget: str, outputs: Path, form: str, console: Console) -> str:
-    from highway.report import render
+    from highway.report import texts
     from highway.report.collect import collect
+    from highway.report.render import build_report
     from highway.report.terminal import print_report
 
-    report = render.build_report(collect(table, budget, outputs))
+    report = build_report(collect(table, budget, outputs))
     if form == "terminal":
         print_report(report, console)
         return ""
     if form == "markdown":
-        return render.to_markdown(report, figures=())
-    return render.to_csv(report) if form == "csv" else render.to_latex(report)
+        return texts.to_markdown(report, figures=())
+    return texts.to_csv(report) if form == "csv" else texts.to_latex(report)
 
 
 if __name__ == "__main__":

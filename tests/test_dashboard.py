@@ -14,7 +14,7 @@ from highway.report.collect import collect
 from highway.report.style import looks
 from highway.sweep.reading import load_table
 from tests.test_report import put
-from tests.test_train import Offline
+from tests.test_train import Offline, whole_records_of
 
 TABLE = load_table("highway_t5")
 
@@ -56,6 +56,7 @@ def test_a_record_sent_after_the_fact_reads_as_it_ran(tmp_path: Path) -> None:
     folder = put(tmp_path, "tanh", 2, 1.2, table=TABLE, parameters={"total": 7, "gate": 3})
     put(tmp_path, "tanh", 3, 1.2, table=TABLE, status="diverged")
     assert send(collect(TABLE, "paper", tmp_path), "offline", "highway", tmp_path / "wandb") == 1
+    assert send(collect(TABLE, "paper", tmp_path), "offline", "highway", tmp_path / "wandb") == 0  # not twice
     (path,) = (tmp_path / "wandb").rglob("run-*.wandb")
     read = Offline(path)
     assert (read.run.run_group, read.run.display_name) == ("highway_t5", "tanh seed 2")
@@ -74,10 +75,11 @@ def test_a_table_is_sent_as_an_artefact(tmp_path: Path) -> None:
     page.write_text("a table")
     send_report([page], "highway_t5", "offline", "highway", tmp_path / "wandb")
     (path,) = (tmp_path / "wandb").rglob("run-*.wandb")
-    assert b"table.md" in path.read_bytes() and b"highway_t5-report" in path.read_bytes()
+    content = b"".join(whole_records_of(path))
+    assert b"table.md" in content and b"highway_t5-report" in content
 
 
-def test_offline_runs_are_uploaded_one_by_one_oldest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_runs_are_uploaded_oldest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (
         "b/wandb/offline-run-20260102_000000-x",
         "a/wandb/offline-run-20260103_000000-x",
@@ -87,14 +89,17 @@ def test_offline_runs_are_uploaded_one_by_one_oldest_first(tmp_path: Path, monke
     done = tmp_path / "c" / "offline-run-20250101_000000-y"
     done.mkdir(parents=True)
     (done / "run-y.wandb.synced").touch()
-    seen: list[str] = []
+    seen: list[list[str]] = []
 
     class Ended:
         returncode = 1
 
     def upload(command: list[str]) -> Ended:
-        seen.append(Path(command[-1]).name[12:20])
+        seen.append(command)
         return Ended()
 
     monkeypatch.setattr(sync.subprocess, "run", upload)
-    assert sync.sync(tmp_path) == 3 and seen == ["20260101", "20260102", "20260103"]
+    assert not sync.sync(tmp_path)
+    (command,) = seen
+    assert command[1:4] == ["-m", "wandb", "sync"]  # no option, which another version of wandb might not have
+    assert [Path(path).name[12:20] for path in command[4:]] == ["20260101", "20260102", "20260103"]

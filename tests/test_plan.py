@@ -35,7 +35,7 @@ def no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rows_with_records_and_without(tmp_path: Path) -> None:
     put(tmp_path, "baseline", 1, 1.4, budget="smoke", cost={"device": device_name(plan._device()), "seconds": 50.0})
     cells = [planned(tmp_path, row, seed) for row in ("baseline", "tanh") for seed in (1, 2)]
-    baseline, tanh = plan.lines(cells)
+    baseline, tanh = plan.lines(cells, set(cells[1:]))
     assert (baseline.label, baseline.done, baseline.missing) == ("highway_t1 baseline", 1, 1)
     assert (baseline.seconds, baseline.source) == (50.0, "records")
     described = experiment(list(cells[2].overrides))
@@ -46,10 +46,15 @@ def test_rows_with_records_and_without(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_trial")
 def test_the_first_line_warns_of_days(tmp_path: Path) -> None:
-    (line,) = plan.lines([planned(tmp_path, "tanh", 1)])
+    cell = planned(tmp_path, "tanh", 1)
+    (line,) = plan.lines([cell], {cell})
     assert str(plan.told([line])[0]).startswith("1 cells to run, 0 done: about ")
     long = plan.told([dataclasses.replace(line, seconds=3.0 * plan.DAY)])[0]
     assert str(long).startswith("More than a day: 3.0 days. 1 cells")
+    nothing = plan.told([dataclasses.replace(line, done=1, missing=0)])[0]
+    assert nothing == "0 cells to run, 1 done: nothing would run."
+    unknown = dataclasses.replace(line, seconds=None)
+    assert "for 1 of them about" in str(plan.told([line, unknown])[0])
 
 
 def test_a_trial_of_a_large_step_has_fewer_lanes() -> None:
@@ -69,7 +74,8 @@ def test_missing_data_is_told(tmp_path: Path) -> None:
         f"data_dir={tmp_path / 'none'}",
     )
     cell = Cell.of(experiment(list(words)))
-    (line,) = plan.lines([Planned("tanh seed 1", words, cell, "cpu", 1)])
+    one = Planned("tanh seed 1", words, cell, "cpu", 1)
+    (line,) = plan.lines([one], {one})
     assert line.seconds is None and line.source == "no data" and "ptb" in line.why
     assert plan.told([line])[-1] == line.why
 

@@ -401,17 +401,23 @@ def test_how_far_apart_curves_lie() -> None:
 
 def test_one_colour_a_gate_in_every_table(tmp_path: Path) -> None:
     colours: dict[str, set[str]] = {}
-    for table_id in ("highway_t1", "highway_t4", "highway_t5", "highway_t7"):
+    for table_id in ("highway_t1", "highway_t4", "highway_t5", "highway_t6", "highway_t7", "hsg_t1", "gated_resnet_t1"):
         collected = collect(load_table(table_id), "paper", tmp_path)
         found = looks(collected)
-        assert len({found[row.id] for row in collected.table.rows if not row.arm}) == sum(
-            not row.arm for row in collected.table.rows
-        )  # no two rows look alike
+        assert len(set(found.values())) == len(collected.table.rows)  # no two rows look alike
         for row_id in ("baseline", "tanh", "sigmoid", "highway", "gated_mhdpa"):
             if row_id in found:
                 colours.setdefault(row_id, set()).add(found[row_id].colour)
     assert all(len(found) == 1 for found in colours.values())
     assert len(set.union(*colours.values())) == 5
+
+
+def test_a_seed_that_diverged_leaves_the_figure_to_the_others(tmp_path: Path) -> None:
+    """It ended in its first epoch, so it has no step in common with the epochs of the other one."""
+    put(tmp_path, "tanh", 1, 1.4, curve=[(step, 2 - step / 1000) for step in range(10, 400, 10)])
+    put(tmp_path, "tanh", 2, 1.4, curve=[(5, 9.0)], status="diverged")
+    _, paths = write_report(collect(TABLE, "paper", tmp_path), tmp_path / "report")
+    assert all(path.exists() for path in paths)
 
 
 def test_a_figure_over_seconds_and_tokens(tmp_path: Path) -> None:

@@ -492,7 +492,7 @@ def test_mirror_is_readable(tiny: Compose) -> None:
     own = yaml.safe_load(cell.config.read_text())
     assert {key: value for key, value in read.config.items() if key in own} == own
     shown = {name for row in read.rows for name in row if "/" in name}
-    assert {"train/gradient_norm", "train/gate_norm", "train/tokens_per_second", "train/memory_mib"} <= shown
+    assert {"train/gradient_norm", "train/gate_norm", "train/tokens_per_second", "train/peak_memory_mib"} <= shown
     for split, metric in {(row[3], row[4]) for row in curve(cell)}:
         ours = [float(row[-1]) for row in curve(cell) if row[3:5] == [split, metric]]
         mirrored = [row[f"{split}/{metric}"] for row in read.rows if f"{split}/{metric}" in row]

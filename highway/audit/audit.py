@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from highway.audit.contradictions import Finding, between, of_numbers
+from highway.audit.contradictions import BUDGET, Finding, between, of_numbers
 from highway.audit.cost import Cost, cost
 from highway.audit.models import of_code, of_sizes
 from highway.config.compose import experiment
@@ -21,8 +21,6 @@ from highway.config.models import Remembers
 from highway.ledger.identity import identified
 from highway.sweep.reading import load_table
 from highway.sweep.table import Table
-
-BUDGET = "paper"
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Audited:
 
 def audit(table_ids: Sequence[str]) -> Audited:
     """The papers' rows, and those arms of which something is said."""
-    tables = [load_table(name) for name in table_ids]
+    tables = [table for table in map(load_table, table_ids) if BUDGET in table.budgets]
     experiments = {
         (table.id, row.id): experiment(table.overrides(row, BUDGET, seed=1))
         for table in tables
@@ -66,6 +64,13 @@ def _cost(described: Experiment) -> Cost:
     return cost(described)
 
 
+MARKS: dict[bool | None, tuple[str, str]] = {
+    True: ("agrees", "green"),
+    False: ("differs", "red"),
+    None: ("open", "yellow"),
+}
+
+
 def show(audited: Audited, console: Console) -> None:
     for table in audited.tables:
         grid = Grid(box=SIMPLE_HEAD, title=Text(table.heading, style="table.title"), title_justify="left")
@@ -80,10 +85,9 @@ def show(audited: Audited, console: Console) -> None:
         findings.add_column("says")
         findings.add_column("computed", style="dim")
         for finding in audited.of(table):
-            mark = Text("agrees", style="green") if finding.holds else Text("differs", style="red")
-            findings.add_row(mark, Text(finding.says), Text(finding.found))
+            findings.add_row(Text(*MARKS[finding.holds]), Text(finding.says), Text(finding.found))
         console.print(findings)
-    differing = sum(not finding.holds for finding in audited.findings)
+    differing = sum(finding.holds is False for finding in audited.findings)
     console.print(f"{len(audited.findings)} statements held against numbers and models: {differing} differ.")
 
 
@@ -104,8 +108,8 @@ def to_markdown(audited: Audited) -> str:
     """The page: what differs, with the command that shows it."""
     out = [INTRODUCTION]
     for table in audited.tables:
-        differing = [one for one in audited.of(table) if not one.holds]
-        agreeing = len(audited.of(table)) - len(differing)
+        differing = [one for one in audited.of(table) if one.holds is False]
+        agreeing = sum(one.holds is True for one in audited.of(table))
         if not differing:
             continue
         out += [f"## {table.paper}", "", f"`{table.id}`: {table.caption}. {agreeing} other statements agree.", ""]

@@ -8,14 +8,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scipy import stats
-
 from highway.config.experiment import Experiment
 from highway.config.metrics import METRICS
 from highway.ledger.identity import identity
 from highway.report.statistics import kendall_tau, tau_by_chance
 from highway.sweep.table import Claim, Column, Stated, Table
 
+BUDGET = "paper"  # whose rows are audited
 CHANCE = 1e-3  # below which equal numbers are no coincidence
 
 
@@ -24,7 +23,7 @@ class Finding:
     table: Table
     says: str  # what the paper or its code does
     found: str  # what was computed
-    holds: bool  # whether the two agree
+    holds: bool | None  # whether the two agree; None: the numbers do not say
     command: str = ""  # that shows it; else it is `audit.py TABLE`
 
 
@@ -50,7 +49,8 @@ def _losses(table: Table, column: Column) -> Iterator[Finding]:
     wrong = [row for row in rows if not _fits(card.kind, row.paper, loss, column)]
     for row in wrong:
         of_it = _of_loss(card.kind, row.paper[loss.metric])
-        says = f"{row.label}: {loss.title} {row.paper[loss.metric]:g}, {column.title} {row.paper[column.metric]:g}"
+        printed = f"{row.paper[column.metric]:.{column.digits}f}"
+        says = f"{row.label}: {loss.title} {row.paper[loss.metric]:g}, {column.title} {printed}"
         yield Finding(table, says, f"a loss of {row.paper[loss.metric]:g} is {of_it:.{column.digits}f}", holds=False)
     if column.printed:
         other = "ppl" if card.kind == "bpc" else "bpc"
@@ -89,11 +89,12 @@ def _ties(table: Table, column: Column) -> Iterator[Finding]:
     bins = (max(values) - min(values)) * 10**column.digits if values else 0
     if not equal or not bins:
         return
-    pairs = sum(math.comb(count, 2) for count in equal.values())
-    chance = float(stats.poisson.sf(pairs - 1, math.comb(len(values), 2) / bins))
+    chance = 1.0  # about that of so many ties of each size, were all values as likely
+    for size, ties in Counter(equal.values()).items():
+        chance *= (math.comb(len(values), size) / bins ** (size - 1)) ** ties / math.factorial(ties)
     if chance < CHANCE:
         told = " and ".join(f"{value:g} {count} times" for value, count in sorted(equal.items(), reverse=True))
-        found = f"by chance with a probability of {chance:.0e}, were they measured on a corpus"
+        found = f"by chance with a probability of about {chance:.0e}, were they measured on a corpus"
         yield Finding(table, f"{column.title} of different models: {told}", found, holds=False)
 
 
@@ -103,8 +104,8 @@ def _claim(table: Table, claim: Claim) -> Iterator[Finding]:
     metrics = [claim.metric, *filter(None, [claim.to])]
     if not all(metric in numbers[row] for metric in metrics for row in (*claim.rows, *claim.than)):
         return
-    worst, detail = 0.0, ""
-    if claim.kind in ("better", "within"):
+    worst: float | None
+    if claim.kind == "better":
         gains = {pair: _advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in _pairs(claim)}
         (row, than), worst = min(gains.items(), key=lambda item: item[1])
         by = f"{numbers[row][claim.metric]:g} against {numbers[than][claim.metric]:g}"
@@ -117,11 +118,11 @@ def _claim(table: Table, claim: Claim) -> Iterator[Finding]:
     elif claim.kind in ("unrelated", "opposed"):
         orders = [[numbers[row][metric] for row in claim.rows] for metric in metrics]
         tau, chance = kendall_tau(*orders) or 0.0, tau_by_chance(len(claim.rows))
-        worst = chance - abs(tau) if claim.kind == "unrelated" else -tau - chance
+        worst = (-abs(tau) if claim.kind == "unrelated" else -tau) if abs(tau) > chance else None
         detail = f"Kendall's tau {tau:+.2f} over {len(claim.rows)} rows; by chance within ±{chance:.2f}"
     else:
-        return  # numbers alone do not say when
-    yield Finding(table, claim.text, detail, holds=worst > 0)
+        return  # numbers alone do not say when; and a share is of our own wording
+    yield Finding(table, claim.text, detail, None if worst is None else worst > 0)
 
 
 def _pairs(claim: Claim) -> list[tuple[str, str]]:
@@ -141,13 +142,18 @@ def _stated(table: Table, stated: Stated) -> Finding:
         holds = values[0] == stated.value
         return Finding(table, stated.text, f"the table has {values[0]:g}", holds)
     bases = [numbers[row][stated.metric] for row in stated.than]
+    if stated.worse:
+        sign = 1 if METRICS[stated.metric].better == "lower" else -1
+        told = ", ".join(f"{value:g} against {base:g}" for value, base in zip(values, bases, strict=True))
+        holds = all(sign * (value - base) > 0 for value, base in zip(values, bases, strict=True))
+        return Finding(table, stated.text, f"in the table {told}", holds)
     changes = [100 * (value / base - 1) for value, base in zip(values, bases, strict=True)]
     mean = statistics.fmean(changes)
     each = f" (row by row: {_listed(changes)})" if len(changes) > 1 else ""
     assert stated.percent is not None
     rounding = 0.5 * 10 ** -_digits(stated.percent)
     spread = max(_sensitivity(table, stated, value, base) for value, base in zip(values, bases, strict=True))
-    holds = abs(abs(mean) - stated.percent) <= rounding + spread
+    holds = abs(mean - stated.percent) <= rounding + spread
     return Finding(table, stated.text, f"by the table {mean:+.2f} %{each}", holds)
 
 
@@ -162,7 +168,8 @@ def _listed(values: Sequence[float]) -> str:
 
 
 def between(tables: Sequence[Table], experiments: dict[tuple[str, str], Experiment]) -> Iterator[Finding]:
-    """Rows of different tables that are one model on one text, where the papers print different numbers for it."""
+    """Rows of different tables that we read as one model on one text, where the papers print different numbers: how
+    they train, and from which values, is left out of it."""
     alike: dict[str, list[tuple[Table, str]]] = {}
     for table in tables:
         for row in table.rows:
@@ -174,13 +181,13 @@ def between(tables: Sequence[Table], experiments: dict[tuple[str, str], Experime
     for rows in alike.values():
         for (table, row_id), (other, other_id) in itertools.combinations(rows, 2):
             ours, theirs = table.row(row_id).paper, other.row(other_id).paper
-            for metric in ours.keys() & theirs.keys():
+            for metric in sorted(ours.keys() & theirs.keys()):
                 digits = min(_digits(ours[metric]), _digits(theirs[metric]))
                 if round(ours[metric], digits) != round(theirs[metric], digits):
                     says = f"{table.row(row_id).label}: {METRICS[metric].name} {ours[metric]:g} in {table.paper}"
                     yield Finding(
                         table,
                         says,
-                        f"{theirs[metric]:g} in {other.paper}, for the same model on the same text",
+                        f"{theirs[metric]:g} in {other.paper}, for what we read as the same model on the same text",
                         holds=False,
                     )

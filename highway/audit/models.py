@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from highway.audit.contradictions import Finding
+from highway.audit.contradictions import BUDGET, Finding
 from highway.audit.cost import Cost
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
@@ -53,7 +53,7 @@ def _size(table: Table, stated: Stated, rows: list[Row], costs: dict[str, Cost])
 def _unused(table: Table, stated: Stated, row: Row, costs: dict[str, Cost]) -> Finding:
     """R-Transformer's released code builds, beside the model: a square map in every LocalRNN, one feed-forward layer
     of four times the width, and a last layer norm. No output depends on them."""
-    model = experiment(table.overrides(row, "paper", 1)).model
+    model = experiment(table.overrides(row, BUDGET, 1)).model
     width = model.width
     unused = model.layers * model.local_layers * (width**2 + width) + (8 * width**2 + 5 * width) + 2 * width
     used = costs[row.id].parameters
@@ -64,7 +64,7 @@ def _unused(table: Table, stated: Stated, row: Row, costs: dict[str, Cost]) -> F
 
 def _start(table: Table, stated: Stated, row: Row) -> Finding:
     """The loss before training, of the recipe and with the words that the paper's text would have."""
-    recipe = [*table.overrides(row, "paper", 1)]
+    recipe = [*table.overrides(row, BUDGET, 1)]
     first, other = (_first_loss(experiment([*recipe, *words])) for words in ((), stated.words))
     first, other = first / math.log(2), other / math.log(2)
     found = f"training would start at {other:,.0f} bits a symbol, with the released code's start at {first:.1f}"
@@ -84,10 +84,10 @@ def _first_loss(described: Experiment) -> float:
 
 def _selections(table: Table) -> Iterator[Finding]:
     """Which rows the released loop over layers builds without a gate."""
-    baseline = identified(experiment(table.overrides(table.rows[0], "paper", 1)))
-    for row in table.rows:
-        words = table.overrides(row, "paper", 1)
-        if row.arm or "paper" not in table.budgets or not any(word.startswith("layers=l") for word in words):
+    baseline = identified(experiment(table.overrides(table.at(BUDGET)[0], BUDGET, 1)))
+    for row in table.at(BUDGET):
+        words = table.overrides(row, BUDGET, 1)
+        if row.arm or not any(word.startswith("layers=l") for word in words):
             continue
         if identified(experiment([*words, AS_RELEASED])) == baseline:
             found = f"the released code gates no layer at all: it is the cell of {table.rows[0].label}"
@@ -97,8 +97,8 @@ def _selections(table: Table) -> Iterator[Finding]:
 
 def _futures(table: Table) -> Iterator[Finding]:
     """Rows whose decoder's output depends on what comes later, told by its derivative."""
-    for row in table.rows:
-        words = table.overrides(row, "paper", 1)
+    for row in table.at(BUDGET):
+        words = table.overrides(row, BUDGET, 1)
         if f"{AS_PRINTED}=true" not in words:
             continue
         small = ("model.width=48", "model.feed_forward=48", "model.layers=2", "dataset.pieces.files=[20,20]")

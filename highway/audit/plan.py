@@ -1,6 +1,6 @@
 """What a sweep would take, before anything of it runs: a sentence, and a line for every row."""
 
-import itertools
+import math
 import os
 import re
 import time
@@ -44,26 +44,36 @@ class Line:
     why: str = ""  # there are none
 
 
-def foresee(planned: Sequence[Planned], console: Console) -> None:
-    console.print(*told([*lines(planned)]), sep="\n")
+def foresee(every: Sequence[Planned], missing: Sequence[Planned], console: Console) -> None:
+    """`missing`: those of `every` that would run."""
+    timings = [one.label for one in missing if one.alone]
+    found = lines([one for one in every if not one.alone], set(missing))
+    console.print(*(told(found) if found else []), *(f"{one}: a timing, measured alone." for one in timings), sep="\n")
 
 
 def told(found: Sequence[Line]) -> list[str | Grid]:
-    missing = sum(line.missing for line in found)
-    known = [line.seconds * line.missing for line in found if line.seconds is not None]
+    missing, known = sum(line.missing for line in found), [line for line in found if line.seconds is not None]
+    grid = _grid(found)
+    return [_first(found, known, missing), grid, *dict.fromkeys(line.why for line in found if line.why)]
+
+
+def _first(found: Sequence[Line], known: Sequence[Line], missing: int) -> str:
+    cells = f"{missing} cells to run, {sum(line.done for line in found)} done"
+    of = sum(line.missing for line in known)
+    if not missing or not of:
+        return f"{cells}: {'nothing would run' if not missing else 'how long it takes cannot be told'}."
+    seconds = sum((line.seconds or 0) * line.missing for line in known)
     where = f"{device_name(_device())}, {os.cpu_count()} threads" if _device() == "cpu" else device_name(_device())
-    hours = (
-        f"about {clock(sum(known))} of training, one cell after another ({where})" if known else "nobody knows how long"
-    )
-    first = f"{missing} cells to run, {sum(line.done for line in found)} done: {hours}."
-    if sum(known) > DAY:
-        first = f"More than a day: {sum(known) / DAY:.1f} days. {first}"
-    grid = Grid(
-        box=SIMPLE_HEAD, caption="MFLOP: of a token in training; MiB: of a training process", caption_justify="left"
-    )
-    grid.add_column("row", overflow="fold", min_width=16)
-    heads = ("done", "missing", "parameters", "MFLOP", "MiB", "a seed")
-    for head in heads:
+    least = "about" if of == missing else f"for {of} of them about"
+    first = f"{cells}: {least} {clock(seconds)} of training, one after another ({where})."
+    return f"More than a day: {seconds / DAY:.1f} days. {first}" if seconds > DAY else first
+
+
+def _grid(found: Sequence[Line]) -> Grid:
+    caption = "MFLOP: of a token in training; MiB: of a training process; a seed: its training alone"
+    grid = Grid(box=SIMPLE_HEAD, caption=caption, caption_justify="left")
+    grid.add_column("row", overflow="fold", min_width=13)
+    for head in ("done", "missing", "parameters", "MFLOP", "MiB", "a seed"):
         grid.add_column(head, justify="right", no_wrap=True, min_width=len(head))
     grid.add_column("from", no_wrap=True, min_width=7, style="dim")
     words = {line.label.partition(" ")[0] for line in found}
@@ -71,31 +81,34 @@ def told(found: Sequence[Line]) -> list[str | Grid]:
     for line in found:
         size = (f"{line.cost.parameters:,}", f"{line.cost.operations / 1e6:,.1f}", f"{line.memory / 2**20:,.0f}")
         long = "—" if line.seconds is None else clock(line.seconds)
-        grid.add_row(
-            Text(line.label.removeprefix(shared)), str(line.done), str(line.missing), *size, long, Text(line.source)
-        )
-    return [first, grid, *dict.fromkeys(line.why for line in found if line.why)]
+        label = Text(line.label.removeprefix(shared))
+        grid.add_row(label, str(line.done), str(line.missing), *size, long, Text(line.source))
+    return grid
 
 
-def lines(planned: Sequence[Planned]) -> list[Line]:
-    """By row, as its cells come; `planned`: each cell once."""
+def lines(every: Sequence[Planned], missing: set[Planned]) -> list[Line]:
+    """By row; `every`: each cell once."""
     found: list[Line] = []
-    rates: dict[tuple[str, str], float] = {}  # by model and precision
-    for folder, cells in itertools.groupby(planned, key=lambda one: one.cell.directory.parent):
-        seeds = list(cells)
+    rates: dict[tuple[str, str, int], float] = {}  # by model, precision and size
+    rows: dict[Path, list[Planned]] = {}
+    for one in every:
+        rows.setdefault(one.cell.directory.parent, []).append(one)
+    for folder, seeds in rows.items():
         described = experiment(list(seeds[0].overrides))
-        done = sum(one.cell.done for one in seeds)
+        to_run = sum(one in missing for one in seeds)
         taken = cost(described)
         seconds, source, why = _recorded(folder), "records", ""
-        if seconds is None and done < len(seeds):
+        if seconds is None and to_run:
             steps, why = _steps(described)
             source = "trial" if steps else "no data"
             if steps:
-                key = (described.model.name, described.trainer.precision)
+                size = int(math.log2(taken.operations * taken.tokens))
+                key = (described.model.name, described.trainer.precision, size)
                 rates[key] = rates.get(key) or operations_a_second(described, taken)
                 seconds = taken.operations * taken.tokens * steps / rates[key]
         label = re.sub(r" ?seed[ =]\d+", "", seeds[0].label)
-        found.append(Line(label, done, len(seeds) - done, taken, _memory(described, taken), seconds, source, why))
+        memory = _memory(described, taken)
+        found.append(Line(label, len(seeds) - to_run, to_run, taken, memory, seconds, source if to_run else "", why))
     return found
 
 
@@ -143,8 +156,12 @@ def _lanes(described: Experiment) -> int:
 
 
 def _steps(described: Experiment) -> tuple[int | None, str]:
-    """How many a run has; or why that cannot be told."""
+    """How many a run has, where its data is here; or why that cannot be told."""
+    if described.trainer.max_steps:
+        return described.trainer.max_steps, ""
     try:
+        if described.dataset.source == "files":
+            build.verify(described.dataset, described.data_dir)
         return build.data(described).total_steps, ""
     except Refused as missing:
         return None, str(missing)
@@ -152,4 +169,4 @@ def _steps(described: Experiment) -> tuple[int | None, str]:
 
 def _memory(described: Experiment, taken: Cost) -> float:
     copies = 4 if described.optimizer.name == "adam" else 2
-    return taken.kept_bytes + 4 * copies * taken.parameters
+    return taken.kept_bytes + (8 if described.trainer.precision == "64" else 4) * copies * taken.parameters

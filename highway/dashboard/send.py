@@ -12,19 +12,26 @@ from highway.sweep.table import Row
 
 
 def send(collected: Collected, mode: str, project: str, folder: Path) -> int:
-    """Every finished record of a table, offline below `folder` or online; how many."""
-    count = 0
+    """Every finished record of a table that was not mirrored, offline below `folder` or online; how many. One that is
+    several rows is sent as the first of them."""
+    waiting: dict[Path, tuple[Row, Sample]] = {}
     for row in collected.table.rows:
         for sample in collected.finished(row.id):
-            _send(collected, row, sample, mode, project, folder)
-            count += 1
-    return count
+            mirrored = [sample.directory / "wandb", folder / _id(sample) / "wandb"]
+            if not any(path.exists() for path in mirrored):
+                waiting.setdefault(sample.directory, (row, sample))
+    for row, sample in waiting.values():
+        _send(collected, row, sample, mode, project, folder)
+    return len(waiting)
+
+
+def _id(sample: Sample) -> str:
+    return f"{sample.directory.parent.name}-{sample.directory.name}"
 
 
 def _send(collected: Collected, row: Row, sample: Sample, mode: str, project: str, folder: Path) -> None:
     described = _as_it_ran(collected.experiments[row.id], sample, mode, project)
-    cell_id = f"{sample.directory.parent.name}-{sample.directory.name}"
-    mirror = Mirror(described, cell_id, folder / cell_id, collected.table.id, f"{row.id} seed {sample.seed}")
+    mirror = Mirror(described, _id(sample), folder / _id(sample), collected.table.id, f"{row.id} seed {sample.seed}")
     with open(sample.directory / "curves.csv", newline="") as file:
         rows: list[dict[str, Any]] = sorted(csv.DictReader(file), key=lambda row: int(row["step"]))
     for together in by_step(rows):

@@ -1,4 +1,4 @@
-"""Uploading offline runs: one after the other, each cell's oldest first, so that later ones extend earlier ones."""
+"""Uploading offline runs, the oldest first, so that the later ones of a cell extend its earlier ones."""
 
 import subprocess
 import sys
@@ -12,11 +12,7 @@ def offline_runs(folder: Path) -> list[Path]:
     return sorted(waiting, key=lambda path: path.name)
 
 
-def sync(folder: Path) -> int:
-    """How many could not be uploaded; those wait for the next time."""
-    failed = 0
-    for path in offline_runs(folder):
-        print(path, flush=True)
-        command = [sys.executable, "-m", "wandb", "sync", "--append", str(path)]
-        failed += subprocess.run(command).returncode != 0
-    return failed
+def sync(folder: Path) -> bool:
+    """Whether all were uploaded; those that were not wait for the next time."""
+    waiting = offline_runs(folder)
+    return not waiting or subprocess.run([sys.executable, "-m", "wandb", "sync", *map(str, waiting)]).returncode == 0

@@ -15,14 +15,14 @@ from highway.report.style import SPLITS, looks
 from highway.report.texts import to_markdown
 from highway.sweep.table import Figure
 
-HOW_IT_TRAINS = ("learning_rate", "gradient_norm", "gate_norm", "tokens_per_second", "memory_mib")
+HOW_IT_TRAINS = ("learning_rate", "gradient_norm", "gate_norm", "tokens_per_second", "peak_memory_mib")
 
 
 def panels(collected: Collected) -> list[reports.LinePlot]:
     """One for each metric and split that a figure of the table shows."""
     figures = [figure for figure in collected.table.figures if figure.kind == "curves"]
-    places = dict.fromkeys((split, kind) for one in figures for kind in one.metrics for split in one.splits)
-    return [_panel(collected, figures[0], split, kind) for split, kind in places]
+    places = {(split, kind): one for one in reversed(figures) for kind in one.metrics for split in one.splits}
+    return [_panel(collected, figure, split, kind) for (split, kind), figure in places.items()]
 
 
 def _panel(collected: Collected, figure: Figure, split: str, kind: str) -> reports.LinePlot:
@@ -70,14 +70,14 @@ def report(collected: Collected, entity: str, project: str) -> reports.Report:
         filters=f"Config('table') = '{table.id}' and Config('budget') = '{collected.budget}'",
         groupby=["config.row"],
     )
-    text = to_markdown(build_report(collected), figures=())
+    built = build_report(collected)
     return reports.Report(
         project=project,
         entity=entity,
         title=table.heading,
-        description=build_report(collected).origin,
+        description=built.origin,
         blocks=[
-            reports.MarkdownBlock(text),
+            reports.MarkdownBlock(to_markdown(built, figures=())),
             reports.H2("Convergence"),
             reports.PanelGrid(runsets=[runs], panels=list(panels(collected))),
         ],

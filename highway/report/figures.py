@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from highway.config.metrics import KINDS, METRICS
 from highway.report.biases import draw_biases
-from highway.report.collect import Collected, Curves, Point, authors_logs
+from highway.report.collect import Collected, Curves, Point, Sample, authors_logs
 from highway.report.comparisons import draw_bars, draw_lengths, draw_scatter, draw_series, draw_times
 from highway.report.states import draw_gate_values, draw_gradients
 from highway.report.style import SPLITS, STYLE, Look, looks
@@ -25,13 +25,21 @@ def draw(figure: Figure, collected: Collected, folder: Path) -> str:
     """Writes <id>.svg and <id>.png; the name without its ending."""
     with plt.rc_context(STYLE):
         canvas = DRAWN[figure.kind](figure, collected)
-        origin = f"{collected.table.id}, budget {collected.budget}, {collected.caveat}"
+        origin = f"{collected.table.id}, budget {collected.budget}, {collected.caveat}{_marks(figure, collected)}"
         canvas.text(0.01, 0.005, origin, fontsize=7, color="#777777")
         folder.mkdir(parents=True, exist_ok=True)
         canvas.savefig(folder / f"{figure.id}.svg", metadata={"Date": None, "Creator": None})
         canvas.savefig(folder / f"{figure.id}.png", dpi=200, metadata={"Software": None})
         plt.close(canvas)
     return figure.id
+
+
+def _marks(figure: Figure, collected: Collected) -> str:
+    """What dots and dotted lines are."""
+    if figure.kind != "curves" or "valid" not in figure.splits or not collected.every:
+        return ""
+    dots = "; dots: the models that are reported" if collected.table.select == "best" else ""
+    return dots + ("; dotted lines: the paper's values" if collected.budget == "paper" else "")
 
 
 def _curves(figure: Figure, collected: Collected) -> Any:
@@ -69,7 +77,8 @@ def _style(look: Look, row: Row) -> dict[str, Any]:
 def _panel(axis: Axes, figure: Figure, collected: Collected, split: str, metric: str) -> None:
     highest, found, known = [], looks(collected), METRICS[f"{split}_{metric}"]
     for row in collected.table.rows:
-        samples = [sample for sample in collected.samples[row.id] if (split, metric) in sample.curves]
+        told = collected.finished(row.id) or collected.samples[row.id]  # a curve that diverged, where there is no other
+        samples = [sample for sample in told if (split, metric) in sample.curves]
         if not samples or (figure.rows and row.id not in figure.rows):
             continue
         places, low, mean, high = band([sample.curves[split, metric] for sample in samples], split, figure.over)
@@ -77,9 +86,15 @@ def _panel(axis: Axes, figure: Figure, collected: Collected, split: str, metric:
         axis.plot(places, mean, **style)
         if len(samples) > 1:
             axis.fill_between(places, low, high, color=style["color"], alpha=0.18, linewidth=0)
-        if split == "valid":  # the best validation, whose model is reported
-            best = int(mean.argmin() if known.better == "lower" else mean.argmax())
-            axis.plot(places[best], mean[best], "o", color=style["color"], markersize=4)
+        if split == "valid" and collected.table.select == "best":
+            best = [_best(sample, metric) for sample in samples]
+            axis.plot(
+                [getattr(one, figure.over) for one in best],
+                [one.value for one in best],
+                "o",
+                color=style["color"],
+                markersize=3.5,
+            )
         if collected.budget == "paper" and known.name in row.paper:
             axis.axhline(row.paper[known.name], color=style["color"], linewidth=0.7, linestyle=(0, (1, 3)))
         if known.better == "lower" and mean[-1] < mean[0]:
@@ -88,6 +103,13 @@ def _panel(axis: Axes, figure: Figure, collected: Collected, split: str, metric:
     axis.set_ylabel(KINDS[metric][0])
     if highest:  # the first few points of a run would squeeze all others into the floor
         axis.set_ylim(top=max(highest) * 1.02)
+
+
+def _best(sample: Sample, metric: str) -> Point:
+    """Of a validation curve, where the loss is lowest: there the model is taken that is reported."""
+    loss = sample.curves.get(("valid", "loss"), sample.curves["valid", metric])
+    step = min(loss, key=lambda point: point.value).step
+    return next(point for point in sample.curves["valid", metric] if point.step == step)
 
 
 def _log_panel(

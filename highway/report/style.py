@@ -32,15 +32,26 @@ class Look(NamedTuple):
 
 
 def looks(collected: Collected) -> dict[str, Look]:
-    """By row: the colour of its gate (where no row has one, of its model), the dash by how many had it before."""
+    """By row: the colour of its gate (where no row has one, of its model); a dash, then a paler colour, by how many had
+    it before. A grid is a table of one's own: each of its rows has the next colour."""
     gated = any(_gate(row) for row in collected.experiments.values())
     found: dict[str, Look] = {}
-    for row in collected.table.rows:
+    for number, row in enumerate(collected.table.rows):
         described = collected.experiments.get(row.id)
-        colour = PLAIN if described is None else gate_colour(described) if gated else model_colour(described)
-        before = sum(look.colour == colour for look in found.values())
-        found[row.id] = Look(colour, DASHES[before % len(DASHES)])
+        if described is None or not collected.table.paper:
+            colour = (PLAIN, *COLOURS)[number % (len(COLOURS) + 1)]
+        else:
+            colour = gate_colour(described) if gated else model_colour(described)
+        looks_like = (Look(pale(colour, paleness), dash) for paleness in (0, 0.35, 0.6) for dash in DASHES)
+        taken = set(found.values())
+        found[row.id] = next((look for look in looks_like if look not in taken), Look(colour, "solid"))
     return found
+
+
+def pale(colour: str, share: float) -> str:
+    """A colour mixed with so much white."""
+    parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return "#" + "".join(f"{round(part + (255 - part) * share):02x}" for part in parts)
 
 
 def gate_colour(described: Experiment) -> str:

@@ -22,7 +22,7 @@ class Mirror:
         folder: Path,
         group: str | None,
         name: str | None,
-        memory: Callable[[], int] | None = None,  # bytes in use, where the run is of this process
+        memory: Callable[[], int] | None = None,  # the most bytes in use so far, where the run is of this process
     ) -> None:
         self.run: Any = None
         self.memory = memory
@@ -60,7 +60,7 @@ class Mirror:
             if self.before and passed > 0:
                 values["train/tokens_per_second"] = (int(first["tokens"]) - int(self.before["tokens"])) / passed
             if self.memory:
-                values["train/memory_mib"] = self.memory() / 2**20
+                values["train/peak_memory_mib"] = self.memory() / 2**20
             self.before = first
         self.run.log(values, step=int(first["step"]))
 

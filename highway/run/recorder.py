@@ -109,7 +109,7 @@ class Recorder(pl.Callback):
     def on_before_optimizer_step(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, optimizer: torch.optim.Optimizer
     ) -> None:
-        """The gradient as the loss gives it, before decay and clipping; and how far the gates have come."""
+        """Of the gradient as the loss gives it, before decay and clipping; and of the parameters of gates."""
         assert isinstance(pl_module, Task)
         if self._row_follows(trainer, self.steps + 1):
             gates = [one for gate in gates_of(pl_module.model).values() for one in gate.parameters()]

@@ -131,7 +131,8 @@ def _write_table(table: Table, told: list[Section], outputs: Path, links: dict[P
 
 def _write_cell(path: Path, directory: Path, rows: list[tuple[Collected, Sample, str]], refresh: int) -> None:
     collected, sample, row_id = rows[0]
-    described, first = (collected.experiments[one] for one in (row_id, collected.table.rows[0].id))
+    baseline = collected.table.rows[0]
+    described, first = (collected.experiments.get(one, rows[0][0].experiments[row_id]) for one in (row_id, baseline.id))
     own, base = (flat(identity(one)["keys"]) for one in (described, first))
     differing = {
         key: (own.get(key, "the default"), base.get(key, "the default"))
@@ -147,8 +148,9 @@ def _write_cell(path: Path, directory: Path, rows: list[tuple[Collected, Sample,
     _write(
         path, "cell.html", path.parents[1], refresh,
         sample=sample, result=result, name=name, machine=machine,
-        rows=[(one.table, one.budget, one.table.row(row)) for one, _, row in rows],
-        label=collected.table.row(row_id).label, baseline=collected.table.rows[0].label, differing=differing,
+        rows=[(one.table, one.budget, one.table.row(row), shown.result["metrics"]) for one, shown, row in rows],
+        timing=collected.table.kind == "timing",
+        label=collected.table.row(row_id).label, baseline=baseline.label, differing=differing,
         settings=flat(_settings(config)) if config.exists() else {},
         published=directory.is_relative_to(REFERENCE),
     )  # fmt: skip

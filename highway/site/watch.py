@@ -1,5 +1,6 @@
 """The site on localhost, made again while a sweep runs."""
 
+import logging
 import time
 from collections.abc import Callable
 from functools import partial
@@ -9,6 +10,8 @@ from threading import Thread
 from typing import Any
 
 from highway.errors import Refused
+
+log = logging.getLogger("highway")
 
 
 def watch(make: Callable[[], Path], port: int, seconds: int) -> None:
@@ -26,7 +29,10 @@ def watch(make: Callable[[], Path], port: int, seconds: int) -> None:
         try:
             while True:
                 time.sleep(seconds)
-                make()
+                try:
+                    make()
+                except Exception:  # a file that is being written, say: the pages before it stay
+                    log.exception("the site could not be made; the next time comes in %d s", seconds)
         except KeyboardInterrupt:
             server.shutdown()
 

@@ -66,7 +66,7 @@ def parse_table(content: dict[str, Any]) -> Table:
         "also": tuple(_column(column, name) for column in content.get("also", [])),
         "claims": tuple(_claim(claim, papers, name) for claim in content.get("claims", [])),
         "figures": tuple(_figure(figure, name) for figure in content.get("figures", [])),
-        "stated": tuple(_stated(one, [row.id for row in rows], name) for one in content.get("stated", [])),
+        "stated": tuple(_stated(one, rows, name) for one in content.get("stated", [])),
         "bootstrap": {row_id: tuple(others) for row_id, others in content.get("bootstrap", {}).items()},
         "budgets": {budget: tuple(words or ()) for budget, words in content["budgets"].items()},
     }
@@ -130,22 +130,27 @@ def _claim(content: dict[str, Any], paper_rows: list[str], table: str) -> Claim:
     return Claim(content["text"], kinds[0], rows, than, content["metric"], **more)
 
 
-KINDS_OF_STATED = ("value", "percent", "parameters", "built", "words")
+KINDS_OF_STATED = ("value", "percent", "worse", "parameters", "built", "words")
 
 
-def _stated(content: dict[str, Any], rows: list[str], table: str) -> Stated:
+def _stated(content: dict[str, Any], rows: list[Row], table: str) -> Stated:
     where = f"{table}, stated '{content.get('text', '?')}'"
     _known(content, _fields(Stated), where, needed=("text", "rows"))
     if sum(kind in content for kind in KINDS_OF_STATED) != 1:
         raise Refused(f"{where}: it is of one kind, and there is {listing(list(KINDS_OF_STATED))}.")
-    if "value" in content or "percent" in content:
+    of_metric = {"value", "percent", "worse"} & set(content)
+    if of_metric:
         _metric(content.get("metric", ""), where)
-    for key in ("rows", "than"):
-        if unknown := [row for row in _names(content.get(key, []), rows) if row not in rows]:
-            raise Refused(f"{where}: there is no row '{unknown[0]}'; there is {listing(rows)}.")
-    if "percent" in content and len(content["rows"]) != len(content.get("than", [])):
+    known = {row.id: row for row in rows}
+    chosen = {key: tuple(content.get(key, ())) for key in ("rows", "than")}
+    for name in (*chosen["rows"], *chosen["than"]):
+        if name not in known:
+            raise Refused(f"{where}: there is no row '{name}'; there is {listing(list(known))}.")
+        if of_metric and content["metric"] not in known[name].paper:
+            raise Refused(f"{where}: the paper has no {content['metric']} of row '{name}'.")
+    if of_metric & {"percent", "worse"} and len(chosen["rows"]) != len(chosen["than"]):
         raise Refused(f"{where}: each of its rows is compared with one of `than`.")
-    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in content.items()}
+    values: dict[str, Any] = {**content, **chosen, "words": tuple(content.get("words", ()))}
     return Stated(**values)
 
 

@@ -13,6 +13,7 @@ import hashlib
 import itertools
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ LONGEST_NAME = 120
 
 class HighwaySweeper(Sweeper):
     tell: Callable[[list[Told], Path], None]  # how it ended, with the folder of outputs
-    foresee: Callable[[list[Planned]], None]  # what it would take
+    foresee: Callable[[list[Planned], list[Planned]], None]  # of all cells and those that would run: what they take
     planning = False
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
@@ -58,13 +59,14 @@ class HighwaySweeper(Sweeper):
         fail_fast, retry_failed, rerun, self.planning = (_truth(words.pop(key, None)) for key in flags)
         plan, told = self._plan({key: word for key, word in words.items() if not word.is_hydra_override()})
         unique = list({planned.cell: planned for planned in plan}.values())
-        if self.planning:
-            self.foresee([planned for planned in unique if not planned.alone])
-            return
-        if rerun:
-            _set_aside([planned for planned in unique if planned.cell.done])
-        missing = [planned for planned in unique if not planned.cell.done]
+        again = [planned for planned in unique if rerun and _of_other_code(planned)]
+        if not self.planning:
+            _set_aside(again)
+        missing = [planned for planned in unique if planned in again or not planned.cell.done]
         missing = [planned for planned in missing if retry_failed or planned.before != "failed"]
+        if self.planning:
+            self.foresee(unique, missing)
+            return
         log.info("%d cells: %d done already, %d to run.", len(unique), len(unique) - len(missing), len(missing))
         together = [planned for planned in missing if not planned.alone]
         if together:
@@ -115,6 +117,7 @@ class HighwaySweeper(Sweeper):
         run = [composed(self, choice) for _, choice in combinations]
         own = name[0] if name and name[0] != "null" else None
         table = grid.keep(own, command.replace("train.py", "train.py -m"), choices, run)
+        plan = [_of_row(planned, table, choice) for planned, (_, choice) in zip(plan, combinations, strict=True)]
         return plan, [(table, budget, ()) for budget in table.budgets]
 
     def _added(self, table: Table, row: Row, budget: str, seed: int, choice: list[str]) -> str:
@@ -169,18 +172,31 @@ def _is_result(planned: Planned) -> bool:
     return planned.cell.directory.parent.parent.name == "cells"
 
 
+def _of_row(planned: Planned, table: Table, choice: Sequence[str]) -> Planned:
+    """A cell of a grid, called as the grid's table calls its row."""
+    row = next(row for row in table.rows if set(row.overrides) <= set(choice))
+    seed = next((word for word in choice if word.startswith("seed=")), "seed=1").replace("=", " ")
+    mirror = (f"logger.group={quoted(table.id)}", f"logger.run={quoted(f'{row.id} {seed}')}")
+    return replace(planned, overrides=(*planned.overrides[: -len(mirror)], *mirror))
+
+
 def _view_of(row: Row, added: str) -> str:
     """What a view is called; file systems bear no long names."""
     name = ",".join([row.id, *added.split()])
     return name if len(name) <= LONGEST_NAME else f"{row.id},{hashlib.sha256(added.encode()).hexdigest()[:8]}"
 
 
+def _of_other_code(planned: Planned) -> bool:
+    """Whether it is done, by other code than today's."""
+    result = planned.cell.result() or {}
+    return planned.cell.done and result.get("fingerprint") not in (None, planned.fingerprint)
+
+
 def _set_aside(done: list[Planned]) -> None:
     for planned in done:
-        if (planned.cell.result() or {}).get("fingerprint") not in (None, planned.fingerprint):
-            with planned.cell.leased():
-                planned.cell.set_aside()
-            log.info("%s: finished by other code; its record is in %s/earlier.", planned.label, planned.cell.directory)
+        with planned.cell.leased():
+            planned.cell.set_aside()
+        log.info("%s: finished by other code; its record is in %s/earlier.", planned.label, planned.cell.directory)
 
 
 def _summarise(cells: list[Planned]) -> None:

@@ -75,9 +75,9 @@ class Claim:
 class Stated:
     """What the paper's text, or its code, says of rows: scripts/audit.py holds it against the table and the models.
 
-    One of: `value` of a metric; `percent` by which a metric differs from that of `than`, in the mean over the rows;
-    `parameters` of the models; `built`, the parameters that released code builds, used or not; `words`, settings that
-    the text would have.
+    One of: `value` of a metric; `percent` by which it is above that of `than`, in the mean over the rows, or below;
+    `worse`, each row than its own of `than`; `parameters` of the models; `built`, the parameters that released code
+    builds, used or not; `words`, settings that the text would have.
     """
 
     text: str
@@ -86,6 +86,7 @@ class Stated:
     metric: str = ""
     value: float | None = None
     percent: float | None = None
+    worse: bool = False
     parameters: float | None = None
     built: int | None = None
     words: tuple[str, ...] = ()

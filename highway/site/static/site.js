@@ -52,7 +52,7 @@ function budgets() {
     history.replaceState(null, "", "#" + radio.value);
     show(radio.value);
   }));
-  const wanted = decodeURIComponent(location.hash.slice(1));
+  const wanted = location.hash.slice(1);
   if (sections.length) show((sections.find((one) => one.dataset.budget === wanted) ?? sections[0]).dataset.budget);
   document.querySelectorAll(".curves").forEach((one) => { if (!one.closest("section.budget")) drawOnce(one); });
 }
@@ -82,15 +82,17 @@ function curves(section) {
   section.querySelectorAll("select, .log, .logs").forEach((one) => one.addEventListener("change", draw));
   $(".smooth").addEventListener("input", draw);
   $(".note").textContent = data.thinned ? `A curve has at most ${data.thinned} points here, evenly taken; the page of a cell has them all.` : "";
+  const plot = $(".plot");
   function draw() {
     const metric = data.metrics[$(".metric").value], over = $(".over").value;
     const rows = data.rows.filter((_, number) => boxes[number].checked);
     const many = rows.reduce((count, row) => count + row.seeds.length, 0) > 40;
     const traces = rows.flatMap((row) => tracesOf(row, metric, over, Number($(".smooth").value), many, $(".logs").checked));
-    Plotly.react($(".plot"), traces, layout(metric, over, $(".log").checked, rows), { responsive: true, displaylogo: false });
+    Plotly.react(plot, traces, layout(metric, over, $(".log").checked, rows), { responsive: true, displaylogo: false });
     section.dataset.traces = traces.length;
   }
   draw();
+  plot.on("plotly_click", ({ points }) => { if (points[0].data.meta) location.href = "../" + points[0].data.meta; });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 }
 
@@ -114,7 +116,7 @@ function tracesOf(row, metric, over, smoothing, many, authors) {
   const found = [];
   const line = (splits, name, opacity, width, dash, page) => {
     const columns = splits[metric.split];
-    if (!columns || !columns[metric.kind]) return;
+    if (!columns?.[metric.kind]?.length) return;
     found.push({
       x: columns[over], y: smooth(columns[metric.kind], smoothing), type: many ? "scattergl" : "scatter", mode: "lines",
       name: `${row.label}, ${name}`, opacity, line: { color: ink(row.colour), width, dash }, showlegend: false,
@@ -127,10 +129,13 @@ function tracesOf(row, metric, over, smoothing, many, authors) {
   return found;
 }
 
-function meanOf(seeds, metric) {  // at the places that all seeds have
-  const all = seeds.map((seed) => seed.splits[metric.split]).filter((one) => one && one[metric.kind]);
-  if (all.length !== seeds.length || all.some((one) => one.step.length !== all[0].step.length)) return {};
-  const mean = (name) => all[0][name].map((_, place) => all.reduce((sum, one) => sum + one[name][place], 0) / all.length);
+function meanOf(seeds, metric) {  // of the finished ones, at the steps that all of them have measured
+  const all = seeds.filter((seed) => !seed.name.includes(",")).map((seed) => seed.splits[metric.split]).filter((one) => one?.[metric.kind]);
+  if (all.length < 2) return {};
+  const measured = (one) => one.step.map((_, place) => place).filter((place) => one[metric.kind][place] !== null);
+  const places = all.map((one) => new Map(measured(one).map((place) => [one.step[place], place])));
+  const steps = [...places[0].keys()].filter((step) => places.every((one) => one.has(step)));
+  const mean = (name) => steps.map((step) => all.reduce((sum, one, seed) => sum + one[name][places[seed].get(step)], 0) / all.length);
   return { [metric.split]: Object.fromEntries(["step", "epoch", "seconds", "tokens", metric.kind].map((name) => [name, mean(name)])) };
 }
 
@@ -164,7 +169,9 @@ function escaped(text) {  // plotly reads a few tags in labels
 
 function refresh() {  // make watch: the page reads itself again, unless someone is at work on it
   const every = Number(document.querySelector("meta[name=refresh-every]")?.content);
-  if (every) setInterval(() => { if (!document.activeElement?.matches("input, select, button")) location.reload(); }, every * 1000);
+  if (every && location.protocol !== "file:") {
+    setInterval(() => { if (!document.activeElement?.matches("input, select")) location.reload(); }, every * 1000);
+  }
 }
 
 document.querySelectorAll("table.sortable").forEach(sortable);
