@@ -487,7 +487,7 @@ def test_mirror_is_readable(tiny: Compose) -> None:
     read = Offline(path)
     assert (read.run.run_group, read.run.display_name) == ("highway_t1", "tanh seed 1")
     assert read.run.run_id == f"{cell.name}-seed1"
-    assert set(read.run.tags) >= {"highway_t1", "transformer", "sdu", "penn_treebank", "sample"}
+    assert set(read.run.tags) >= {"highway_t1", "tanh", "transformer", "sdu", "penn_treebank", "sample"}
     assert (read.config["table"], read.config["row"]) == ("highway_t1", "tanh")
     own = yaml.safe_load(cell.config.read_text())
     assert {key: value for key, value in read.config.items() if key in own} == own

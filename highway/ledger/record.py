@@ -43,12 +43,24 @@ def problem(content: Any) -> str | None:
             section = section.get(part) if isinstance(section, dict) else None
         if not fits(section):
             return f"{key} is not {words}"
-    if content["status"] == "finished" and "rows" not in content:  # a timing has metrics by row
-        for name, values in content["metrics"].items():
-            if name not in METRICS:
-                return f"metrics names {str(name)[:40]!r}, which is no metric"
-            if not isinstance(values, dict) or not all(_is_number(values.get(which)) for which in ("best", "last")):
-                return f"metrics.{name} is not a number for best and for last"
+    if content["status"] not in ("finished", "diverged"):
+        return None
+    rows = content.get("rows", {})  # of a timing, which has metrics by row
+    if not isinstance(rows, dict) or not all(isinstance(row, dict) and "metrics" in row for row in rows.values()):
+        return "rows is not a table of rows with metrics"
+    fits = _is_number if content["status"] == "finished" else _is(int, float)  # one that diverged may be no number
+    tables = [content["metrics"], *(row["metrics"] for row in rows.values())]
+    return next((wrong for metrics in tables if (wrong := _wrong_metric(metrics, fits))), None)
+
+
+def _wrong_metric(metrics: Any, fits: Check) -> str | None:
+    if not isinstance(metrics, dict):
+        return "metrics is not a table of numbers"
+    for name, values in metrics.items():
+        if name not in METRICS:
+            return f"metrics names {str(name)[:40]!r}, which is no metric"
+        if not isinstance(values, dict) or not all(fits(values.get(which)) for which in ("best", "last")):
+            return f"metrics.{name} is not a number for best and for last"
     return None
 
 
@@ -60,6 +72,10 @@ def _is(*kinds: type) -> Check:
     return lambda value: isinstance(value, kinds) and not isinstance(value, bool)
 
 
+def _maybe_number(value: Any) -> bool:
+    return value is None or _is_number(value)
+
+
 WANTED: dict[str, tuple[Check, str]] = {
     "status": (lambda value: value in STATUSES, f"one of {', '.join(STATUSES)}"),
     "seed": (lambda value: _is(int)(value) and value >= 0, "a whole number"),
@@ -68,6 +84,11 @@ WANTED: dict[str, tuple[Check, str]] = {
     "data": (_is(dict), "a description of the data"),
     "data.source": (_is(str), "a word"),
     "cost": (_is(dict), "what the run has cost"),
+    **{f"cost.{key}": (_maybe_number, "a number") for key in ("seconds", "tokens_per_second", "peak_memory_bytes")},
+    **{f"parameters.{key}": (_maybe_number, "a number") for key in ("total", "gate")},
+    "parameters": (_is(dict, type(None)), "a table of numbers"),
+    "command": (_is(str, type(None)), "a command"),
+    "error": (_is(str, type(None)), "a text"),
     "cost.device": (_is(str), "the name of a device"),
     "environment": (_is(dict), "a description of the machine"),
     "environment.versions": (_is(dict), "a list of versions"),

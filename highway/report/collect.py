@@ -3,6 +3,7 @@
 import csv
 import itertools
 import math
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -91,7 +92,11 @@ class Sample:
     def probe(self, name: str) -> dict[str, np.ndarray]:
         """Arrays that were kept under a name, by their place in the model; none where there are none."""
         path = self.directory / "probes" / f"{name}.npz"
-        return dict(np.load(path)) if path.exists() else {}
+        try:
+            return dict(np.load(path)) if path.exists() else {}
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            leave_out(path, f"the arrays cannot be read ({type(error).__name__})")
+            return {}
 
     @property
     def gate_biases(self) -> dict[str, np.ndarray]:

@@ -10,6 +10,7 @@ from highway.ledger.identity import configuration
 from highway.run.recorder import Row
 
 log = logging.getLogger("highway")
+LONGEST_TAG = 64  # that W&B takes
 
 
 class Mirror:
@@ -34,14 +35,15 @@ class Mirror:
             return
         folder.mkdir(parents=True, exist_ok=True)
         name = name or cell_id
+        row = name.replace(f" seed {experiment.seed}", "")
         self.run = wandb.init(
             project=experiment.logger.project,
             mode=experiment.logger.wandb,  # type: ignore[arg-type]
             id=cell_id,
             group=group,
             name=name,
-            tags=tags(experiment, group),
-            config={**configuration(experiment), "table": group, "row": name.replace(f" seed {experiment.seed}", "")},
+            tags=tags(experiment, group, row),
+            config={**configuration(experiment), "table": group, "row": row},
             job_type="cell",
             dir=str(folder),
             resume="allow" if experiment.logger.wandb == "online" else None,
@@ -84,10 +86,14 @@ def summary(result: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def tags(experiment: Experiment, group: str | None) -> list[str]:
+def tags(experiment: Experiment, group: str | None, row: str) -> list[str]:
     gates = [name for name in experiment.gate.chosen().values() if name != "none"]
     data = (experiment.dataset.name, experiment.dataset.source)
-    return [word for word in (group, experiment.model.name, *(gates or ["no gate"]), experiment.budget, *data) if word]
+    return [
+        word[:LONGEST_TAG]
+        for word in (group, row, experiment.model.name, *(gates or ["no gate"]), experiment.budget, *data)
+        if word
+    ]
 
 
 def by_step(rows: Iterable[Row]) -> Iterable[list[Row]]:
