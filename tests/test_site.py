@@ -243,6 +243,7 @@ def column(driver: Any, number: int) -> list[str]:
     return list(driver.execute_script(script))
 
 
+@pytest.mark.slow
 def test_pages_of_the_published_records(tmp_path: Path) -> None:
     tables = [load_table(name) for name in ("highway_t3", "highway_t5", "highway_t7", "r_transformer_t2")]
     index = build_site(tmp_path, tables)

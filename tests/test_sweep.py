@@ -100,6 +100,7 @@ def test_grids_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.Monke
     assert code == 2
 
 
+@pytest.mark.slow
 def test_a_failing_cell_does_not_stop_the_others(tmp_path: Path) -> None:
     done = sweep(
         tmp_path,
@@ -145,6 +146,7 @@ def views(folder: Path, table: str = "highway_t1") -> list[str]:
     return sorted(str(path.relative_to(folder / table)) for path in folder.glob(f"{table}/*/*/*"))
 
 
+@pytest.mark.slow
 def test_what_the_command_line_adds_stands_in_views_and_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh", *QUICK)
     assert inline(monkeypatch, tmp_path, *words, "gate.reads=stream,normalised")[0] == 0

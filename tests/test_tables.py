@@ -194,7 +194,10 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ({"figures": [{**CURVES, "metrics": ["bcp"]}]}, "t, figure f: metric bcp is unknown"),
         ({"figures": [{**CURVES, "splits": ["dev"]}]}, "t, figure f: split dev is unknown"),
         ({"figures": [{**CURVES, "metrics": ["ppl"]}]}, "t: its runs do not give valid_ppl"),
-        ({"figures": [{**CURVES, "over": "epok"}]}, "t, figure f: over is epoch or step, and not epok"),
+        (
+            {"figures": [{**CURVES, "over": "epok"}]},
+            "t, figure f: over is one of epoch, step, seconds, tokens, and not epok",
+        ),
         ({"figures": [{"id": "f", "caption": "c"}]}, "t, figure f: a figure of kind curves needs metrics"),
         ({"figures": [{"id": "f", "caption": "c", "kind": "biases"}]}, "a figure of kind biases needs rows"),
         ({"figures": [{**CURVES, "kind": "scatter", "metrics": ["test_bpc"]}]}, "draws test_bpc, which is no column"),

@@ -282,7 +282,7 @@ def test_a_run_is_scored_as_it_should_be(tiny: Compose) -> None:
     assert metrics["inference_seconds"]["last"] > 0 and "sparsity_0.001" in metrics
     assert "version:" in result["notes"]["signatures"]["bleu"] and len(result["notes"]["translations"]) == 20
     assert result["parameters"]["gate"] == 3 * 2 * 64 * 64
-    assert {row[4] for row in curve(cell)} == {"loss", "accuracy", "learning_rate", "gradient_norm"}
+    assert {row[4] for row in curve(cell)} == {"loss", "accuracy", "learning_rate", "gradient_norm", "gate_norm"}
 
 
 @pytest.mark.parametrize("stops", [[3], [5, 6], [10]])

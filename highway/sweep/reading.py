@@ -164,7 +164,7 @@ def _figure(content: dict[str, Any], table: str) -> Figure:
     if {"loss", "bpc"} <= set(figure.metrics):
         raise Refused(f"{where}: bpc is loss / ln 2, so one panel would be the other times a constant; name one.")
     if figure.over not in AXES:
-        raise Refused(f"{where}: over is {listing(list(AXES))}, and not {figure.over}.")
+        raise Refused(f"{where}: over is one of {listing(list(AXES))}, and not {figure.over}.")
     for key in NEEDED[figure.kind]:
         if not getattr(figure, key):
             raise Refused(f"{where}: a figure of kind {figure.kind} needs {key}.")
