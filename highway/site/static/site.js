@@ -58,6 +58,7 @@ function budgets() {
 }
 
 const AT_FIRST = 12;  // rows that are drawn before anyone asks for more
+const MANY = 200;     // lines, from which on WebGL draws them
 const FAINT = 0.45;   // of seeds, where there are several
 
 function drawOnce(section) {
@@ -86,7 +87,7 @@ function curves(section) {
   function draw() {
     const metric = data.metrics[$(".metric").value], over = $(".over").value;
     const rows = data.rows.filter((_, number) => boxes[number].checked);
-    const many = rows.reduce((count, row) => count + row.seeds.length, 0) > 40;
+    const many = rows.reduce((count, row) => count + row.seeds.length, 0) > MANY;
     const traces = rows.flatMap((row) => tracesOf(row, metric, over, Number($(".smooth").value), many, $(".logs").checked));
     Plotly.react(plot, traces, layout(metric, over, $(".log").checked, rows), { responsive: true, displaylogo: false });
     section.dataset.traces = traces.length;
