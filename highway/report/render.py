@@ -87,17 +87,23 @@ class Report:
     differences: dict[str, Difference]  # from the first row, by the first column; by row
 
     @property
+    def asked(self) -> list[Entry]:
+        """The paper's numbers of which it can be asked whether they come back."""
+        if self.collected.budget != "paper" or not self.collected.full_data:
+            return []
+        return [entry for line in self.lines for entry in line.entries if entry.paper is not None]
+
+    @property
     def answers(self) -> str | None:
-        """How many of the paper's numbers come back, where that can be said."""
-        if self.collected.budget != "paper" or not self.collected.full_data or not has_paper(self):
+        """How many of these come back."""
+        if not self.asked:
             return None
-        entries = [entry for line in self.lines for entry in line.entries if entry.paper is not None]
-        back = sum(entry.answer.comes_back for entry in entries if entry.answer)
-        told = sum(entry.answer is not None for entry in entries)
+        answers = [entry.answer for entry in self.asked if entry.answer]
+        back, told, numbers = sum(one.comes_back for one in answers), len(answers), len(self.asked)
         if not told:
-            return f"None of {len(entries)} numbers of the paper has three seeds yet."
-        text = f"{back} of {len(entries)} numbers of the paper come back, {told - back} are missed"
-        return f"{text}; {len(entries) - told} have no three seeds yet." if told < len(entries) else f"{text}."
+            return f"None of {numbers} numbers of the paper has three seeds yet."
+        text = f"{back} of {numbers} numbers of the paper come back, {told - back} are missed"
+        return f"{text}; {numbers - told} have no three seeds yet." if told < numbers else f"{text}."
 
     @property
     def heading(self) -> str:

@@ -108,6 +108,17 @@ def holm(chances: Sequence[float]) -> list[float]:
     return corrected
 
 
+AGREE = ("supported", "same ordering", "seed agrees", "comes back")
+DISAGREE = ("refuted", "other ordering", "seed disagrees", "missed")
+
+
+def tone(word: str) -> str:
+    """Of a verdict or an answer: for, against or open."""
+    if any(one in word for one in DISAGREE):
+        return "against"
+    return "for" if any(one in word for one in AGREE) else "open"
+
+
 @dataclass(frozen=True)
 class Verdict:
     claim: Claim

@@ -18,8 +18,9 @@ from highway.report.render import (
     difference_cells,
     spreads,
 )
+from highway.report.statistics import tone
 
-AGREE, DISAGREE = ("supported", "same ordering", "seed agrees"), ("refuted", "other ordering", "seed disagrees")
+COLOURS = {"for": "green", "against": "red", "open": "yellow"}  # by tone
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -44,7 +45,9 @@ def print_report(report: Report, console: Console) -> None:
     claims.add_column("verdict")
     claims.add_column("detail", style="dim")
     for verdict in report.verdicts:
-        claims.add_row(Text(verdict.claim.text), Text(verdict.word, style=_colour(verdict.word)), Text(verdict.detail))
+        claims.add_row(
+            Text(verdict.claim.text), Text(verdict.word, style=COLOURS[tone(verdict.word)]), Text(verdict.detail)
+        )
     if table.also:
         also = RichTable(box=SIMPLE_HEAD, title="Measured as well", title_justify="left")
         also.add_column("model")
@@ -71,12 +74,6 @@ def print_report(report: Report, console: Console) -> None:
         for one in report.compared:
             compared.add_row(*map(Text, compared_cells(one)))
         console.print(compared)
-
-
-def _colour(verdict: str) -> str:
-    if any(word in verdict for word in DISAGREE):
-        return "red"
-    return "green" if any(word in verdict for word in AGREE) else "yellow"
 
 
 def _cells(line: Line) -> list[Group]:

@@ -33,6 +33,7 @@ from highway.report.render import (
     has_paper,
     spreads,
 )
+from highway.report.statistics import tone
 from highway.report.status import standing
 from highway.report.style import PLAIN
 from highway.site.series import of_cell, of_table, script
@@ -41,10 +42,6 @@ from highway.sweep.reading import table_ids
 from highway.sweep.table import Table
 
 PACKAGE = files("highway.site")
-AGREE, DISAGREE = (
-    ("supported", "same ordering", "seed agrees", "comes back"),
-    ("refuted", "other ordering", "disagrees", "missed"),
-)
 
 
 @dataclass(frozen=True)
@@ -132,7 +129,8 @@ def _write_table(table: Table, told: list[Section], outputs: Path, links: dict[P
 def _write_cell(path: Path, directory: Path, rows: list[tuple[Collected, Sample, str]], refresh: int) -> None:
     collected, sample, row_id = rows[0]
     baseline = collected.table.rows[0]
-    described, first = (collected.experiments.get(one, rows[0][0].experiments[row_id]) for one in (row_id, baseline.id))
+    described = collected.experiments[row_id]
+    first = collected.experiments.get(baseline.id, described)  # which a budget may lack
     own, base = (flat(identity(one)["keys"]) for one in (described, first))
     differing = {
         key: (own.get(key, "the default"), base.get(key, "the default"))
@@ -166,15 +164,7 @@ def _settings(path: Path) -> dict[str, Any]:
 
 def _total(found: dict[str, list[Section]]) -> dict[str, Any]:
     """Over all tables: how many of the paper's numbers come back, and what it has cost."""
-    entries = [
-        entry
-        for told in found.values()
-        for section in told
-        if section.name == "paper" and section.collected.full_data
-        for line in section.report.lines
-        for entry in line.entries
-        if entry.paper is not None
-    ]
+    entries = [entry for told in found.values() for section in told for entry in section.report.asked]
     cells = {
         sample.directory: sample for told in found.values() for section in told for sample in section.collected.every
     }
@@ -222,13 +212,6 @@ def environment() -> Environment:
         "difference_cells": difference_cells, "value": _value,
     }  # fmt: skip
     return made
-
-
-def tone(word: str) -> str:
-    """Of a verdict or an answer."""
-    if any(one in word for one in DISAGREE):
-        return "against"
-    return "for" if any(one in word for one in AGREE) else "open"
 
 
 def mark(word: str) -> str:
