@@ -5,6 +5,14 @@ class Refused(Exception):
     """The command, the configuration or the data is wrong; the message says what would be right."""
 
 
+class Unwritable(Refused):
+    """The disk is full, or a folder may not be written to: what runs stops, and goes on once that is mended."""
+
+
+class Damaged(Refused):
+    """A file is not what was written: nothing may come of it."""
+
+
 class SweepFailed(Exception):
     """Some cells did not finish. Hydra ignores what a sweeper returns, so this is raised."""
 

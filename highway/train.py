@@ -11,11 +11,19 @@ import pytorch_lightning as pl
 
 from highway.config.experiment import Experiment
 from highway.data.module import ExperimentData
-from highway.errors import Refused
+from highway.errors import Damaged, Refused, Unwritable
 from highway.ledger.cell import Cell
 from highway.ledger.lease import HeldLease
 from highway.run import build, machine
-from highway.run.checkpoint import AtomicCheckpoints, Checkpointer, Interrupted, load_weights, save_weights
+from highway.run.checkpoint import (
+    AtomicCheckpoints,
+    Checkpointer,
+    Interrupted,
+    Resume,
+    load_weights,
+    resumable,
+    save_weights,
+)
 from highway.run.mirror import Mirror
 from highway.run.probes import save_probes
 from highway.run.profile import Profile
@@ -38,25 +46,29 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
             return cell.status
         if lease:
             cell.begin()
-        machine.settle(experiment, cell)
-        record = Record(experiment, cell, command)
+        machine.open_log(cell.log)
+        resume = resumable(cell, forget=first_process())
+        machine.settle(experiment, cell, resume.threads if resume else None)
+        record, again = Record(experiment, cell, command), False
         try:
-            train_and_test(experiment, cell, record, lease, callbacks)
+            train_and_test(experiment, cell, record, lease, resume, callbacks)
             record.end("finished")
-        except Interrupted as stop:
+        except (Interrupted, Unwritable, Damaged) as stop:
             record.end("interrupted", str(stop))
+            again = isinstance(stop, Damaged) and experiment.trainer.devices == 1
         except Diverged as divergence:
             record.end("diverged", str(divergence))
         except Refused:  # the user can mend it, so it is no result of this cell
             raise
         except Exception as failure:
             log.error("%s", traceback.format_exc())
-            record.end("failed", f"{type(failure).__name__}: {failure}")
+            record.end("failed", machine.explained(failure))
         finally:
             record.close()
         if first_process():
             record.write()
-        return record.status
+    # The best weights were damaged after they had been saved: from the last checkpoint that does not need them
+    return run(experiment, cell, command, callbacks) if again else record.status
 
 
 def first_process() -> bool:
@@ -65,7 +77,12 @@ def first_process() -> bool:
 
 
 def train_and_test(
-    experiment: Experiment, cell: Cell, record: Record, lease: HeldLease | None, callbacks: tuple[pl.Callback, ...]
+    experiment: Experiment,
+    cell: Cell,
+    record: Record,
+    lease: HeldLease | None,
+    resume: Resume | None,
+    callbacks: tuple[pl.Callback, ...],
 ) -> None:
     data = build.data(experiment)
     for remark in data.remarks:
@@ -91,12 +108,11 @@ def train_and_test(
         recorder.listeners.append(mirror)
         record.listeners.append(mirror.finish)
 
-    resume = cell.checkpoint if cell.checkpoint.exists() else None
-    trainer.fit(task, data, ckpt_path=resume, weights_only=True)
+    trainer.fit(task, data, ckpt_path=resume.path if resume else None, weights_only=True)
     if recorder.last_validation != recorder.steps:  # trainer.max_steps fell between two validations
         trainer.validate(task, data, verbose=False)
     if trainer.is_global_zero:
-        save_weights(task.model, cell.last, header)
+        save_weights(task.model, cell.last, header, recorder.steps)
     record.metrics = test_best_and_last(trainer, task, data, recorder, cell)
     record.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
     record.content["notes"] = task.notes
@@ -133,7 +149,7 @@ def test_best_and_last(
     last = tested(trainer, task, data, recorder.validation)
     best = last
     if recorder.best_step != recorder.steps:
-        load_weights(task.model, cell.best)
+        load_weights(task.model, cell.best, recorder.best_step)
         best = tested(trainer, task, data, recorder.best)
     return {name: {"best": best[name], "last": last[name]} for name in last}
 

@@ -1,6 +1,7 @@
 """scripts/records.py: what ran on one machine reads on another, and nothing finished is replaced."""
 
 import io
+import json
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import pytest
 
 from highway.errors import Refused
 from highway.ledger.cell import Cell
-from highway.ledger.files import read_json, write_json
+from highway.ledger.files import read_json
+from highway.ledger.record import write_record
+from highway.ledger.seal import sealed
 from highway.report.collect import REFERENCE, collect
 from highway.report.exchange import export_records, import_records
 from highway.report.write import write_report
@@ -65,10 +68,10 @@ def test_the_same_table_on_another_machine(cluster: Path, tmp_path: Path) -> Non
 def test_the_better_end_stays(cluster: Path, tmp_path: Path, here: str, there: str, replaced: bool) -> None:
     cell = "transformer-0f22ae17b101/seed1"
     for path in (cluster / "cells").glob("*/seed1/result.json"):
-        write_json(path, {**read_json(path), "status": there, "command": "there"})
+        write_record(path.parent, {**read_json(path), "status": there, "command": "there"})
     export_records([TABLE], "mini", cluster, tmp_path / "file")
     own = tmp_path / "laptop" / "cells" / cell / "result.json"
-    write_json(own, {"status": here, "command": "here"})
+    write_record(own.parent, {"status": here, "command": "here"})
     import_records(tmp_path / "file", tmp_path / "laptop")
     assert read_json(own)["command"] == ("there" if replaced else "here")
 
@@ -97,13 +100,18 @@ def test_files_that_are_no_records_are_refused(cluster: Path, tmp_path: Path) ->
     record = {f"{name}/config.yaml": "", f"{name}/curves.csv": ""}
     archive(tmp_path / "escapes", **{"../../x": ""})
     archive(tmp_path / "lacks", **record)
-    archive(tmp_path / "odd", **record, **{f"{name}/result.json": '{"cell": "transformer-1", "seed": 1}'})
-    good = next(cluster.glob("cells/*/seed*/result.json")).read_text()
+    odd = json.dumps(sealed({"cell": "transformer-1", "seed": 1}))
+    archive(tmp_path / "odd", **record, **{f"{name}/result.json": odd})
+    archive(tmp_path / "flipped", **record, **{f"{name}/result.json": odd.replace("-1", "-2")})
     elsewhere = "transformer-000000000000/seed1"
+    folder = next(path for path in cluster.glob("cells/*/seed1") if not (path / "probes").exists())
+    good = {path.relative_to(folder): path.read_text() for path in folder.glob("*.*")}
+    archive(tmp_path / "other", **{f"{elsewhere}/{file}": text for file, text in good.items()})
     archive(
-        tmp_path / "other", **{f"{elsewhere}/{file}": "" for file in ("config.yaml", "curves.csv")},
-        **{f"{elsewhere}/result.json": good},
-    )  # fmt: skip
+        tmp_path / "emptied",
+        **record,
+        **{f"{name}/result.json": (cluster / "cells" / name / "result.json").read_text()},
+    )
     wanted = {
         "half": "not a whole file of scripts/records.py export",
         "text": "not a whole file of scripts/records.py export",
@@ -111,6 +119,8 @@ def test_files_that_are_no_records_are_refused(cluster: Path, tmp_path: Path) ->
         "escapes": r"holds '\.\./\.\./x', which no record has",
         "lacks": "has no result.json",
         "odd": f"{name}: status is not one of finished",
+        "flipped": f"{name}: result.json is damaged",
+        "emptied": f"config.yaml of {name} is not what it was when it was recorded",
         "other": "is not that cell's",
     }
     for file, sentence in wanted.items():

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from highway.sweep.overview import Overview
 from tests.conftest import TINY
 from tests.runs import numbers, same_weights
 from tests.test_resume import wait_for
-from tests.test_sweep import FEW, TRAIN, results, sweep
+from tests.test_sweep import FEW, TRAIN, inline, results, sweep
 
 Compose = Callable[..., Experiment]
 
@@ -29,24 +30,21 @@ def cells(folder: Path) -> list[Cell]:
 
 
 @pytest.mark.slow
-def test_a_failed_cell_runs_again_only_when_asked(experiment: Compose, tmp_path: Path) -> None:
-    words = (*TINY, *FEW, "hydra/launcher=inline", "gate=none,sdu_tanh")
-    described = experiment(*TINY, *FEW, "gate=sdu_tanh")
-    described.outputs_dir = tmp_path
-    in_the_way = Cell.of(described).directory / "probes"
-    in_the_way.parent.mkdir(parents=True)
-    in_the_way.touch()
-    done = sweep(tmp_path, *words)
-    assert done.returncode == 1
-    assert "gate=sdu_tanh: failed (FileExistsError" in done.stderr
-    assert (
-        "1 of 2 cells did not finish" in done.stderr and "retry_failed=true runs the failed ones again" in done.stderr
-    )
-    in_the_way.unlink()
-    done = sweep(tmp_path, *words)
-    assert done.returncode == 1 and "2 cells: 2 done already, 0 to run." in done.stderr
-    done = sweep(tmp_path, *words, "retry_failed=true")
-    assert done.returncode == 0, done.stderr
+def test_a_failed_cell_runs_again_only_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = (*TINY, *FEW, "gate=none,sdu_tanh")
+
+    def no_gates(found: dict[str, Any], _: Path) -> None:
+        if found:
+            raise ValueError("that was to be expected")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("highway.train.save_probes", no_gates)
+        code, said = inline(monkeypatch, tmp_path, *words)
+    assert code == 1 and "gate=sdu_tanh: failed (ValueError: that was to be expected)" in said
+    assert "1 of 2 cells did not finish" in said and "retry_failed=true runs the failed ones again" in said
+    code, said = inline(monkeypatch, tmp_path, *words)
+    assert code == 1 and "2 cells: 2 done already, 0 to run." in said
+    assert inline(monkeypatch, tmp_path, *words, "retry_failed=true")[0] == 0
     assert {cell.status for cell in cells(tmp_path)} == {"finished"}
 
 

@@ -24,8 +24,9 @@ from highway.config.models import MODELS
 from highway.config.tasks import TASKS
 from highway.data.translation import count_words
 from highway.ledger.cell import Cell
-from highway.ledger.files import write_json, write_text
+from highway.ledger.files import write_text
 from highway.ledger.fingerprint import fingerprint
+from highway.ledger.record import write_record
 from highway.report import collect as collecting
 from highway.report.biases import t_sne
 from highway.report.bootstrap import paired_bootstrap
@@ -84,7 +85,7 @@ def put(outputs: Path, row_id: str, seed: int, value: float, budget: str = "pape
         "cost": {"device": "a device"},
         "environment": {"versions": {"torch": "2"}, "precision": "32", "git_commit": "abc"},
     }
-    write_json(folder / "result.json", {**record, **changes})
+    write_record(folder, {**record, **changes})
     return folder
 
 
@@ -539,10 +540,10 @@ def test_a_damaged_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.L
         ({**result, "seed": 3, "metrics": {"<b>": {"best": 1, "last": 1}}}, "metrics names '<b>'"),
         ({**result, "seed": "4"}, "seed is not a whole number"),
         ({**result, "seed": 5, "cost": None}, "cost is not what the run has cost"),
-        ([], "result.json is no record"),
+        ({"seed": 6}, "status is not one of"),
     ]
     for folder, (written, _) in zip(folders[1:], damaged, strict=False):
-        write_json(folder / "result.json", written)
+        write_record(folder, written)
     (folders[6] / "result.json").write_bytes(b"\xff\x00{")
     (folders[7] / "curves.csv").write_bytes(bytes(range(256)))
     with caplog.at_level(logging.WARNING):
@@ -554,7 +555,7 @@ def test_a_damaged_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.L
     for folder, (_, why) in zip(folders[1:], damaged, strict=False):
         assert any(str(folder) in line and why in line for line in told)
     assert any(str(folders[6]) in line and "cannot be read (UnicodeDecodeError)" in line for line in told)
-    assert any(str(folders[7]) in line and "curves.csv cannot be read" in line for line in told)
+    assert any(str(folders[7]) in line and "curves.csv is damaged" in line for line in told)
     assert Cell(folders[6]).status != "finished" and Cell(folders[0]).status == "finished"
 
 

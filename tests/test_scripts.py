@@ -19,6 +19,7 @@ from highway.config.experiment import Experiment
 from highway.ledger.cell import Cell
 from highway.ledger.files import read_json, write_json
 from highway.ledger.identity import PARTS, configuration
+from highway.ledger.record import write_record
 from highway.run.trial import Entry, peak_memory
 from highway.sweep.reading import load_table, table_ids
 from tests.conftest import REAL_DATA, needs_real_data
@@ -111,7 +112,7 @@ def test_status_of_a_table(typed: Callable[..., tuple[int, str, str]], experimen
         result = {"status": ends.get(seed), "seed": seed}
         write_json(cell.leases / "1.json", {"ended": seed != 3, "progress": {"step": 150, "steps": 600}})
         if seed in ends:
-            write_json(cell.directory / "result.json", result)
+            write_record(cell.directory, result)
     _, out, _ = typed("table status highway_t3")
     assert "finished 1 " in out and "failed 2, 4" in out and "running at 25%: 3" in out
     os.utime(Cell.of(experiment(*table.overrides(table.row("tanh"), "smoke", 3))).leases / "1.json", (0, 0))

@@ -19,7 +19,8 @@ import yaml
 
 from highway.config.compose import experiment
 from highway.ledger.cell import Cell
-from highway.ledger.files import write_json, write_text
+from highway.ledger.files import write_text
+from highway.ledger.record import write_record
 from highway.report import collect as collecting
 from highway.report.collect import Point
 from highway.report.tell import tell
@@ -115,7 +116,7 @@ def test_timings_of_two_devices(tmp_path: Path) -> None:
     shutil.copytree(published, other)
     content = json.loads((other / "result.json").read_text())
     content["cost"]["device"] = "another device"
-    (other / "result.json").write_text(json.dumps(content))
+    write_record(other, content)
     index = build_site(tmp_path, [load_table("highway_t7")])
     assert not broken(index.parent)
     text = (index.parent / "highway_t7" / "index.html").read_text()
@@ -365,7 +366,7 @@ def many_cells(outputs: Path, rows: int, seeds: int, points: int) -> Table:
                 "cost": {"device": "a device", "seconds": 100.0},
                 "environment": {"versions": {}, "precision": "32", "git_commit": "abc"},
             }
-            write_json(folder / "result.json", record)
+            write_record(folder, record)
     return table
 
 

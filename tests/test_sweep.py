@@ -15,7 +15,8 @@ from highway import cli
 from highway.config.compose import experiment
 from highway.errors import Refused
 from highway.ledger.cell import Cell
-from highway.ledger.files import read_json, write_json
+from highway.ledger.files import read_json
+from highway.ledger.record import write_record
 from highway.report.tell import tell
 from highway.sweep import grid
 from highway.sweep.reading import load_table
@@ -173,7 +174,7 @@ def test_what_changes_no_cell_leaves_the_views_in_place(tmp_path: Path, monkeypa
     words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh")
     for row in ("baseline", "tanh"):
         cell = Cell.of(experiment([*TABLE.overrides(TABLE.row(row), "smoke", 1), f"outputs_dir={tmp_path}"]))
-        write_json(cell.directory / "result.json", {"status": "failed", "seed": 1, "error": "x", "metrics": {}})
+        write_record(cell.directory, {"status": "failed", "seed": 1, "error": "x", "metrics": {}})
     inline(monkeypatch, tmp_path, *words, "trainer.threads=1", "trainer.log_every=7", "logger=wandb")
     assert views(tmp_path) == ["smoke/baseline/seed1", "smoke/tanh/seed1"]
     inline(monkeypatch, tmp_path, *words, "gate.kernel=5")  # neither of them reads it
@@ -203,7 +204,7 @@ def test_cells_of_other_code_run_again_when_asked(tmp_path: Path, monkeypatch: p
     assert inline(monkeypatch, tmp_path, *words)[0] == 0
     (path,) = results(tmp_path)
     assert "0 to run" in inline(monkeypatch, tmp_path, *words, "rerun=true")[1], "it is of today's code"
-    write_json(path, {**read_json(path), "fingerprint": "0" * 12})
+    write_record(path.parent, {**read_json(path), "fingerprint": "0" * 12})
     assert "0 to run" in inline(monkeypatch, tmp_path, *words)[1]
     code, said = inline(monkeypatch, tmp_path, *words, "rerun=true")
     assert code == 0 and "finished by other code; its record is in" in said
@@ -288,7 +289,7 @@ def test_memory_moves_from_two_devices_to_one(tmp_path: Path) -> None:
     assert on_devices(tmp_path / "whole", 1, *words).wait(timeout=300) == 0
 
     def saved() -> set[int]:
-        return {path.stat().st_mtime_ns for path in tmp_path.glob("moved/cells/*/*/checkpoints/resume.ckpt")}
+        return {path.stat().st_mtime_ns for path in tmp_path.glob("moved/cells/*/*/checkpoints/resume-*.ckpt")}
 
     for devices in (2, 1):
         before = saved()

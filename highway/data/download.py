@@ -16,7 +16,7 @@ from typing import IO
 import numpy as np
 
 from highway.errors import Refused
-from highway.ledger.files import written_atomically
+from highway.ledger.files import file_sha256, written_atomically
 
 CHUNK = 1 << 20
 
@@ -147,14 +147,6 @@ def download(url: str, partial: Path) -> None:
             written += len(chunk)
     if expected is not None and written != int(expected):
         raise ConnectionError(f"it broke off after {written} of {expected} bytes; run again to go on from there")
-
-
-def file_sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def sha256_of(arrays: Iterable[np.ndarray]) -> str:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from highway.config.datasets import DATASETS, LanguageDataset
 from highway.errors import Refused
+from highway.ledger import seal
 from highway.ledger.files import read_json, write_json, written_atomically
 
 CHUNK = 1 << 20
@@ -43,8 +44,9 @@ def cached_streams(
     revision = DATASETS[dataset.name].revision
     key = hashlib.sha256(json.dumps([dataset.name, revision, dataset.form, sha256]).encode()).hexdigest()[:16]
     folder = cache_dir / f"{dataset.name}-{dataset.form}-{key}"
-    if not (folder / "vocabulary.json").exists():
+    if not seal.is_whole(folder):
         _number(texts, symbols, folder)
+        seal.seal_folder(folder)
     vocabulary = read_json(folder / "vocabulary.json")
     if len(vocabulary) != dataset.vocabulary_size:
         raise Refused(
@@ -70,7 +72,7 @@ def _number(texts: dict[str, bytes], symbols: Callable[[bytes], Symbols], folder
         numbered = _by_table if isinstance(values, bytes) else _by_search
         with written_atomically(folder / f"{split}.npy") as file:
             np.save(file, numbered(values, kinds, rank, split))  # type: ignore[arg-type]
-    write_json(folder / "vocabulary.json", [_name(kind) for kind in kinds[order]])  # last: the cache is whole
+    write_json(folder / "vocabulary.json", [_name(kind) for kind in kinds[order]])
 
 
 def _kinds_and_first(values: Symbols) -> tuple[np.ndarray, np.ndarray]:

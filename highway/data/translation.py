@@ -26,6 +26,7 @@ from highway.config.datasets import DATASETS, END, PADDING, START, UNKNOWN, Tran
 from highway.data import sample_pairs
 from highway.data.download import Archive
 from highway.errors import Refused
+from highway.ledger import seal
 from highway.ledger.files import read_json, write_json, written_atomically
 
 LAYOUT = 2  # of the cache; another number makes it anew
@@ -109,8 +110,9 @@ def streams(dataset: TranslationDataset, data_dir: Path, cache_dir: Path) -> Cor
     recipe += [DATASETS[dataset.name].revision, sha256, LAYOUT]
     key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
     folder = cache_dir / f"{dataset.name}-{dataset.form}-{key}"
-    if not (folder / "about.json").exists():
+    if not seal.is_whole(folder):
         _prepare(dataset, texts, folder)
+        seal.seal_folder(folder)
     return _load(folder, {split: texts[split] for split in ("valid", "test")}, sha256)
 
 
@@ -153,7 +155,7 @@ def _prepare(dataset: TranslationDataset, texts: dict[str, Pairs], folder: Path)
             rows = [(source[: room[0]], target[: room[1]]) for source, target in rows]
         about["pieces"][split] = sum(len(target) - 1 for _, target in rows)
         _write_arrow(folder / f"{split}.arrow", rows)
-    write_json(folder / "about.json", about)  # last: the cache is whole
+    write_json(folder / "about.json", about)
 
 
 def count_words(texts: Sequence[str]) -> dict[str, Any]:

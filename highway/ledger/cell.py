@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from highway.config.experiment import Experiment
-from highway.ledger.files import read_json, remove_leftovers
+from highway.ledger.files import made_folder, remove_leftovers, writing
 from highway.ledger.identity import identified
 from highway.ledger.lease import HeldLease, Lease, leased
-from highway.ledger.record import leave_out
+from highway.ledger.record import intact
 
 DONE = ("finished", "diverged")
 RECORD = ("result.json", "config.yaml", "curves.csv", "probes", "checkpoints")
@@ -46,8 +46,9 @@ class Cell:
         return self.directory / "curves.csv"
 
     @property
-    def checkpoint(self) -> Path:
-        return self.directory / "checkpoints" / "resume.ckpt"
+    def checkpoints(self) -> list[Path]:
+        """What a run can go on from: resume-<step>.<checksum>.ckpt, the newest first."""
+        return sorted((self.directory / "checkpoints").glob("resume-*.*.ckpt"), key=step_of, reverse=True)
 
     @property
     def best(self) -> Path:
@@ -67,14 +68,14 @@ class Cell:
 
     def begin(self) -> None:
         """What an earlier start left behind that this one would contradict: how it ended, files half written."""
-        (self.directory / "result.json").unlink(missing_ok=True)
-        for folder in (self.directory, self.checkpoint.parent, self.leases):
-            remove_leftovers(folder)
+        with writing(self.directory):
+            (self.directory / "result.json").unlink(missing_ok=True)
+            for folder in (self.directory, self.best.parent, self.leases):
+                remove_leftovers(folder)
 
     def set_aside(self) -> None:
         """Keep a finished record in earlier/, and let the cell be run anew."""
-        earlier = self.directory / "earlier"
-        earlier.mkdir(exist_ok=True)
+        earlier = made_folder(self.directory / "earlier")
         place = earlier / str(1 + max((int(path.name) for path in earlier.iterdir()), default=0))
         place.mkdir()
         for path in (self.directory / name for name in RECORD):
@@ -82,14 +83,8 @@ class Cell:
                 os.replace(path, place / path.name)
 
     def result(self) -> dict[str, Any] | None:
-        """What result.json says; one that cannot be read says nothing, and the cell is not finished."""
-        path = self.directory / "result.json"
-        try:
-            result = read_json(path) if path.exists() else None
-        except ValueError as error:
-            leave_out(self.directory, f"result.json cannot be read ({type(error).__name__})")
-            return None
-        return result if isinstance(result, dict) and "status" in result else None
+        """What result.json says; a damaged one says nothing, and the cell is not finished."""
+        return intact(self.directory / "result.json")
 
     @property
     def status(self) -> str:
@@ -103,7 +98,7 @@ class Cell:
         if result is not None:
             return result["status"]
         killed = lease is not None and not lease.ended
-        return "interrupted" if killed or self.checkpoint.exists() else "waiting"
+        return "interrupted" if killed or self.checkpoints else "waiting"
 
     @property
     def progress(self) -> dict[str, Any]:
@@ -115,3 +110,7 @@ class Cell:
     def done(self) -> bool:
         """Nothing is left to run: a second run would give the same again."""
         return self.status in DONE
+
+
+def step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.split(".")[0].removeprefix("resume-"))

@@ -1,5 +1,6 @@
 """Files that are either whole or absent: written beside their place, flushed, then renamed into it."""
 
+import hashlib
 import json
 import os
 import tempfile
@@ -8,27 +9,63 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from highway.errors import Refused
+from highway.errors import Unwritable
+
+CHUNK = 1 << 20
 
 
 @contextmanager
-def written_atomically(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
-    """A binary file to write to; it appears at `path` only when the block ends without an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def writing(path: Path) -> Iterator[None]:
+    """Says in one sentence that something cannot be written."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            if durable:  # also after a power cut
-                os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except OSError as error:
-        raise Refused(f"{path} could not be written: {error.strerror or error}.") from error
-    finally:
-        if os.path.exists(name):
-            os.unlink(name)
+        yield
+    except (OSError, RuntimeError) as error:
+        cause = error if isinstance(error, OSError) else error.__context__  # torch's writer hides it in its own
+        if not isinstance(cause, OSError):
+            raise
+        raise Unwritable(f"{path} could not be written: {cause.strerror or cause}.") from error
+
+
+@contextmanager
+def written_atomically(path: Path, durable: bool = True, sealed: bool = False) -> Iterator[BinaryIO]:
+    """A binary file to write to; it appears at `path` only when the block ends without an error.
+
+    `sealed`: under a name that has its checksum in it, x.ckpt as x.<16 digits>.ckpt (highway/ledger/seal.py).
+    """
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                if durable:  # also after a power cut
+                    os.fsync(file.fileno())
+            os.chmod(name, 0o644)
+            checksum = f".{file_sha256(Path(name))[:16]}" if sealed else ""
+            os.replace(name, path.with_name(f"{path.stem}{checksum}{path.suffix}"))
+        finally:
+            if os.path.exists(name):
+                os.unlink(name)
+
+
+def append_text(path: Path, text: str) -> None:
+    with writing(path), open(path, "a", newline="") as file:
+        file.write(text)
+
+
+def made_folder(path: Path) -> Path:
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def file_sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def write_text(path: Path, text: str, durable: bool = True) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from highway.errors import Refused
-from highway.ledger.files import write_json
+from highway.ledger.files import made_folder, write_json, writing
 
 BEAT = 2.0  # seconds between two beats
 STALE = 60.0  # seconds without a beat after which another machine takes over
@@ -106,8 +106,7 @@ class HeldLease:
 @contextmanager
 def leased(folder: Path) -> Iterator[HeldLease]:
     """Hold the lease while the block runs; `Refused` where another process holds it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    held = HeldLease(_taken(folder))
+    held = HeldLease(_taken(made_folder(folder)))
     held.start()
     try:
         yield held
@@ -121,11 +120,12 @@ def _taken(folder: Path) -> Path:
         raise Refused(f"{folder.parent} is being run by {before.holder}; wait for it, or stop it.")
     number = _number(before.path) + 1 if before else 1
     path = folder / f"{number}.json"
-    try:
-        with open(path, "x") as file:
-            json.dump({**_myself(), "ended": False}, file)
-    except FileExistsError as error:
-        raise Refused(f"{folder.parent} was taken by another process at this moment; wait for it.") from error
+    with writing(path):
+        try:
+            with open(path, "x") as file:
+                json.dump({**_myself(), "ended": False}, file)
+        except FileExistsError as error:
+            raise Refused(f"{folder.parent} was taken by another process at this moment; wait for it.") from error
     for other in _numbers(folder):
         if other > number:  # a slow process that read the folder long ago
             path.unlink()

@@ -9,28 +9,48 @@ from pathlib import Path
 from typing import Any
 
 from highway.config.metrics import METRICS
+from highway.errors import Damaged
+from highway.ledger import seal
+from highway.ledger.files import write_json
 
 log = logging.getLogger("highway")
 STATUSES = ("finished", "failed", "diverged", "interrupted")
 Check = Callable[[Any], bool]
 
 
-def usable(path: Path) -> dict[str, Any] | None:
-    """The content of a result.json; None, and a word about it, where something is wrong with it."""
+def write_record(folder: Path, content: dict[str, Any]) -> None:
+    """result.json, with the checksums of itself and of what is read with it."""
+    beside = [folder / "config.yaml", folder / "curves.csv", *(folder / "probes").glob("*.npz")]
+    files = seal.checksums(folder, (path for path in beside if path.exists()))
+    write_json(folder / "result.json", seal.sealed({**content, "files": files}))
+
+
+def intact(path: Path) -> dict[str, Any] | None:
+    """The content of a result.json; None where there is none, or, with a word about it, where it or a file that
+    belongs to it is damaged."""
     try:
-        content = json.loads(path.read_text())
-        wrong = problem(content)
-    except (OSError, ValueError) as error:  # no JSON, or no text at all
-        content, wrong = None, f"result.json cannot be read ({type(error).__name__})"
-    if wrong:
-        leave_out(path.parent, wrong)
-    return None if wrong else content
+        content = seal.check(json.loads(path.read_text()), path)
+        seal.check_files(path.parent, content["files"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:  # no JSON, no text, no record
+        return leave_out(path.parent, f"result.json cannot be read ({type(error).__name__})")
+    except Damaged as damage:
+        return leave_out(path.parent, str(damage).removeprefix(f"{path.parent}/"))
+    return content
+
+
+def usable(path: Path) -> dict[str, Any] | None:
+    """An intact record that is what a record must be; None, and a word about it, where something is wrong with it."""
+    content = intact(path)
+    wrong = problem(content) if content is not None else None
+    return leave_out(path.parent, wrong) if wrong else content
 
 
 @cache
 def leave_out(folder: Path, why: str) -> None:
     """Said once."""
-    log.warning("%s: %s; it is left out.", folder, why)
+    log.warning("%s: %s; it does not count.", folder, why)
 
 
 def problem(content: Any) -> str | None:
@@ -81,6 +101,7 @@ WANTED: dict[str, tuple[Check, str]] = {
     "seed": (lambda value: _is(int)(value) and value >= 0, "a whole number"),
     "budget": (_is(str), "a word"),
     "metrics": (_is(dict), "a table of numbers"),
+    "files": (lambda value: _is(dict)(value) and all(map(_is(str), value.values())), "a table of checksums"),
     "data": (_is(dict), "a description of the data"),
     "data.source": (_is(str), "a word"),
     "cost": (_is(dict), "what the run has cost"),

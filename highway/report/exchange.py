@@ -5,6 +5,7 @@ records give the same bytes. Importing never replaces a record by one that ended
 """
 
 import gzip
+import hashlib
 import io
 import json
 import re
@@ -13,7 +14,8 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from highway.errors import Refused
+from highway.errors import Damaged, Refused
+from highway.ledger import seal
 from highway.ledger.cell import Cell
 from highway.ledger.files import written_atomically
 from highway.ledger.record import problem
@@ -93,10 +95,13 @@ def _check(source: Path, name: str, files: dict[str, bytes]) -> None:
     if missing:
         raise Refused(f"{source}: {name} has no {min(missing)}; nothing was imported.")
     try:
-        result = json.loads(files["result.json"])
-    except ValueError:
-        result = None
+        result = seal.check(json.loads(files["result.json"]), Path("result.json"))
+    except (ValueError, Damaged) as error:
+        raise Refused(f"{source}: {name}: result.json is damaged, or no record; nothing was imported.") from error
     if wrong := problem(result):
         raise Refused(f"{source}: {name}: {wrong}; nothing was imported.")
+    found = {file: hashlib.sha256(content).hexdigest() for file, content in files.items() if file != "result.json"}
+    if odd := sorted(dict(found.items() ^ result["files"].items())):
+        raise Refused(f"{source}: {odd[0]} of {name} is not what it was when it was recorded; nothing was imported.")
     if f"{result.get('cell')}/seed{result['seed']}" != name:
         raise Refused(f"{source}: result.json of {name} is not that cell's; nothing was imported.")

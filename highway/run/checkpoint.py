@@ -1,27 +1,37 @@
 """Checkpoints that a run can be stopped at: at any step, by a signal, by a full disk, by kill -9.
 
-`resume.ckpt` holds everything that the next start needs and is replaced whole, never in part; it is read
-back with weights_only. `best.safetensors` holds the weights of the best validation, `last.safetensors` the
-final ones, each with the configuration in its header.
+`resume-<step>.<checksum>.ckpt` holds everything that the next start needs; it is there whole or not at all, the one
+before it is kept, and it is read back with weights_only. `best.safetensors` holds the weights of the best validation,
+`last.safetensors` the final ones, each with the configuration, the step and a checksum in its header.
+
+Checkpoint, curve and best weights belong together. Where one of them is damaged, the run goes back to where it does
+not need it: to the checkpoint before, or to the start. What it trains again is what was lost.
 """
 
+import hashlib
+import logging
 import signal
 import time
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.plugins.io import CheckpointIO
-from safetensors.torch import load_file, save
-from torch import nn
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
 
 from highway.config.experiment import Experiment
-from highway.errors import Refused
-from highway.ledger.cell import Cell
+from highway.errors import Damaged, Refused
+from highway.ledger import seal
+from highway.ledger.cell import Cell, step_of
 from highway.ledger.files import written_atomically
 from highway.run.recorder import Recorder
+
+log = logging.getLogger("highway")
+KEPT = 2  # checkpoints: a damaged one costs the steps since the one before
 
 
 class Interrupted(Exception):
@@ -30,14 +40,11 @@ class Interrupted(Exception):
 
 class AtomicCheckpoints(CheckpointIO):
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        with written_atomically(Path(path)) as file:
+        with written_atomically(Path(path), sealed=True) as file:
             torch.save(checkpoint, file)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: Any = None) -> dict[str, Any]:
-        try:
-            return torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:
-            raise Refused(f"{path} is not a readable checkpoint; delete it to start the cell anew.") from error
+        return torch.load(path, map_location="cpu", weights_only=True)
 
     def remove_checkpoint(self, path: Any) -> None:
         Path(path).unlink(missing_ok=True)
@@ -79,28 +86,101 @@ class Checkpointer(pl.Callback):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if self.recorder.best_step == self.recorder.steps and trainer.is_global_zero:
-            save_weights(pl_module.model, self.cell.best, self.header)  # type: ignore[arg-type]
+            save_weights(pl_module.model, self.cell.best, self.header, self.recorder.steps)  # type: ignore[arg-type]
         if trainer.state.fn == "fit":
             self._save(trainer)
 
     def _save(self, trainer: pl.Trainer) -> None:
-        trainer.save_checkpoint(self.cell.checkpoint)
+        trainer.save_checkpoint(self.cell.best.with_name(f"resume-{self.recorder.steps}.ckpt"))
+        if trainer.is_global_zero:
+            for old in self.cell.checkpoints[KEPT:]:
+                old.unlink()
         self._saved_at = time.monotonic()
         if trainer.strategy.reduce_boolean_decision(self.stop_asked, all=False):
             raise Interrupted(f"stopped at step {self.recorder.steps}")
 
 
-def save_weights(model: nn.Module, path: Path, header: dict[str, str]) -> None:
+class Resume(NamedTuple):
+    """Where a run goes on."""
+
+    path: Path
+    threads: int  # those of its first start: bit-equality depends on them
+
+
+def resumable(cell: Cell, forget: bool = True) -> Resume | None:
+    """The newest checkpoint that is whole, and so are the curve and the weights that it goes on from."""
+    for path in cell.checkpoints:
+        try:
+            return Resume(path, _checked(path, cell)["threads"])
+        except (Damaged, OSError) as damage:  # another process may remove it at this moment
+            log.warning("%s; the steps since the checkpoint before it are trained again.", damage)
+            if forget:
+                path.unlink(missing_ok=True)
+    return None
+
+
+def _checked(path: Path, cell: Cell) -> dict[str, Any]:
+    """What the recorder knew at a checkpoint."""
+    seal.check_name(path)
+    known = torch.load(path, weights_only=True, mmap=True)["callbacks"][Recorder.__qualname__]
+    written = cell.curves.read_bytes()[: known["curve_bytes"]] if cell.curves.exists() else b""
+    if hashlib.sha256(written).hexdigest() != known["curve_sha256"]:
+        raise Damaged(f"{cell.curves} is damaged: it is not what it was at step {step_of(path)}")
+    if known["best_step"] >= 0:
+        check_weights(cell.best, known["best_step"], or_later=True)  # later ones are of steps that come again
+    return known
+
+
+def save_weights(model: nn.Module, path: Path, header: dict[str, str], step: int) -> None:
     """Weights alone, as safetensors, with the experiment's configuration and vocabulary in the file's header."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    header = {**header, "step": str(step)}
     with written_atomically(path) as file:
-        file.write(save(tensors, metadata=header))
+        file.write(save(tensors, metadata={**header, "sha256": _sha256(tensors, header)}))
 
 
-def load_weights(model: nn.Module, path: Path) -> None:
-    tensors = load_file(path)
+def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of a file of weights, and its header."""
+    try:
+        with safe_open(path, "pt") as file:
+            header = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    except (SafetensorError, OSError) as error:
+        raise Damaged(f"{path} is damaged, or no file of weights.") from error
+    if not {"config", "step", "sha256"} <= set(header):
+        raise Refused(f"{path} does not say of which experiment its weights are; those that this project saves do.")
+    if header["sha256"] != _sha256(tensors, header):
+        raise Damaged(f"{path} is damaged: its sha256 is not the one that it says.")
+    return tensors, header
+
+
+def _sha256(tensors: dict[str, Tensor], header: dict[str, str]) -> str:
+    digest = hashlib.sha256()
+    for key in sorted(header.keys() - {"sha256"}):
+        digest.update(f"{key}={header[key]}\0".encode())
+    for name in sorted(tensors):
+        digest.update(f"{name} {tensors[name].dtype} {list(tensors[name].shape)}\0".encode())
+        digest.update(tensors[name].flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def check_weights(path: Path, step: int, or_later: bool = False) -> dict[str, Tensor]:
+    """Those of a step, as they were saved then."""
+    tensors, header = read_weights(path)
+    found = int(header["step"])
+    if found != step and not (or_later and found > step):
+        raise Damaged(f"{path} has the weights of step {found}, not of step {step}")
+    return tensors
+
+
+def put_into(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
     own = model.state_dict()
     wrong = [name for name in own if name not in tensors or tensors[name].shape != own[name].shape]
     if wrong or len(tensors) != len(own):
         raise Refused(f"{path} holds another model: {(wrong or ['its parameters'])[0]} does not fit.")
     model.load_state_dict(tensors)
+
+
+def load_weights(model: nn.Module, path: Path, step: int | None = None) -> None:
+    """`step`: which the weights must be of."""
+    put_into(model, read_weights(path)[0] if step is None else check_weights(path, step), path)

@@ -19,7 +19,7 @@ import yaml
 
 from highway.config.experiment import Experiment
 from highway.ledger.cell import Cell
-from highway.ledger.files import write_text
+from highway.ledger.files import write_text, writing
 from highway.ledger.identity import configuration
 
 log = logging.getLogger("highway")
@@ -27,18 +27,14 @@ QUIET = 0.25  # processors that others may keep busy where a time is to mean som
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy")
 
 
-def settle(experiment: Experiment, cell: Cell) -> None:
-    """Fix the threads, and make the machine ready; a resumed run keeps the threads of its first start."""
-    if cell.config.exists():  # bit-equality depends on them
-        experiment.trainer.threads = yaml.safe_load(cell.config.read_text())["trainer"]["threads"]
-    experiment.trainer.threads = experiment.trainer.threads or os.cpu_count() or 1
+def settle(experiment: Experiment, cell: Cell, threads: int | None) -> None:
+    """Fix the threads, to those of the first start where there was one, and make the machine ready."""
+    experiment.trainer.threads = threads or experiment.trainer.threads or os.cpu_count() or 1
     prepare(cell, configuration(experiment), experiment.trainer.threads)
 
 
 def prepare(cell: Cell, described: dict[str, Any], threads: int) -> None:
-    """Open log.txt, write config.yaml, set the threads; TF32 products on CUDA."""
-    cell.directory.mkdir(parents=True, exist_ok=True)
-    _open_log(cell.log)
+    """Write config.yaml, set the threads; TF32 products on CUDA."""
     write_text(cell.config, yaml.safe_dump(described, sort_keys=False))
     torch.set_num_threads(threads)
     keep_freed_memory()
@@ -58,12 +54,13 @@ def keep_freed_memory() -> None:
             libc.mallopt(trim_threshold, (1 << 31) - 1)
 
 
-def _open_log(path: Path) -> None:
+def open_log(path: Path) -> None:
     """Log lines go to log.txt, once: a launcher may have pointed this process's own output there."""
     for handler in [handler for handler in log.handlers if isinstance(handler, logging.FileHandler)]:
         log.removeHandler(handler)
         handler.close()
-    path.touch()
+    with writing(path):
+        path.touch()
     if not os.path.samestat(os.fstat(2), path.stat()):
         log.addHandler(logging.FileHandler(path))
 
@@ -91,6 +88,15 @@ def environment(experiment: Experiment, processes: int) -> dict[str, Any]:
         "threads": experiment.trainer.threads,
         "processes": processes,
     }
+
+
+def explained(failure: Exception) -> str:
+    """What a run failed of, in one line; where memory ran out, with what needs less of it."""
+    text = f"{type(failure).__name__}: {failure}".splitlines()[0]
+    if isinstance(failure, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in text:
+        less = "trainer.accumulate=2 takes a batch in two parts, trainer.evaluation_batch=1 one window at a time"
+        return f"out of memory: {less}, trainer.devices=2 shares both ({text})"
+    return text
 
 
 class Neighbours:

@@ -10,10 +10,11 @@ from torch import nn
 from highway.config.experiment import Experiment
 from highway.data.module import ExperimentData
 from highway.describe import parameter_counts
+from highway.errors import Unwritable
 from highway.ledger.cell import Cell
 from highway.ledger.device import device_name
-from highway.ledger.files import write_json
 from highway.ledger.identity import named_revisions
+from highway.ledger.record import write_record
 from highway.run import machine
 from highway.run.recorder import Recorder
 
@@ -66,4 +67,7 @@ class Record:
         }
 
     def write(self) -> None:
-        write_json(self.cell.directory / "result.json", self.content)
+        try:
+            write_record(self.cell.directory, self.content)
+        except Unwritable as full:  # what was trained is in the checkpoint
+            self.end("interrupted", str(full))

@@ -1,10 +1,12 @@
 """The truth about a run, on disk as it happens: curves.csv, the clock, the best validation, divergence.
 
 curves.csv has one row a measurement: step, epoch, seconds, tokens, split, metric, value. Seconds are of
-training, over all the starts of a cell; a resumed run drops the rows beyond its checkpoint and goes on.
+training, over all the starts of a cell; a resumed run cuts off what is beyond its checkpoint and goes on.
 """
 
 import csv
+import hashlib
+import io
 import math
 import os
 import time
@@ -18,7 +20,7 @@ from torch.nn.utils import get_total_norm
 
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
-from highway.ledger.files import write_text
+from highway.ledger.files import append_text, write_text, writing
 from highway.ledger.fingerprint import fingerprint
 from highway.run import machine
 from highway.tasks.task import Task
@@ -34,6 +36,8 @@ class Diverged(Exception):
 class Recorder(pl.Callback):
     def __init__(self, path: Path, experiment: Experiment) -> None:
         self.path = path
+        self.threads = experiment.trainer.threads
+        self.curve_bytes = 0  # of curves.csv, that belong to the steps so far
         self.log_every = experiment.trainer.log_every
         self.diverged_above = experiment.trainer.diverged_above
         self.listeners: list[Callable[[list[Row]], None]] = []
@@ -77,7 +81,7 @@ class Recorder(pl.Callback):
         self._steps_at_start, self._tokens_at_start = self.steps, self.tokens
         self._total = pl_module.total_steps
         if trainer.is_global_zero:
-            self._keep_rows_up_to(self.steps)
+            self._go_on_with_the_curve()
 
     def on_train_end(self, *_: Any) -> None:
         self.seconds_before, self._started = self.seconds, None
@@ -85,14 +89,12 @@ class Recorder(pl.Callback):
     def on_exception(self, *_: Any) -> None:
         self.on_train_end()
 
-    def _keep_rows_up_to(self, step: int) -> None:
-        rows: list[Row] = []
-        if self.path.exists():
-            with open(self.path, newline="") as file:
-                complete = [row for row in csv.DictReader(file) if None not in row.values()]
-            rows = [row for row in complete if int(row["step"]) <= step]
-        lines = [",".join(COLUMNS), *(",".join(row[key] for key in COLUMNS) for row in rows)]
-        write_text(self.path, "\n".join(lines) + "\n")
+    def _go_on_with_the_curve(self) -> None:
+        if self.curve_bytes:
+            with writing(self.path):
+                os.truncate(self.path, self.curve_bytes)
+        else:
+            write_text(self.path, ",".join(COLUMNS) + "\n")
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -157,8 +159,9 @@ class Recorder(pl.Callback):
             values = {**values, "learning_rate": trainer.optimizers[0].param_groups[0]["lr"]}
             values |= {name: float(norm) for name, norm in self._norms.items()}
         rows = [{**place, "metric": name, "value": value} for name, value in values.items()]
-        with open(self.path, "a", newline="") as file:
-            csv.DictWriter(file, COLUMNS, lineterminator="\n").writerows(rows)
+        text = io.StringIO()
+        csv.DictWriter(text, COLUMNS, lineterminator="\n").writerows(rows)
+        append_text(self.path, text.getvalue())
         for listener in self.listeners:
             listener(rows)
 
@@ -172,7 +175,11 @@ class Recorder(pl.Callback):
         return self._elapsed / max(self.steps - self._steps_at_start, 1) * (self._total - self.steps)
 
     def state_dict(self) -> dict[str, Any]:
+        curve = self.path.read_bytes()
         return {
+            "threads": self.threads,
+            "curve_bytes": len(curve),
+            "curve_sha256": hashlib.sha256(curve).hexdigest(),
             "seconds": self.seconds,
             "exclusive": self.exclusive,
             "codes": self.codes,
@@ -189,6 +196,7 @@ class Recorder(pl.Callback):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.seconds_before, self.exclusive_before = state["seconds"], state["exclusive"]
+        self.curve_bytes = state["curve_bytes"]
         self.codes = list(dict.fromkeys([*state["codes"], *self.codes]))
         self.tokens, self.steps = state["tokens"], state["steps"]
         self.best, self.best_step = dict(state["best"]), state["best_step"]

@@ -18,10 +18,11 @@ import torch
 from highway.errors import Refused
 from highway.ledger.cell import Cell
 from highway.ledger.device import device_name
-from highway.ledger.files import write_json, write_text
+from highway.ledger.files import write_text
 from highway.ledger.fingerprint import of_together
 from highway.ledger.identity import TIMING_REVISION, configuration, identified
 from highway.ledger.lease import HeldLease
+from highway.ledger.record import write_record
 from highway.ledger.together import Timing
 from highway.run import machine
 from highway.run.recorder import COLUMNS
@@ -42,6 +43,7 @@ def run(timing: Timing, command: str) -> str:
             log.info("%s is %s already: nothing to measure.", cell.directory, cell.status)
             return cell.status
         cell.begin()
+        machine.open_log(cell.log)
         machine.prepare(cell, {name: configuration(row) for name, row in timing.rows.items()}, timing.threads)
         first = timing.first
         entries = {
@@ -61,7 +63,7 @@ def run(timing: Timing, command: str) -> str:
             }
             for name, row in timing.rows.items()
         }
-        write_json(cell.directory / "result.json", {**about(timing, command, time.monotonic() - started), "rows": rows})
+        write_record(cell.directory, {**about(timing, command, time.monotonic() - started), "rows": rows})
         log.info("%s: finished", cell.directory)
         return "finished"
 

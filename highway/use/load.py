@@ -12,7 +12,6 @@ import numpy as np
 import torch
 import yaml
 from omegaconf import OmegaConf
-from safetensors import SafetensorError, safe_open
 
 from highway.config.check import check
 from highway.config.compose import dataset
@@ -21,7 +20,7 @@ from highway.config.tasks import TASKS
 from highway.errors import Refused
 from highway.ledger.cell import Cell
 from highway.run import build, machine
-from highway.run.checkpoint import load_weights
+from highway.run.checkpoint import put_into, read_weights
 from highway.use.spelling import Spelling
 
 
@@ -72,13 +71,13 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Trained:
     path = where if where.is_file() else cell.last if last else cell.best
     if not path.exists():
         raise Refused(f"{where} has no {path.name}; is it a cell's directory, and has it been trained?")
-    header = _header(path)
+    tensors, header = read_weights(path)
     experiment = _experiment(header["config"])
     if tasks and experiment.task not in tasks:
         raise Refused(f"{where} holds a {experiment.task} model; {TASKS[experiment.task].script} is for those.")
     machine.keep_freed_memory()
     model = build.model(experiment)
-    load_weights(model, path)
+    put_into(model, tensors, path)
     streams = build.streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir)
     if header.get("vocabulary_sha256") not in (None, getattr(streams, "vocabulary_sha256", None)):
         raise Refused(
@@ -86,17 +85,6 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Trained:
             f"its text in {experiment.data_dir} is not the one that the model has read."
         )
     return Trained(cell, experiment, model.eval(), streams)
-
-
-def _header(path: Path) -> dict[str, str]:
-    try:
-        with safe_open(path, "pt") as file:
-            header = file.metadata() or {}
-    except SafetensorError as error:
-        raise Refused(f"{path} is damaged, or no file of weights.") from error
-    if "config" not in header:
-        raise Refused(f"{path} does not say of which experiment its weights are; those that this project saves do.")
-    return header
 
 
 def _experiment(config: str) -> Experiment:

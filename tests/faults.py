@@ -1,0 +1,366 @@
+"""Sweeps under faults, compared with an undisturbed one:  python -m tests.faults [--kills 50] [--only WORD]
+
+Real processes through the real command line. Each fault has outputs of its own; the same command is given again until
+it ends well, and then every record must be what it would have been: nothing lost, nothing run twice to its end, the
+same weights, no damaged file used. tests/test_faults.py holds the report to zeros.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from highway.ledger.cell import Cell
+from highway.ledger.lease import Lease
+from tests.conftest import TINY
+from tests.runs import curve, numbers, same_weights
+
+TRAIN = Path(__file__).parents[1] / "scripts" / "train.py"
+SWEEP = (  # four cells of some seconds each, which save all the time
+    *TINY,
+    "gate=none,sdu_tanh",
+    "seed=1,2",
+    "dataset.train.lanes=16",
+    "trainer.max_steps=120",
+    "trainer.validate_every=30",
+    "trainer.checkpoint_seconds=0.2",
+    "model.dropout=0.2",
+    "hydra.launcher.slots=2",
+)
+CELLS = 4
+# What a process meets from its first line on; Python imports a module of this name when it starts.
+SURROUNDINGS = """
+import fcntl, os, resource, sys, time
+fault = os.environ.get("FAULT", "")
+if fault == "clock":  # an hour back, every second
+    real, began = time.time, time.monotonic()
+    time.time = lambda: real() - 3600 * int(time.monotonic() - began)
+def refused(*_, **__):
+    raise OSError(95, "Operation not supported")
+if fault == "links":
+    os.link = fcntl.flock = fcntl.lockf = refused
+if fault.startswith("room"):  # no file may be larger: a disk that fills up while one is being written
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(fault[4:]), resource.RLIM_INFINITY))
+"""
+
+
+@dataclass
+class Outcome:
+    injected: int = 0
+    lost: int = 0  # results that were there and are not, or never came
+    repeated: int = 0  # runs that went to their end once more than they had to
+    different: int = 0  # cells whose weights, curves or metrics are not the undisturbed ones
+    used: int = 0  # damaged files of which nothing was said
+    said: list[str] = field(default_factory=list)  # what went otherwise than it should
+
+    @property
+    def clean(self) -> bool:
+        return not (self.lost or self.repeated or self.different or self.used or self.said)
+
+
+class Folder:
+    """The outputs of one fault."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.outcome = path, Outcome()
+        self.again = 0  # runs that a damaged result makes necessary
+        self.damaged: list[str] = []  # files, by name
+        self.stderr = ""
+
+    def start(self, *words: str, fault: str = "") -> "subprocess.Popen[str]":
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        hooks = self.path.with_name("hooks")
+        hooks.mkdir(exist_ok=True)
+        (hooks / "sitecustomize.py").write_text(SURROUNDINGS)
+        around = {"PYTHONPATH": f"{hooks}:{TRAIN.parents[1]}", "FAULT": fault, "HIGHWAY_OUTPUTS": str(self.path)}
+        return subprocess.Popen(
+            [sys.executable, str(TRAIN), "-m", *SWEEP, *words],
+            env={**os.environ, **around},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def ended(self, sweep: "subprocess.Popen[str]") -> int:
+        """Its exit code; what it said is kept."""
+        self.stderr += sweep.communicate(timeout=600)[1]
+        return sweep.returncode
+
+    def finish(self, *words: str) -> None:
+        """The same command, until it ends well."""
+        for _ in range(3):
+            if self.ended(self.start(*words)) == 0:
+                return
+        self.outcome.said.append(f"did not end well: {self.stderr[-300:]}")
+
+    @property
+    def cells(self) -> list[Cell]:
+        return [Cell(path) for path in sorted(self.path.glob("cells/*/seed*"))]
+
+    def processes(self) -> Iterator[int]:
+        """Of cells that run now."""
+        for cell in self.cells:
+            lease = Lease.latest(cell.leases)
+            if lease is not None and lease.alive and "pid" in lease.content:
+                yield lease.content["pid"]
+
+    def compare(self, whole: "Folder") -> Outcome:
+        found, outcome = {cell.name + cell.directory.name: cell for cell in self.cells}, self.outcome
+        ends = 0
+        for cell in whole.cells:
+            own = found.get(cell.name + cell.directory.name)
+            if own is None or own.status != "finished":
+                outcome.lost += 1
+                continue
+            ends += own.log.read_text().count(f"{own.directory}: finished")
+            same = all(same_weights(*pair) for pair in ((cell.last, own.last), (cell.best, own.best)))
+            results = [numbers(one.result() or {"metrics": {}}) for one in (cell, own)]
+            outcome.different += not (same and curve(cell) == curve(own) and results[0] == results[1])
+        outcome.repeated += max(ends - CELLS - self.again, 0)
+        return outcome
+
+
+def wait_until(condition: Callable[[], object], sweep: "subprocess.Popen[str]", seconds: float = 120) -> None:
+    """Or until the sweep is through."""
+    deadline = time.monotonic() + seconds
+    while not condition() and sweep.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def kill(pid: int, number: int = signal.SIGKILL) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    for place in random.Random(5).sample(range(len(content)), min(100, len(content))):
+        content[place] ^= 0x55
+    path.write_bytes(content)
+
+
+# The faults
+
+
+def kills(folder: Folder, count: int, whom: str) -> None:
+    """kill -9 of cells, of the sweep or of both, at random moments; a killed cell's sweep goes on with the others."""
+    moments = random.Random(count)
+    while folder.outcome.injected < count:
+        sweep = folder.start()
+        while sweep.poll() is None and folder.outcome.injected < count:
+            time.sleep(moments.random() * 5)
+            running = list(folder.processes())
+            victims = {"cell": running[:1], "sweep": [sweep.pid], "both": [sweep.pid, *running]}[whom]
+            if sweep.poll() is None and victims:
+                for pid in victims:
+                    kill(pid)
+                folder.outcome.injected += 1
+            if whom != "cell":
+                break
+        folder.ended(sweep)
+        if all(cell.status == "finished" for cell in folder.cells) and len(folder.cells) == CELLS:
+            shutil.rmtree(folder.path / "cells")  # begin again: there is more to kill
+    folder.finish()
+
+
+def signals(folder: Folder) -> None:
+    for number, seconds in ((signal.SIGINT, 0.5), (signal.SIGTERM, 6), (signal.SIGHUP, 6), (signal.SIGINT, 8)):
+        sweep = folder.start()
+        with suppress(subprocess.TimeoutExpired):
+            sweep.wait(timeout=seconds)
+        kill(sweep.pid, number)
+        folder.outcome.injected += 1
+        if folder.ended(sweep) == 0 and folder.outcome.injected < 4:
+            folder.outcome.said.append(f"{number.name} went by")
+        if list(folder.processes()):
+            folder.outcome.said.append(f"cells outlived {number.name}")
+    folder.finish()
+
+
+def full_disk(folder: Folder) -> None:
+    """No room for a checkpoint; then none for a record or a curve. With room, the same command goes on."""
+    for room in (20_000, 600):
+        folder.outcome.injected += 1
+        code = folder.ended(folder.start(fault=f"room{room}"))
+        if code == 0 or "could not be written" not in folder.stderr or "Traceback" in folder.stderr:
+            folder.outcome.said.append(f"with files of {room} bytes: exit {code}, {folder.stderr[-200:]}")
+        if any(cell.status in ("failed", "diverged") for cell in folder.cells):
+            folder.outcome.said.append("a full disk became a result")
+    folder.finish()
+
+
+def no_folder(folder: Folder) -> None:
+    """Outputs that cannot be written to, or where a file is in the way."""
+    in_the_way = folder.path.with_name("file")
+    in_the_way.parent.mkdir(parents=True, exist_ok=True)
+    in_the_way.touch()
+    for outputs in (Path("/proc/outputs"), in_the_way):
+        other = Folder(folder.path)
+        sweep = other.start(f"outputs_dir={outputs}")
+        code, folder.outcome.injected = other.ended(sweep), folder.outcome.injected + 1
+        if code != 2 or len(other.stderr.strip().splitlines()) != 1:
+            folder.outcome.said.append(f"{outputs}: exit {code}, {other.stderr[-300:]}")
+    folder.finish()
+
+
+def flipped_underway(folder: Folder) -> None:
+    """Twice everything is stopped in the middle, and files of the two cells that ran are damaged; then their text."""
+
+    def begun() -> list[Cell]:
+        cells = [cell for cell in folder.cells if cell.status != "finished"]
+        return [cell for cell in cells if len(cell.checkpoints) > 1 and cell.best.exists()]
+
+    kinds: list[Callable[[Cell], list[Path]]] = [
+        lambda cell: cell.checkpoints[:1],
+        lambda cell: [cell.best],
+        lambda cell: [cell.curves],
+        lambda cell: cell.checkpoints,
+    ]
+    while kinds:
+        sweep = folder.start()
+        wait_until(lambda: len(begun()) > 1, sweep)
+        kill(sweep.pid, signal.SIGTERM)
+        folder.ended(sweep)
+        for cell, files in zip(begun(), kinds, strict=False):
+            for path in files(cell):
+                _damage(folder, path)
+        kinds = kinds[len(begun()) :]
+    _damage(folder, *folder.path.glob("cache/*/train.npy"))
+    folder.finish()
+    told = folder.stderr + "".join(cell.log.read_text() for cell in folder.cells)
+    folder.outcome.used = sum(name not in told for name in folder.damaged)
+
+
+def flipped_results(folder: Folder) -> None:
+    """Of finished cells, every file that a report reads."""
+    folder.finish()
+    for name in ("result.json", "curves.csv", "config.yaml", "probes/gate_biases.npz"):
+        cell = next(cell for cell in folder.cells if (cell.directory / name).exists())
+        _damage(folder, cell.directory / name)
+        folder.outcome.used += cell.status == "finished"
+        folder.again += 1
+        folder.finish()
+
+
+def _damage(folder: Folder, path: Path) -> None:
+    flip(path)
+    folder.damaged.append(path.name)
+    folder.outcome.injected += 1
+
+
+def several_sweeps(folder: Folder) -> None:
+    """Three on one folder, one of them in its own process; the first is killed."""
+    sweeps = [folder.start(), folder.start(), folder.start("hydra/launcher=inline")]
+    time.sleep(8)
+    kill(sweeps[0].pid)
+    folder.outcome.injected += 3
+    codes = [folder.ended(sweep) for sweep in sweeps]
+    if codes[1:] != [0, 0]:
+        folder.outcome.said.append(f"exits {codes}: {folder.stderr[-300:]}")
+    folder.finish()
+
+
+def surroundings(folder: Folder) -> None:
+    """A clock that goes backwards; a file system without hard links and locks."""
+    for fault, seconds in (("clock", 8), ("links", 8)):
+        sweep = folder.start(fault=fault)
+        with suppress(subprocess.TimeoutExpired):
+            sweep.wait(timeout=seconds)
+        for pid in (sweep.pid, *folder.processes()):
+            kill(pid)
+        folder.outcome.injected += 1
+        folder.ended(sweep)
+        if folder.ended(folder.start(fault=fault)) != 0:
+            folder.outcome.said.append(f"{fault}: {folder.stderr[-300:]}")
+        if fault == "clock":
+            shutil.rmtree(folder.path / "cells")
+    folder.finish()
+
+
+def out_of_memory(folder: Folder) -> None:
+    """In one cell beside the four; it fails with what to change, and harms nobody."""
+    other = Folder(folder.path)
+    code = other.ended(other.start("model.feed_forward=32,10000000000000", "seed=1", "gate=none"))
+    folder.outcome.injected += 1
+    if code != 1 or "out of memory" not in other.stderr or "Traceback" in other.stderr:
+        folder.outcome.said.append(f"exit {code}: {other.stderr[-300:]}")
+    for cell in folder.cells:
+        if cell.status == "failed":
+            shutil.rmtree(cell.directory)
+    folder.finish()
+
+
+FAULTS: dict[str, tuple[Callable[..., None], str]] = {
+    "kill -9 of a cell": (kills, "cell"),
+    "kill -9 of the sweep": (kills, "sweep"),
+    "kill -9 of both": (kills, "both"),
+    "SIGINT, SIGTERM, SIGHUP": (signals, ""),
+    "a full disk": (full_disk, ""),
+    "no folder to write to": (no_folder, ""),
+    "flipped bytes underway": (flipped_underway, ""),
+    "flipped bytes in results": (flipped_results, ""),
+    "three sweeps on one folder": (several_sweeps, ""),
+    "clock backwards, no links, no locks": (surroundings, ""),
+    "out of memory in one cell": (out_of_memory, ""),
+}
+
+
+def undisturbed(where: Path) -> Folder:
+    whole = Folder(where / "undisturbed" / "outputs")
+    whole.finish()
+    return whole
+
+
+def outcome(name: str, where: Path, whole: Folder, kills_of_each: int) -> Outcome:
+    """What a fault has done."""
+    inject, whom = FAULTS[name]
+    folder = Folder(where / name.replace(" ", "_") / "outputs")
+    inject(folder, *((kills_of_each, whom) if whom else ()))
+    return folder.compare(whole)
+
+
+def printed(found: dict[str, Outcome]) -> Table:
+    grid = Table(
+        box=SIMPLE_HEAD, title=f"{CELLS} cells under faults, against an undisturbed sweep", title_justify="left"
+    )
+    for head in ("fault", "injected", "results lost", "runs repeated", "weights different", "damaged files used", ""):
+        grid.add_column(head, justify="left" if head in ("fault", "") else "right")
+    total = Outcome()
+    for name, one in found.items():
+        counts = [one.injected, one.lost, one.repeated, one.different, one.used]
+        grid.add_row(name, *map(str, counts), "; ".join(one.said))
+        for key in ("injected", "lost", "repeated", "different", "used"):
+            setattr(total, key, getattr(total, key) + getattr(one, key))
+    grid.add_section()
+    grid.add_row("all", *map(str, (total.injected, total.lost, total.repeated, total.different, total.used)), "")
+    return grid
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=51, help="kill -9 in all")
+    parser.add_argument("--only", default="", help="the faults whose name has this word")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as where:
+        whole, count = undisturbed(Path(where)), arguments.kills // 3
+        found = {name: outcome(name, Path(where), whole, count) for name in FAULTS if arguments.only in name}
+    Console().print(printed(found))
+    sys.exit(not all(one.clean for one in found.values()))
+
+
+if __name__ == "__main__":
+    main()

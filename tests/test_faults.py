@@ -1,0 +1,21 @@
+"""The fault harness (tests/faults.py) finds nothing: none lost, none run twice, no other weight, no damage used."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults import FAULTS, Folder, outcome, undisturbed
+
+KILLS = 17  # of each of three kinds: fifty and one
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    return undisturbed(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAULTS)
+def test_under_faults(name: str, whole: Folder, tmp_path: Path) -> None:
+    found = outcome(name, tmp_path, whole, KILLS)
+    assert found.injected and found.clean, found

@@ -1,0 +1,230 @@
+"""Nothing that was damaged becomes a result: flipped bytes in every file that a result depends on, and full disks."""
+
+import logging
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+
+from highway.config.experiment import Experiment
+from highway.errors import Damaged, Refused
+from highway.ledger.cell import Cell
+from highway.run import build
+from highway.run.checkpoint import load_weights, read_weights, resumable, save_weights
+from highway.train import run
+from tests.runs import curve, numbers, same_weights, trained
+from tests.test_resume import SHORT, StopAt
+
+Compose = Callable[..., Experiment]
+EVERY_STEP = (*SHORT, "trainer.checkpoint_seconds=0")
+
+
+def flip(path: Path, count: int = 100) -> None:
+    """Change so many bytes of a file, where it is longer than that."""
+    content = bytearray(path.read_bytes())
+    for place in random.Random(3).sample(range(len(content)), min(count, len(content))):
+        content[place] ^= 0x55
+    path.write_bytes(content)
+
+
+class At(pl.Callback):
+    """Does something during step `step`."""
+
+    def __init__(self, step: int, does: Callable[[], Any]) -> None:
+        self.step, self.does = step, does
+
+    def on_train_batch_start(self, trainer: pl.Trainer, *_: Any) -> None:
+        if trainer.global_step == self.step - 1:
+            self.does()
+
+
+@pytest.fixture
+def whole(tiny: Compose, tmp_path: Path) -> tuple[Cell, dict[str, Any]]:
+    """Undisturbed."""
+    described = tiny(*EVERY_STEP)
+    described.outputs_dir = tmp_path / "whole"
+    return trained(described)
+
+
+@pytest.fixture
+def ends_the_same(tiny: Compose, whole: tuple[Cell, dict[str, Any]]) -> Callable[..., Cell]:
+    """Runs the cell to its end; it is as if nothing had happened."""
+
+    def check(*callbacks: pl.Callback) -> Cell:
+        cell, result = trained(tiny(*EVERY_STEP), *callbacks)
+        assert result["status"] == "finished" and cell.status == "finished"
+        assert same_weights(whole[0].last, cell.last) and same_weights(whole[0].best, cell.best)
+        assert curve(whole[0]) == curve(cell)
+        assert numbers(result) == numbers(whole[1])
+        return cell
+
+    return check
+
+
+def stopped(tiny: Compose, step: int) -> Cell:
+    cell, result = trained(tiny(*EVERY_STEP), StopAt(step))
+    assert result["status"] == "interrupted"
+    return cell
+
+
+def said(caplog: pytest.LogCaptureFixture, words: str) -> bool:
+    return any(words in record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
+
+
+def test_two_checkpoints_are_kept_under_names_that_hold_them(tiny: Compose) -> None:
+    cell = stopped(tiny, 7)
+    assert [path.name.split(".")[0] for path in cell.checkpoints] == ["resume-7", "resume-6"]
+
+
+@pytest.mark.parametrize("damaged", [1, 2])
+def test_a_damaged_checkpoint_falls_back(
+    tiny: Compose, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture, damaged: int
+) -> None:
+    """To the one before, or, where both are damaged, to the start."""
+    cell = stopped(tiny, 7)
+    for path in cell.checkpoints[:damaged]:
+        flip(path)
+    resumed = resumable(cell, forget=False)
+    assert (resumed is None) if damaged == 2 else (resumed is not None and "resume-6." in resumed.path.name)
+    ends_the_same()
+    assert said(caplog, "its sha256 is not the one in its name")
+
+
+def test_a_damaged_curve_is_drawn_again(
+    tiny: Compose, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture
+) -> None:
+    cell = stopped(tiny, 7)
+    cell.curves.write_text(cell.curves.read_text().replace("train", "trial", 1))
+    ends_the_same()
+    assert said(caplog, "it is not what it was at step 7")
+
+
+def test_a_row_beyond_the_checkpoint_is_cut_off(tiny: Compose, ends_the_same: Callable[..., Cell]) -> None:
+    cell = stopped(tiny, 7)
+    with open(cell.curves, "a") as file:
+        file.write("8,2.0,1,1,train,lo")
+    ends_the_same()
+
+
+@pytest.mark.parametrize("during", [False, True])
+def test_damaged_weights_are_trained_again(
+    tiny: Compose, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture, during: bool
+) -> None:
+    """Those of the best validation, damaged between two starts, or in the middle of one; wrecked by the last epoch,
+    the last model is not the best."""
+    cell = Cell.of(tiny(*EVERY_STEP))
+    if during:
+        once = iter([lambda: flip(cell.best)])
+        ends_the_same(At(12, lambda: next(once, lambda: None)()))
+    else:
+        flip(stopped(tiny, 10).best)
+        ends_the_same()
+    result = trained(tiny(*EVERY_STEP))[1]
+    assert result["metrics"]["valid_loss"]["best"] <= result["metrics"]["valid_loss"]["last"]
+
+
+@pytest.mark.parametrize("name", ["result.json", "curves.csv", "config.yaml", "probes/gate_biases.npz"])
+def test_a_damaged_record_counts_as_not_finished(
+    tiny: Compose, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    cell, _ = trained(tiny(*EVERY_STEP))
+    flip(cell.directory / name, 1)
+    assert cell.status == "interrupted"
+    assert said(caplog, "it does not count")
+    ends_the_same()
+
+
+def test_a_file_of_a_record_that_is_missing(tiny: Compose, caplog: pytest.LogCaptureFixture) -> None:
+    cell, _ = trained(tiny(*EVERY_STEP))
+    (cell.directory / "probes" / "gate_biases.npz").unlink()
+    assert not cell.done and said(caplog, "gate_biases.npz is missing")
+
+
+def test_every_byte_of_weights_is_watched(tmp_path: Path) -> None:
+    """Names, shapes, kinds, configuration and values: a file of weights may come from anybody."""
+    path, model = tmp_path / "x.safetensors", torch.nn.Linear(3, 2)
+    save_weights(model, path, {"config": "a: 1\n"}, 5)
+    good = path.read_bytes()
+    assert read_weights(path)[1]["step"] == "5"
+    for place in range(len(good)):
+        path.write_bytes(good[:place] + bytes([good[place] ^ 0x10]) + good[place + 1 :])
+        with pytest.raises(Refused):
+            load_weights(model, path)
+    path.write_bytes(good)
+    with pytest.raises(Damaged, match="has the weights of step 5, not of step 6"):
+        load_weights(model, path, 6)
+
+
+@pytest.mark.parametrize("name", ["train.npy", "vocabulary.json", "seal.json"])
+def test_a_damaged_cache_is_made_anew(tiny: Compose, caplog: pytest.LogCaptureFixture, name: str) -> None:
+    described = tiny()
+    before = {split: stream.clone() for split, stream in build.data(described).streams.splits.items()}
+    (path,) = (described.outputs_dir / "cache").glob(f"*/{name}")
+    good = path.read_bytes()
+    flip(path, 3)
+    after = build.data(tiny()).streams.splits
+    assert said(caplog, "it is made anew") and path.read_bytes() == good
+    assert all(torch.equal(before[split], after[split]) for split in before)
+
+
+def test_a_damaged_cache_of_pieces_is_made_anew(experiment: Compose, caplog: pytest.LogCaptureFixture) -> None:
+    words = ("model=encoder_decoder", "dataset=iwslt_pt_en", "dataset.source=sample", "budget=smoke")
+    described = experiment(*words)
+
+    def pieces() -> list[list[int]]:
+        return build.streams(described.dataset, described.data_dir, described.outputs_dir).splits["valid"]["source"][:]
+
+    before = pieces()
+    for name in ("pt.model", "valid.arrow"):
+        (path,) = (described.outputs_dir / "cache").glob(f"*/{name}")
+        good = path.read_bytes()
+        flip(path, 3)
+        assert pieces() == before
+        assert path.read_bytes() == good
+    assert said(caplog, "it is made anew")
+
+
+class Full:
+    """A file on a disk that has no room left."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+
+    def __enter__(self) -> "Full":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.file.close()
+
+    def write(self, content: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("full", ["resume-", "curves.csv", "best.safetensors", "result.json"])
+def test_a_full_disk_interrupts_and_the_same_command_goes_on(
+    tiny: Compose, ends_the_same: Callable[..., Cell], monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    """While a checkpoint, a row, weights or the record are being written: one sentence, and nothing lost."""
+
+    def opened(file: Any, *about: Any, **more: Any) -> Any:
+        found = open(file, *about, **more)  # noqa: SIM115 (its caller closes it)
+        name = Path(os.readlink(f"/proc/self/fd/{found.fileno()}")).name
+        return Full(found) if name.removeprefix(".").startswith(full) and "r" not in about[0] else found
+
+    cell = Cell.of(tiny(*EVERY_STEP))
+    with monkeypatch.context() as patch:
+
+        def fill() -> None:
+            patch.setattr("highway.ledger.files.open", opened, raising=False)
+            patch.setattr("highway.ledger.files.os.fdopen", opened)
+
+        assert run(tiny(*EVERY_STEP), cell, "test", (At(7, fill),)) == "interrupted"
+    assert cell.status == "interrupted"
+    if full != "result.json":
+        assert "could not be written: No space left on device." in (cell.result() or {})["error"]
+    ends_the_same()
