@@ -1,4 +1,4 @@
-"""hydra/launcher=ray: what it refuses; and (make test-ray) a real cluster on this machine, parts of which are killed."""
+"""hydra/launcher=ray: what it refuses; and (make test-ray) a real cluster on this machine, parts of it killed."""
 
 import os
 import signal
@@ -6,7 +6,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from highway.ledger.cell import Cell
 from highway.ledger.files import read_json
 from highway.ledger.lease import Lease, born
 from highway.sweep.launch import Planned
-from highway.sweep.ray import RayLauncher
+from highway.sweep.ray import RayLauncher, Task
 from tests.runs import curve, same_weights
 from tests.test_resume import wait_for
 from tests.test_sweep import TRAIN, results, sweep
@@ -80,6 +82,79 @@ def test_what_a_cell_needs(
     launcher = RayLauncher(num_cpus=2, per_gpu=per_gpu)
     launcher.on_gpus = on_gpus
     assert launcher.needs(Planned("cell", (), Cell(Path("cell")), accelerator, devices)) == needs
+
+
+class Lost(Exception):
+    pass
+
+
+@pytest.fixture
+def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What a Ray that is none gives for the tasks submitted to it, in turn: exit codes, or why there is none."""
+    ends: list[Any] = []
+
+    def get(number: int) -> int:
+        if isinstance(ends[number], Exception):
+            raise ends[number]
+        code: int = ends[number]
+        return code
+
+    fake: Any = ModuleType("ray")
+    fake.wait, fake.get = lambda tasks, timeout: (tasks, []), get
+    fake.exceptions = ModuleType("ray.exceptions")
+    fake.exceptions.RayError = Lost
+    fake.exceptions.RayTaskError = type("RayTaskError", (Lost,), {"cause": "no such file"})
+    fake.exceptions.TaskCancelledError = type("TaskCancelledError", (Lost,), {})
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setitem(sys.modules, "ray.exceptions", fake.exceptions)
+    return ends
+
+
+def task(folder: Path, retries: int = 3) -> Task:
+    return Task(Planned("cell", (), Cell(folder), "cpu", 1), count().__next__, retries)
+
+
+def codes(task: Task) -> list[int | None]:
+    """Looked at until it has ended."""
+    seen = [task.poll()]
+    while seen[-1] is None:
+        seen.append(task.poll())
+    return seen
+
+
+def test_a_lost_task_is_submitted_again(outcomes: list[Any], tmp_path: Path) -> None:
+    outcomes += [Lost(), Lost(), 0]
+    assert codes(task(tmp_path)) == [None, None, None, None, 0]
+
+
+def test_the_cell_of_a_lost_task_is_left_to_its_process_until_that_has_saved(
+    outcomes: list[Any], tmp_path: Path
+) -> None:
+    outcomes += [Lost(), 0]
+    lost = task(tmp_path)
+    assert lost.poll() is None
+    with lost.planned.cell.leased():
+        assert [lost.poll(), lost.poll(), lost.reference] == [None, None, None]
+    assert codes(lost) == [None, 0]
+
+
+def test_who_finds_the_lost_process_still_at_it_tries_again(outcomes: list[Any], tmp_path: Path) -> None:
+    outcomes += [Lost(), 2, 0]
+    assert codes(task(tmp_path))[-1] == 0
+    outcomes[:] = [2]
+    assert codes(task(tmp_path)) == [2], "nothing was lost: the command is wrong, or another sweep is first"
+
+
+def test_a_task_that_is_lost_too_often_fails(outcomes: list[Any], tmp_path: Path) -> None:
+    outcomes += [Lost()] * 3
+    assert codes(task(tmp_path, retries=2))[-1] == 1
+    assert (tmp_path / "log.txt").read_text() == "Ray lost it 3 times, last with Lost\n"
+
+
+def test_what_a_worker_cannot_start_is_said(outcomes: list[Any], tmp_path: Path) -> None:
+    outcomes += [sys.modules["ray.exceptions"].RayTaskError()]
+    assert codes(task(tmp_path)) == [1]
+    assert (tmp_path / "log.txt").read_text() == "Ray's worker could not start it: no such file\n"
 
 
 @pytest.fixture(scope="module")
