@@ -30,9 +30,10 @@ TABLE = (
     "trainer.threads=1",
     "trainer.checkpoint_seconds=0.5",
 )
-LONG = (*TABLE, "trainer.max_steps=100", "trainer.validate_every=50", "trainer.evaluation_batch=64")
+LONG = (*TABLE, "trainer.max_steps=60", "trainer.validate_every=30", "trainer.evaluation_batch=64")
 FOREVER = (*TABLE, "trainer.max_steps=10000", "trainer.validate_every=10000", "seeds=1,2")
 ON_RAY = "hydra/launcher=ray"
+SMALL = {"object_store_memory": 100 * 2**20, "include_dashboard": False}
 
 
 @pytest.fixture
@@ -163,10 +164,9 @@ def cluster() -> Iterator[Any]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
 
-    small = {"object_store_memory": 100 * 2**20, "include_dashboard": False}
-    started = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
+    started = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **SMALL})
     for _ in range(2):
-        started.add_node(num_cpus=1, **small)
+        started.add_node(num_cpus=1, **SMALL)
     yield started
     started.shutdown()
 
@@ -174,7 +174,7 @@ def cluster() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("undisturbed")
-    assert sweep(folder, *LONG, "hydra.launcher.slots=1").returncode == 0
+    assert sweep(folder, *LONG).returncode == 0
     return folder
 
 
@@ -214,27 +214,29 @@ def as_if_undisturbed(folder: Path, undisturbed: Path) -> bool:
 
 @pytest.mark.ray
 def test_a_lost_worker_and_a_lost_node(cluster: Any, undisturbed: Path, tmp_path: Path) -> None:
-    """One cell's worker is killed, then the other's whole node: both go on from their checkpoints, on what is left."""
+    """One cell loses its worker, one its whole node: both go on from their checkpoints, on what is left."""
     process = started(tmp_path, *LONG, at(cluster))
     first, second = saved(tmp_path, 2)
-    status = [sys.executable, str(TRAIN.with_name("table.py")), "status", "highway_t1", "--budget", "smoke"]
-    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
-    cells = [holder(first), holder(second)]
-    workers = [parent(pid) for pid in cells]
-    node = next(node for node in cluster.worker_nodes if _raylet(node) == parent(workers[1]))
-    assert parent(workers[0]) != parent(workers[1]), "a node each"
+    workers = [parent(holder(cell)) for cell in (first, second)]
+    raylets = [parent(worker) for worker in workers]
+    assert raylets[0] != raylets[1], "a node each"
     os.kill(workers[0], signal.SIGKILL)
-    wait_for(lambda: first.status == "running" and holder(first) != cells[0], seconds=60)
-    os.kill(_raylet(node), signal.SIGKILL)
-    print(subprocess.run(status, env=environment, capture_output=True, text=True).stdout)
+    os.kill(raylets[1], signal.SIGKILL)
+    lost = next(node for node in cluster.worker_nodes if _raylet(node) == raylets[1])
     _, errors = process.communicate(timeout=400)
     assert process.returncode == 0, errors
-    assert "Traceback" not in errors and "ray" not in errors.lower().replace(str(tmp_path).lower(), ""), errors
+    ours = {"2", "started", "finished", "highway_t1"}
+    assert {line.split()[0] for line in errors.splitlines()} <= ours, "no word of Ray's own"
+    assert [held_by(cell) for cell in (first, second)] == [2, 2], "once before, once after"
     assert as_if_undisturbed(tmp_path, undisturbed)
-    for cell in (first, second):
-        assert "resuming" in cell.log.read_text().lower()
-    cluster.remove_node(node)
-    cluster.add_node(num_cpus=1, object_store_memory=100 * 2**20)
+    cluster.remove_node(lost)
+    cluster.add_node(num_cpus=1, **SMALL)
+
+
+def held_by(cell: Cell) -> int:
+    """So many processes, one after the other."""
+    (path,) = cell.leases.glob("*.json")
+    return int(path.stem)
 
 
 def _raylet(node: Any) -> int:
