@@ -7,11 +7,11 @@ VENV     := .venv
 RUN      := $(VENV)/bin/python
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
 
-.PHONY: help setup demo test test-slow lint bench report watch audit sync parity mutate all clean $(TABLES)
+.PHONY: help setup demo test test-slow test-ray lint bench report watch audit sync parity mutate all clean $(TABLES)
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
-	@echo "$(TABLES)" | tr ' ' '\n' | sed 's/$$/   BUDGET=paper|mini|smoke SEEDS=1,2,3 LAUNCHER=local|inline/'
+	@echo "$(TABLES)" | tr ' ' '\n' | sed 's/$$/   BUDGET=paper|mini|smoke SEEDS=1,2,3 LAUNCHER=local|ray|inline/'
 
 setup: $(VENV)/.dev  ## the environment in .venv; PYTHON=... chooses the interpreter, and its torch is kept if it has one
 
@@ -43,10 +43,14 @@ lint: $(VENV)/.dev  ## ruff and mypy
 	$(RUN) -m mypy
 
 test: lint  ## all tests that take seconds
-	$(RUN) -m pytest -n 2 -m "not slow" --cov=highway --cov-report=term:skip-covered
+	$(RUN) -m pytest -n 2 -m "not slow and not ray and not slurm" --cov=highway --cov-report=term:skip-covered
 
 test-slow: $(VENV)/.dev  ## kills, two processes, the README's commands
 	$(RUN) -m pytest -m slow
+
+test-ray: $(VENV)/.dev  ## sweeps on a real Ray cluster of two nodes on this machine, of which a worker and a node are killed
+	$(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e '.[ray]'
+	$(RUN) -m pytest -m ray
 
 parity: $(VENV)/.dev  ## Transformer-XL against transformers 4.35, in an environment of its own
 	$(RUN) -m venv $(VENV)-parity

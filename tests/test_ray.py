@@ -1,0 +1,312 @@
+"""hydra/launcher=ray: what it refuses; and (make test-ray) a real cluster on this machine, parts of it killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from highway.errors import Refused
+from highway.ledger.cell import Cell
+from highway.ledger.files import read_json
+from highway.ledger.lease import Lease, born
+from highway.sweep.launch import Planned
+from highway.sweep.ray import RayLauncher, Task
+from tests.runs import curve, same_weights
+from tests.test_resume import wait_for
+from tests.test_sweep import TRAIN, results, sweep
+
+TABLE = (
+    "table=highway_t1",
+    "budget=smoke",
+    "rows=baseline,tanh",
+    "trainer.threads=1",
+    "trainer.checkpoint_seconds=0.5",
+)
+LONG = (*TABLE, "trainer.max_steps=60", "trainer.validate_every=30", "trainer.evaluation_batch=64")
+FOREVER = (*TABLE, "trainer.max_steps=10000", "trainer.validate_every=10000", "seeds=1,2")
+ON_RAY = "hydra/launcher=ray"
+SMALL = {"object_store_memory": 100 * 2**20, "include_dashboard": False}
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+
+
+def test_without_ray_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(Refused, match=r"which is not installed: pip install -e '\.\[ray\]'\.$"):
+        RayLauncher()
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"address": 5}, "address=5 must be auto, host:port"),
+        ({"cores": 0}, "cores=0 must be a whole number, at least 1"),
+        ({"num_cpus": -1}, "num_cpus=-1 must be a whole number, at least 1"),
+        ({"num_cpus": True}, "num_cpus=True must be a whole number"),
+        ({"num_cpus": 0.5}, "num_cpus=0.5 must be a whole number"),
+        ({"per_gpu": "many"}, "per_gpu=many must be a whole number"),
+        ({"retries": -1}, "retries=-1 must be a whole number, at least 0"),
+        ({"address": "auto", "cores": 2}, "one with an address has its own"),
+    ],
+)
+def test_wrong_values(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(Refused, match=sentence):
+        RayLauncher(**values)
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("per_gpu", "accelerator", "devices", "on_gpus", "needs"),
+    [
+        (1, "auto", 1, True, {"CPU": 2, "GPU": 1}),
+        (3, "gpu", 1, True, {"CPU": 2, "GPU": 0.3333}),  # three of them fit, as Ray adds up
+        (3, "gpu", 4, True, {"CPU": 8, "GPU": 4}),
+        (1, "cpu", 2, True, {"CPU": 4, "GPU": 0}),
+        (1, "auto", 2, False, {"CPU": 4, "GPU": 0}),
+    ],
+)
+def test_what_a_cell_needs(
+    per_gpu: int, accelerator: str, devices: int, on_gpus: bool, needs: dict[str, float]
+) -> None:
+    launcher = RayLauncher(num_cpus=2, per_gpu=per_gpu)
+    launcher.on_gpus = on_gpus
+    assert launcher.needs(Planned("cell", (), Cell(Path("cell")), accelerator, devices)) == needs
+
+
+class Lost(Exception):
+    pass
+
+
+@pytest.fixture
+def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What a Ray that is none gives for the tasks submitted to it, in turn: exit codes, or why there is none."""
+    ends: list[Any] = []
+
+    def get(number: int) -> int:
+        if isinstance(ends[number], Exception):
+            raise ends[number]
+        code: int = ends[number]
+        return code
+
+    fake: Any = ModuleType("ray")
+    fake.wait, fake.get = lambda tasks, timeout: (tasks, []), get
+    fake.exceptions = ModuleType("ray.exceptions")
+    fake.exceptions.RayError = Lost
+    fake.exceptions.RayTaskError = type("RayTaskError", (Lost,), {"cause": "no such file"})
+    fake.exceptions.TaskCancelledError = type("TaskCancelledError", (Lost,), {})
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setitem(sys.modules, "ray.exceptions", fake.exceptions)
+    return ends
+
+
+def task(folder: Path, retries: int = 3) -> Task:
+    return Task(Planned("cell", (), Cell(folder), "cpu", 1), count().__next__, retries)
+
+
+def codes(task: Task) -> list[int | None]:
+    """Looked at until it has ended."""
+    seen = [task.poll()]
+    while seen[-1] is None:
+        seen.append(task.poll())
+    return seen
+
+
+def test_a_lost_task_is_submitted_again(outcomes: list[Any], tmp_path: Path) -> None:
+    outcomes += [Lost(), Lost(), 0]
+    assert codes(task(tmp_path)) == [None, None, None, None, 0]
+
+
+def test_the_cell_of_a_lost_task_is_left_to_its_process_until_that_has_saved(
+    outcomes: list[Any], tmp_path: Path
+) -> None:
+    outcomes += [Lost(), 0]
+    lost = task(tmp_path)
+    assert lost.poll() is None
+    with lost.planned.cell.leased():
+        assert [lost.poll(), lost.poll(), lost.reference] == [None, None, None]
+    assert codes(lost) == [None, 0]
+
+
+def test_who_finds_the_lost_process_still_at_it_tries_again(outcomes: list[Any], tmp_path: Path) -> None:
+    outcomes += [Lost(), 2, 0]
+    assert codes(task(tmp_path))[-1] == 0
+    outcomes[:] = [2]
+    assert codes(task(tmp_path)) == [2], "nothing was lost: the command is wrong, or another sweep is first"
+
+
+def test_a_task_that_is_lost_too_often_fails(outcomes: list[Any], tmp_path: Path) -> None:
+    outcomes += [Lost()] * 3
+    assert codes(task(tmp_path, retries=2))[-1] == 1
+    assert (tmp_path / "log.txt").read_text() == "Ray lost it 3 times, last with Lost\n"
+
+
+def test_what_a_worker_cannot_start_is_said(outcomes: list[Any], tmp_path: Path) -> None:
+    outcomes += [sys.modules["ray.exceptions"].RayTaskError()]
+    assert codes(task(tmp_path)) == [1]
+    assert (tmp_path / "log.txt").read_text() == "Ray's worker could not start it: no such file\n"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A head, to which sweeps connect, and two nodes of one core each."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    from ray.cluster_utils import Cluster
+
+    started = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **SMALL})
+    for _ in range(2):
+        started.add_node(num_cpus=1, **SMALL)
+    yield started
+    started.shutdown()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    assert sweep(folder, *LONG).returncode == 0
+    return folder
+
+
+def started(folder: Path, *words: str) -> "subprocess.Popen[str]":
+    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(folder)}
+    command = [sys.executable, str(TRAIN), "-m", *words, ON_RAY]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def at(cluster: Any) -> str:
+    return f"hydra.launcher.address={cluster.address}"
+
+
+def saved(folder: Path, count: int) -> list[Cell]:
+    """Cells of a sweep, once so many of them have a checkpoint."""
+    wait_for(lambda: len(list(folder.glob("cells/*/*/checkpoints/resume.ckpt"))) == count, seconds=180)
+    return [Cell(path.parents[1]) for path in sorted(folder.glob("cells/*/*/checkpoints/resume.ckpt"))]
+
+
+def holder(cell: Cell) -> int:
+    lease = Lease.latest(cell.leases)
+    assert lease is not None and lease.alive
+    pid: int = lease.content["pid"]
+    return pid
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def as_if_undisturbed(folder: Path, undisturbed: Path) -> bool:
+    paths = [path.parent.relative_to(undisturbed) for path in results(undisturbed)]
+    pairs = [(Cell(undisturbed / path), Cell(folder / path)) for path in paths]
+    same = all(same_weights(one.last, other.last) and curve(one) == curve(other) for one, other in pairs)
+    return same and len(pairs) == len(results(folder)) == 2
+
+
+@pytest.mark.ray
+def test_a_lost_worker_and_a_lost_node(cluster: Any, undisturbed: Path, tmp_path: Path) -> None:
+    """One cell loses its worker, one its whole node: both go on from their checkpoints, on what is left."""
+    process = started(tmp_path, *LONG, at(cluster))
+    first, second = saved(tmp_path, 2)
+    workers = [parent(holder(cell)) for cell in (first, second)]
+    raylets = [parent(worker) for worker in workers]
+    assert raylets[0] != raylets[1], "a node each"
+    os.kill(workers[0], signal.SIGKILL)
+    os.kill(raylets[1], signal.SIGKILL)
+    lost = next(node for node in cluster.worker_nodes if _raylet(node) == raylets[1])
+    _, errors = process.communicate(timeout=400)
+    assert process.returncode == 0, errors
+    ours = {"2", "started", "finished", "highway_t1"}
+    assert {line.split()[0] for line in errors.splitlines()} <= ours, "no word of Ray's own"
+    assert [held_by(cell) for cell in (first, second)] == [2, 2], "once before, once after"
+    assert as_if_undisturbed(tmp_path, undisturbed)
+    cluster.remove_node(lost)
+    cluster.add_node(num_cpus=1, **SMALL)
+
+
+def held_by(cell: Cell) -> int:
+    """So many processes, one after the other."""
+    (path,) = cell.leases.glob("*.json")
+    return int(path.stem)
+
+
+def _raylet(node: Any) -> int:
+    from ray._private.ray_constants import PROCESS_TYPE_RAYLET
+
+    pid: int = node.all_processes[PROCESS_TYPE_RAYLET][0].process.pid
+    return pid
+
+
+@pytest.mark.ray
+def test_ctrl_c_saves_what_runs_and_cancels_what_is_queued(cluster: Any, tmp_path: Path) -> None:
+    process = started(tmp_path, *FOREVER, at(cluster))
+    cells = saved(tmp_path, 2)
+    pids = [holder(cell) for cell in cells]
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on from here" in errors
+    assert [cell.status for cell in cells] == ["interrupted", "interrupted"]
+    assert [read_json(path)["status"] for path in results(tmp_path)] == ["interrupted", "interrupted"]
+    assert [born(pid) for pid in pids] == [None, None]
+
+
+@pytest.mark.ray
+def test_no_cell_outlives_a_sweep_that_is_killed(cluster: Any, tmp_path: Path) -> None:
+    process = started(tmp_path, *FOREVER, at(cluster))
+    pids = [holder(cell) for cell in saved(tmp_path, 2)]
+    process.kill()
+    process.communicate()
+    wait_for(lambda: [born(pid) for pid in pids] == [None, None], seconds=30)
+    time.sleep(3)
+    assert len(list(tmp_path.glob("cells/*/*/checkpoints/resume.ckpt"))) == 2, "what was queued never started"
+
+
+@pytest.mark.ray
+def test_a_cluster_of_this_machine(undisturbed: Path, tmp_path: Path) -> None:
+    """Stopped by SIGTERM, which leaves no process of Ray's behind; then to the end."""
+    process = started(tmp_path, *LONG, "hydra.launcher.cores=2")
+    saved(tmp_path, 2)
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    wait_for(lambda: not _session(process.pid), seconds=30)
+    assert sweep(tmp_path, *LONG, ON_RAY, "hydra.launcher.cores=2").returncode == 0
+    assert as_if_undisturbed(tmp_path, undisturbed)
+
+
+def _session(leader: int) -> list[int]:
+    """Living processes of a session."""
+    stats = [(path.name, path.joinpath("stat")) for path in Path("/proc").glob("[0-9]*")]
+    fields = {int(pid): stat.read_text().rpartition(")")[2].split() for pid, stat in stats if stat.exists()}
+    return [pid for pid, values in fields.items() if values[3] == str(leader) and values[0] not in "ZX"]
+
+
+@pytest.mark.ray
+def test_where_no_cluster_answers(tmp_path: Path) -> None:
+    began = time.monotonic()
+    for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "nowhere"):
+        done = sweep(tmp_path, *LONG, ON_RAY, f"hydra.launcher.address={address}")
+        assert done.returncode == 2
+        assert done.stderr.splitlines()[-1].startswith(f"error: hydra.launcher.address={address}: no Ray cluster")
+        assert len(done.stderr.splitlines()) == 2, done.stderr
+    assert time.monotonic() - began < 90
+
+
+@pytest.mark.ray
+def test_a_cell_that_fits_nowhere(cluster: Any, tmp_path: Path) -> None:
+    for words, sentence in (
+        (["hydra.launcher.num_cpus=2"], "needs 2 CPU, and no node of Ray's cluster has so much."),
+        (["trainer.accelerator=gpu"], "but Ray's cluster has no GPU"),
+    ):
+        done = sweep(tmp_path, *LONG, ON_RAY, at(cluster), *words)
+        assert done.returncode == 2 and sentence in done.stderr.splitlines()[-1]
