@@ -54,6 +54,7 @@ class Composer:
         return config
 
     def _chosen(self, words: tuple[str, ...]) -> DictConfig:
+        self.files.begin()
         found = create_defaults_list(
             repo=self.files,
             config_name=self.name,
@@ -68,17 +69,25 @@ class Composer:
 
 
 class _Files(CachingConfigRepository):
-    """Each asker gets a copy of its own, since Hydra merges into what it is given."""
+    """Read once. Each composition has copies of its own, since Hydra merges into what it is given."""
 
     def __init__(self, *about: Any) -> None:
         super().__init__(*about)
         self.group_exists = cache(super().group_exists)  # type: ignore[method-assign]
+        self.begin()
+
+    def begin(self) -> None:
+        """Another composition."""
+        self.given: dict[str, ConfigResult | None] = {}
 
     def load_config(self, config_path: str) -> ConfigResult | None:
-        found = copy.deepcopy(super().load_config(config_path))
-        if found is not None and found.defaults_list:
-            found.defaults_list = [one for one in found.defaults_list if not _of_hydra(one)]
-        return found
+        if config_path not in self.given:
+            found = copy.copy(super().load_config(config_path))
+            if found is not None:
+                found.config = copy.deepcopy(found.config)
+                found.defaults_list = [one for one in found.defaults_list or [] if not _of_hydra(one)]
+            self.given[config_path] = found
+        return self.given[config_path]
 
 
 def _of_hydra(default: Any) -> bool:
