@@ -7,7 +7,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from highway.audit.explain import explain_row, explain_table
 from highway.cli import one_sentence
 from highway.report.status import print_status
 from highway.sweep.reading import load_table
@@ -26,14 +25,21 @@ def main() -> None:
     console = Console()
     with one_sentence():
         table = load_table(arguments.table)
-        if arguments.action == "explain" and arguments.row:
-            explain_row(table, table.row(arguments.row), arguments.budget, console)
-        elif arguments.action == "explain":
-            explain_table(table, arguments.budget, console)
+        if arguments.action == "explain":
+            explain(table, arguments.row, arguments.budget, console)
         elif arguments.action == "status":
             print_status(table, outputs, console)
         else:
             sys.stdout.write(rendered(table, arguments.budget, outputs, arguments.format, console))
+
+
+def explain(table: Table, row: str | None, budget: str, console: Console) -> None:
+    from highway.audit.explain import explain_row, explain_table
+
+    if row:
+        explain_row(table, table.row(row), budget, console)
+    else:
+        explain_table(table, budget, console)
 
 
 def rendered(table: Table, budget: str, outputs: Path, form: str, console: Console) -> str:

@@ -1,6 +1,9 @@
 """From a composed Hydra configuration to a checked `Experiment`, or one sentence that says what is wrong."""
 
+import copy
 import dataclasses
+import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +89,13 @@ def _section(config: DictConfig, name: str, section: Any) -> Any:
     node = config.get(name)
     if not isinstance(node, DictConfig):
         raise Refused(f"{name}={node} is not an option of the group '{name}'.")
+    return copy.deepcopy(_checked(name, section, json.dumps(OmegaConf.to_container(node))))
+
+
+@lru_cache(maxsize=1024)
+def _checked(name: str, section: Any, content: str) -> Any:
+    """Kept, since the cells of a sweep have most sections in common, and OmegaConf takes its time."""
+    node = OmegaConf.create(json.loads(content))
     try:
         merged = OmegaConf.merge(OmegaConf.structured(section), node)
         value = OmegaConf.to_object(merged)

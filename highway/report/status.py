@@ -1,14 +1,15 @@
 """Where the cells of a table stand."""
 
+import itertools
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 
-from highway.ledger.cell import Cell
+from highway.ledger.cell import DONE, Cell
 from highway.ledger.identity import identified
-from highway.report.collect import REFERENCE, Sample, collect, described, samples
+from highway.report.collect import REFERENCE, Sample, collect, described, records, seeds
 from highway.sweep.table import Row, Table
 
 
@@ -32,16 +33,29 @@ def standing(table: Table, row: Row, budget: str, outputs: Path) -> list[str]:
     if table.kind == "timing":
         timed = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == name]
         return [f"{_of_record(sample)} {sample.seed} ({sample.result['cost']['device']})" for sample in timed]
-    roots = [outputs / "cells", REFERENCE / "cells"]
-    states = {sample.seed: _of_record(sample) for sample in samples(about, roots)}
-    for path in (outputs / "cells" / name).glob("seed*/"):
+    states: dict[int, str] = {}
+    ended = set()  # a cell's record is read once, of thousands of cells
+    for sample in records(about, [outputs / "cells", REFERENCE / "cells"]):
+        states.setdefault(sample.seed, _of_record(sample))
+        ended.add(sample.directory)
+    for path in seeds(outputs / "cells" / name):
         cell, seed = Cell(path), int(path.name.removeprefix("seed"))
-        if not (cell.done or (cell.status == "waiting" and seed in states)):
-            states[seed] = _of_cell(cell)
-    by_state: dict[str, list[str]] = {}
+        status = cell.status if path not in ended else "finished"
+        if status not in DONE and not (status == "waiting" and seed in states):
+            states[seed] = _of_cell(cell, status)
+    by_state: dict[str, list[int]] = {}
     for seed, state in sorted(states.items()):
-        by_state.setdefault(state, []).append(str(seed))
-    return [f"{state} {', '.join(seeds)}" for state, seeds in by_state.items()]
+        by_state.setdefault(state, []).append(seed)
+    return [f"{state} {', '.join(ranges(numbers))}" for state, numbers in by_state.items()]
+
+
+def ranges(numbers: list[int]) -> list[str]:
+    """Three or more that follow one another as one: 1, 2, 5-9."""
+    found = []
+    for _, run in itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        followers = [number for _, number in run]
+        found += [f"{followers[0]}-{followers[-1]}"] if len(followers) > 2 else map(str, followers)
+    return found
 
 
 def _of_record(sample: Sample) -> str:
@@ -50,8 +64,6 @@ def _of_record(sample: Sample) -> str:
     return sample.result["status"] + (f" ({told})" if told else "")
 
 
-def _of_cell(cell: Cell) -> str:
-    progress = cell.progress
-    if cell.status in ("running", "interrupted") and progress:
-        return f"{cell.status} at {progress['step'] / progress['steps']:.0%}:"
-    return cell.status
+def _of_cell(cell: Cell, status: str) -> str:
+    progress = cell.progress if status in ("running", "interrupted") else {}
+    return f"{status} at {progress['step'] / progress['steps']:.0%}:" if progress else status

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from highway.sweep.launch import LOOK_AGAIN, CellLauncher, Planned, quoted
 
 TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
+LOOK = 0.02  # seconds between two looks at the running cells: a slot stands empty no longer than that
 
 
 class Job(Protocol):
@@ -84,7 +85,7 @@ class EngineLauncher(CellLauncher):
                 self._fill()
                 look_at = time.monotonic() + LOOK_AGAIN
             self.overview.update(self.waiting, list(self.running))
-            time.sleep(0.1)
+            time.sleep(LOOK)
 
     def _ended(self, planned: Planned, code: int) -> bool:
         """Make room; False if the cell went wrong."""

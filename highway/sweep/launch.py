@@ -9,7 +9,7 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from highway.config.check import check
+from highway.config.compose import Composer
 from highway.config.experiment import Experiment
 from highway.ledger.cell import DONE, Cell
 from highway.ledger.together import Timing
@@ -93,7 +94,12 @@ class InlineLauncher(CellLauncher):
 
 def composed(plugin: Any, words: Sequence[str]) -> Experiment:
     """What words describe, with the search path of the sweep that this sweeper or launcher serves."""
-    return check(plugin.context.config_loader.load_sweep_config(plugin.config, list(words)))
+    hydra = plugin.config.hydra
+    composer = _composer(plugin.context.config_loader, hydra.job.config_name, tuple(hydra.overrides.hydra))
+    return check(composer(words))
+
+
+_composer = cache(Composer)
 
 
 def command_line(overrides: Sequence[str]) -> str:

@@ -78,14 +78,15 @@ class Overview:
         grid.add_column("state")
         for head in ("step", "train", "valid", "tokens/s", "left"):
             grid.add_column(head, justify="right")
-        shown = [(planned, "running") for planned in running]
-        shown += [(planned, "elsewhere") for planned in waiting if planned.cell.status == "running"]
-        for planned, state in shown:
-            grid.add_row(Text(planned.label), Text(state, COLOURS[state]), *_cells(planned))
-        room = max(self.console.height - len(shown) - 7, 0)
-        quiet = [planned for planned in waiting if (planned, "elsewhere") not in shown]
-        for planned in quiet[:room]:
-            grid.add_row(Text(planned.label, "dim"), Text(planned.cell.status, "dim"))
+        room = max(self.console.height - 7, 1)  # of the others, which may be thousands, nothing is read
+        for planned in running[:room]:
+            grid.add_row(Text(planned.label), Text("running", COLOURS["running"]), *_cells(planned))
+        looked_at = [(planned, planned.cell.status) for planned in waiting[: max(room - len(running), 0)]]
+        for planned, status in sorted(looked_at, key=lambda one: one[1] != "running"):
+            if status == "running":
+                grid.add_row(Text(planned.label), Text("elsewhere", COLOURS["elsewhere"]), *_cells(planned))
+            else:
+                grid.add_row(Text(planned.label, "dim"), Text(status, "dim"))
         return Group(grid, Text(self._summary(waiting, running)))
 
     def _summary(self, waiting: Sequence[Planned], running: Sequence[Planned]) -> str:

@@ -117,7 +117,12 @@ class HighwaySweeper(Sweeper):
         run = [composed(self, choice) for _, choice in combinations]
         own = name[0] if name and name[0] != "null" else None
         table = grid.keep(own, command.replace("train.py", "train.py -m"), choices, run)
-        plan = [_of_row(planned, table, choice) for planned, (_, choice) in zip(plan, combinations, strict=True)]
+        rows = {row.overrides: row for row in table.rows}
+        varying = {word.split("=", 1)[0] for word in table.rows[0].overrides}
+        plan = [
+            _of_row(planned, table, rows[tuple(word for word in choice if word.split("=", 1)[0] in varying)], choice)
+            for planned, (_, choice) in zip(plan, combinations, strict=True)
+        ]
         return plan, [(table, budget, ()) for budget in table.budgets]
 
     def _added(self, table: Table, row: Row, budget: str, seed: int, choice: list[str]) -> str:
@@ -172,9 +177,8 @@ def _is_result(planned: Planned) -> bool:
     return planned.cell.directory.parent.parent.name == "cells"
 
 
-def _of_row(planned: Planned, table: Table, choice: Sequence[str]) -> Planned:
+def _of_row(planned: Planned, table: Table, row: Row, choice: Sequence[str]) -> Planned:
     """A cell of a grid, called as the grid's table calls its row."""
-    row = next(row for row in table.rows if set(row.overrides) <= set(choice))
     seed = next((word for word in choice if word.startswith("seed=")), "seed=1").replace("=", " ")
     mirror = (f"logger.group={quoted(table.id)}", f"logger.run={quoted(f'{row.id} {seed}')}")
     return replace(planned, overrides=(*planned.overrides[: -len(mirror)], *mirror))
