@@ -4,7 +4,9 @@ import logging
 import os
 import shutil
 import traceback
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytorch_lightning as pl
@@ -16,6 +18,7 @@ from highway.ledger.cell import Cell
 from highway.ledger.lease import HeldLease
 from highway.run import build, machine
 from highway.run.checkpoint import AtomicCheckpoints, Checkpointer, Interrupted, load_weights, save_weights
+from highway.run.companions import companions
 from highway.run.mirror import Mirror
 from highway.run.probes import save_probes
 from highway.run.profile import Profile
@@ -38,10 +41,11 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
             return cell.status
         if lease:
             cell.begin()
-        machine.settle(experiment, cell)
+        machine.settle(experiment, cell, first_process())
         record = Record(experiment, cell, command)
         try:
-            train_and_test(experiment, cell, record, lease, callbacks)
+            again = partial(run, experiment, cell, command, callbacks)
+            train_and_test(experiment, cell, record, lease, callbacks, again)
             record.end("finished")
         except Interrupted as stop:
             record.end("interrupted", str(stop))
@@ -60,13 +64,19 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
 
 
 def first_process() -> bool:
-    """Of several processes of one run; Lightning sets the variable before it starts the others."""
+    """Of several processes of one run; whoever starts the others sets the variable for them."""
     return int(os.environ.get("LOCAL_RANK", "0")) == 0
 
 
 def train_and_test(
-    experiment: Experiment, cell: Cell, record: Record, lease: HeldLease | None, callbacks: tuple[pl.Callback, ...]
+    experiment: Experiment,
+    cell: Cell,
+    record: Record,
+    lease: HeldLease | None,
+    callbacks: tuple[pl.Callback, ...],
+    again: Callable[[], str],
 ) -> None:
+    """`again` is the whole run, which every other process of several devices does as well."""
     data = build.data(experiment)
     for remark in data.remarks:
         log.info("%s", remark)
@@ -78,7 +88,7 @@ def train_and_test(
     header |= {key: value for key, value in data.description().items() if key == "vocabulary_sha256"}
     checkpointer = Checkpointer(cell, experiment, recorder, header)
     watching = [recorder, Progress(recorder, lease), checkpointer]
-    if experiment.debug.profile:
+    if experiment.debug.profile and first_process():
         watching.append(Profile(cell.directory / "profile", data.total_steps))
     trainer = make_trainer(experiment, data.validate_every, [*watching, *callbacks])
     record.describe(data, task.model, recorder, trainer)
@@ -92,16 +102,17 @@ def train_and_test(
         record.listeners.append(mirror.finish)
 
     resume = cell.checkpoint if cell.checkpoint.exists() else None
-    trainer.fit(task, data, ckpt_path=resume, weights_only=True)
-    if recorder.last_validation != recorder.steps:  # trainer.max_steps fell between two validations
-        trainer.validate(task, data, verbose=False)
-    if trainer.is_global_zero:
-        save_weights(task.model, cell.last, header)
-    record.metrics = test_best_and_last(trainer, task, data, recorder, cell)
-    record.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
-    record.content["notes"] = task.notes
-    if trainer.is_global_zero:
-        save_probes(task.observed(data), cell.directory / "probes")
+    with companions(trainer, again):
+        trainer.fit(task, data, ckpt_path=resume, weights_only=True)
+        if recorder.last_validation != recorder.steps:  # trainer.max_steps fell between two validations
+            trainer.validate(task, data, verbose=False)
+        if trainer.is_global_zero:
+            save_weights(task.model, cell.last, header)
+        record.metrics = test_best_and_last(trainer, task, data, recorder, cell)
+        record.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
+        record.content["notes"] = task.notes
+        if trainer.is_global_zero:
+            save_probes(task.observed(data), cell.directory / "probes")
 
 
 def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl.Callback]) -> pl.Trainer:

@@ -27,19 +27,31 @@ QUIET = 0.25  # processors that others may keep busy where a time is to mean som
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy")
 
 
-def settle(experiment: Experiment, cell: Cell) -> None:
-    """Fix the threads, and make the machine ready; a resumed run keeps the threads of its first start."""
+def settle(experiment: Experiment, cell: Cell, first: bool) -> None:
+    """Fix the threads, and make the machine ready; a resumed run keeps the threads of its first start.
+
+    Of several processes the first alone writes: config.yaml, log.txt and lines on the terminal.
+    """
     if cell.config.exists():  # bit-equality depends on them
         experiment.trainer.threads = yaml.safe_load(cell.config.read_text())["trainer"]["threads"]
-    experiment.trainer.threads = experiment.trainer.threads or os.cpu_count() or 1
-    prepare(cell, configuration(experiment), experiment.trainer.threads)
+    each = max((os.cpu_count() or 1) // experiment.trainer.devices, 1)
+    experiment.trainer.threads = experiment.trainer.threads or each
+    if first:
+        write_down(cell, configuration(experiment))
+    else:
+        log.setLevel(logging.ERROR)
+    prepare(experiment.trainer.threads)
 
 
-def prepare(cell: Cell, described: dict[str, Any], threads: int) -> None:
-    """Open log.txt, write config.yaml, set the threads; TF32 products on CUDA."""
+def write_down(cell: Cell, described: dict[str, Any]) -> None:
+    """Open log.txt, write config.yaml."""
     cell.directory.mkdir(parents=True, exist_ok=True)
     _open_log(cell.log)
     write_text(cell.config, yaml.safe_dump(described, sort_keys=False))
+
+
+def prepare(threads: int) -> None:
+    """Set the threads; TF32 products on CUDA."""
     torch.set_num_threads(threads)
     keep_freed_memory()
     if torch.cuda.is_available():
@@ -75,6 +87,7 @@ def _quiet_lightning() -> None:
     for message in (
         ".*does not have many workers.*",
         ".*GPU available but not used.*",
+        ".*`srun` command is available.*",
         ".*`isinstance\\(treespec, LeafSpec\\)` is deprecated.*",
     ):
         warnings.filterwarnings("ignore", message)
