@@ -42,9 +42,9 @@ NO_DROPOUT = ("model.dropout=0", "model.dropout_attention=0", "model.dropout_fee
 WORDS = (*TINY, "dataset=ptb_word", *NO_DROPOUT, "model.dropout_embedding=0", "dataset.train.lanes=5")
 MEMORY = (*TINY, "model=transformer_xl", "dataset=enwik8", "gate=sdu_tanh", "model.dropout=0",
     "dataset.train={lanes:7,window:20,stride:20,scored:20,memory:30}",
-    "dataset.evaluation={lanes:5,window:50,stride:50,scored:50,memory:40}")  # fmt: skip
+    "dataset.evaluation={lanes:45,window:50,stride:50,scored:50,memory:40}")  # fmt: skip
 STATE = ("model=rhn", "model.width=12", "model.depth=3", "dataset=ptb_word_rhn", "optimizer=sgd_rhn", "trainer=rhn",
-    "layers=none", "budget=smoke", "dataset.train.lanes=5", "dataset.evaluation.lanes=3", "trainer.accelerator=cpu",
+    "layers=none", "budget=smoke", "dataset.train.lanes=5", "dataset.evaluation.lanes=33", "trainer.accelerator=cpu",
     "trainer.threads=1", "model.dropout_embedding_words=0", "model.dropout_input=0", "model.dropout_state=0",
     "model.dropout_output=0")  # fmt: skip
 PAIRS = (*test_translation.TINY, *NO_DROPOUT, "model.dropout_embedding=0")
@@ -225,7 +225,7 @@ def children(process: "subprocess.Popen[str]") -> list[int]:
     return [int(one) for one in own if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
 
 
-FIFTY = ("trainer.max_steps=50", "trainer.validate_every=25", "trainer.log_every=5")
+FIFTY = ("trainer.max_steps=50", "trainer.validate_every=25", "trainer.log_every=5", "trainer.checkpoint_seconds=0.05")
 LONG = ("trainer.max_steps=100000", "trainer.validate_every=100000", "trainer.log_every=1", "trainer.precision=64")
 
 
@@ -233,11 +233,11 @@ LONG = ("trainer.max_steps=100000", "trainer.validate_every=100000", "trainer.lo
 @pytest.mark.parametrize("task", ["words", "memory", "state"])
 @pytest.mark.parametrize(("precision", "tolerance"), [("64", 1e-8), ("32", 1e-4)])
 def test_two_processes_agree_with_one(tmp_path: Path, task: str, precision: str, tolerance: float) -> None:
-    """Over 50 steps: 3 and 2 of 5 lanes, 4 and 3 of 7; weights and curves, and every line is said once."""
+    """Over 50 steps, saving often: 3 and 2 of 5 lanes, 4 and 3 of 7; weights and curves, and no line is said twice."""
     words = (*TASKS[task], *FIFTY, f"trainer.precision={precision}")
     (one, alone), (two, together) = (ended(tmp_path / str(devices), devices, *words) for devices in (1, 2))
     assert_agree(one, two, tolerance)
-    assert len(together) == len(alone) and set(together) == set(alone)
+    assert len(set(together)) == len(together) and alone[-1] == together[-1]
     names = [sorted(str(path.relative_to(cell.directory)) for path in cell.directory.rglob("*")) for cell in (one, two)]
     assert names[0] == names[1], "one process writes"
 

@@ -137,10 +137,8 @@ class Recorder(pl.Callback):
     def _counted(self) -> tuple[float, float]:
         """Nats and units since the last row, of all devices."""
         strategy = self._trainer.strategy
-        counts = [
-            torch.as_tensor(one, dtype=torch.float64, device=strategy.root_device) for one in (self._nats, self._units)
-        ]
-        nats, units = (float(strategy.reduce(count, reduce_op="sum")) for count in counts)
+        own = torch.tensor([float(self._nats), float(self._units)], dtype=torch.float64, device=strategy.root_device)
+        nats, units = strategy.reduce(own, reduce_op="sum").tolist()  # in place, so of a copy
         return nats, units
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
