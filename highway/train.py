@@ -4,7 +4,9 @@ import logging
 import os
 import shutil
 import traceback
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytorch_lightning as pl
@@ -24,6 +26,7 @@ from highway.run.checkpoint import (
     resumable,
     save_weights,
 )
+from highway.run.companions import companions
 from highway.run.mirror import Mirror
 from highway.run.probes import save_probes
 from highway.run.profile import Profile
@@ -46,12 +49,15 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
             return cell.status
         if lease:
             cell.begin()
-        machine.open_log(cell.log)
+            machine.open_log(cell.log)
+        else:  # one of several processes, of which the first speaks
+            log.setLevel(logging.ERROR)
         resume = resumable(cell, forget=first_process())
-        machine.settle(experiment, cell, resume.threads if resume else None)
+        machine.settle(experiment, cell, resume.threads if resume else None, first_process())
         record, again = Record(experiment, cell, command), False
         try:
-            train_and_test(experiment, cell, record, lease, resume, callbacks)
+            alike = partial(run, experiment, cell, command, callbacks)
+            train_and_test(experiment, cell, record, lease, resume, callbacks, alike)
             record.end("finished")
         except (Interrupted, Unwritable, Damaged) as stop:
             record.end("interrupted", str(stop))
@@ -72,7 +78,7 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
 
 
 def first_process() -> bool:
-    """Of several processes of one run; Lightning sets the variable before it starts the others."""
+    """Of several processes of one run; whoever starts the others sets the variable for them."""
     return int(os.environ.get("LOCAL_RANK", "0")) == 0
 
 
@@ -83,7 +89,9 @@ def train_and_test(
     lease: HeldLease | None,
     resume: Resume | None,
     callbacks: tuple[pl.Callback, ...],
+    alike: Callable[[], str],
 ) -> None:
+    """`alike` is the whole run, which every other process of several devices does as well."""
     data = build.data(experiment)
     for remark in data.remarks:
         log.info("%s", remark)
@@ -95,7 +103,7 @@ def train_and_test(
     header |= {key: value for key, value in data.description().items() if key == "vocabulary_sha256"}
     checkpointer = Checkpointer(cell, experiment, recorder, header)
     watching = [recorder, Progress(recorder, lease), checkpointer]
-    if experiment.debug.profile:
+    if experiment.debug.profile and first_process():
         watching.append(Profile(cell.directory / "profile", data.total_steps))
     trainer = make_trainer(experiment, data.validate_every, [*watching, *callbacks])
     record.describe(data, task.model, recorder, trainer)
@@ -108,16 +116,17 @@ def train_and_test(
         recorder.listeners.append(mirror)
         record.listeners.append(mirror.finish)
 
-    trainer.fit(task, data, ckpt_path=resume.path if resume else None, weights_only=True)
-    if recorder.last_validation != recorder.steps:  # trainer.max_steps fell between two validations
-        trainer.validate(task, data, verbose=False)
-    if trainer.is_global_zero:
-        save_weights(task.model, cell.last, header, recorder.steps)
-    record.metrics = test_best_and_last(trainer, task, data, recorder, cell)
-    record.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
-    record.content["notes"] = task.notes
-    if trainer.is_global_zero:
-        save_probes(task.observed(data), cell.directory / "probes")
+    with companions(trainer, alike):
+        trainer.fit(task, data, ckpt_path=resume.path if resume else None, weights_only=True)
+        if recorder.last_validation != recorder.steps:  # trainer.max_steps fell between two validations
+            trainer.validate(task, data, verbose=False)
+        if trainer.is_global_zero:
+            save_weights(task.model, cell.last, header, recorder.steps)
+        record.metrics = test_best_and_last(trainer, task, data, recorder, cell)
+        record.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
+        record.content["notes"] = task.notes
+        if trainer.is_global_zero:
+            save_probes(task.observed(data), cell.directory / "probes")
 
 
 def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl.Callback]) -> pl.Trainer:

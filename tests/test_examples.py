@@ -74,7 +74,7 @@ def test_the_real_files(experiment: Compose, monkeypatch: pytest.MonkeyPatch) ->
         "test": (170, 44_463),
     }
     data = build.data(described)
-    predicted = {split: sum(batch.own for batch in data.evaluated(split)) for split in ("valid", "test")}
+    predicted = {split: sum(int(batch.counts.sum()) for batch in data.evaluated(split)) for split in ("valid", "test")}
     assert predicted == {"valid": 45_340, "test": 44_293}, "of FACTS.md 4.2"
     keys = torch.cat([tune for found in tunes.values() for tune in found])
     assert set(keys.unique().tolist()) == {0, 1} and 3.9 < keys.double().sum(1).mean() < 4.0
@@ -175,9 +175,9 @@ def test_music_learns_from_a_sum_and_shows_a_mean(experiment: Compose) -> None:
     task, batch = build.task(described), build.data(described)._epochs().at(0)
     learnt = task.learn(batch)
     assert learnt.objective.dtype == torch.float64 and torch.equal(learnt.objective, learnt.nats)
-    assert learnt.units == batch.counts.sum() == batch.own == batch.steps
+    assert learnt.units == batch.counts.sum() == batch.steps
     longer = [torch.nn.functional.pad(part, (*(0, 0) * (part.ndim - 2), 0, 9)) for part in batch[:3]]
-    torch.testing.assert_close(task.learn(TuneBatch(*longer, batch.own, batch.steps)).objective, learnt.objective)
+    torch.testing.assert_close(task.learn(TuneBatch(*longer, batch.steps)).objective, learnt.objective)
 
 
 def test_the_last_position_says_the_class(experiment: Compose) -> None:

@@ -21,7 +21,7 @@ from highway.report.tell import tell
 from highway.sweep import grid
 from highway.sweep.reading import load_table
 from tests.conftest import TINY
-from tests.runs import numbers, same_weights
+from tests.runs import same_weights
 from tests.test_resume import wait_for
 
 TRAIN = Path(__file__).parents[1] / "scripts" / "train.py"
@@ -238,64 +238,3 @@ def test_ctrl_c_stops_the_cells_and_the_same_command_goes_on(tmp_path: Path) -> 
     done = sweep(tmp_path, *words)
     assert done.returncode == 0, done.stderr
     assert [read_json(path)["status"] for path in results(tmp_path)] == ["finished", "finished"]
-
-
-ON_TWO = (
-    *TINY,
-    "model.dropout=0",
-    "gate=sdu_tanh",
-    "dataset.train.lanes=7",
-    "trainer.max_steps=20",
-    "trainer.validate_every=10",
-    "trainer.log_every=5",
-)
-NO_DROPOUT = ("model.dropout_attention=0", "model.dropout_feed_forward=0", "model.dropout_embedding=0")
-WITH_MEMORY = (
-    "model=transformer_xl",
-    "dataset=enwik8",
-    "dataset.train={lanes:7,window:20,stride:20,scored:20,memory:30}",
-    "dataset.evaluation={lanes:5,window:50,stride:50,scored:50,memory:40}",
-)
-
-
-def on_devices(folder: Path, devices: int, *words: str) -> "subprocess.Popen[bytes]":
-    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(folder)}
-    command = [sys.executable, str(TRAIN), *words, f"trainer.devices={devices}"]
-    return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
-
-
-def metrics(folder: Path) -> dict[str, float]:
-    (path,) = results(folder)
-    result = read_json(path)
-    assert result["status"] == "finished"
-    return {f"{name} {model}": value for name, both in numbers(result).items() for model, value in both.items()}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [NO_DROPOUT, WITH_MEMORY], ids=["windows", "memory"])
-@pytest.mark.parametrize(("precision", "tolerance"), [("64", 1e-8), ("32", 1e-4)])
-def test_two_processes_agree_with_one(tmp_path: Path, words: tuple[str, ...], precision: str, tolerance: float) -> None:
-    """Whole lanes on each device, 3 and 4 of 7, loss weighted exactly: to 1e-8 in double precision, 1e-4 in fp32."""
-    for devices in (1, 2):
-        process = on_devices(tmp_path / str(devices), devices, *ON_TWO, *words, f"trainer.precision={precision}")
-        assert process.wait(timeout=300) == 0
-    assert metrics(tmp_path / "2") == pytest.approx(metrics(tmp_path / "1"), rel=tolerance)
-
-
-@pytest.mark.slow
-def test_memory_moves_from_two_devices_to_one(tmp_path: Path) -> None:
-    """Stopped on two, the memory of all lanes in one checkpoint; resumed on one, and back on two."""
-    words = (*ON_TWO, *WITH_MEMORY, "trainer.precision=64", "trainer.max_steps=200", "trainer.checkpoint_seconds=0.1")
-    assert on_devices(tmp_path / "whole", 1, *words).wait(timeout=300) == 0
-
-    def saved() -> set[int]:
-        return {path.stat().st_mtime_ns for path in tmp_path.glob("moved/cells/*/*/checkpoints/resume-*.ckpt")}
-
-    for devices in (2, 1):
-        before = saved()
-        process = on_devices(tmp_path / "moved", devices, *words)
-        wait_for(lambda before=before: bool(saved() - before))  # type: ignore[misc]
-        process.terminate()
-        assert process.wait(timeout=60) == 130
-    assert on_devices(tmp_path / "moved", 2, *words).wait(timeout=300) == 0
-    assert metrics(tmp_path / "moved") == pytest.approx(metrics(tmp_path / "whole"), rel=1e-8)

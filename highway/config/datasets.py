@@ -72,9 +72,14 @@ def check_no_embedding(experiment: Any) -> None:
             )
 
 
-def check_share(experiment: Any, batch: int) -> None:
-    if experiment.trainer.devices > batch:
-        raise Refused(f"trainer.devices={experiment.trainer.devices} is more than dataset.batch={batch}.")
+def check_share(experiment: Any, key: str, whole: int) -> None:
+    """Each part of each device's share has one lane or example at least."""
+    devices, parts = experiment.trainer.devices, experiment.trainer.accumulate
+    if devices * parts > whole:
+        times = f" times trainer.accumulate={parts}" if parts > 1 else ""
+        raise Refused(
+            f"trainer.devices={devices}{times} is more than {key}={whole}: lower it, each needs one at least."
+        )
 
 
 def check_form(dataset: Any) -> None:
@@ -163,11 +168,7 @@ class LanguageDataset:
         if any(cut.memory or cut.clamp for cut in self.cuts.values()) and experiment.remembers is not Remembers.MEMORY:
             zeros = " and ".join(f"dataset.{name}.memory=0" for name in self.cuts)
             raise Refused(f"{experiment.model.name} has no memory: set {zeros}, and no clamp.")
-        if experiment.trainer.devices > self.train.lanes:
-            raise Refused(
-                f"trainer.devices={experiment.trainer.devices} is more than dataset.train.lanes={self.train.lanes}: "
-                "each device owns at least one lane."
-            )
+        check_share(experiment, "dataset.train.lanes", self.train.lanes)
 
 
 @dataclass
@@ -225,7 +226,7 @@ class TranslationDataset:
             raise Refused(f"dataset.batch_pieces={self.batch_pieces} holds no sentence of {self.longest} pieces.")
 
     def fits(self, experiment: Any) -> None:
-        check_share(experiment, self.batch)
+        check_share(experiment, "dataset.batch", self.batch)
 
 
 @dataclass
@@ -249,7 +250,7 @@ class ImageDataset:
 
     def fits(self, experiment: Any) -> None:
         check_no_embedding(experiment)
-        check_share(experiment, self.batch)
+        check_share(experiment, "dataset.batch", self.batch)
 
 
 @dataclass
@@ -267,4 +268,4 @@ class MusicDataset:
         check_no_embedding(experiment)
         if experiment.optimizer.label_smoothing:
             raise Refused("optimizer.label_smoothing is of classes, and music has none: leave it at 0.")
-        check_share(experiment, self.batch)
+        check_share(experiment, "dataset.batch", self.batch)

@@ -53,10 +53,11 @@ class Trainer:
     precision: str = choice("32", "bf16", "64", words="bf16: by autocast")
     accelerator: str = choice("auto", "cpu", "gpu", aside=True)
     devices: int = number(1, 1, words="each owns whole lanes, so the number does not change the experiment", aside=True)
+    accumulate: int = number(1, 1, words="parts that a batch is learnt in, one after another: less memory", aside=True)
     threads: int | None = number(
         None,
         1,
-        words="of the CPU; null: all cores (the launcher shares them out). Kept on every resume",
+        words="of the CPU, for each device; null: all cores (the launcher shares them out). Kept on every resume",
         aside=True,
     )
     compile: bool = key(False, "torch.compile, in place: checkpoints keep their keys", aside=True)

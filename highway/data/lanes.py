@@ -67,8 +67,10 @@ class Windows:
 
 
 def lanes_of(lanes: int, share: int, shares: int) -> slice:
-    """Which lanes belong to one of several devices: whole lanes, as evenly as they divide."""
-    return slice(lanes * share // shares, lanes * (share + 1) // shares)
+    """Which lanes belong to one of several devices: whole lanes, the first of them having one more where need be."""
+    each, more = divmod(lanes, shares)
+    start = share * each + min(share, more)
+    return slice(start, start + each + (share < more))
 
 
 def _joined(group: list[Batch]) -> Batch:

@@ -16,8 +16,7 @@ class TuneBatch(NamedTuple):
     inputs: Tensor  # (B, T, 88), padded at the end
     targets: Tensor  # (B, T, 88), the same one step later
     counts: Tensor  # (B, T), 1 where a step is the tune's own and 0 where it is padding
-    own: int  # steps predicted here
-    steps: int  # and in the whole batch, on all devices
+    steps: int  # predicted in the whole batch, on all devices
 
 
 class TuneData(ExampleData):
@@ -26,10 +25,9 @@ class TuneData(ExampleData):
     def batch(self, split: str, rows: Rows, share: int, shares: int) -> TuneBatch:
         every = [self.streams.splits[split][row] for row in rows]
         lengths = [len(tune) - 1 for tune in every]
-        own = lengths[share::shares]
         padded = pad_sequence(every[share::shares], batch_first=True).float()
-        counts = torch.arange(padded.shape[1] - 1) < torch.tensor(own)[:, None]
-        return TuneBatch(padded[:, :-1], padded[:, 1:], counts.float(), sum(own), sum(lengths))
+        counts = torch.arange(padded.shape[1] - 1) < torch.tensor(lengths[share::shares])[:, None]
+        return TuneBatch(padded[:, :-1], padded[:, 1:], counts.float(), sum(lengths))
 
     def together(self, split: str) -> Rows:
         """Tunes of like length beside one another: little padding."""
@@ -43,4 +41,4 @@ def like_real(experiment: Experiment, device: str) -> TuneBatch:
     """A training batch of random keys: a step takes no other time for real ones."""
     batch = experiment.dataset.batch
     keys = torch.randint(2, (batch, STEPS + 1, KEYS), device=device).float()
-    return TuneBatch(keys[:, :-1], keys[:, 1:], torch.ones(batch, STEPS, device=device), batch * STEPS, batch * STEPS)
+    return TuneBatch(keys[:, :-1], keys[:, 1:], torch.ones(batch, STEPS, device=device), batch * STEPS)

@@ -48,7 +48,8 @@ class LanguageData(ExperimentData):
     def evaluated(self, split: str) -> "EvaluationBatches":
         rank, world = self.place()
         if self.experiment.dataset.carry_state:  # in order, one window at a time, each device its lanes
-            return EvaluationBatches(self._windows(split, rank, world), 1, 0, 1)
+            windows = self._windows(split, rank, world)
+            return EvaluationBatches(windows if len(windows.lanes) else windows.first(0), 1, 0, 1)
         return EvaluationBatches(self._windows(split), self.experiment.trainer.evaluation_batch, rank, world)
 
     def _windows(self, split: str, share: int = 0, shares: int = 1) -> Windows:

@@ -35,7 +35,7 @@ KEPT = 2  # checkpoints: a damaged one costs the steps since the one before
 
 
 class Interrupted(Exception):
-    """SIGINT or SIGTERM arrived, and everything is saved."""
+    """A signal asked the run to stop, or took one of its processes; it goes on from what is saved."""
 
 
 class AtomicCheckpoints(CheckpointIO):
@@ -62,8 +62,9 @@ class Checkpointer(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._saved_at = time.monotonic()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._previous_handlers[number] = signal.signal(number, self._ask_to_stop)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup means it
+                self._previous_handlers[number] = signal.signal(number, self._ask_to_stop)
 
     def _ask_to_stop(self, number: int, frame: FrameType | None) -> None:
         if self.stop_asked and number == signal.SIGINT:

@@ -27,15 +27,24 @@ QUIET = 0.25  # processors that others may keep busy where a time is to mean som
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy")
 
 
-def settle(experiment: Experiment, cell: Cell, threads: int | None) -> None:
-    """Fix the threads, to those of the first start where there was one, and make the machine ready."""
-    experiment.trainer.threads = threads or experiment.trainer.threads or os.cpu_count() or 1
-    prepare(cell, configuration(experiment), experiment.trainer.threads)
+def settle(experiment: Experiment, cell: Cell, threads: int | None, first: bool) -> None:
+    """Fix the threads, to those of the first start where there was one, and make the machine ready.
+
+    Of several processes the first alone writes.
+    """
+    each = max((os.cpu_count() or 1) // experiment.trainer.devices, 1)
+    experiment.trainer.threads = threads or experiment.trainer.threads or each
+    if first:
+        write_down(cell, configuration(experiment))
+    prepare(experiment.trainer.threads)
 
 
-def prepare(cell: Cell, described: dict[str, Any], threads: int) -> None:
-    """Write config.yaml, set the threads; TF32 products on CUDA."""
+def write_down(cell: Cell, described: dict[str, Any]) -> None:
     write_text(cell.config, yaml.safe_dump(described, sort_keys=False))
+
+
+def prepare(threads: int) -> None:
+    """Set the threads; TF32 products on CUDA."""
     torch.set_num_threads(threads)
     keep_freed_memory()
     if torch.cuda.is_available():
@@ -72,6 +81,7 @@ def _quiet_lightning() -> None:
     for message in (
         ".*does not have many workers.*",
         ".*GPU available but not used.*",
+        ".*`srun` command is available.*",
         ".*`isinstance\\(treespec, LeafSpec\\)` is deprecated.*",
     ):
         warnings.filterwarnings("ignore", message)

@@ -74,6 +74,9 @@ class Recorder(pl.Callback):
     def _elapsed(self) -> float:
         return 0.0 if self._started is None else time.monotonic() - self._started
 
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        self._trainer = trainer
+
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         assert isinstance(pl_module, Task)
         self._started = time.monotonic()
@@ -126,13 +129,19 @@ class Recorder(pl.Callback):
         return step % int(trainer.val_check_batch or 1) == 0 or step == trainer.num_training_batches
 
     def _write_training_row(self, trainer: pl.Trainer, module: Task) -> None:
-        counts = [torch.as_tensor(one, dtype=torch.float64, device=module.device) for one in (self._nats, self._units)]
-        nats, units = (float(trainer.strategy.reduce(count, reduce_op="sum")) for count in counts)
+        nats, units = self._counted()
         self.train_loss = nats / units
         self._nats = self._units = 0.0
         self.write(trainer, module, "train", module.shown(self.train_loss))
         if not self.train_loss <= self.diverged_above:  # also true for NaN
             raise Diverged(f"training loss {self.train_loss:g} at step {self.steps}")
+
+    def _counted(self) -> tuple[float, float]:
+        """Nats and units since the last row, of all devices."""
+        strategy = self._trainer.strategy
+        own = torch.tensor([float(self._nats), float(self._units)], dtype=torch.float64, device=strategy.root_device)
+        nats, units = strategy.reduce(own, reduce_op="sum").tolist()  # in place, so of a copy
+        return nats, units
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         assert isinstance(pl_module, Task)
@@ -175,7 +184,7 @@ class Recorder(pl.Callback):
         return self._elapsed / max(self.steps - self._steps_at_start, 1) * (self._total - self.steps)
 
     def state_dict(self) -> dict[str, Any]:
-        curve = self.path.read_bytes()
+        curve, (nats, units) = self.path.read_bytes(), self._counted()
         return {
             "threads": self.threads,
             "curve_bytes": len(curve),
@@ -190,8 +199,8 @@ class Recorder(pl.Callback):
             "last_validation": self.last_validation,
             "validation": self.validation,
             "train_loss": self.train_loss,
-            "nats": float(self._nats),
-            "units": float(self._units),
+            "nats": nats,
+            "units": units,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -201,4 +210,6 @@ class Recorder(pl.Callback):
         self.tokens, self.steps = state["tokens"], state["steps"]
         self.best, self.best_step = dict(state["best"]), state["best_step"]
         self.last_validation, self.validation = state["last_validation"], dict(state["validation"])
-        self.train_loss, self._nats, self._units = state["train_loss"], state["nats"], state["units"]
+        self.train_loss = state["train_loss"]
+        if self._trainer.is_global_zero:  # the sums are of all devices
+            self._nats, self._units = state["nats"], state["units"]

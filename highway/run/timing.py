@@ -44,7 +44,8 @@ def run(timing: Timing, command: str) -> str:
             return cell.status
         cell.begin()
         machine.open_log(cell.log)
-        machine.prepare(cell, {name: configuration(row) for name, row in timing.rows.items()}, timing.threads)
+        machine.write_down(cell, {name: configuration(row) for name, row in timing.rows.items()})
+        machine.prepare(timing.threads)
         first = timing.first
         entries = {
             name: Entry(first.trainer.precision, row, timing.device, first.trainer.compile)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from highway.config.experiment import Experiment
 from highway.config.models import Remembers
 from highway.data.lanes import Batch, lanes_of
-from highway.tasks.states import flattened, gate_values, gradient_norms, mapped
+from highway.tasks.states import gate_values, gradient_norms, joined, mapped
 from highway.tasks.task import Learnt, Task
 
 
@@ -20,31 +20,34 @@ class LanguageModelling(Task):
 
     def __init__(self, model: nn.Module, experiment: Experiment, steps_per_epoch: int, total_steps: int) -> None:
         super().__init__(model, experiment, steps_per_epoch, total_steps)
-        self.state: Any = None  # what the model carries from segment to segment in training
+        self.parts = experiment.trainer.accumulate
+        self.states: list[Any] = [None] * self.parts  # what the model carries in training, of each part's lanes
         self.evaluation_state: Any = None
 
     def shown(self, loss: float) -> dict[str, float]:
         return {"loss": loss, self.experiment.metric: shown_as(loss, self.experiment.metric)}
 
     def tokens(self, batch: Batch) -> int:
-        return batch.inputs.numel() * self.devices
+        return self.experiment.dataset.train.lanes * batch.inputs.shape[1]
 
     def on_train_start(self) -> None:
-        self.state = move_data_to_device(self.state, self.device)  # a checkpoint's is on the CPU
+        self.states = move_data_to_device(self.states, self.device)  # a checkpoint's are on the CPU
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         super().on_train_batch_start(batch, batch_idx)
         if self.global_step % self.steps_per_epoch == 0:
-            self.state = None
+            self.states = [None] * self.parts
 
     def learn(self, batch: Batch) -> Learnt:
-        mean, state = self._loss(batch, self.state, "mean", self.experiment.optimizer.label_smoothing)
+        mean, state = self._loss(batch, self.states[self.part], "mean", self.experiment.optimizer.label_smoothing)
         if self.experiment.dataset.carry_state:
-            self.state = mapped(Tensor.detach, state)
+            self.states[self.part] = mapped(Tensor.detach, state)
         share = batch.inputs.shape[0] * self.devices / self.experiment.dataset.train.lanes
         units = batch.targets.numel()
         steps = batch.targets.shape[1] if self.experiment.dataset.loss == "sum" else 1
-        objective = mean * share * steps  # share: with uneven lanes, the average over devices is exact
+        objective = (
+            mean * share * steps
+        )  # share: with uneven lanes, the average over devices is exact, and the sum over parts
         return Learnt(objective, mean * units, units)
 
     def _loss(self, batch: Batch, state: Any, reduction: str, smoothing: float = 0.0) -> tuple[Tensor, Any]:
@@ -69,13 +72,15 @@ class LanguageModelling(Task):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
-        checkpoint["task"]["state"] = self._of_all_devices(self.state)
+        checkpoint["task"]["state"] = self._of_all_devices(joined(self.states))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
         lanes, trainer = self.experiment.dataset.train.lanes, self.trainer
         own = lanes_of(lanes, trainer.global_rank, trainer.world_size)
-        self.state = mapped(lambda tensor: tensor[own], checkpoint["task"]["state"])
+        for part in range(self.parts):
+            rows = lanes_of(own.stop - own.start, part, self.parts)
+            self.states[part] = mapped(lambda lane: lane[own][rows], checkpoint["task"]["state"])  # noqa: B023
 
     def observed(self, data: Any) -> dict[str, dict[str, Tensor]]:
         """Of a model that carries a state, also what it does with it over the test text."""
@@ -89,14 +94,11 @@ class LanguageModelling(Task):
         return found
 
     def _of_all_devices(self, state: Any) -> Any:
-        """The state of all lanes; every tensor of it has lanes first."""
-        if self.trainer.world_size == 1 or state is None:
+        if self.trainer.world_size == 1:
             return state
         states: list[Any] = [None] * self.trainer.world_size
         torch.distributed.all_gather_object(states, mapped(Tensor.cpu, state))
-        parts = [flattened(one) for one in states]
-        joined = iter([torch.cat(part) for part in zip(*parts, strict=True)])
-        return mapped(lambda _: next(joined), state)
+        return joined(states)
 
 
 def shown_as(loss: float, metric: str) -> float:

@@ -24,7 +24,7 @@ class Music(Task):
 
     def learn(self, batch: TuneBatch) -> Learnt:
         nats = self._nats(batch)
-        return Learnt(nats * self.devices, nats, batch.own)
+        return Learnt(nats * self.devices, nats, batch.counts.double().sum())
 
     def _nats(self, batch: TuneBatch) -> Tensor:
         features, _ = self.model(batch.inputs.to(self.dtype))
@@ -34,4 +34,4 @@ class Music(Task):
         )
 
     def score(self, batch: TuneBatch) -> None:
-        self.add(nats=self._nats(batch), units=batch.own)
+        self.add(nats=self._nats(batch), units=batch.counts.double().sum())

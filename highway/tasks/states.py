@@ -87,5 +87,13 @@ def mapped(change: Callable[[Tensor], Tensor], state: Any) -> Any:
     return type(state)(mapped(change, part) for part in state)
 
 
+def joined(states: list[Any]) -> Any:
+    """The state of all lanes from those of parts of them; every tensor has lanes first."""
+    if len(states) == 1 or states[0] is None:
+        return states[0]
+    tensors = iter([torch.cat(parts) for parts in zip(*map(flattened, states), strict=True)])
+    return mapped(lambda _: next(tensors), states[0])
+
+
 def flattened(state: Any) -> list[Tensor]:
     return [state] if isinstance(state, Tensor) else [tensor for part in state for tensor in flattened(part)]

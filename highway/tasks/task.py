@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from highway.config.experiment import Experiment
+from highway.data.lanes import lanes_of
 from highway.data.module import ExperimentData
 from highway.describe import probes_of
 from highway.errors import Refused
@@ -18,8 +19,13 @@ class Learnt(NamedTuple):
     """What a training batch gives: where the gradient comes from, and what is shown."""
 
     objective: Tensor  # whatever the recipe sums or averages
-    nats: Tensor  # of the units that this device has scored
-    units: float  # how many; over all devices, those of the whole batch
+    nats: Tensor  # of the units scored
+    units: Tensor | float  # how many
+
+
+def rows_of(batch: Any, rows: slice) -> Any:
+    """Some rows of a batch, with what it says of the whole batch."""
+    return type(batch)(*(field[rows] if isinstance(field, Tensor) else field for field in batch))
 
 
 class Task(pl.LightningModule):
@@ -36,6 +42,7 @@ class Task(pl.LightningModule):
         self.schedule = schedule_of(experiment.optimizer, total_steps)
         self.notes: dict[str, Any] = {}  # what result.json says beyond numbers
         self.results_of: dict[str, dict[str, float]] = {}  # what the last evaluation of each split gave
+        self.part = 0  # of the batch at hand, which may be learnt part by part
 
     # What a task says of itself
 
@@ -80,10 +87,25 @@ class Task(pl.LightningModule):
         rate = self.schedule.rate(self.global_step, self.global_step // self.steps_per_epoch)
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = rate
+        self.trainer.optimizers[0].zero_grad()
+
+    def optimizer_zero_grad(self, *_: Any) -> None:
+        """Done before the first part of a batch, since Lightning would do it after the last."""
 
     def training_step(self, batch: Any, batch_idx: int) -> dict[str, Any]:
-        learnt = self.learn(batch)
-        return {"loss": learnt.objective, "nats": learnt.nats.detach(), "units": learnt.units}
+        """One part of the batch after another; Lightning goes back through the last, and updates once.
+
+        Parts are shares as those of devices are, so their gradients add up to that of the batch. On several devices
+        the gradients meet in the last part alone: Lightning's wrapper waits for what training_step returns.
+        """
+        nats, units = 0.0, 0.0
+        parts = min(self.experiment.trainer.accumulate, len(batch[0]))
+        for self.part in range(parts):
+            learnt = self.learn(rows_of(batch, lanes_of(len(batch[0]), self.part, parts)))
+            nats, units = nats + learnt.nats.detach().double(), units + learnt.units
+            if self.part + 1 < parts:
+                learnt.objective.backward()
+        return {"loss": learnt.objective, "nats": nats, "units": units}
 
     def configure_gradient_clipping(self, optimizer: torch.optim.Optimizer, *_: Any, **__: Any) -> None:
         """Here, since Lightning refuses to clip for a fused optimiser in bf16, where nothing needs unscaling."""

@@ -24,8 +24,8 @@ class Translation(Task):
 
     def learn(self, batch: PairBatch) -> Learnt:
         total = self._loss(self._logits(batch), batch, self.experiment.optimizer.label_smoothing)
-        units = batch.scored / self.devices  # the average over devices is the mean of all pieces
-        return Learnt(total / units, total, units)
+        share = batch.scored / self.devices  # the average over devices is the mean of all pieces
+        return Learnt(total / share, total, (batch.targets != PADDING).sum().double())
 
     def score(self, batch: PairBatch) -> None:
         logits = self._logits(batch)
