@@ -68,8 +68,14 @@ def _time() -> None:
 
 
 def _cell_directory(*, _root_: DictConfig) -> str:
-    """hydra.run.dir of a run: checked first, so that a mistake leaves no directory behind."""
-    return str(Cell.of(check(_root_)).directory)
+    """hydra.run.dir of a run: checked first, and its data at hand, so that a mistake leaves no directory behind."""
+    experiment = check(_root_)
+    directory = Cell.of(experiment).directory
+    if not directory.exists():
+        from highway.run.beforehand import have_data
+
+        have_data([experiment])
+    return str(directory)
 
 
 def _refuse_unknown_flags() -> None:

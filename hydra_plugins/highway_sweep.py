@@ -6,7 +6,7 @@ from highway.sweep import launch, local, ray, sweeper
 
 
 class HighwaySweeper(sweeper.HighwaySweeper):
-    """Is handed what tells how a sweep ended, and what one would take."""
+    """Is handed what tells how a sweep ended, what one would take, and what has its data at hand."""
 
     def tell(self, *about: Any) -> None:
         from rich.console import Console
@@ -21,6 +21,11 @@ class HighwaySweeper(sweeper.HighwaySweeper):
         from highway.audit.plan import foresee
 
         foresee(*about, Console())
+
+    def have_data(self, *about: Any) -> None:
+        from highway.run.beforehand import have_data
+
+        have_data(*about)
 
 
 class InlineLauncher(launch.InlineLauncher):

@@ -1,6 +1,7 @@
 """The data sets:  python scripts/data.py list | prepare [DATASET...] | verify [DATASET...]"""
 
 import argparse
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ def main() -> None:
     parser.add_argument("datasets", nargs="*", metavar="DATASET", help="all of them by default")
     parser.add_argument("--source", default="files", choices=["files", "sample"])
     arguments = parser.parse_args()
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("highway").setLevel(logging.INFO)  # which place a data set came from
     with one_sentence():
         known = options("dataset")
         for name in arguments.datasets:

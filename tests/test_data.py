@@ -1,14 +1,9 @@
-"""Streams, windows, downloads and the sample corpora."""
+"""Streams, windows and the sample corpora."""
 
 import gzip
 import hashlib
-import http.server
-import io
-import tarfile
-import threading
 import time
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +12,7 @@ import torch
 from highway.config.datasets import LanguageDataset, Vocabulary
 from highway.config.experiment import Experiment
 from highway.data import enwik8, sample
-from highway.data.download import Archive, download, file_sha256
+from highway.data.download import Files
 from highway.errors import Refused
 from highway.run import build
 from tests.conftest import REAL_DATA, needs_real_data
@@ -49,7 +44,7 @@ def test_forms(
     experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, decoded: object
 ) -> None:
     write_corpus(tmp_path / "data", " ab a \n b \n", " b \n")
-    monkeypatch.setattr(Archive, "verify", lambda *_: None)
+    monkeypatch.setattr(Files, "verify_all", lambda *_: None)
     symbols = len(set(decoded))  # type: ignore[arg-type]
     described = experiment(
         f"dataset.form={form}",
@@ -106,7 +101,7 @@ def test_symbol_that_training_lacks_is_refused(
     experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_corpus(tmp_path / "data", " a b \n", " a c \n")
-    monkeypatch.setattr(Archive, "verify", lambda *_: None)
+    monkeypatch.setattr(Files, "verify_all", lambda *_: None)
     with pytest.raises(Refused, match="the valid split has a symbol that the training split lacks: 'c'"):
         build.data(experiment("dataset.form=word", "dataset.vocabulary.files=3"))
 
@@ -115,111 +110,6 @@ def test_corrupt_file_is_refused_by_name(experiment: Compose, tmp_path: Path) ->
     write_corpus(tmp_path / "data", " a \n", " a \n")
     with pytest.raises(Refused, match=r"ptb\.train\.txt is not the Penn Treebank file it should be"):
         build.data(experiment())
-
-
-# Downloads, from a server of ours on the loopback
-
-
-class Server(http.server.BaseHTTPRequestHandler):
-    content = b""
-    break_after: int | None = None  # bytes after which the next answer breaks off
-    ranges: list[str | None] = []
-
-    def do_GET(self) -> None:
-        asked = self.headers.get("Range")
-        type(self).ranges.append(asked)
-        start = int(asked.split("=")[1].rstrip("-")) if asked else 0
-        body = self.content[start:]
-        self.send_response(206 if asked else 200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        cut, type(self).break_after = self.break_after, None
-        self.wfile.write(body[:cut])
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def server() -> Iterator[str]:
-    Server.ranges, Server.break_after = [], None
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as running:
-        thread = threading.Thread(target=running.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{running.server_port}/archive.tgz"
-        running.shutdown()
-        thread.join()
-
-
-def archive_of(members: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        for name, content in members.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            tar.addfile(entry, io.BytesIO(content))
-    return buffer.getvalue()
-
-
-def source(url: str, content: bytes) -> Archive:
-    return Archive("toy", url, "toy", {"a.txt": hashlib.sha256(content).hexdigest()}, {"in/a.txt": "a.txt"})
-
-
-def test_download_goes_on_where_it_broke_off(server: str, tmp_path: Path) -> None:
-    Server.content = bytes(range(256)) * 50
-    Server.break_after = 5000
-    with pytest.raises(ConnectionError, match="run again"):
-        download(server, tmp_path / "part")
-    assert (tmp_path / "part").stat().st_size == 5000
-    download(server, tmp_path / "part")
-    assert Server.ranges == [None, "bytes=5000-"]
-    assert (tmp_path / "part").read_bytes() == Server.content
-
-
-def test_fetch_unpacks_only_what_is_named(server: str, tmp_path: Path) -> None:
-    Server.content = archive_of({"in/a.txt": b"right", "in/b.txt": b"another"})
-    path = tmp_path / "data" / "toy" / "a.txt"
-    source(server, b"right").ensure([path])
-    assert path.read_bytes() == b"right"
-    assert sorted(p.name for p in tmp_path.rglob("*.txt")) == ["a.txt"]
-    source(server, b"right").ensure([path])
-    assert len(Server.ranges) == 1  # present: not fetched again
-
-
-def test_fetched_file_with_other_content_is_refused(server: str, tmp_path: Path) -> None:
-    Server.content = archive_of({"in/a.txt": b"changed"})
-    with pytest.raises(Refused, match=r"a\.txt is not the toy file it should be"):
-        source(server, b"right").ensure([tmp_path / "toy" / "a.txt"])
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"not an archive",
-        archive_of({"other": b"x"}),
-        archive_of({"in/a.txt": b"right" * 9999})[:60],
-        archive_of({"in/a.txt": b"right", "../../escaped.txt": b"wrong"}),
-        archive_of({"in/a.txt": b"right", "/escaped.txt": b"wrong"}),
-    ],
-    ids=["text", "lacks the file", "truncated", "climbs", "absolute"],  # no bytes: they hold the time of day
-)
-def test_wrong_archive_is_refused(server: str, tmp_path: Path, content: bytes) -> None:
-    Server.content = content
-    with pytest.raises(Refused, match="not the archive it should be"):
-        source(server, b"right").ensure([tmp_path / "toy" / "a.txt"])
-    assert not (tmp_path / "toy" / "archive.tgz.part").exists()  # the next attempt starts anew
-    assert not list(tmp_path.rglob("escaped.txt"))
-
-
-def test_offline_says_where_to_put_the_file(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"a\.txt missing from .*toy.*could not be reached.*HIGHWAY_DATA"):
-        source("http://127.0.0.1:9/archive.tgz", b"").ensure([tmp_path / "toy" / "a.txt"])
-    assert not (tmp_path / "toy").exists()
-
-
-def test_file_sha256(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"abc" * 1_000_000)
-    assert file_sha256(tmp_path / "x") == hashlib.sha256(b"abc" * 1_000_000).hexdigest()
 
 
 # The sample corpora
@@ -277,6 +167,7 @@ def small_wikipedia(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
     monkeypatch.setattr(enwik8, "EXCERPT", len(content))
     monkeypatch.setattr(enwik8, "WHOLE", len(content))
     monkeypatch.setattr(enwik8, "EXCERPT_SHA256", hashlib.sha256(content).hexdigest())
+    monkeypatch.setattr(enwik8, "WHOLE_SHA256", hashlib.sha256(content).hexdigest())
     (tmp_path / "enwik8").mkdir()
     (tmp_path / "enwik8" / "enwik8.first40000.gz").write_bytes(gzip.compress(content))
     return content
@@ -318,27 +209,6 @@ def test_the_excerpt_is_the_beginning_of_the_whole(tmp_path: Path, experiment: C
     assert len(build.data(experiment(*byte_words(tmp_path, *words))).streams.splits["train"]) == 28_800
 
 
-def test_fetch_unpacks_a_zip(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the member named, and a broken one is refused."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("enwik8", "the whole")
-        archive.writestr("another", "no")
-    source = Archive("toy", server.replace("archive.tgz", "toy.zip"), "toy", {}, {"enwik8": "enwik8"})
-    monkeypatch.setattr(Server, "content", packed.getvalue())
-    source.fetch([tmp_path / "toy" / "enwik8"])
-    assert [path.name for path in (tmp_path / "toy").iterdir()] == ["enwik8"]
-    escaping = io.BytesIO()
-    with zipfile.ZipFile(escaping, "w") as archive:
-        archive.writestr("enwik8", "the whole")
-        archive.writestr("../outside", "no")
-    for content in (packed.getvalue()[:-30], escaping.getvalue()):
-        monkeypatch.setattr(Server, "content", content)
-        with pytest.raises(Refused, match="is not the archive it should be"):
-            source.fetch([tmp_path / "toy" / "enwik8"])
-    assert not (tmp_path / "outside").exists()
-
-
 @needs_real_data
 def test_published_counts_of_the_excerpt(experiment: Compose) -> None:
     described = experiment("model=transformer_xl", "dataset=enwik8_excerpt", f"data_dir={REAL_DATA}")
@@ -355,7 +225,7 @@ def test_a_hundred_million_bytes_in_two_seconds(tmp_path: Path, monkeypatch: pyt
     content = sample.wikipedia() * (enwik8.WHOLE // len(sample.wikipedia()) + 1)
     (tmp_path / "enwik8").mkdir()
     (tmp_path / "enwik8" / "enwik8").write_bytes(content[: enwik8.WHOLE])
-    monkeypatch.setattr(enwik8, "EXCERPT_SHA256", hashlib.sha256(content[: enwik8.EXCERPT]).hexdigest())
+    monkeypatch.setattr(enwik8, "WHOLE_SHA256", hashlib.sha256(content[: enwik8.WHOLE]).hexdigest())
     described = LanguageDataset(name="enwik8", form="without_newline", vocabulary=Vocabulary(files=45))
     for _ in range(2):
         started = time.process_time()

@@ -15,6 +15,7 @@ from highway.config.experiment import Experiment
 from highway.data import mnist, sample_digits, sample_tunes
 from highway.data.examples import EpochBatches
 from highway.data.images import ImageBatch
+from highway.data.places import MNIST
 from highway.data.tunes import TuneBatch
 from highway.errors import Refused
 from highway.ledger.cell import Cell
@@ -98,10 +99,10 @@ def test_files_are_fetched_one_by_one(experiment: Compose, tmp_path: Path, monke
 
     monkeypatch.setattr("highway.data.download.download", download)
     described = experiment(*MODELS["images"], "dataset.source=files")
-    with pytest.raises(Refused, match="is not the MNIST file it should be"):
+    with pytest.raises(Refused, match=r"MNIST: .*train-images-idx3-ubyte\.gz there has another sha256"):
         build.data(described)
-    assert asked == [f"{mnist.FILES.url}/train-images-idx3-ubyte.gz"]
-    assert [path.name for path in (tmp_path / "data" / "mnist").iterdir()] == ["train-images-idx3-ubyte.gz.part"]
+    assert asked == [f"{place.url}/train-images-idx3-ubyte.gz" for place in MNIST.places]
+    assert [path.name for path in (tmp_path / "data" / "mnist").iterdir()] == [".fetching"]
 
 
 # Samples

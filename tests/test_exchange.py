@@ -6,8 +6,10 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from highway.errors import Refused
@@ -15,9 +17,11 @@ from highway.ledger.cell import Cell
 from highway.ledger.files import read_json
 from highway.ledger.record import write_record
 from highway.ledger.seal import sealed
+from highway.report import admission
 from highway.report.collect import REFERENCE, collect
 from highway.report.exchange import export_records, import_records
 from highway.report.write import write_report
+from highway.run.recorder import COLUMNS
 from highway.sweep.reading import load_table
 
 TABLE = load_table("highway_t3")
@@ -141,3 +145,162 @@ def test_as_typed(tmp_path: Path) -> None:
     assert f"{PUBLISHED} records imported, 0 here already" in done.stdout
     done = typed("import", str(ROOT / "README.md"))
     assert done.returncode == 2 and done.stderr.startswith("error: ")
+
+
+# Records from a stranger
+
+
+NAME = "transformer-0f22ae17b101/seed1"
+
+
+@pytest.fixture
+def record() -> dict[str, bytes]:
+    """A record that is right, to be made wrong in one place."""
+    folder = REFERENCE / "cells" / NAME
+    every = ("config.yaml", "curves.csv", "result.json", "probes/gate_biases.npz")
+    return {name: (folder / name).read_bytes() for name in every}
+
+
+def given(path: Path, *members: tuple[tarfile.TarInfo | str, bytes]) -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        for named, content in members:
+            member = tarfile.TarInfo(named) if isinstance(named, str) else named
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return path
+
+
+def refused(tmp_path: Path, *members: tuple[tarfile.TarInfo | str, bytes]) -> str:
+    """The sentence, where nothing was written."""
+    with pytest.raises(Refused) as no:
+        import_records(given(tmp_path / "file", *members), tmp_path / "laptop")
+    assert not (tmp_path / "laptop").exists() and "\n" not in str(no.value)
+    return str(no.value)
+
+
+def of_kind(name: str, kind: bytes) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, "/etc/passwd"
+    return member
+
+
+def members_of(record: dict[str, bytes]) -> list[tuple[tarfile.TarInfo | str, bytes]]:
+    return [(f"{NAME}/{name}", content) for name, content in record.items()]
+
+
+def test_what_an_archive_may_hold(record: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = members_of(record)
+    curves = f"{NAME}/curves.csv"
+    for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE):
+        assert f"holds '{curves}', which no record has" in refused(tmp_path, *whole[:1], (of_kind(curves, kind), b""))
+    arabic = f"{NAME[:-1]}\N{ARABIC-INDIC DIGIT ONE}/curves.csv"
+    for name in (f"/{curves}", f"../{curves}", f"{curves}\n", f"{NAME}/checkpoints/best.safetensors", arabic):
+        assert "which no record has; nothing was imported" in refused(tmp_path, *whole, (name, b""))
+    assert f"holds '{curves}' twice" in refused(tmp_path, *whole, (curves, b""))
+    monkeypatch.setattr("highway.report.exchange.TOTAL", 1 << 20)
+    assert "it unpacks to more than 1,048,576 bytes" in refused(
+        tmp_path, *whole, (f"{NAME}/probes/zeros.npz", bytes(2 << 20))
+    )
+    monkeypatch.setattr("highway.report.exchange.LARGEST", 100)
+    assert "which no record has" in refused(tmp_path, *whole)
+
+
+def test_a_sparse_file_of_zeros_is_no_file(tmp_path: Path) -> None:
+    """It says that it is large, and takes nothing of the archive: no limit of what is read would stop it."""
+    member = of_kind(f"{NAME}/curves.csv", tarfile.GNUTYPE_SPARSE)
+    assert "which no record has" in refused(tmp_path, (member, b""))
+
+
+def npz(**arrays: np.ndarray) -> bytes:
+    np.savez(file := io.BytesIO(), **arrays)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def claiming(shape: tuple[int, ...]) -> bytes:
+    """A file of arrays whose header promises more than it holds."""
+    about = {"shape": shape, "fortran_order": False, "descr": "<f8"}
+    np.lib.format.write_array_header_1_0(header := io.BytesIO(), about)
+    with zipfile.ZipFile(file := io.BytesIO(), "w") as made:
+        made.writestr("a.npy", header.getvalue() + bytes(8))
+    return file.getvalue()
+
+
+def test_a_probe_that_unpacks_to_too_much(
+    record: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "LARGEST_PROBE", 1 << 20)
+    np.savez_compressed(file := io.BytesIO(), a=np.zeros(1 << 20))
+    told = refused(tmp_path, *members_of({**record, "probes/gate_biases.npz": file.getvalue()}))
+    assert f"{NAME}: probes/gate_biases.npz is too large; nothing was imported" in told
+
+
+HEADER = b"step,epoch,seconds,tokens,split,metric,value\n"
+BOMB = b"a: &a [1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b,*b,*b]\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "sentence"),
+    [
+        ("curves.csv", b"step,value\n1,2\n", "curves.csv has other columns than step, epoch, seconds"),
+        ("curves.csv", HEADER, "curves.csv has no rows"),
+        ("curves.csv", HEADER + b"1,0,0,9,train,loss,low\n", "could not convert string to float"),
+        ("curves.csv", HEADER + b"one,0,0,9,train,loss,1\n", "invalid literal for int"),
+        ("curves.csv", HEADER + b"1,0,0,train,loss,1\n", "curves.csv cannot be read"),
+        ("curves.csv", HEADER + b"1,0,-1,9,train,loss,1\n", "line 2, has a negative or infinite count"),
+        ("curves.csv", HEADER + b"1,0,0,9,train,joy,1\n", "line 2, names 'train', 'joy', which no curve is"),
+        ("curves.csv", HEADER + b"1,0,0,9,<script>,loss,1\n", "line 2, names '<script>', 'loss'"),
+        ("curves.csv", HEADER + b"9,0,0,9,train,loss,1\n8,0,0,9,train,loss,1\n", "line 3, goes back in its steps"),
+        ("curves.csv", HEADER + b"\xff", "curves.csv cannot be read"),
+        ("config.yaml", b"model: !!python/object/apply:os.system [true]", r"cannot be read (ConstructorError)"),
+        ("config.yaml", b"[1", "config.yaml cannot be read"),
+        ("config.yaml", b"- 1", "config.yaml is no table of settings"),
+        ("config.yaml", BOMB, "config.yaml cannot be read (YAMLError)"),
+        ("config.yaml", b"[" * 5000, "config.yaml cannot be read (RecursionError)"),
+        ("config.yaml", b"seed: ${oc.env:HOME}", "config.yaml refers to something outside of it"),
+        ("config.yaml", b"model: {name: magic}", "config.yaml is refused: model.name=magic is unknown"),
+        ("config.yaml", b" " * (1 << 19), "config.yaml is too large"),
+        ("probes/gate_biases.npz", b"PK", "is no file of arrays (BadZipFile)"),
+        ("probes/gate_biases.npz", npz(a=np.array([{}], dtype=object)), "holds 'a.npy', which is no array of numbers"),
+        ("probes/gate_biases.npz", npz(a=np.array(["text"])), "holds 'a.npy', which is no array of numbers"),
+        ("probes/gate_biases.npz", claiming((1 << 40,)), "holds 'a.npy', which is no array of numbers"),
+        ("result.json", b"[" * 100_000, "result.json is no record"),
+    ],
+)
+def test_what_a_record_may_say(
+    record: dict[str, bytes], tmp_path: Path, file: str, content: bytes, sentence: str
+) -> None:
+    told = refused(tmp_path, *members_of({**record, file: content}))
+    assert sentence in told and f"file: {NAME}: " in told
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (b"seed: 1", b"seed: 2", "config.yaml has another seed or budget than result.json"),
+        (b"width: 64", b"width: 32", "config.yaml is that of another cell"),
+    ],
+)
+def test_a_configuration_is_that_of_its_cell(
+    record: dict[str, bytes], tmp_path: Path, old: bytes, new: bytes, sentence: str
+) -> None:
+    assert record["config.yaml"].count(old + b"\n") == 1
+    changed = {**record, "config.yaml": record["config.yaml"].replace(old + b"\n", new + b"\n")}
+    assert sentence in refused(tmp_path, *members_of(changed))
+
+
+def test_every_published_record_would_be_taken() -> None:
+    """Also those of older revisions, and the timings."""
+    assert tuple(admission.COLUMNS) == COLUMNS
+    for path in REFERENCE.glob("cells/*/seed*/result.json"):
+        files = {one.relative_to(path.parent).as_posix(): one for one in path.parent.rglob("*") if one.is_file()}
+        contents = {name: one.read_bytes() for name, one in files.items()}
+        assert admission.problem(path.parents[1].name, read_json(path), contents) is None, path
+
+
+def test_a_timing_describes_its_rows() -> None:
+    path = next(REFERENCE.glob("cells/timing-*/seed*/result.json"))
+    files = {name: (path.parent / name).read_bytes() for name in ("config.yaml", "curves.csv")}
+    result = read_json(path)
+    result["rows"].pop(next(iter(result["rows"])))
+    told = admission.problem(path.parents[1].name, result, files)
+    assert told == "config.yaml does not describe the rows of result.json"

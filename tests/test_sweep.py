@@ -89,12 +89,12 @@ def test_grids_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.Monke
     words = ("gate=none", *TINY, *FEW)
     for name, sentence in (("highway_t1", "is a table"), ("../x", "is no name of a folder")):
         with pytest.raises(Refused, match=sentence):
-            grid.keep(name, "command", {"gate": ["none"]}, [experiment([*words, f"outputs_dir={tmp_path}"])])
+            grid.as_table(name, "command", {"gate": ["none"]}, [experiment([*words, f"outputs_dir={tmp_path}"])])
     first, second, other = (
-        grid.keep(None, "command", {"gate": ["none"], "seed": seeds, "optimizer.lr": rates}, [experiment([*words])])
+        grid.as_table(None, "command", {"gate": ["none"], "seed": seeds, "optimizer.lr": rates}, [experiment([*words])])
         for seeds, rates in ((["1"], ["1", "2"]), (["2"], ["1", "2"]), (["1"], ["1", "3"]))
     )
-    assert first.id == second.id != other.id, "more seeds are the same grid"
+    assert first["id"] == second["id"] != other["id"], "more seeds are the same grid"
     with pytest.raises(Refused, match="there is no table 'layer_study', nor a grid"):
         grid.find("layer_study", tmp_path)
     code, _ = inline(monkeypatch, tmp_path, "table=highway_t1", "name=mine")

@@ -19,7 +19,7 @@ from torch import nn
 from highway.bench.decoding import decoded
 from highway.config.datasets import END, PADDING, START
 from highway.config.experiment import Experiment
-from highway.data import sample_pairs, translation
+from highway.data import places, sample_pairs, translation
 from highway.data.pairs import EpochBatches, PairBatch, TranslationData, batch_ends
 from highway.errors import Refused
 from highway.ledger.files import read_json
@@ -147,7 +147,7 @@ def archive(path: Path, names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        ("escaping", r"is not the archive it should be \(it has a path that leaves its folder, \.\./\.\./escaped\)"),
+        ("escaping", r"is not the archive it should be: it has a path that leaves its folder, '\.\./\.\./escaped'"),
         ("incomplete", "is not the archive it should be"),
         ("truncated", "is not the archive it should be"),
         ("corrupt", "is not the archive it should be"),
@@ -159,7 +159,7 @@ def test_archives(
 ) -> None:
     """Only the members that are named are taken, to names chosen here: nothing in an archive can escape."""
     made, data = tmp_path / "made.tar.gz", tmp_path / "data"
-    names = list(translation.ARCHIVE.members)
+    names = list(places.TALKS.values())
     archive(made, {"escaping": [*names, "../../escaped"], "incomplete": names[:3]}.get(kind, names))
     content = made.read_bytes()
     if kind == "truncated":
@@ -176,8 +176,7 @@ def test_archives(
     with pytest.raises(Refused, match=sentence):
         build.data(described)
     found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert not any("escaped" in name for name in found)
-    assert ("data/ted_pt_en/train.pt" in found) == (kind in ("incomplete", "whole"))
+    assert not any("escaped" in name or "train" in name for name in found), "nothing is taken that is not right"
 
 
 def test_pieces_are_as_many_as_asked_and_the_same_again(tiny: Compose, tmp_path: Path) -> None:

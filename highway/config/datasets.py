@@ -37,7 +37,7 @@ CLASSES, KEYS = 10, 88
 
 DATASETS = {
     "penn_treebank": DatasetCard("highway.data.penn_treebank", "language", {**IN_CHARACTERS, "word": "words"}),
-    "enwik8": DatasetCard("highway.data.enwik8", "language", IN_BYTES, checked=ENWIK8),
+    "enwik8": DatasetCard("highway.data.enwik8", "language", IN_BYTES),
     "enwik8_excerpt": DatasetCard(
         "highway.data.enwik8",
         "language",

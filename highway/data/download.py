@@ -1,152 +1,164 @@
-"""Real data files: found and checked by sha256, or fetched from their canonical place, in several goes if need be."""
+"""Real data files: found and checked by sha256, or fetched from the first place that gives them as they should be."""
 
-import gzip
 import hashlib
+import logging
+import os
 import shutil
-import tarfile
-import urllib.error
-import urllib.request
-import zipfile
-import zlib
-from collections.abc import Iterable
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 import numpy as np
 
+from highway.data.transfer import Failure, download, reason
 from highway.errors import Refused
-from highway.ledger.files import file_sha256, written_atomically
+from highway.ledger.archive import BROKEN, members
+from highway.ledger.files import file_sha256
+from highway.ledger.lease import Lease, leased
 
+log = logging.getLogger("highway")
 CHUNK = 1 << 20
+UNPACKED = 1 << 30  # bytes that an archive may hold
+LOOK_AGAIN = 0.5  # seconds, where another process fetches
+
+
+class Unfit(Exception):
+    """What a place gave is not what it should be."""
+
+
+Judge = Callable[[Path], None]
+
+
+@dataclass(frozen=True)
+class Place:
+    """An address that has a data set: the files one by one below it, or an archive of them."""
+
+    url: str
+    members: Mapping[str, str] | None = None  # file name -> path inside the archive
 
 
 @dataclass(frozen=True)
 class Files:
-    """Where a data set comes from: files that can be had one by one, below `url`."""
+    """The files of a data set, and the places that have them: the canonical one, then mirrors, tried in turn."""
 
     name: str
-    url: str
     folder: str  # below data_dir
-    checksums: dict[str, str]  # file name -> sha256
+    places: tuple[Place, ...]
+    checksums: Mapping[str, str]  # file name -> sha256
 
     def ensure(self, paths: list[Path]) -> None:
         """The files present and intact; fetched when one is missing."""
-        missing = [path for path in paths if not path.exists()]
-        if missing:
-            self.fetch(missing)
-        for path in paths:
-            self.verify(path, self.checksums[path.name])
+        if any(not path.exists() for path in paths):
+            self.fetch(paths)
+        self.verify_all(paths)
 
     def verify_all(self, paths: Iterable[Path]) -> None:
         """Refuses a file that is missing or not the published one."""
         for path in paths:
             if not path.exists():
                 raise Refused(f"{path} is missing; python scripts/data.py prepare fetches it.")
-            self.verify(path, self.checksums[path.name])
+            found, expected = file_sha256(path), self.checksums[path.name]
+            if found != expected:
+                raise Refused(
+                    f"{path} is not the {self.name} file it should be: its sha256 is {found[:12]}..., "
+                    f"expected {expected[:12]}...; delete it to fetch it again."
+                )
 
-    def verify(self, path: Path, expected: str) -> None:
+    def fetch(self, paths: list[Path], judge: Judge | None = None) -> None:
+        """Those of the files that are missing; what one place has given stays, should another have to give the rest.
+
+        `judge` is for files without a checksum: it reads a folder with all of them, and raises Unfit.
+        """
+        folder, failures = paths[0].parent, []
+        with in_turn(folder):
+            for place in self.places:
+                missing = [path for path in paths if not path.exists()]
+                if not missing:  # another process has fetched them
+                    return
+                try:
+                    self._take(place, missing, judge)
+                except (*Failure, Unfit) as error:
+                    failures.append(f"{place.url} ({reason(error)})")
+                else:
+                    instead = f", not from {'; '.join(failures)}" if failures else ""
+                    log.info("%s: fetched from %s%s.", self.name, place.url, instead)
+                    return
+        raise Refused(
+            f"{self.name}: {', '.join(path.name for path in missing)} missing from {folder}, and no place gave what it "
+            f"should, {'; '.join(failures)}: put the files there, point HIGHWAY_DATA at a folder that has "
+            f"{self.folder}/, or use dataset.source=sample."
+        )
+
+    def _take(self, place: Place, missing: list[Path], judge: Judge | None) -> None:
+        if place.members is None:
+            for path in missing:
+                _settle(f"{place.url}/{path.name}", path.parent, partial(self._kept, path=path))
+        else:
+            _settle(place.url, missing[0].parent, partial(self._unpacked, inside=place.members, judge=judge))
+
+    def _kept(self, fetched: Path, path: Path) -> None:
+        self._compare(fetched, path.name)
+        fetched.replace(path)
+
+    def _unpacked(self, archive: Path, inside: Mapping[str, str], judge: Judge | None) -> None:
+        """Takes only the members that are named, to names chosen here, and only when all of them are right."""
+        wanted = {member: name for name, member in inside.items()}
+        with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".unpacked-") as made:
+            try:
+                for member in members(archive, UNPACKED):
+                    name = wanted.get(str(PurePosixPath(member.name)))
+                    if name is not None and member.open and (content := member.open()):
+                        with content, open(Path(made) / name, "wb") as file:
+                            shutil.copyfileobj(content, file)
+            except BROKEN as error:
+                raise Unfit(f"it is not the archive it should be: {error}") from error
+            for name, member_name in inside.items():
+                if not (Path(made) / name).exists():
+                    raise Unfit(f"it is not the archive it should be: {member_name} is not in it")
+                self._compare(Path(made) / name, name)
+            if judge:
+                judge(Path(made))
+            for name in inside:
+                if not (archive.parent / name).exists():
+                    os.replace(Path(made) / name, archive.parent / name)
+        archive.unlink()
+
+    def _compare(self, path: Path, name: str) -> None:
         found = file_sha256(path)
-        if found != expected:
-            raise Refused(
-                f"{path} is not the {self.name} file it should be: its sha256 is {found[:12]}..., "
-                f"expected {expected[:12]}...; delete it to fetch it again."
-            )
-
-    def fetch(self, missing: list[Path]) -> None:
-        for path in missing:
-            partial = self._downloaded(f"{self.url}/{path.name}", path.parent, missing)
-            self.verify(partial, self.checksums[path.name])
-            partial.replace(path)
-
-    def _downloaded(self, url: str, folder: Path, missing: list[Path]) -> Path:
-        partial = folder / (url.rsplit("/", 1)[-1] + ".part")
-        try:
-            download(url, partial)
-        except OSError as error:
-            reason = getattr(error, "reason", None) or error
-            raise Refused(
-                f"{self.name}: {', '.join(path.name for path in missing)} missing from {folder}, and {url} "
-                f"could not be reached ({reason}): put the files there, point HIGHWAY_DATA at a folder "
-                f"that has {self.folder}/, or use dataset.source=sample."
-            ) from error
-        return partial
+        if name in self.checksums and found != self.checksums[name]:
+            raise Unfit(f"{name} there has another sha256, {found[:12]}..., than {self.checksums[name][:12]}...")
 
 
-@dataclass(frozen=True)
-class Archive(Files):
-    """One archive, and the members of it that we use."""
-
-    members: dict[str, str]  # path inside the archive -> file name in the folder
-    sha256: str | None = None  # of the archive; None where each member is checked instead
-
-    def fetch(self, missing: list[Path]) -> None:
-        folder = missing[0].parent
-        partial = self._downloaded(self.url, folder, missing)
-        if self.sha256 is not None:
-            self.verify(partial, self.sha256)
-        self._unpack(partial, folder)
-        partial.unlink()
-
-    def _unpack(self, archive: Path, folder: Path) -> None:
-        """Takes only the members named here, to names chosen here; an archive with a path that escapes is refused."""
-        try:
-            with zipfile.ZipFile(archive) if self.url.endswith(".zip") else tarfile.open(archive) as opened:
-                escaping = next((name for name in _names(opened) if _escapes(name)), None)
-                if escaping is not None:
-                    raise tarfile.TarError(f"it has a path that leaves its folder, {escaping}")
-                for member, name in self.members.items():
-                    with _content(opened, member) as content, written_atomically(folder / name) as file:
-                        shutil.copyfileobj(content, file)
-        except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, KeyError) as error:
-            archive.unlink()
-            raise Refused(
-                f"{archive} from {self.url} is not the archive it should be ({error}); run again to fetch it anew."
-            ) from error
-
-
-Opened = zipfile.ZipFile | tarfile.TarFile
-
-
-def _names(archive: Opened) -> list[str]:
-    if isinstance(archive, zipfile.ZipFile):
-        return archive.namelist()
-    names = archive.getnames()
-    while archive.fileobj and archive.fileobj.read(CHUNK):  # to the end, where the checksum of all of it is
-        pass
-    return names
-
-
-def _escapes(name: str) -> bool:
-    return name.startswith("/") or ".." in PurePosixPath(name).parts
-
-
-def _content(archive: Opened, member: str) -> IO[bytes]:
-    content = archive.open(member) if isinstance(archive, zipfile.ZipFile) else archive.extractfile(member)
-    if content is None:
-        raise KeyError(member)
-    return content
-
-
-def download(url: str, partial: Path) -> None:
-    """Fetch `url` into `partial`, going on from the bytes that an earlier attempt left there."""
-    have = partial.stat().st_size if partial.exists() else 0
-    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+def _settle(url: str, folder: Path, take: Callable[[Path], None]) -> None:
+    """Download, and take what is right. What is wrong may have begun as another place's: then anew."""
+    half = folder / f"{url.rsplit('/', 1)[-1]}.part"
+    resumed = half.exists()
+    download(url, half)
     try:
-        response = urllib.request.urlopen(request, timeout=30)
-    except urllib.error.HTTPError as error:
-        if error.code == 416 and have:  # nothing is left to fetch
-            return
-        raise
-    partial.parent.mkdir(parents=True, exist_ok=True)
-    with response, open(partial, "ab" if response.status == 206 else "wb") as file:
-        expected = response.headers.get("Content-Length")
-        written = 0
-        while chunk := response.read(CHUNK):
-            file.write(chunk)
-            written += len(chunk)
-    if expected is not None and written != int(expected):
-        raise ConnectionError(f"it broke off after {written} of {expected} bytes; run again to go on from there")
+        take(half)
+    except Unfit:
+        half.unlink()
+        if not resumed:
+            raise
+        _settle(url, folder, take)
+
+
+@contextmanager
+def in_turn(folder: Path) -> Iterator[None]:
+    """One process alone fetches a data set; others wait, and find it there."""
+    leases = folder / ".fetching"
+    while (other := Lease.latest(leases)) and other.alive:
+        time.sleep(LOOK_AGAIN)
+    try:
+        leases.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"{folder} lacks files, and could not be written to fetch them: {error.strerror}.") from error
+    with leased(leases):
+        yield
 
 
 def sha256_of(arrays: Iterable[np.ndarray]) -> str:

@@ -15,28 +15,21 @@ from pathlib import Path
 
 from highway.config.datasets import LanguageDataset
 from highway.data import sample
-from highway.data.download import Archive
+from highway.data.places import ENWIK8
 from highway.data.stream import Streams, cached_streams
 from highway.errors import Refused
 
 WHOLE = 100_000_000
 EXCERPT = 4_150_000
 EXCERPT_SHA256 = "204482105f330f13c6490df36624bd9bc020dd24ba0854e005ada4d735ad6d7e"
-
-ARCHIVE = Archive(
-    name="enwik8",
-    url="http://mattmahoney.net/dc/enwik8.zip",
-    sha256=None,  # none was published; the length and the sha256 of the first 4,150,000 bytes are checked
-    folder="enwik8",
-    members={"enwik8": "enwik8"},
-    checksums={},
-)
+WHOLE_SHA256 = ENWIK8.checksums["enwik8"]
 
 
 @dataclass(frozen=True)
 class File:
     path: Path
     length: int
+    sha256: str
 
     def read(self) -> bytes:
         if self.path.suffix != ".gz":
@@ -48,10 +41,10 @@ class File:
 
 
 def _file(dataset: LanguageDataset, data_dir: Path) -> File:
-    folder = data_dir / ARCHIVE.folder
+    folder = data_dir / ENWIK8.folder
     if dataset.name == "enwik8":
-        return File(folder / "enwik8", WHOLE)
-    return File(folder / f"enwik8.first{EXCERPT}.gz", EXCERPT)
+        return File(folder / "enwik8", WHOLE, WHOLE_SHA256)
+    return File(folder / f"enwik8.first{EXCERPT}.gz", EXCERPT, EXCERPT_SHA256)
 
 
 def files(dataset: LanguageDataset, data_dir: Path) -> dict[str, Path]:
@@ -69,9 +62,9 @@ def verify(dataset: LanguageDataset, data_dir: Path) -> None:
 def _check(file: File, content: bytes) -> None:
     if len(content) != file.length:
         raise Refused(f"{file.path} holds {len(content):,} bytes; enwik8 there has {file.length:,}: delete it.")
-    found = hashlib.sha256(memoryview(content)[:EXCERPT]).hexdigest()
-    if found != EXCERPT_SHA256:
-        raise Refused(f"{file.path} is not enwik8: the sha256 of its first {EXCERPT:,} bytes is {found[:12]}...")
+    found = hashlib.sha256(content).hexdigest()
+    if found != file.sha256:
+        raise Refused(f"{file.path} is not enwik8: the sha256 of its {file.length:,} bytes is {found[:12]}...")
 
 
 def streams(dataset: LanguageDataset, data_dir: Path, cache_dir: Path) -> Streams:
@@ -85,7 +78,7 @@ def streams(dataset: LanguageDataset, data_dir: Path, cache_dir: Path) -> Stream
 
 
 def _content(dataset: LanguageDataset, data_dir: Path) -> bytes:
-    file, whole = _file(dataset, data_dir), data_dir / ARCHIVE.folder / "enwik8"
+    file, whole = _file(dataset, data_dir), data_dir / ENWIK8.folder / "enwik8"
     if not file.path.exists() and dataset.name == "enwik8_excerpt":
         if not whole.exists():
             raise Refused(f"{file.path} is missing, and so is {whole}, of which it is the beginning.")
@@ -93,7 +86,7 @@ def _content(dataset: LanguageDataset, data_dir: Path) -> bytes:
             content = beginning.read(EXCERPT)
     else:
         if not file.path.exists():
-            ARCHIVE.fetch([file.path])
+            ENWIK8.fetch([file.path])
         content = file.read()
     _check(file, content)
     return content

@@ -14,21 +14,11 @@ from torch import Tensor
 
 from highway.config.datasets import SIDE, ImageDataset
 from highway.data import sample_digits
-from highway.data.download import Files, sha256_of
+from highway.data.download import sha256_of
+from highway.data.places import MNIST
 from highway.errors import Refused
 
 MEAN, DEVIATION = 0.1307, 0.3081  # of the training pixels, from 0 to 1
-FILES = Files(
-    name="MNIST",
-    url="https://ossci-datasets.s3.amazonaws.com/mnist",
-    folder="mnist",
-    checksums={
-        "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-        "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-        "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-        "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-    },
-)
 SPLITS = {"train": "train", "test": "t10k"}
 
 
@@ -49,11 +39,11 @@ class Images:
 
 
 def files(dataset: ImageDataset, data_dir: Path) -> dict[str, Path]:
-    return {name: data_dir / FILES.folder / name for name in FILES.checksums}
+    return {name: data_dir / MNIST.folder / name for name in MNIST.checksums}
 
 
 def verify(dataset: ImageDataset, data_dir: Path) -> None:
-    FILES.verify_all(files(dataset, data_dir).values())
+    MNIST.verify_all(files(dataset, data_dir).values())
 
 
 def streams(dataset: ImageDataset, data_dir: Path, cache_dir: Path) -> Images:
@@ -61,7 +51,7 @@ def streams(dataset: ImageDataset, data_dir: Path, cache_dir: Path) -> Images:
         read = sample_digits.digits()
     else:
         paths = files(dataset, data_dir)
-        FILES.ensure(list(paths.values()))
+        MNIST.ensure(list(paths.values()))
         read = {
             split: (
                 idx(paths[f"{name}-images-idx3-ubyte.gz"]),

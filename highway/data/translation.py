@@ -24,7 +24,8 @@ from typing import Any
 
 from highway.config.datasets import DATASETS, END, PADDING, START, UNKNOWN, TranslationDataset
 from highway.data import sample_pairs
-from highway.data.download import Archive
+from highway.data.download import Unfit
+from highway.data.places import TED
 from highway.errors import Refused
 from highway.ledger import seal
 from highway.ledger.files import read_json, write_json, written_atomically
@@ -34,18 +35,6 @@ SPLITS = ("train", "valid", "test")
 SIDES = ("pt", "en")
 Pairs = list[tuple[str, str]]
 
-ARCHIVE = Archive(
-    name="TED pt-en",
-    url="http://www.phontron.com/data/qi18naacl-dataset.tar.gz",
-    sha256=None,  # none is published; the pairs of valid and test are checked, and the number of those of train
-    folder="ted_pt_en",
-    members={
-        f"datasets/pt_to_en/{side}.{'dev' if split == 'valid' else split}": f"{split}.{side}"
-        for split in SPLITS
-        for side in SIDES
-    },
-    checksums={},
-)
 COUNTS = {"train": 51_785, "valid": 1_193, "test": 1_803}
 PAIRS_SHA256 = {  # of the sorted pairs, each `source\ttarget\n`
     "valid": "ed56252e157bc2aae4f4496f7fb0e619e5c46aaed801718cbf4716c0e3fbc5a6",
@@ -86,7 +75,7 @@ class Corpus:
 
 def files(dataset: TranslationDataset, data_dir: Path) -> dict[str, Path]:
     """Where each split's files belong, present or not."""
-    found = {f"{split}.{side}": data_dir / ARCHIVE.folder / f"{split}.{side}" for split in SPLITS for side in SIDES}
+    found = {f"{split}.{side}": data_dir / TED.folder / f"{split}.{side}" for split in SPLITS for side in SIDES}
     if dataset.name == "pt_en_substitute":
         found = {name: path for name, path in found.items() if not name.startswith("train")}
         folder = data_dir / dataset.name
@@ -238,10 +227,10 @@ def pairs_sha256(pairs: Pairs) -> str:
 
 def _texts(dataset: TranslationDataset, data_dir: Path) -> dict[str, Pairs]:
     paths = files(dataset, data_dir)
-    ted = [path for path in paths.values() if path.parent.name == ARCHIVE.folder]
+    ted = [path for path in paths.values() if path.parent.name == TED.folder]
     missing = [path for path in ted if not path.exists()]
     if missing:
-        ARCHIVE.fetch(missing)
+        TED.fetch(missing, _judge)
     texts = {}
     for split in SPLITS:
         if split == "train" and dataset.name == "pt_en_substitute":
@@ -251,6 +240,15 @@ def _texts(dataset: TranslationDataset, data_dir: Path) -> dict[str, Pairs]:
             texts[split] = _read(paths[f"{split}.pt"], paths[f"{split}.en"])
             _check(split, texts[split], paths[f"{split}.pt"].parent)
     return texts
+
+
+def _judge(folder: Path) -> None:
+    """Whether what was fetched is all of TED pt-en: no sha256 of its files is published."""
+    try:
+        for split in SPLITS:
+            _check(split, _read(folder / f"{split}.pt", folder / f"{split}.en"), folder)
+    except Refused as error:
+        raise Unfit(str(error)) from error
 
 
 def _check(split: str, pairs: Pairs, folder: Path) -> None:

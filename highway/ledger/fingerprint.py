@@ -17,7 +17,7 @@ from highway.config.gates import GATES
 
 ROOT = Path(__file__).parents[2]
 COMPUTING = ("gates", "blocks", "models", "data", "tasks", "describe")  # rooms, and modules of none, that are followed
-FETCHING = "highway.data.download"  # what it fetches is checked by its sha256
+FETCHING = ("highway.data.download", "highway.data.places")  # what it fetches is checked by its sha256
 OF_EVERY_RUN = ("highway.train", "highway.run.build", "highway.run.recorder", "highway.config.layers")
 OF_A_TIMING = ("highway.run.timing", "highway.run.trial")
 
@@ -55,7 +55,7 @@ def _reached(roots: Iterable[str]) -> set[str]:
 
 
 def _computes(module: str) -> bool:
-    return module.startswith("highway.") and module.split(".")[1] in COMPUTING and module != FETCHING
+    return module.startswith("highway.") and module.split(".")[1] in COMPUTING and module not in FETCHING
 
 
 @cache

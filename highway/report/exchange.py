@@ -10,21 +10,25 @@ import io
 import json
 import re
 import tarfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from highway.errors import Damaged, Refused
 from highway.ledger import seal
+from highway.ledger.archive import BROKEN, tarred
 from highway.ledger.cell import Cell
 from highway.ledger.files import written_atomically
 from highway.ledger.record import problem
+from highway.report import admission
 from highway.report.collect import Sample, collect
 from highway.sweep.table import Table
 
-MEMBER = re.compile(r"(?P<cell>[\w-]+-[0-9a-f]{12}/seed\d+)/(config\.yaml|curves\.csv|result\.json|probes/\w+\.npz)")
+MEMBER = re.compile(
+    r"(?P<cell>[\w-]+-[0-9a-f]{12}/seed\d+)/(config\.yaml|curves\.csv|result\.json|probes/\w+\.npz)", re.ASCII
+)
 RANKS = ("waiting", "running", "interrupted", "failed", "diverged", "finished")
 LARGEST = 64 << 20  # bytes of one member: records are small, and an archive may lie about it
+TOTAL = 512 << 20  # bytes of all of them
 
 
 @dataclass(frozen=True)
@@ -74,16 +78,18 @@ def _read(source: Path) -> dict[str, dict[str, bytes]]:
     """Cell and seed -> its files."""
     cells: dict[str, dict[str, bytes]] = {}
     try:
-        with tarfile.open(source, "r:gz") as archive:
-            for member in archive:
-                match = MEMBER.fullmatch(member.name)
-                if match is None or not member.isfile() or member.size > LARGEST:
-                    raise Refused(f"{source} holds '{member.name}', which no record has; nothing was imported.")
-                content = archive.extractfile(member)
-                cells.setdefault(match["cell"], {})[match[2]] = content.read() if content else b""
+        for member in tarred(source, TOTAL):
+            match = MEMBER.fullmatch(member.name)
+            if match is None or member.open is None or member.size > LARGEST:
+                raise Refused(f"{source} holds {member.name[:80]!r}, which no record has; nothing was imported.")
+            files = cells.setdefault(match["cell"], {})
+            if match[2] in files:
+                raise Refused(f"{source} holds {member.name!r} twice; nothing was imported.")
+            content = member.open()
+            files[match[2]] = content.read() if content else b""
     except FileNotFoundError as error:
         raise Refused(f"{source} does not exist.") from error
-    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+    except (*BROKEN, OSError) as error:
         raise Refused(f"{source} is not a whole file of scripts/records.py export ({error}).") from error
     for name, files in cells.items():
         _check(source, name, files)
@@ -96,7 +102,7 @@ def _check(source: Path, name: str, files: dict[str, bytes]) -> None:
         raise Refused(f"{source}: {name} has no {min(missing)}; nothing was imported.")
     try:
         result = seal.check(json.loads(files["result.json"]), Path("result.json"))
-    except (ValueError, Damaged) as error:
+    except (ValueError, RecursionError, Damaged) as error:
         raise Refused(f"{source}: {name}: result.json is damaged, or no record; nothing was imported.") from error
     if wrong := problem(result):
         raise Refused(f"{source}: {name}: {wrong}; nothing was imported.")
@@ -105,3 +111,5 @@ def _check(source: Path, name: str, files: dict[str, bytes]) -> None:
         raise Refused(f"{source}: {odd[0]} of {name} is not what it was when it was recorded; nothing was imported.")
     if f"{result.get('cell')}/seed{result['seed']}" != name:
         raise Refused(f"{source}: result.json of {name} is not that cell's; nothing was imported.")
+    if wrong := admission.problem(name.split("/")[0], result, files):
+        raise Refused(f"{source}: {name}: {wrong}; nothing was imported.")

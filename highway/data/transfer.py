@@ -1,0 +1,123 @@
+"""One file over HTTP: it goes on where it broke off, is asked for again where that may help, is shown as it comes."""
+
+import logging
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPException
+from pathlib import Path
+
+from highway.errors import Refused
+
+log = logging.getLogger("highway")
+CHUNK = 1 << 18
+TIMEOUT = 30.0  # seconds without a byte
+PAUSES = (1.0, 4.0)  # seconds before it is asked for again
+TRANSIENT = (429, 500, 502, 503, 504)
+LARGEST = 1 << 30  # bytes; no data set is so large
+SHOWN_FROM = 4 << 20  # bytes that take long enough to be watched
+SAY_EVERY = 30.0  # seconds, where there is no terminal
+Failure = (OSError, HTTPException)  # what `download` raises when an address does not give the file
+
+
+def download(url: str, partial: Path) -> None:
+    """Fetch `url` into `partial`, going on from the bytes that an earlier attempt left there, on whatever address."""
+    for pause in (*PAUSES, None):
+        try:
+            return _attempt(url, partial)
+        except Failure as error:
+            if pause is None or not _may_pass(error):
+                raise
+            time.sleep(pause)
+
+
+def reason(error: BaseException) -> str:
+    """Why an address did not give the file, in a few words."""
+    if isinstance(error, urllib.error.HTTPError):
+        error.close()
+    words = getattr(error, "reason", None) or error
+    words = getattr(words, "strerror", None) or words
+    code = f"HTTP {error.code}: " if isinstance(error, urllib.error.HTTPError) else ""
+    return code + (" ".join(str(words).split()) or type(error).__name__)
+
+
+def _may_pass(error: BaseException) -> bool:
+    """A connection that broke off, a server that is overloaded; not one that is not there, or that lacks the file."""
+    if isinstance(error, urllib.error.HTTPError):
+        return error.code in TRANSIENT
+    return not isinstance(error, urllib.error.URLError)
+
+
+def _attempt(url: str, partial: Path) -> None:
+    have = partial.stat().st_size if partial.exists() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+    try:
+        response = urllib.request.urlopen(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as error:
+        if error.code == 416 and have:  # nothing is left to fetch
+            error.close()
+            return
+        raise
+    with response, _written(partial, response.status == 206) as write:
+        length = response.headers.get("Content-Length")
+        begun = have if response.status == 206 else 0
+        arrived = begun
+        with _shown(url.rsplit("/", 1)[-1], begun, None if length is None else begun + int(length)) as show:
+            while chunk := response.read(CHUNK):
+                write(chunk)
+                arrived += len(chunk)
+                show(arrived)
+                if arrived > LARGEST:
+                    raise urllib.error.URLError(f"it sends more than {LARGEST:,} bytes")
+    if length is not None and arrived - begun != int(length):
+        raise ConnectionError(f"it broke off after {arrived - begun:,} of {int(length):,} bytes; run again to go on")
+
+
+@contextmanager
+def _written(path: Path, more: bool) -> Iterator[Callable[[bytes], None]]:
+    """What adds to a file; a disk that does not take it is no fault of an address."""
+
+    def write(chunk: bytes) -> None:
+        try:
+            file.write(chunk)
+        except OSError as error:
+            raise Refused(f"{path} could not be written: {error.strerror}.") from error
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(path, "ab" if more else "wb", buffering=0)  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise Refused(f"{path} could not be written: {error.strerror}.") from error
+    with file:
+        yield write
+
+
+@contextmanager
+def _shown(name: str, have: int, total: int | None) -> Iterator[Callable[[int], None]]:
+    """What says how much is there: a bar on a terminal, elsewhere a line now and then; nothing of a small file."""
+    if total is not None and total - have < SHOWN_FROM:
+        yield lambda arrived: None
+    elif sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(name, total=total, completed=have)
+            yield lambda arrived: bar.update(task, completed=arrived)
+    else:
+        yield _Lines(name, total).show
+
+
+class _Lines:
+    def __init__(self, name: str, total: int | None) -> None:
+        self.name, self.total, self.said = name, total, time.monotonic()
+
+    def show(self, arrived: int) -> None:
+        if time.monotonic() - self.said >= SAY_EVERY:
+            self.said = time.monotonic()
+            of_all = f" of {self.total / 1e6:,.0f}" if self.total else ""
+            log.info("%s: %.0f%s MB", self.name, arrived / 1e6, of_all)
