@@ -173,7 +173,7 @@ class Task(pl.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         if "schedule" not in checkpoint["task"]:
-            raise Refused("this cell's resume.ckpt is of older code, which cannot be gone on from: delete it.")
+            raise Refused("this cell's checkpoints are of older code, which cannot be gone on from: delete them.")
         self.schedule.load_state_dict(checkpoint["task"]["schedule"])
 
 
