@@ -45,7 +45,8 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 def test_missing_data_is_said_once(typed: Callable[..., tuple[int, str]], tmp_path: Path, words: tuple[str]) -> None:
     code, told = typed(*words)
     assert code == 2
-    assert told.startswith("error: Penn Treebank: ptb.train.txt") and told.count("\n") == 1 == told.count(" missing from ")
+    assert told.startswith("error: Penn Treebank: ptb.train.txt")
+    assert told.count("\n") == 1 == told.count(" missing from ")
     assert not (tmp_path / "outputs").exists()
 
 
