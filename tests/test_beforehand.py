@@ -1,0 +1,82 @@
+"""Data is asked for before a cell has a folder: what is missing is said once, and leaves nothing behind."""
+
+import sys
+import urllib.error
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highway import cli
+from highway.config.experiment import Experiment
+from highway.ledger.cell import Cell
+from highway.ledger.files import write_json
+from highway.run import beforehand
+from tests.conftest import TINY
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """A command line without a network: its exit code, and what it said."""
+
+    def unreachable(url: str, partial: Path) -> None:
+        raise urllib.error.URLError("no network")
+
+    def run(*words: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["train.py", *words])
+        with pytest.raises(SystemExit) as end:
+            cli.train()
+        return int(end.value.code or 0), capsys.readouterr().err
+
+    monkeypatch.setattr("highway.data.download.download", unreachable)
+    return run
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("dataset=ptb_word", "model=transformer_word"),
+        ("-m", "table=highway_t1", "budget=mini", "seeds=1,2,3"),
+        ("-m", "hydra/launcher=inline", "gate=none,sdu_tanh", "seed=1,2", "name=mine"),
+    ],
+    ids=["one run", "a table", "a grid, inline"],
+)
+def test_missing_data_is_said_once(typed: Callable[..., tuple[int, str]], tmp_path: Path, words: tuple[str]) -> None:
+    code, told = typed(*words)
+    assert code == 2
+    assert told.startswith("error: Penn Treebank: ptb.train.txt")
+    assert told.count("\n") == 1 == told.count(" missing from ")
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_only_what_is_to_be_run_needs_its_data(
+    typed: Callable[..., tuple[int, str]], experiment: Callable[..., Experiment]
+) -> None:
+    words = ("dataset=ptb_word", "model=transformer_word")
+    write_json(Cell.of(experiment(*words)).directory / "result.json", {"status": "failed", "error": "of old"})
+    code, told = typed("-m", *words)
+    assert code == 1 and "1 of 1 cells did not finish" in told and "Penn Treebank" not in told
+
+
+def test_a_data_set_is_read_once(experiment: Callable[..., Experiment], monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr("highway.run.build.streams", lambda dataset, *_: read.append(dataset.form))
+    beforehand.have_data(
+        [experiment(*TINY, f"seed={seed}", f"dataset.form={form}") for seed in (1, 2) for form in ("eos", "joined")]
+    )
+    assert read == ["eos", "joined"]
+
+
+def test_a_sweep_has_its_data_before_its_folders(
+    typed: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    there: list[Any] = []
+
+    def have_data(experiments: list[Experiment]) -> None:
+        there.extend((len(experiments), (tmp_path / "outputs").exists()))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(beforehand, "have_data", have_data)
+    code, _ = typed("-m", "gate=none,highway", "seed=1,2,3", *TINY)
+    assert (code, there) == (130, [6, False])
