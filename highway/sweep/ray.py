@@ -45,6 +45,8 @@ def run_cell(command: list[str], output: str, surroundings: dict[str, str]) -> i
         try:
             while process.poll() is None and (asked or os.getppid() == node):
                 time.sleep(0.1)
+            if process.returncode is not None and os.getppid() != node:
+                os._exit(1)  # lost, for the sweep to notice: it might hear of a mere interruption
             if process.returncode is not None:
                 return process.returncode
         except KeyboardInterrupt:  # Ray's word for a cancelled task; it may say it again
