@@ -225,7 +225,7 @@ def test_a_lost_worker_and_a_lost_node(cluster: Any, undisturbed: Path, tmp_path
     raylets = [parent(worker) for worker in workers]
     assert raylets[0] != raylets[1], "a node each"
     os.kill(workers[0], signal.SIGKILL)
-    os.kill(raylets[1], signal.SIGKILL)
+    os.kill(raylets[1], signal.SIGKILL)  # whose worker lives on without it
     lost = next(node for node in cluster.worker_nodes if _raylet(node) == raylets[1])
     _, errors = process.communicate(timeout=400)
     assert process.returncode == 0, errors

@@ -27,7 +27,9 @@ class Overview:
         self._started: dict[Planned, float] = {}
         self._looked = self._said = time.monotonic()
         self.console = Console(file=sys.stderr, soft_wrap=True, highlight=False)
-        self.live = Live(console=self.console, auto_refresh=False, transient=True) if self.console.is_terminal else None
+        self.live: Live | None = None
+        if self.console.is_terminal:  # what an engine prints on stdout is none of the table's business
+            self.live = Live(console=self.console, auto_refresh=False, transient=True, redirect_stdout=False)
 
     def __enter__(self) -> "Overview":
         if self.live:

@@ -5,14 +5,13 @@ sweep: where the worker is lost it saves and ends, and the cell goes on from the
 """
 
 import importlib.util
-import logging
 import os
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout
 from functools import partial
 from typing import Any
 
@@ -22,7 +21,6 @@ from highway.sweep.engine import EngineLauncher, Job
 from highway.sweep.launch import Planned
 from highway.sweep.overview import EXIT_REFUSED
 
-log = logging.getLogger("highway")
 ANSWERS = 10.0  # seconds in which a cluster must answer; Ray itself tries for two minutes
 INTERRUPTED = 130
 OBJECTS = 100 * 2**20  # bytes that a cluster of our own sets aside for objects; ours are exit codes
@@ -33,8 +31,11 @@ QUIET = {
 
 
 def run_cell(command: list[str], output: str, surroundings: dict[str, str]) -> int:
-    """What Ray's worker does: a cell as a process, whose exit code it gives. Cancelled, the cell saves where it is."""
-    asked = False
+    """What Ray's worker does: a cell as a process, whose exit code it gives.
+
+    The cell saves where it is when the task is cancelled, and when the node that started the worker is gone.
+    """
+    node, asked = os.getppid(), False
     surroundings = {**os.environ, **surroundings, SWEEP: str(os.getpid())}
     with open(output, "ab") as file:
         process = subprocess.Popen(
@@ -42,13 +43,17 @@ def run_cell(command: list[str], output: str, surroundings: dict[str, str]) -> i
         )
     while True:
         try:
-            while process.poll() is None:
+            while process.poll() is None and (asked or os.getppid() == node):
                 time.sleep(0.1)
-            return process.returncode
+            if process.returncode is not None and os.getppid() != node:
+                os._exit(1)  # lost, for the sweep to notice: it might hear of a mere interruption
+            if process.returncode is not None:
+                return process.returncode
         except KeyboardInterrupt:  # Ray's word for a cancelled task; it may say it again
-            if not asked:
-                process.terminate()
-            asked = True
+            pass
+        if not asked:
+            process.terminate()
+        asked = True
 
 
 class Task:
@@ -136,11 +141,12 @@ class RayLauncher(EngineLauncher):
     def launch_cells(self, cells: Sequence[Planned], planned: int, fail_fast: bool) -> None:
         import ray
 
-        _connect(self.address, self.cores)
-        try:
-            super().launch_cells(cells, planned, fail_fast)
-        finally:
-            ray.shutdown()
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # Ray prints there what its nodes complain of
+            _connect(self.address, self.cores)
+            try:
+                super().launch_cells(cells, planned, fail_fast)
+            finally:
+                ray.shutdown()
 
     def prepare(self, cells: Sequence[Planned], planned: int) -> int:
         import ray
@@ -194,14 +200,13 @@ def _connect(address: str | None, cores: int | None) -> None:
         own: dict[str, Any] = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": OBJECTS}
         ray.init(address="local", **about, **own)
         return
-    found = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
+    found = (os.environ.get("RAY_ADDRESS") or address) if address == "auto" else address
     host, colon, port = found.removeprefix("ray://").rpartition(":")
     try:
         if colon:
             socket.create_connection((host, int(port)), timeout=ANSWERS).close()
         ray.init(address=found, **about)
-    except (ConnectionError, OSError, ValueError, RuntimeError, ImportError, SystemExit) as error:
-        with suppress(Exception):
-            ray.shutdown()
-        why = " ".join(str(error).split()) if not isinstance(error, SystemExit) else "it does not answer"
+    except (OSError, ValueError, RuntimeError, SystemExit) as error:
+        gave_up = isinstance(error, SystemExit)  # Ray ends the process where nothing answers
+        why = "it does not answer" if gave_up else " ".join(str(error).split())
         raise Refused(f"hydra.launcher.address={address}: no Ray cluster could be joined there ({why}).") from None
