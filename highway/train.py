@@ -1,7 +1,6 @@
 """One run, from a checked configuration to result.json. The whole story; read it first."""
 
 import logging
-import os
 import shutil
 import traceback
 from contextlib import nullcontext
@@ -18,6 +17,7 @@ from highway.run import build, machine
 from highway.run.checkpoint import AtomicCheckpoints, Checkpointer, Interrupted, load_weights, save_weights
 from highway.run.mirror import Mirror
 from highway.run.probes import save_probes
+from highway.run.processes import environment, first_process
 from highway.run.profile import Profile
 from highway.run.progress import Progress
 from highway.run.record import Record
@@ -57,11 +57,6 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
         if first_process():
             record.write()
         return record.status
-
-
-def first_process() -> bool:
-    """Of several processes of one run; Lightning sets the variable before it starts the others."""
-    return int(os.environ.get("LOCAL_RANK", "0")) == 0
 
 
 def train_and_test(
@@ -112,10 +107,11 @@ def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl
         val_check_interval=validate_every,
         accelerator=settings.accelerator,
         devices=settings.devices,
-        strategy="ddp" if settings.devices > 1 else "auto",
+        num_nodes=settings.nodes,
+        strategy="ddp" if settings.processes > 1 else "auto",
         precision=PRECISIONS[settings.precision],
         callbacks=callbacks,
-        plugins=[AtomicCheckpoints()],
+        plugins=[AtomicCheckpoints(), environment(settings)],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,

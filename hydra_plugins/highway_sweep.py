@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from highway.sweep import launch, local, sweeper
+from highway.sweep import launch, local, slurm, sweeper
 
 
 class HighwaySweeper(sweeper.HighwaySweeper):
@@ -38,4 +38,8 @@ class InlineLauncher(launch.InlineLauncher):
 
 
 class LocalLauncher(local.LocalLauncher):
+    pass
+
+
+class SlurmLauncher(slurm.SlurmLauncher):
     pass

@@ -73,8 +73,9 @@ def check_no_embedding(experiment: Any) -> None:
 
 
 def check_share(experiment: Any, batch: int) -> None:
-    if experiment.trainer.devices > batch:
-        raise Refused(f"trainer.devices={experiment.trainer.devices} is more than dataset.batch={batch}.")
+    trainer = experiment.trainer
+    if trainer.processes > batch:
+        raise Refused(f"{trainer.processes_as_asked} is more than dataset.batch={batch}.")
 
 
 def check_form(dataset: Any) -> None:
@@ -163,9 +164,9 @@ class LanguageDataset:
         if any(cut.memory or cut.clamp for cut in self.cuts.values()) and experiment.remembers is not Remembers.MEMORY:
             zeros = " and ".join(f"dataset.{name}.memory=0" for name in self.cuts)
             raise Refused(f"{experiment.model.name} has no memory: set {zeros}, and no clamp.")
-        if experiment.trainer.devices > self.train.lanes:
+        if experiment.trainer.processes > self.train.lanes:
             raise Refused(
-                f"trainer.devices={experiment.trainer.devices} is more than dataset.train.lanes={self.train.lanes}: "
+                f"{experiment.trainer.processes_as_asked} is more than dataset.train.lanes={self.train.lanes}: "
                 "each device owns at least one lane."
             )
 

@@ -156,7 +156,8 @@ class HighwaySweeper(Sweeper):
         cell, trainer = Cell.of(experiment), experiment.trainer
         words = (*words, *mirror)
         code = fingerprint(experiment)
-        return Planned(label, words, cell, trainer.accelerator, trainer.devices, cell.status, fingerprint=code)
+        needs = (trainer.accelerator, trainer.devices)
+        return Planned(label, words, cell, *needs, cell.status, fingerprint=code, nodes=trainer.nodes)
 
     def _link(self, planned: Planned, table: Table, budget: str, row: Row, added: str) -> None:
         if self.planning or not _is_result(planned):
