@@ -1,11 +1,12 @@
-"""hydra/launcher=slurm: what sbatch is asked for, by a Slurm that only writes it down; and sweeps through a real one."""
+"""hydra/launcher=slurm: what sbatch is asked for, by a Slurm that is pretended; sweeps through a real one."""
 
 import os
+import pickle
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,11 @@ from highway.sweep import slurm
 from highway.sweep.engine import EngineLauncher
 from highway.sweep.launch import Planned
 from highway.sweep.slurm import SlurmLauncher
+from highway.sweep.submitted import Becomes
 from tests.conftest import TINY
 from tests.runs import curve, same_weights
 from tests.test_resume import wait_for
 from tests.test_sweep import NO_DROPOUT, ON_TWO, TRAIN, metrics, on_devices, results
-
 
 
 def planned(folder: Path, seed: int = 1, accelerator: str = "cpu", devices: int = 1, **more: Any) -> Planned:
@@ -38,7 +39,10 @@ class Pretended:
     def __init__(self, folder: Path) -> None:
         self.folder, self.queue = folder, folder / "queue"
         self.queue.touch()
-        self.tool("sbatch", f"n=$(ls {folder}/*.sh 2>/dev/null | wc -l); cp $1 {folder}/$n.sh; echo Submitted batch job $((n+7))")
+        self.tool(
+            "sbatch",
+            f"n=$(ls {folder}/*.sh 2>/dev/null | wc -l); cp $1 {folder}/$n.sh; echo Submitted batch job $((n+7))",
+        )
         self.tool("squeue", f"echo $* >> {folder}/asked; cat {self.queue}")
         self.tool("scancel", f"echo $* >> {folder}/cancelled")
         self.tool("srun", "false")
@@ -75,10 +79,9 @@ def test_what_sbatch_is_asked_for(tmp_path: Path, pretended: Pretended) -> None:
     cells = [planned(tmp_path, seed, "gpu", 2, nodes=3) for seed in (1, 2, 3)]
     launcher(tmp_path, **asked, **more).start(cells)
     script = pretended.script()
-    for flag in (
-        "partition=long account=us qos=low nodes=3 ntasks-per-node=2 gpus-per-node=2 cpus-per-task=3 mem=1536M time=90 "
-        "array=0-2%2 constraint=a100 signal=TERM@120 requeue job-name=highway"
-    ).split():
+    flags = "partition=long account=us qos=low nodes=3 ntasks-per-node=2 gpus-per-node=2 cpus-per-task=3 mem=1536M"
+    flags += " time=90 array=0-2%2 constraint=a100 signal=TERM@120 requeue job-name=highway"
+    for flag in flags.split():
         assert f"#SBATCH --{flag}\n" in script, flag
     assert "\nmodule load x\n" in script
     assert re.search(r"^srun .* --cpus-per-task=3 --kill-on-bad-exit=1 .*python.* -m submitit", script, re.MULTILINE)
@@ -103,10 +106,36 @@ def test_a_job_is_the_command_of_its_cell(tmp_path: Path, pretended: Pretended) 
     """It takes the place of the process that Slurm started: one process, to which every signal goes."""
     say = "import os, sys; print(os.getpid(), os.environ['OMP_NUM_THREADS']); sys.exit(130)"
     log = tmp_path / "cell" / "log.txt"
-    start = f"from highway.sweep.submitted import Becomes as B; from pathlib import Path; B({[sys.executable, '-c', say]!r}, Path({str(log)!r}), 3)()"
-    process = subprocess.Popen([sys.executable, "-c", start])
+    job = tmp_path / "job"
+    job.write_bytes(pickle.dumps(Becomes([sys.executable, "-c", say], log, 3)))
+    start = f"import pickle; pickle.load(open({str(job)!r}, 'rb'))()"
+    process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", start])
     assert process.wait(timeout=60) == 130
     assert log.read_text() == f"{process.pid} 3\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "restarts", "state", "again"),
+    [
+        (0, 0, "RUNNING", False),
+        (1, 0, "RUNNING", False),
+        (2, 0, "RUNNING", False),
+        (130, 99, "RUNNING", True),
+        (143, 99, "RUNNING", True),  # asked to stop before it could hear it
+        (130, 0, "COMPLETING", False),  # by scancel
+        (137, 1, "RUNNING", True),
+        (137, 2, "RUNNING", False),  # for want of memory, it would come back for ever
+    ],
+)
+def test_which_jobs_go_back_to_the_queue(
+    pretended: Pretended, code: int, restarts: int, state: str, again: bool
+) -> None:
+    pretended.tool("squeue", f"echo {state}")
+    pretended.tool("scontrol", f"echo $* > {pretended.folder}/requeued")
+    shell = f"(exit {code})\n{slurm.AGAIN.format(kills=2)}"
+    surroundings = {**os.environ, "SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": str(restarts)}
+    assert subprocess.run(["bash", "-c", shell], env=surroundings).returncode == code
+    assert (pretended.folder / "requeued").exists() is again
 
 
 def test_the_ledger_says_how_a_job_ended(tmp_path: Path, pretended: Pretended) -> None:
@@ -152,8 +181,11 @@ def test_stopping_cancels(tmp_path: Path, pretended: Pretended) -> None:
 
 def test_slurm_may_refuse(tmp_path: Path, pretended: Pretended) -> None:
     pretended.tool("sbatch", "echo sbatch: error: invalid partition specified: long >&2; exit 1")
-    with pytest.raises(Refused, match=r"^Slurm does not take these cells: .*invalid partition specified: long$"):
+    with pytest.raises(Refused, match=r"^Slurm does not take these cells: .*invalid partition specified: long\.$"):
         launcher(tmp_path).start([planned(tmp_path)])
+    pretended.tool("sbatch", "echo 'sbatch: error: Invalid generic resource (gres) specification' >&2; exit 1")
+    with pytest.raises(Refused, match=r"; trainer.accelerator=cpu asks for no GPU"):
+        launcher(tmp_path).start([planned(tmp_path, accelerator="auto")])
 
 
 @pytest.mark.parametrize(
@@ -171,7 +203,9 @@ def test_slurm_may_refuse(tmp_path: Path, pretended: Pretended) -> None:
         "setup_lines=module": "write it as ['module load cuda']",
     }.items(),
 )
-def test_what_cannot_be_is_refused(word: str, sentence: str, capfd: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+def test_what_cannot_be_is_refused(
+    word: str, sentence: str, capfd: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
     from highway import cli
 
     monkeypatch.setattr(sys, "argv", ["train.py", "-m", "hydra/launcher=slurm", f"hydra.launcher.{word}"])
@@ -192,7 +226,7 @@ def test_where_there_is_no_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_only_slurm_has_several_nodes(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="trainer.nodes=2 needs hydra/launcher=slurm"):
+    with pytest.raises(Refused, match=r"trainer.nodes=2 needs hydra/launcher=slurm"):
         EngineLauncher().launch_cells([planned(tmp_path, nodes=2)], 1, False)
 
 
@@ -225,11 +259,11 @@ def test_who_starts_the_processes(surroundings: Any) -> None:
     trainer = experiment(["trainer.devices=2"]).trainer
     assert not environment(trainer).creates_processes_externally, "a shell on a cluster is not srun's work"
     on_two_nodes = experiment(["trainer.devices=2", "trainer.nodes=2"]).trainer
-    with pytest.raises(Refused, match="trainer.nodes=2, but this process is alone"):
+    with pytest.raises(Refused, match=r"trainer.nodes=2, but this process is alone"):
         environment(on_two_nodes)
     tasks = {"SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "2", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4"}
     surroundings(**tasks, SLURM_PROCID="0")
-    with pytest.raises(Refused, match="srun has started 4 processes, trainer.devices=2 takes 2"):
+    with pytest.raises(Refused, match=r"srun has started 4 processes, trainer.devices=2 takes 2"):
         environment(trainer)
     found = environment(on_two_nodes)
     assert found.creates_processes_externally and not found.auto_requeue  # type: ignore[attr-defined]
@@ -240,7 +274,6 @@ def test_lanes_are_divided_among_all_nodes() -> None:
         experiment(["trainer.devices=9", "trainer.nodes=2"])
 
 
-STATUS = (str(TRAIN.parent / "table.py"), "status", "highway_t1", "--budget", "smoke")
 LONG = (*TINY, "gate=sdu_tanh", "trainer.max_steps=6000", "trainer.validate_every=2000", "trainer.checkpoint_seconds=1")
 SHORT = (*TINY, "gate=none,sdu_tanh", "trainer.max_steps=400", "trainer.validate_every=200")
 
@@ -272,9 +305,19 @@ def sweeping() -> Iterator[Any]:
 
 
 def told(process: "subprocess.Popen[str]", code: int) -> str:
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=600)
     assert process.returncode == code, said
     return said
+
+
+def until(process: "subprocess.Popen[str]", condition: Callable[[], bool]) -> None:
+    """While the sweep goes on."""
+
+    def met() -> bool:
+        assert process.poll() is None or condition(), process.communicate()[1]
+        return condition()
+
+    wait_for(met, 180)
 
 
 def tool(*words: str) -> str:
@@ -285,6 +328,10 @@ def queue() -> dict[str, str]:
     """Numbers of jobs, to their states."""
     lines = tool("squeue", "--noheader", "--array", "--format=%i %T", "--name=highway").splitlines()
     return {line.split()[0]: line.split()[1] for line in lines}
+
+
+def restarts(number: str) -> int:
+    return int(tool("scontrol", "show", "job", number).partition("Restarts=")[2].split()[0])
 
 
 def cells(folder: Path) -> list[Cell]:
@@ -298,13 +345,12 @@ def steps(folder: Path) -> list[int]:
 
 @on_slurm
 def test_a_table_through_slurm(tmp_path: Path, sweeping: Any) -> None:
-    words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh", "trainer.max_steps=30", "trainer.validate_every=15")
-    process = sweeping(tmp_path, *words, "trainer.log_every=5")
-    wait_for(lambda: len(queue()) == 2)
+    words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh", "trainer.accelerator=cpu")
+    process = sweeping(tmp_path, *words)
+    until(process, lambda: len(queue()) == 2)
     assert {number.split("_")[0] for number in queue()} == {min(queue()).split("_")[0]}, "one array"
-    wait_for(lambda: bool(steps(tmp_path)), 120)
-    (where := cells(tmp_path)[0]).progress
-    assert "running" in tool("env", f"HIGHWAY_OUTPUTS={tmp_path}", sys.executable, *STATUS) or where.done
+    status = (sys.executable, str(TRAIN.parent / "table.py"), "status", "highway_t1")
+    until(process, lambda: "running" in tool("env", f"HIGHWAY_OUTPUTS={tmp_path}", *status))
     assert told(process, 0).count("finished") == 2
     records = [read_json(path) for path in results(tmp_path)]
     assert [record["status"] for record in records] == ["finished"] * 2
@@ -317,26 +363,21 @@ def test_a_cell_survives_all_that_slurm_does(tmp_path: Path, sweeping: Any) -> N
     """Pre-empted, killed, asked to stop, out of time: it ends with the weights of a run that nobody disturbed."""
     calm = on_devices(tmp_path / "calm", 1, *LONG)
     process = sweeping(tmp_path / "slurm", *LONG)
-    wait_for(lambda: bool(queue()))
+    until(process, lambda: bool(queue()))
     (number,) = queue()
-    high = ("sbatch", "--partition=high", "--ntasks=2", "--output=/dev/null", "--wrap", "sleep 1")
-    for before, act in enumerate(
-        (
-            high,
-            ("scancel", "--signal=TERM", number),
-            ("scancel", "--signal=KILL", f"{number}.0"),
-            ("scontrol", "requeue", number),
-            ("scontrol", "update", f"jobid={number}", "timelimit=1"),
-        )
+    for act in (
+        ("sbatch", "--partition=high", "--ntasks=2", "--output=/dev/null", "--wrap", "sleep 1"),
+        ("scancel", "--signal=TERM", number),
+        ("scancel", "--signal=KILL", f"{number}.0"),
+        ("scontrol", "requeue", number),
+        ("scontrol", "update", f"jobid={number}", "timelimit=1"),
     ):
-        reached = max(steps(tmp_path / "slurm"), default=0)
-        wait_for(lambda: max(steps(tmp_path / "slurm"), default=0) > 50, 120)
+        until(process, lambda: bool(steps(tmp_path / "slurm")))
+        before = restarts(number)
         tool(*act)
-        wait_for(lambda: f"Restarts={before + 1} " in tool("scontrol", "show", "job", number), 90)
-        import time
-        print(act, time.strftime("%X"), reached, flush=True)
+        until(process, lambda before=before: restarts(number) > before)  # type: ignore[misc]
     tool("scontrol", "update", f"jobid={number}", "timelimit=10")
-    assert process.poll() is None and "finished" in told(process, 0)
+    assert "finished" in told(process, 0)
     assert calm.wait(timeout=300) == 0
     (moved,), (undisturbed,) = cells(tmp_path / "slurm"), cells(tmp_path / "calm")
     assert same_weights(moved.last, undisturbed.last) and same_weights(moved.best, undisturbed.best)
@@ -346,7 +387,7 @@ def test_a_cell_survives_all_that_slurm_does(tmp_path: Path, sweeping: Any) -> N
 @on_slurm
 def test_a_stopped_sweep_takes_its_jobs_along(tmp_path: Path, sweeping: Any) -> None:
     process = sweeping(tmp_path, *SHORT, "hydra.launcher.array_parallelism=1", "trainer.max_steps=4000")
-    wait_for(lambda: bool(steps(tmp_path)), 120)
+    until(process, lambda: bool(steps(tmp_path)))
     assert sorted(queue().values()) == ["PENDING", "RUNNING"]
     process.send_signal(signal.SIGTERM)
     assert "the same command goes on from here" in told(process, 130)
@@ -358,7 +399,7 @@ def test_a_stopped_sweep_takes_its_jobs_along(tmp_path: Path, sweeping: Any) -> 
 def test_a_sweep_joins_the_jobs_of_a_dead_one(tmp_path: Path, sweeping: Any) -> None:
     """One of its cells runs, and is waited for; the other is in the queue twice, and runs once."""
     dead = sweeping(tmp_path, *SHORT, "hydra.launcher.array_parallelism=1")
-    wait_for(lambda: bool(steps(tmp_path)), 120)
+    until(dead, lambda: bool(steps(tmp_path)))
     dead.kill()
     said = told(sweeping(tmp_path, *SHORT), 0)
     assert "by another sweep" in said
@@ -370,7 +411,7 @@ def test_a_sweep_joins_the_jobs_of_a_dead_one(tmp_path: Path, sweeping: Any) -> 
 @on_slurm
 def test_a_cancelled_job_is_interrupted(tmp_path: Path, sweeping: Any) -> None:
     process = sweeping(tmp_path, *SHORT[:-3], "gate=none", "trainer.max_steps=4000")
-    wait_for(lambda: bool(steps(tmp_path)), 120)
+    until(process, lambda: bool(steps(tmp_path)))
     tool("scancel", *queue())
     assert "1 of 1 cells did not finish; the same command resumes the interrupted ones" in told(process, 1)
     assert [read_json(path)["status"] for path in results(tmp_path)] == ["interrupted"]

@@ -111,7 +111,9 @@ class SlurmLauncher(EngineLauncher):
                     executor.submit(Becomes(self.command(one), one.cell.log.resolve(), self.threads)) for one in cells
                 ]
         except FailedJobError as error:
-            raise Refused(f"Slurm does not take these cells: {' '.join(str(error).split())}") from error
+            said = " ".join(str(error).split())
+            hint = "; trainer.accelerator=cpu asks for no GPU" if "gres" in said else ""
+            raise Refused(f"Slurm does not take these cells: {said}{hint}.") from error
         numbers = [job.job_id for job in submitted]
         return {one: Submitted(one, number, self.queue) for one, number in zip(cells, numbers, strict=True)}
 
