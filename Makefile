@@ -7,11 +7,11 @@ VENV     := .venv
 RUN      := $(VENV)/bin/python
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
 
-.PHONY: help setup demo test test-slow test-ray lint bench report watch audit sync parity mutate all clean $(TABLES)
+.PHONY: help setup demo test test-slow test-slurm test-ray lint bench report watch audit sync parity mutate all clean $(TABLES)
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
-	@echo "$(TABLES)" | tr ' ' '\n' | sed 's/$$/   BUDGET=paper|mini|smoke SEEDS=1,2,3 LAUNCHER=local|ray|inline/'
+	@echo "$(TABLES)" | tr ' ' '\n' | sed 's/$$/   BUDGET=paper|mini|smoke SEEDS=1,2,3 LAUNCHER=local|slurm|ray|inline/'
 
 setup: $(VENV)/.dev  ## the environment in .venv; PYTHON=... chooses the interpreter, and its torch is kept if it has one
 
@@ -47,6 +47,9 @@ test: lint  ## all tests that take seconds
 
 test-slow: $(VENV)/.dev  ## kills, two processes, the README's commands
 	$(RUN) -m pytest -m slow
+
+test-slurm: $(VENV)/.dev  ## sweeps through a real Slurm of one node, which is installed where it is missing (Debian, Ubuntu)
+	tests/with_slurm $(RUN) -m pytest -m slurm tests/test_slurm.py
 
 test-ray: $(VENV)/.dev  ## sweeps on a real Ray cluster of two nodes on this machine, of which a worker and a node are killed
 	$(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e '.[ray]'

@@ -1,7 +1,6 @@
 """One run, from a checked configuration to result.json. The whole story; read it first."""
 
 import logging
-import os
 import shutil
 import traceback
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from highway.run.checkpoint import (
 from highway.run.companions import companions
 from highway.run.mirror import Mirror
 from highway.run.probes import save_probes
+from highway.run.processes import environment, first_process
 from highway.run.profile import Profile
 from highway.run.progress import Progress
 from highway.run.record import Record
@@ -61,7 +61,7 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
             record.end("finished")
         except (Interrupted, Unwritable, Damaged) as stop:
             record.end("interrupted", str(stop))
-            again = isinstance(stop, Damaged) and experiment.trainer.devices == 1
+            again = isinstance(stop, Damaged) and experiment.trainer.processes == 1
         except Diverged as divergence:
             record.end("diverged", str(divergence))
         except Refused:  # the user can mend it, so it is no result of this cell
@@ -75,11 +75,6 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
             record.write()
     # The best weights were damaged after they had been saved: from the last checkpoint that does not need them
     return run(experiment, cell, command, callbacks) if again else record.status
-
-
-def first_process() -> bool:
-    """Of several processes of one run; whoever starts the others sets the variable for them."""
-    return int(os.environ.get("LOCAL_RANK", "0")) == 0
 
 
 def train_and_test(
@@ -137,10 +132,11 @@ def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl
         val_check_interval=validate_every,
         accelerator=settings.accelerator,
         devices=settings.devices,
-        strategy="ddp" if settings.devices > 1 else "auto",
+        num_nodes=settings.nodes,
+        strategy="ddp" if settings.processes > 1 else "auto",
         precision=PRECISIONS[settings.precision],
         callbacks=callbacks,
-        plugins=[AtomicCheckpoints()],
+        plugins=[AtomicCheckpoints(), environment(settings)],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from highway.sweep import launch, local, ray, sweeper
+from highway.sweep import launch, local, ray, slurm, sweeper
 
 
 class HighwaySweeper(sweeper.HighwaySweeper):
@@ -47,4 +47,8 @@ class LocalLauncher(local.LocalLauncher):
 
 
 class RayLauncher(ray.RayLauncher):
+    pass
+
+
+class SlurmLauncher(slurm.SlurmLauncher):
     pass

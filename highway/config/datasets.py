@@ -74,11 +74,11 @@ def check_no_embedding(experiment: Any) -> None:
 
 def check_share(experiment: Any, key: str, whole: int) -> None:
     """Each part of each device's share has one lane or example at least."""
-    devices, parts = experiment.trainer.devices, experiment.trainer.accumulate
-    if devices * parts > whole:
-        times = f" times trainer.accumulate={parts}" if parts > 1 else ""
+    trainer = experiment.trainer
+    if trainer.processes * trainer.accumulate > whole:
+        times = f" times trainer.accumulate={trainer.accumulate}" if trainer.accumulate > 1 else ""
         raise Refused(
-            f"trainer.devices={devices}{times} is more than {key}={whole}: lower it, each needs one at least."
+            f"{trainer.processes_as_asked}{times} is more than {key}={whole}: lower it, each needs one at least."
         )
 
 

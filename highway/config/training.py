@@ -53,6 +53,7 @@ class Trainer:
     precision: str = choice("32", "bf16", "64", words="bf16: by autocast")
     accelerator: str = choice("auto", "cpu", "gpu", aside=True)
     devices: int = number(1, 1, words="each owns whole lanes, so the number does not change the experiment", aside=True)
+    nodes: int = number(1, 1, words="machines, each with so many devices: srun starts a process for each", aside=True)
     accumulate: int = number(1, 1, words="parts that a batch is learnt in, one after another: less memory", aside=True)
     threads: int | None = number(
         None,
@@ -67,6 +68,15 @@ class Trainer:
     diverged_above: float = number(
         50.0, 0, words="a mean training loss above this, or one that is no number, ends the run as diverged", aside=True
     )
+
+    @property
+    def processes(self) -> int:
+        """One a device, on all nodes."""
+        return self.devices * self.nodes
+
+    @property
+    def processes_as_asked(self) -> str:
+        return f"trainer.devices={self.devices}" + (f" on trainer.nodes={self.nodes}" if self.nodes > 1 else "")
 
 
 @dataclass

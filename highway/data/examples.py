@@ -51,11 +51,12 @@ class ExampleData(ExperimentData):
         super().__init__(experiment)
         self.streams = streams
         self.steps_per_epoch = len(self._epochs())
-        examples, devices = len(streams.splits["train"]), experiment.trainer.devices
+        examples, trainer = len(streams.splits["train"]), experiment.trainer
         fewest = examples % experiment.dataset.batch or experiment.dataset.batch
-        if fewest < devices:
+        if fewest < trainer.processes:
             raise Refused(
-                f"trainer.devices={devices}: the last batch of an epoch of {examples:,} {streams.units} has {fewest}."
+                f"{trainer.processes_as_asked}: "
+                f"the last batch of an epoch of {examples:,} {streams.units} has {fewest}."
             )
 
     def batch(self, split: str, rows: Rows, share: int, shares: int) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from highway.errors import Refused
 from highway.sweep.launch import LOOK_AGAIN, CellLauncher, Planned, quoted
 
 TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
@@ -30,6 +31,7 @@ class Job(Protocol):
 
 class EngineLauncher(CellLauncher):
     threads: int  # of a cell whose words name none
+    spans_nodes = False  # whether one cell may have several machines
 
     def prepare(self, cells: Sequence[Planned], planned: int) -> int:
         """Get ready for cells, of `planned` in the sweep; how many may run at once."""
@@ -49,6 +51,9 @@ class EngineLauncher(CellLauncher):
     def launch_cells(self, cells: Sequence[Planned], planned: int, fail_fast: bool) -> None:
         from highway.sweep.overview import Overview  # rich, which a single run has no use for; Hydra loads this file
 
+        wide = next((one for one in cells if one.nodes > 1), None)
+        if wide and not self.spans_nodes:
+            raise Refused(f"trainer.nodes={wide.nodes} needs hydra/launcher=slurm: only srun starts a cell on nodes.")
         at_once = self.prepare(cells, planned)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if (

@@ -41,6 +41,7 @@ class Planned:
     before: str = "waiting"  # its status when the sweep began; a failed one is here because it is to be run again
     alone: bool = False  # a timing, beside which nothing else of the sweep may run
     fingerprint: str = ""  # of the code that would run it now
+    nodes: int = 1  # each with so many devices
     experiment: Experiment | None = field(default=None, compare=False)  # None: of a timing, which reads no data
 
     def next_move(self) -> Literal["start", "wait", "leave"]:

@@ -168,9 +168,9 @@ class HighwaySweeper(Sweeper):
         mirror = [f"logger.group={quoted(group)}", f"logger.run={quoted(run or f'{label} seed {experiment.seed}')}"]
         cell, trainer = Cell.of(experiment), experiment.trainer
         words = (*words, *mirror)
-        code = fingerprint(experiment)
-        needs = (trainer.accelerator, trainer.devices)
-        return Planned(label, words, cell, *needs, cell.status, fingerprint=code, experiment=experiment)
+        code, needs = fingerprint(experiment), (trainer.accelerator, trainer.devices)
+        about: dict[str, Any] = {"fingerprint": code, "nodes": trainer.nodes, "experiment": experiment}
+        return Planned(label, words, cell, *needs, cell.status, **about)
 
     def _link(self, planned: Planned, table: Table, budget: str, row: Row, added: str) -> None:
         if not _is_result(planned):

@@ -1,0 +1,201 @@
+"""hydra/launcher=slurm: each cell a job of Slurm's, all of a sweep in a few arrays, submitted through submitit.
+
+Slurm warns a job before its time is up, and when it pre-empts it: SIGTERM reaches scripts/train.py, which saves and
+exits with 130, and the job goes back to the queue, from where it resumes. `scancel` ends a job, saved, for good.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from highway.errors import Refused
+from highway.ledger.lease import STALE
+from highway.sweep.engine import EngineLauncher, Job
+from highway.sweep.launch import Planned
+from highway.sweep.submitted import Becomes
+
+ASK_EVERY = 3.0  # seconds between two looks at the queue, one for all jobs
+STOP_WITHIN = 120.0  # seconds until a sweep leaves its cancelled jobs to Slurm
+LARGEST_ARRAY = 1000  # jobs; Slurm's MaxArraySize is 1001 where nobody has changed it
+MARGIN = 60  # seconds by which Slurm may warn too early
+
+# After the cell, in the job: `killed` may be a fault of the node, or of the cell, which then would come back for ever.
+AGAIN = """code=$?
+case $code in
+130 | 143) again=yes ;; # it was asked to stop, and has saved
+137) [ "${{SLURM_RESTART_COUNT:-0}}" -lt {kills} ] && again=yes ;; # killed
+esac
+if [ "$again" = yes ] && [ "$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T)" = RUNNING ]; then
+  scontrol requeue "$SLURM_JOB_ID"
+fi
+exit $code"""
+
+
+@dataclass
+class SlurmLauncher(EngineLauncher):
+    """conf/hydra/launcher/slurm.yaml says what each is."""
+
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    cpus: int = 4
+    memory_gb: float | None = None
+    minutes: int = 720
+    warn_seconds: int = 120
+    array_parallelism: int | None = None
+    kills: int = 3
+    setup_lines: list[str] = field(default_factory=list)
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    spans_nodes = True
+
+    def __post_init__(self) -> None:
+        for name in ("partition", "account", "qos"):
+            value = getattr(self, name)
+            if value is not None and not re.fullmatch(r"[\w.,:@+-]+", str(value)):
+                raise Refused(f"hydra.launcher.{name}='{value}' is no name that Slurm could know: it has no blanks.")
+        for name, least in (("cpus", 1), ("minutes", 1), ("warn_seconds", 1), ("array_parallelism", 1), ("kills", 0)):
+            value = getattr(self, name)
+            if not _is_whole(value, least) and not (name == "array_parallelism" and value is None):
+                raise Refused(f"hydra.launcher.{name}={value} is not a whole number of at least {least}.")
+        if self.memory_gb is not None and not (isinstance(self.memory_gb, int | float) and self.memory_gb > 0):
+            raise Refused(f"hydra.launcher.memory_gb={self.memory_gb} is not a number above 0.")
+        if self.minutes * 60 <= self.warn_seconds + MARGIN:
+            raise Refused(
+                f"hydra.launcher.minutes={self.minutes} leaves no time to train: Slurm asks a cell to save "
+                f"hydra.launcher.warn_seconds={self.warn_seconds} before the end, or up to {MARGIN} seconds earlier."
+            )
+        if not isinstance(self.parameters, dict):
+            raise Refused(f"hydra.launcher.parameters={self.parameters}: write it as {{constraint: a100}}.")
+        if not isinstance(self.setup_lines, list):
+            raise Refused(f"hydra.launcher.setup_lines={self.setup_lines}: write it as ['module load cuda'].")
+
+    def prepare(self, cells: Sequence[Planned], planned: int) -> int:
+        try:
+            import submitit  # noqa: F401
+        except ImportError as error:
+            raise Refused("hydra/launcher=slurm needs submitit: pip install -e '.[slurm]'") from error
+        if not (shutil.which("sbatch") and shutil.which("srun")):
+            raise Refused("hydra/launcher=slurm needs Slurm's sbatch, which is not here: start it on a login node.")
+        self.threads = self.cpus
+        self.queue = Queue()
+        return min(self.array_parallelism or planned, planned)
+
+    def start(self, cells: Sequence[Planned]) -> list[Job]:
+        jobs: dict[Planned, Job] = {}
+        for _, alike in groupby(sorted(cells, key=_needs), key=_needs):
+            same = list(alike)
+            for first in range(0, len(same), LARGEST_ARRAY):
+                jobs |= self._submit(same[first : first + LARGEST_ARRAY])
+        return [jobs[planned] for planned in cells]
+
+    def _submit(self, cells: Sequence[Planned]) -> dict[Planned, Job]:
+        from submitit import SlurmExecutor
+        from submitit.core.utils import FailedJobError
+        from submitit.helpers import clean_env
+
+        executor = SlurmExecutor(folder=Path(self.config.outputs_dir).resolve() / "slurm")
+        executor.update_parameters(**self._asked(cells[0], len(cells)))
+        which = {name: os.environ[name] for name in ("SLURM_CONF",) if name in os.environ}
+        try:
+            with clean_env(), executor.batch():  # the sweep may be a job itself, and its jobs are not to take after it
+                os.environ.update(which)
+                submitted = [
+                    executor.submit(Becomes(self.command(one), one.cell.log.resolve(), self.threads)) for one in cells
+                ]
+        except FailedJobError as error:
+            said = " ".join(str(error).split())
+            hint = "; trainer.accelerator=cpu asks for no GPU" if "gres" in said else ""
+            raise Refused(f"Slurm does not take these cells: {said}{hint}.") from error
+        numbers = [job.job_id for job in submitted]
+        return {one: Submitted(one, number, self.queue) for one, number in zip(cells, numbers, strict=True)}
+
+    def _asked(self, planned: Planned, cells: int) -> dict[str, Any]:
+        """What sbatch is asked for, in submitit's words."""
+        asked = {
+            "job_name": "highway",
+            "partition": self.partition,
+            "account": self.account,
+            "qos": self.qos,
+            "nodes": planned.nodes,
+            "ntasks_per_node": planned.devices,
+            "gpus_per_node": planned.devices if planned.accelerator != "cpu" else None,
+            "cpus_per_task": self.cpus,
+            "mem": f"{int(self.memory_gb * 1024)}M" if self.memory_gb else None,
+            "time": self.minutes,
+            "exclusive": planned.alone or None,
+            "array_parallelism": self.array_parallelism or cells,
+            "setup": list(self.setup_lines),
+            "teardown": AGAIN.format(kills=self.kills).splitlines(),
+            # since Slurm 22.05 srun does not take over what sbatch was told
+            "srun_args": [f"--cpus-per-task={self.cpus}", "--kill-on-bad-exit=1"],
+            "additional_parameters": {"signal": f"TERM@{self.warn_seconds}", "requeue": True, **self.parameters},
+        }
+        return {name: value for name, value in asked.items() if value is not None}
+
+
+class Queue:
+    """Slurm's queue, asked for all of our jobs at once; while it does not answer, nothing has changed."""
+
+    def __init__(self) -> None:
+        self.numbers: set[str] = set()
+        self.asked = self.answered = -ASK_EVERY
+        self.leave_at = float("inf")
+
+    def holds(self, number: str, since: float) -> bool:
+        if time.monotonic() - self.asked >= ASK_EVERY:
+            self.asked = time.monotonic()
+            command = ["squeue", "--me", "--noheader", "--array", "--format=%i"]
+            listed = subprocess.run(command, capture_output=True, text=True, check=False)
+            if listed.returncode == 0:
+                self.numbers, self.answered = set(listed.stdout.split()), self.asked
+        return number in self.numbers or self.answered <= since
+
+    def cancel(self, number: str) -> None:
+        subprocess.run(["scancel", number], capture_output=True, check=False)  # it may have ended by itself
+        self.leave_at = time.monotonic() + STOP_WITHIN
+
+
+class Submitted:
+    """A job, wherever it is between the queue and its end; how it ended is for the cell's ledger to say."""
+
+    def __init__(self, planned: Planned, number: str, queue: Queue) -> None:
+        self.planned, self.number, self.queue = planned, number, queue
+        self.submitted = self.seen = time.monotonic()
+
+    def poll(self) -> int | None:
+        if self._is_queued():
+            return None
+        status = self.planned.cell.status
+        if status == "running" and time.monotonic() - self.seen <= STALE + ASK_EVERY:
+            return None  # killed on another machine: its lease shows it after a while
+        return int(status != "finished")
+
+    def stop(self) -> None:
+        self.queue.cancel(self.number)
+
+    def wait(self) -> None:
+        while self._is_queued() and time.monotonic() < self.queue.leave_at:
+            time.sleep(0.2)
+
+    def _is_queued(self) -> bool:
+        queued = self.queue.holds(self.number, self.submitted)
+        if queued:
+            self.seen = time.monotonic()
+        return queued
+
+
+def _needs(planned: Planned) -> tuple[int, int, bool]:
+    """Jobs of one array are alike in this."""
+    return planned.nodes, planned.devices, planned.accelerator == "cpu"
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
