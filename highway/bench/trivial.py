@@ -1,4 +1,4 @@
-"""What a sweep starts in place of scripts/train.py when its own overhead is measured: a record, without any training."""
+"""What a sweep starts in place of scripts/train.py when its overhead is measured: a record, without any training."""
 
 import json
 import sys
