@@ -1,6 +1,7 @@
 """Training speed against public implementations, in one run:  python scripts/benchmark.py highway_t1 [--rounds 5]
 
 With --decoding CELL, how fast that trained model translates, against the paper's way of inference.
+With --overhead, what there is to wait for besides training: in a sweep, for `table.py status`, before the first step.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from rich.table import Table as Grid
 
 from highway.bench.contenders import rivals
 from highway.bench.decoding import decoded
+from highway.bench.overhead import overhead
 from highway.bench.rounds import matrix_peak, timed
 from highway.bench.swapped import LayerAlone
 from highway.blocks.products import rate
@@ -41,11 +43,18 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="time our model compiled as well")
     parser.add_argument("--decoding", type=Path, metavar="CELL", help="time this trained model's translations instead")
     parser.add_argument("--sentences", type=int, default=500, help="of the test set, for --decoding")
+    parser.add_argument("--overhead", action="store_true", help="measure instead what there is to wait for besides")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     folder = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs")) / "bench"
     device = "cuda" if torch.cuda.is_available() else "cpu"
     with one_sentence():
+        if arguments.overhead:
+            record = overhead()
+            write_json(folder / "overhead.json", record)
+            show_overhead(record)
+            print(folder / "overhead.json")
+            return
         if arguments.decoding:
             record = decoded(arguments.decoding, arguments.sentences, device)
             size = f"{record['sentences']} sentences, {record['parameters']:,} parameters"
@@ -130,6 +139,17 @@ def shape(words: list[str]) -> Experiment:
     if sizes := getattr(described.dataset, "vocabulary", None):
         sizes.sample = sizes.files
     return described
+
+
+def show_overhead(record: dict[str, Any]) -> None:
+    grid = Grid(box=SIMPLE_HEAD, title=record["title"], title_justify="left")
+    grid.add_column("overhead of", no_wrap=True)
+    for head in ("seconds", "of processors", "at most"):
+        grid.add_column(head, justify="right", no_wrap=True)
+    for row in record["rows"]:
+        cells = [f"{row['seconds']:.3f}", f"{row['processor_seconds']:.3f}", f"{row['limit']:g}"]
+        grid.add_row(row["name"], *cells)
+    Console().print(grid)
 
 
 def show_decoded(record: dict[str, Any]) -> None:

@@ -46,14 +46,14 @@ class Composer:
     def __call__(self, words: Sequence[str]) -> DictConfig:
         parsed = [word for word in map(_parsed, words) if not word.is_hydra_override()]
         self.loader.validate_sweep_overrides_legal(parsed, RunMode.RUN, from_shell=True)
-        of_groups = [
-            self.files.group_exists(word.key_or_group) and not isinstance(word.value(), dict) for word in parsed
-        ]
-        groups = tuple(word for word, chooses in zip(parsed, of_groups, strict=True) if chooses)
-        config = copy.deepcopy(self.chosen(tuple(str(word.input_line) for word in groups)))
-        values = [word for word, chooses in zip(parsed, of_groups, strict=True) if not chooses]
-        self.loader._apply_overrides_to_config(values, config)
+        groups = tuple(str(word.input_line) for word in parsed if self._chooses(word))
+        config = copy.deepcopy(self.chosen(groups))
+        self.loader._apply_overrides_to_config([word for word in parsed if not self._chooses(word)], config)
         return config
+
+    def _chooses(self, word: Override) -> bool:
+        """Whether it chooses an option of a group, as Hydra has it."""
+        return self.files.group_exists(word.key_or_group) and not isinstance(word.value(), dict)
 
     def _chosen(self, words: tuple[str, ...]) -> DictConfig:
         self.files.begin()

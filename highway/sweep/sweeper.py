@@ -115,12 +115,15 @@ class HighwaySweeper(Sweeper):
 
     def _of_grid(self, words: dict[str, Override], name: list[str]) -> tuple[list[Planned], list[Told]]:
         combinations = [(label or "run", choice) for label, choice in _grid(words.values())]
-        plan = [self._planned(label, choice) for label, choice in combinations]
+        run = [composed(self, choice) for _, choice in combinations]
+        plan = [
+            self._described(experiment, label, choice)
+            for experiment, (label, choice) in zip(run, combinations, strict=True)
+        ]
         if self.planning or not all(_is_result(planned) for planned in plan):
             return plan, []
         choices = {word.get_key_element().removeprefix("++"): _values(word) for word in words.values()}
         command = command_line([f"{key}={','.join(values)}" for key, values in choices.items()])
-        run = [composed(self, choice) for _, choice in combinations]
         own = name[0] if name and name[0] != "null" else None
         described = grid.as_table(own, command.replace("train.py", "train.py -m"), choices, run)
         self.then.append(partial(grid.keep, described, run[0].outputs_dir))
@@ -148,7 +151,7 @@ class HighwaySweeper(Sweeper):
             return self._timing(table, budget, seed, added, choice)
         words = last_on_each_key([*table.overrides(row, budget, seed), *choice])
         name = f"{row.id} seed {seed} {added}".strip()
-        return self._planned(f"{table.id} {name}", words, table.id, name)
+        return self._described(composed(self, words), f"{table.id} {name}", words, table.id, name)
 
     def _timing(self, table: Table, budget: str, seed: int, added: str, choice: list[str]) -> Planned:
         """The one cell that all rows of a timing are."""
@@ -163,8 +166,9 @@ class HighwaySweeper(Sweeper):
             self.timings[words] = Planned(name, settled, cell, *needs, cell.status, alone=True, fingerprint=code)
         return self.timings[words]
 
-    def _planned(self, label: str, words: Sequence[str], group: str = "grid", run: str | None = None) -> Planned:
-        experiment = composed(self, words)
+    def _described(
+        self, experiment: Experiment, label: str, words: Sequence[str], group: str = "grid", run: str | None = None
+    ) -> Planned:
         mirror = [f"logger.group={quoted(group)}", f"logger.run={quoted(run or f'{label} seed {experiment.seed}')}"]
         cell, trainer = Cell.of(experiment), experiment.trainer
         words = (*words, *mirror)

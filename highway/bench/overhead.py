@@ -1,0 +1,89 @@
+"""What one waits for besides training: in a sweep for each of its cells, for `table.py status`, before the first step.
+
+Seconds of processors stand beside those of the clock, since they do not depend on what else a machine does.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from highway.bench import trivial
+from highway.config.compose import experiment
+from highway.errors import Refused
+from highway.ledger.cell import Cell
+from highway.sweep.reading import load_table
+
+ROOT = Path(__file__).parents[2]
+SWEEP = f"""
+from pathlib import Path
+from highway import cli
+from highway.sweep import engine
+engine.TRAIN = Path({trivial.__file__!r})
+cli.train()
+"""
+FIRST_STEP = """
+import os
+from highway import cli
+from highway.tasks.task import Task
+Task.on_train_batch_end = lambda *_: os._exit(0)
+cli.train()
+"""
+LIMITS = {"a cell of a sweep": 0.05, "status": 2.0, "the first step": 8.0}  # seconds
+Spent = dict[str, float]  # seconds by the clock, and of processors
+
+
+def overhead(swept: int = 1_000, known: int = 10_000) -> dict[str, Any]:
+    """Of a sweep of so many cells, of `status` with so many, and of a run's start."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = {
+            "a cell of a sweep": of_a_cell(Path(folder) / "swept", swept),
+            "status": of_status(Path(folder) / "known", known),
+            "the first step": of_the_first_step(Path(folder) / "started"),
+        }
+    rows = [{"name": name, **spent, "limit": LIMITS[name]} for name, spent in found.items()]
+    return {"title": f"{swept:,} cells swept, status of {known:,}", "rows": rows}
+
+
+def of_a_cell(outputs: Path, cells: int) -> Spent:
+    """One after another, so that what the sweep adds is what is left when the start of the processes is taken away."""
+    seeds = ",".join(str(seed) for seed in range(1, cells // 10 + 1))
+    rows = ["gate=none,sdu_tanh", "optimizer.lr=0.1,0.2,0.3,0.4,0.5", "budget=smoke", f"seed={seeds}"]
+    whole = spent(outputs, "-c", SWEEP, "-m", *rows, "hydra.launcher.slots=1")
+    starts = [spent(outputs, trivial.__file__, f"hydra.run.dir={outputs / 'one'}", "seed=1") for _ in range(20)]
+    return {kind: whole[kind] / cells - sum(one[kind] for one in starts) / len(starts) for kind in whole}
+
+
+def of_status(outputs: Path, cells: int) -> Spent:
+    table = load_table("highway_t1")
+    rows = table.at("smoke")
+    for row in rows:
+        described = experiment([*table.overrides(row, "smoke", seed=1), f"outputs_dir={outputs}"])
+        for seed in range(1, cells // len(rows) + 1):
+            trivial.write(Cell.of(described).directory.parent / f"seed{seed}", seed)
+    return spent(outputs, str(ROOT / "scripts" / "table.py"), "status", table.id)
+
+
+def of_the_first_step(outputs: Path) -> Spent:
+    table = load_table("highway_t1")
+    words = table.overrides(table.rows[0], "smoke", seed=1)
+    return spent(outputs, "-c", FIRST_STEP, *words, "trainer.threads=2", "trainer.accelerator=cpu")
+
+
+def spent(outputs: Path, *arguments: str) -> Spent:
+    """By a Python process and those that it starts."""
+    surroundings = {**os.environ, "HIGHWAY_OUTPUTS": str(outputs), "PYTHONPATH": str(ROOT)}
+    start = time.perf_counter()
+    with tempfile.TemporaryFile() as told:
+        process = subprocess.Popen(
+            [sys.executable, *arguments], env=surroundings, stdin=subprocess.DEVNULL, stdout=told, stderr=told
+        )
+        _, code, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(code)
+        told.seek(0)
+        if process.returncode:
+            raise Refused(f"what was to be measured failed: {told.read().decode()[-2000:]}")
+    return {"seconds": time.perf_counter() - start, "processor_seconds": usage.ru_utime + usage.ru_stime}

@@ -1,0 +1,85 @@
+"""What one waits for besides training stays small, and the quick way to compose a recipe gives what Hydra gives.
+
+Times are of processors: a machine that does other things as well does not fail these tests.
+"""
+
+import time
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.errors import HydraException
+
+from highway.bench import overhead
+from highway.config.check import CONF, check
+from highway.config.compose import experiment
+from highway.report.status import ranges
+from highway.sweep.reading import load_table, table_ids
+
+RECIPES = [
+    (table_id, budget, row.id)
+    for table_id in table_ids()
+    for budget in load_table(table_id).budgets
+    for row in load_table(table_id).at(budget)
+]
+
+
+def same_as_hydra(table_id: str, budget: str, row_id: str) -> bool:
+    table = load_table(table_id)
+    words = table.overrides(table.row(row_id), budget, seed=3)
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return check(compose("train", words)) == experiment(words)
+
+
+@pytest.mark.parametrize("recipe", RECIPES[::40], ids="-".join)
+def test_recipes_are_what_hydra_composes(recipe: tuple[str, str, str]) -> None:
+    assert same_as_hydra(*recipe)
+
+
+@pytest.mark.slow
+def test_every_recipe_is_what_hydra_composes() -> None:
+    assert [recipe for recipe in RECIPES if not same_as_hydra(*recipe)] == []
+
+
+def test_one_recipe_leaves_no_trace_in_the_next() -> None:
+    words = ["gate=sdu_tanh", "budget=smoke"]
+    first = experiment([*words, "model.width=32", "dataset.train={lanes:4}", "seed=7", "optimizer.lr=3"])
+    first.dataset.train.lanes = first.trainer.log_every = 99
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        assert experiment(words) == check(compose("train", words))
+        assert experiment(["gate=highway"]) == check(compose("train", ["gate=highway"]))
+
+
+@pytest.mark.parametrize("word", ["gate=nothing", "model.wide=3", "gate=none,sdu_tanh", "nothing=3", "model..x=3"])
+def test_what_hydra_refuses_is_refused(word: str) -> None:
+    told = []
+    for composed in (experiment, lambda words: compose("train", words)):
+        with initialize_config_dir(str(CONF), version_base="1.3"), pytest.raises(HydraException) as refusal:
+            composed([word])
+        told.append(type(refusal.value))
+    assert told[0] is told[1]
+
+
+def test_a_thousand_cells_are_composed_in_seconds() -> None:
+    experiment(["gate=highway"])
+    start = time.process_time()
+    for seed in range(50):
+        experiment(["gate=highway", "optimizer.lr=0.3", f"seed={seed}"])
+    assert (time.process_time() - start) / 50 < 0.025  # Hydra alone: 0.06 to 0.13
+
+
+def test_status_does_not_wait_for_thousands_of_cells(tmp_path: Path) -> None:
+    few, many = (overhead.of_status(tmp_path / str(cells), cells)["processor_seconds"] for cells in (10, 2_010))
+    assert (many - few) / 2_000 < 0.0005
+    assert few < 5  # most of it the start of Python and 30 recipes
+
+
+@pytest.mark.slow
+def test_what_one_waits_for() -> None:
+    """Where nothing else runs: these are the limits that the project has set itself."""
+    for row in overhead.overhead()["rows"]:
+        assert row["processor_seconds"] < row["limit"], row
+
+
+def test_numbers_that_follow_one_another() -> None:
+    assert ranges([1, 2, 4, 5, 6, 9]) == ["1", "2", "4-6", "9"]
