@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 
 from highway.config.check import CONF, SECTIONS, check, check_dataset
 from highway.config.experiment import Experiment
+from highway.config.guard import check_words, composing
 
 # Groups whose options say what they change of the neutral defaults.
 NEUTRAL = ("gate", "layers", "optimizer", "trainer", "logger", "debug")
@@ -29,11 +30,7 @@ def dataset(words: list[str]) -> tuple[Any, Path, Path]:
 
 
 def _composed(words: list[str]) -> DictConfig:
+    check_words(words)
     GlobalHydra.instance().clear()
-    with initialize_config_dir(str(CONF), version_base="1.3"):
+    with composing(), initialize_config_dir(str(CONF), version_base="1.3"):
         return compose("train", words)
-
-
-def options(group: str) -> list[str]:
-    """What a configuration group offers."""
-    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))

@@ -56,6 +56,7 @@ class Trainer:
     threads: int | None = number(
         None,
         1,
+        1024,
         words="of the CPU; null: all cores (the launcher shares them out). Kept on every resume",
         aside=True,
     )

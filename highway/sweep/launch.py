@@ -20,6 +20,7 @@ from omegaconf import DictConfig
 
 from highway.config.check import check
 from highway.config.experiment import Experiment
+from highway.config.guard import composing
 from highway.ledger.cell import DONE, Cell
 from highway.ledger.together import Timing
 from highway.sweep.timed import timing
@@ -93,7 +94,9 @@ class InlineLauncher(CellLauncher):
 
 def composed(plugin: Any, words: Sequence[str]) -> Experiment:
     """What words describe, with the search path of the sweep that this sweeper or launcher serves."""
-    return check(plugin.context.config_loader.load_sweep_config(plugin.config, list(words)))
+    with composing():
+        config = plugin.context.config_loader.load_sweep_config(plugin.config, list(words))
+    return check(config)
 
 
 def command_line(overrides: Sequence[str]) -> str:
@@ -108,5 +111,6 @@ def last_words(path: Path) -> str:
 
 
 def quoted(text: str) -> str:
-    """A value that Hydra's grammar reads back as this text."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    """A value that Hydra's grammar reads back as this text: backslashes count before a quote, a `${` and the end."""
+    escaped = re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
+    return "'" + re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + found[2].replace("'", "\\'"), escaped) + "'"
