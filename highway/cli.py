@@ -4,25 +4,30 @@ Hydra raises its own errors before a task function runs, and prints them over se
 code 1. Here they are caught, said in one sentence, and end with exit code 2; debug=trace shows the trace.
 """
 
+import argparse
 import dataclasses
 import logging
+import math
 import os
 import re
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import hydra
+import hydra._internal.hydra
 from hydra._internal.utils import get_args_parser
 from hydra.errors import HydraException, OverrideParseException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from highway.config.check import CONF, SWEEP_ONLY, check, kinds_of
 from highway.config.compose import experiment as composed
-from highway.config.compose import options
-from highway.errors import Refused, SweepFailed, closest, listing
+from highway.config.guard import check_hydra, check_words, composing, options
+from highway.errors import Refused, SweepFailed, as_typed, closest, listing
 from highway.ledger.cell import Cell
 from highway.sweep.launch import command_line
 from highway.sweep.timed import is_timing, timing
@@ -37,13 +42,39 @@ def train() -> None:
     log.setLevel(logging.INFO)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then hands us its exceptions and prints nothing itself
     OmegaConf.register_new_resolver("cell_dir", _cell_directory, replace=True)
-    with one_sentence(trace="debug=trace" in sys.argv):
-        _refuse_unknown_flags()
+    with one_sentence():
+        _check_flags(sys.argv[1:])
         if is_timing(sys.argv[1:]):
             _time()
         if {"-m", "--multirun"} & set(sys.argv):
             sys.argv = [*map(_of_some_rows, sys.argv)]
+        hydra._internal.hydra.Hydra = _GuardedHydra  # type: ignore[misc]
         hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(_task)()
+
+
+class _GuardedHydra(hydra._internal.hydra.Hydra):
+    """Every configuration of a command line is looked at before Hydra builds callbacks, logging or plugins from it."""
+
+    def get_mode(self, config_name: str | None, overrides: list[str]) -> Any:
+        return None  # -m says it; Hydra would compose everything once more for the key hydra.mode
+
+    def compose_config(self, *about: Any, **more: Any) -> DictConfig:
+        with composing():
+            config = super().compose_config(*about, **{**more, "with_log_configuration": False})
+        if more.get("with_log_configuration"):  # what is only shown (--cfg, --help) builds nothing
+            check_hydra(config.hydra)
+            _check_folders(config, more["run_mode"])
+        return config
+
+
+def _check_folders(config: DictConfig, mode: RunMode) -> None:
+    """A launcher says where a cell is that it starts; nobody else can move one."""
+    run, sweep = (OmegaConf.to_container(config.hydra[name], resolve=False) for name in ("run", "sweep"))
+    moved = run != {"dir": "${cell_dir:}"}
+    if moved and mode is RunMode.RUN:
+        moved = Path(config.hydra.run.dir).resolve() != Path(_cell_directory(_root_=config)).resolve()
+    if moved or sweep != {"dir": "${outputs_dir}", "subdir": "."}:
+        raise Refused("hydra.run.dir and hydra.sweep.dir cannot be set: outputs_dir=... says where cells are.")
 
 
 def _of_some_rows(word: str) -> str:
@@ -52,11 +83,12 @@ def _of_some_rows(word: str) -> str:
 
 
 def _task(config: DictConfig) -> None:
-    experiment = check(config)
-    cell = Cell.of(experiment)
-    from highway.train import run  # imports torch: only now that the configuration is known to be right
+    with one_sentence():  # here, since Hydra would print a line of its own before it hands on what we raise
+        experiment = check(config)
+        cell = Cell.of(experiment)
+        from highway.train import run  # imports torch: only now that the configuration is known to be right
 
-    sys.exit(EXIT_CODES[run(experiment, cell, command_line(sys.argv[1:]))])
+        sys.exit(EXIT_CODES[run(experiment, cell, command_line(sys.argv[1:]))])
 
 
 def _time() -> None:
@@ -78,9 +110,16 @@ def _cell_directory(*, _root_: DictConfig) -> str:
     return str(directory)
 
 
-def _refuse_unknown_flags() -> None:
+NOT_OURS = {
+    "--config-path": "conf/ is where configurations are",
+    "--config-name": "conf/train.yaml is what every run begins with",
+    "--experimental-rerun": "the command in a cell's result.json runs it again",
+}
+
+
+def _check_flags(words: list[str]) -> None:
+    """Hydra's own parser says what it does not understand over many lines."""
     parser = get_args_parser()
-    words = sys.argv[1:]
     known = [name for action in parser._actions for name in action.option_strings]
     for word in words:
         name = word.split("=", 1)[0]
@@ -89,13 +128,71 @@ def _refuse_unknown_flags() -> None:
             raise Refused(
                 f"{name} is not a flag; settings are written without dashes, as in trainer.max_epochs=3.{near}"
             )
+    parser.error = _refuse  # type: ignore[assignment]
+    flags = parser.parse_args(words)
+    for name, instead in NOT_OURS.items():
+        if getattr(flags, name[2:].replace("-", "_")) is not None:
+            raise Refused(f"{name} is not for this project: {instead}.")
+    shown = [name for name in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(flags, name)]
+    if len(shown) > 1:
+        raise Refused(f"--{shown[0]} and --{shown[1]} are two things to do: choose one of them.".replace("_", "-"))
+    if (flags.resolve or flags.package) and not flags.cfg and not flags.help:
+        raise Refused("--resolve and --package say how --cfg job shows the configuration: add --cfg job.")
+    if flags.cfg is None and not flags.shell_completion:
+        check_words(flags.overrides)
+
+
+def _refuse(message: str) -> None:
+    raise Refused(f"{message}.")
+
+
+class Arguments(argparse.ArgumentParser):
+    """Of the other scripts: what they do not understand is one sentence, too."""
+
+    def __init__(self, about: str | None = None, **more: Any) -> None:
+        layout = argparse.RawDescriptionHelpFormatter
+        super().__init__(description=about, formatter_class=layout, allow_abbrev=False, **more)
+
+    def error(self, message: str) -> Any:
+        print(f"error: {message}.", file=sys.stderr)
+        sys.exit(2)
+
+
+def whole(low: int, high: int = 2**31 - 1) -> Callable[[str], int]:
+    """A type of arguments: a whole number between bounds."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"-?[0-9]{1,20}", text) or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
+        return int(text)
+
+    return read
+
+
+def between(low: float, high: float, open_below: bool = False) -> Callable[[str], float]:
+    """A type of arguments: a number between bounds, none of which is infinite."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high or (open_below and value == low):
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a number {'above' if open_below else 'from'} {low:g} up to {high:g}"
+            )
+        return value
+
+    return read
+
+
+def outputs_folder() -> Path:
+    """Where cells and reports are, for the scripts that compose nothing."""
+    return Path(os.environ.get("HIGHWAY_OUTPUTS") or "outputs")
 
 
 class one_sentence:  # noqa: N801 (reads as what it does: `with one_sentence():`)
     """Turns what a user can mend into one sentence on stderr and exit code 2."""
-
-    def __init__(self, trace: bool = False) -> None:
-        self.trace = trace
 
     def __enter__(self) -> None:
         pass
@@ -107,9 +204,12 @@ class one_sentence:  # noqa: N801 (reads as what it does: `with one_sentence():`
         if isinstance(error, SweepFailed):
             print(f"error: {error}", file=sys.stderr)
             sys.exit(1)
-        if error is None or not isinstance(error, Refused | HydraException | OmegaConfBaseException):
+        if isinstance(error, BrokenPipeError):  # of `... | head`: nobody reads on
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+        if error is None or not isinstance(error, Refused | HydraException | OmegaConfBaseException | OSError):
             return
-        if self.trace:
+        if "debug=trace" in sys.argv:
             traceback.print_exception(error)
         print(f"error: {sentence(error)}", file=sys.stderr)
         sys.exit(2)
@@ -122,12 +222,16 @@ def sentence(error: BaseException) -> str:
         chain.append(cause)
     for link in chain:
         if isinstance(link, Refused):
-            return str(link)
+            return " ".join(str(link).split())
+    if isinstance(error, OSError) and not isinstance(error, HydraException):  # some of Hydra's are both
+        return f"{error.filename or 'a file'} cannot be used: {error.strerror or error}."
     for link in reversed(chain):  # the innermost knows most
+        if isinstance(link, OverrideParseException):
+            return f"{as_typed(link.override)} could not be read: settings are written key=value, as in gate=sdu_tanh."
         for kind, say in _SAYINGS:
             if isinstance(link, kind) and (said := say(str(link))):
                 return said
-    return " ".join(str(chain[-1]).split())
+    return " ".join(str(chain[-1]).split()) or type(chain[-1]).__name__
 
 
 def _unknown_option(message: str) -> str | None:
@@ -167,12 +271,6 @@ def _keys_of(parent: str) -> list[str]:
     return list(dict.fromkeys(item.name for kind in kinds for item in dataclasses.fields(kind)))
 
 
-def _syntax(message: str) -> str:
-    """Hydra: LexerNoViableAltException: model..width=3 ..., or: Error parsing override 'gate' ..."""
-    word = re.sub(r"^(\w+Exception: |Error parsing override )", "", message.splitlines()[0]).strip("'.")
-    return f"{word} could not be read: settings are written key=value, as in gate=sdu_tanh."
-
-
 def _several_values(message: str) -> str | None:
     """Hydra: Ambiguous value for argument 'gate=none,sdu_tanh' ..."""
     match = re.search(r"Ambiguous value for argument '(.+?)'\n", message)
@@ -180,7 +278,6 @@ def _several_values(message: str) -> str | None:
 
 
 _SAYINGS: list[tuple[type[BaseException], Callable[[str], str | None]]] = [
-    (OverrideParseException, _syntax),
     (HydraException, _several_values),
     (HydraException, _unknown_option),
     (HydraException, _unknown_key),

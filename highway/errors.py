@@ -1,5 +1,9 @@
 """What can go wrong in a way that the user can mend: one sentence, no stack trace."""
 
+from typing import Any
+
+LONGEST = 60  # characters of a value that a sentence repeats
+
 
 class Refused(Exception):
     """The command, the configuration or the data is wrong; the message says what would be right."""
@@ -27,3 +31,11 @@ def closest(word: str, options: list[str]) -> str:
 
 def listing(options: list[str]) -> str:
     return ", ".join(str(option) for option in options)
+
+
+def as_typed(value: Any) -> str:
+    """A value as a command line has it, of any length only the beginning."""
+    text = " ".join(str(value).split())
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

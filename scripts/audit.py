@@ -1,22 +1,24 @@
 """What papers say, held against their numbers and models, without data:  python scripts/audit.py [TABLE...]"""
 
-import argparse
 from pathlib import Path
 
 from rich.console import Console
 
 from highway.audit.audit import audit, show, to_markdown
-from highway.cli import one_sentence
+from highway.cli import Arguments, one_sentence
+from highway.errors import Refused
 from highway.ledger.files import write_text
 from highway.sweep.reading import table_ids
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Arguments(__doc__)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help="every table by default")
     parser.add_argument("--write", type=Path, metavar="FILE", help="what differs, as a page in Markdown")
     arguments = parser.parse_args()
     with one_sentence():
+        if arguments.write and arguments.write.is_dir():
+            raise Refused(f"{arguments.write} is a folder; --write takes a file.")
         found = audit(arguments.tables or table_ids())
         show(found, Console())
         if arguments.write:

@@ -4,7 +4,6 @@ With --decoding CELL, how fast that trained model translates, against the paper'
 With --overhead, what there is to wait for besides training: in a sweep, for `table.py status`, before the first step.
 """
 
-import argparse
 import os
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,10 @@ from highway.bench.overhead import overhead
 from highway.bench.rounds import matrix_peak, timed
 from highway.bench.swapped import LayerAlone
 from highway.blocks.products import rate
-from highway.cli import one_sentence
+from highway.cli import Arguments, one_sentence, outputs_folder, whole
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
+from highway.config.guard import options
 from highway.errors import Refused
 from highway.ledger.files import write_json
 from highway.run import build, machine
@@ -32,29 +32,31 @@ from highway.sweep.table import last_on_each_key
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Arguments(__doc__)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help="at whose shape; every table by default")
     parser.add_argument("--row", help="of the table; the first by default")
     parser.add_argument("--local-rnn", action="store_true", help="time one LocalRNN alone, forward and backward")
-    parser.add_argument("--budget", default="paper")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--budget", default="paper", choices=options("budget"))
+    parser.add_argument("--rounds", type=whole(1, 1000), default=5)
+    parser.add_argument("--threads", type=whole(1, 1024), default=os.cpu_count())
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="as in dataset.train.lanes=4")
     parser.add_argument("--compile", action="store_true", help="time our model compiled as well")
     parser.add_argument("--decoding", type=Path, metavar="CELL", help="time this trained model's translations instead")
-    parser.add_argument("--sentences", type=int, default=500, help="of the test set, for --decoding")
+    parser.add_argument("--sentences", type=whole(1), default=500, help="of the test set, for --decoding")
     parser.add_argument("--overhead", action="store_true", help="measure instead what there is to wait for besides")
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    folder = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs")) / "bench"
+    folder = outputs_folder() / "bench"
     device = "cuda" if torch.cuda.is_available() else "cpu"
     with one_sentence():
+        if (arguments.decoding or arguments.overhead) and arguments.tables:
+            raise Refused("--decoding and --overhead are not of a table: name none.")
         if arguments.overhead:
             record = overhead()
             write_json(folder / "overhead.json", record)
             show_overhead(record)
             print(folder / "overhead.json")
             return
+        torch.set_num_threads(arguments.threads)
         if arguments.decoding:
             record = decoded(arguments.decoding, arguments.sentences, device)
             size = f"{record['sentences']} sentences, {record['parameters']:,} parameters"

@@ -9,14 +9,15 @@ import os
 import sys
 from pathlib import Path
 
-from highway.cli import one_sentence
+from highway.cli import Arguments, one_sentence, outputs_folder
+from highway.config.guard import options
 from highway.errors import Refused
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Arguments(__doc__)
     parser.add_argument("table", nargs="?", metavar="TABLE")
-    parser.add_argument("--budget", default="paper")
+    parser.add_argument("--budget", default="paper", choices=options("budget"))
     parser.add_argument("--project", default="highway")
     parser.add_argument("--entity", default=os.environ.get("WANDB_ENTITY", ""))
     parser.add_argument("--dry-run", action="store_true", help="print what would be created")
@@ -24,7 +25,7 @@ def main() -> None:
     parser.add_argument("--online", action="store_true", help="with --send: not offline below outputs/wandb")
     parser.add_argument("--sync", action="store_true", help="upload every offline run below the folder of outputs")
     arguments = parser.parse_args()
-    outputs = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs"))
+    outputs = outputs_folder()
     with one_sentence():
         if arguments.sync:
             from highway.dashboard.sync import sync
@@ -42,10 +43,11 @@ def of_table(arguments: argparse.Namespace, outputs: Path) -> None:
     from highway.report.write import write_report
     from highway.sweep.grid import find
 
-    collected = collect(find(arguments.table, outputs), arguments.budget, outputs)
+    table = find(arguments.table, outputs)
+    if table.kind == "timing":
+        raise Refused(f"{table.id} is a timing and has no curves: python scripts/report.py shows it.")
+    collected = collect(table, arguments.budget, outputs)
     name = f"{collected.table.id}-{collected.budget}"
-    if collected.table.kind == "timing":
-        raise Refused(f"{collected.table.id} is a timing and has no curves: python scripts/report.py shows it.")
     if arguments.send:
         if not collected.every:
             raise Refused(f"{collected.table.id} has no records at {collected.budget}: nothing can be sent.")

@@ -1,6 +1,5 @@
 """The data sets:  python scripts/data.py list | prepare [DATASET...] | verify [DATASET...]"""
 
-import argparse
 import logging
 import os
 from pathlib import Path
@@ -10,16 +9,16 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from highway.cli import one_sentence
+from highway.cli import Arguments, one_sentence
 from highway.config.compose import dataset as composed_dataset
-from highway.config.compose import options
 from highway.config.datasets import DATASETS
+from highway.config.guard import options
 from highway.errors import Refused, closest, listing
 from highway.run import build
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Arguments(__doc__)
     parser.add_argument("action", choices=["list", "prepare", "verify"])
     parser.add_argument("datasets", nargs="*", metavar="DATASET", help="all of them by default")
     parser.add_argument("--source", default="files", choices=["files", "sample"])

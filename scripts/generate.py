@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from highway.cli import one_sentence
+from highway.cli import Arguments, between, one_sentence, whole
+from highway.config.check import LARGEST_SEED
 from highway.errors import Refused
 from highway.use.generate import Sampling, Writer
 from highway.use.load import Trained, load
@@ -21,20 +22,22 @@ TEXT = ("prompt", "top_k", "top_p")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Arguments(__doc__)
     parser.add_argument("cell", type=Path, metavar="CELL")
-    parser.add_argument("--length", type=int, default=500, help="symbols, or steps of a tune, to write")
-    parser.add_argument("--temperature", type=float, default=1.0, help="below 1: what is likelier; 0: only that")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--length", type=whole(1), default=500, help="symbols, or steps of a tune, to write")
+    words = "below 1: what is likelier; 0: only that"
+    parser.add_argument("--temperature", type=between(0, 1e6), default=1.0, help=words)
+    parser.add_argument("--seed", type=whole(0, LARGEST_SEED), default=1)
     parser.add_argument("--last", action="store_true", help="the last model instead of that of the best validation")
     text = parser.add_argument_group("text")
     text.add_argument("--prompt", help="text to go on from")
-    text.add_argument("--top-k", type=int, help="only the k likeliest symbols")
-    text.add_argument("--top-p", type=float, help="only the likeliest symbols that together have this probability")
+    text.add_argument("--top-k", type=whole(1), help="only the k likeliest symbols")
+    words = "only the likeliest symbols that together have this probability"
+    text.add_argument("--top-p", type=between(1e-6, 1), help=words)
     tune = parser.add_argument_group("tunes")
-    tune.add_argument("--tune", type=int, help="of the test set, to go on from; the first by default")
-    tune.add_argument("--begin", type=int, help="with so many of its steps; 32 by default")
-    tune.add_argument("--step-seconds", type=float, help="how long a step sounds; 0.25 by default")
+    tune.add_argument("--tune", type=whole(1), help="of the test set, to go on from; the first by default")
+    tune.add_argument("--begin", type=whole(1), help="with so many of its steps; 32 by default")
+    tune.add_argument("--step-seconds", type=between(0.001, 60), help="how long a step sounds; 0.25 by default")
     tune.add_argument("--midi", type=Path, help="the file; tune.mid by default")
     arguments = parser.parse_args()
     with one_sentence():

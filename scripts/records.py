@@ -4,27 +4,26 @@ export FILE [TABLE...] [--budget mini]     the records of some tables (all by de
 import FILE [--into outputs/reference]     merge them into the records here; nothing that ended better is replaced
 """
 
-import argparse
-import os
 from pathlib import Path
 
-from highway.cli import one_sentence
+from highway.cli import Arguments, one_sentence, outputs_folder
+from highway.config.guard import options
 from highway.report.exchange import export_records, import_records
 from highway.sweep.reading import load_table, table_ids
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Arguments(__doc__)
     actions = parser.add_subparsers(dest="action", required=True)
     export = actions.add_parser("export", help="write the records of some tables as one file")
     export.add_argument("file", type=Path, metavar="FILE")
     export.add_argument("tables", nargs="*", metavar="TABLE", help="all tables by default")
-    export.add_argument("--budget", help="paper, mini or smoke; all by default")
+    export.add_argument("--budget", choices=options("budget"), help="paper, mini or smoke; all by default")
     merge = actions.add_parser("import", help="merge such a file into the records here")
     merge.add_argument("file", type=Path, metavar="FILE")
     merge.add_argument("--into", type=Path, metavar="FOLDER", help="$HIGHWAY_OUTPUTS or outputs/ by default")
     arguments = parser.parse_args()
-    outputs = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs"))
+    outputs = outputs_folder()
     with one_sentence():
         if arguments.action == "export":
             tables = [load_table(name) for name in arguments.tables or table_ids()]

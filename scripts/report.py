@@ -4,13 +4,10 @@ Without a table: every one that has records, and the site, outputs/report/index.
 on localhost, and made again while a sweep runs.
 """
 
-import argparse
-import os
-from pathlib import Path
-
 from rich.console import Console
 
-from highway.cli import one_sentence
+from highway.cli import Arguments, one_sentence, outputs_folder, whole
+from highway.config.guard import check_words, options
 from highway.errors import Refused
 from highway.report.tell import tell
 from highway.site.build import build_site
@@ -20,9 +17,11 @@ from highway.sweep.reading import table_ids
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Arguments(__doc__)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help="or grid; all that have records by default")
-    parser.add_argument("--budget", help="paper, mini or smoke; all that have records by default")
+    parser.add_argument(
+        "--budget", choices=options("budget"), help="paper, mini or smoke; all that have records by default"
+    )
     parser.add_argument(
         "--with",
         nargs="+",
@@ -32,11 +31,14 @@ def main() -> None:
         help="rows of a table beside its own, as a sweep with these words has run them",
     )
     parser.add_argument("--watch", action="store_true", help="serve the site, and keep it up to date")
-    parser.add_argument("--every", type=int, default=20, metavar="SECONDS", help="between two looks of --watch")
-    parser.add_argument("--port", type=int, default=8000, help="of --watch; 0: any that is free")
+    parser.add_argument(
+        "--every", type=whole(1, 86400), default=20, metavar="SECONDS", help="between two looks of --watch"
+    )
+    parser.add_argument("--port", type=whole(0, 65535), default=8000, help="of --watch; 0: any that is free")
     arguments = parser.parse_args()
-    outputs = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs"))
+    outputs = outputs_folder()
     with one_sentence():
+        check_words(arguments.words)
         if arguments.watch:
             if arguments.tables or arguments.budget or arguments.words:
                 raise Refused("--watch serves every table: name none, and no budget.")

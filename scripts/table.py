@@ -1,30 +1,32 @@
 """What a table is and where it stands:  python scripts/table.py status|explain|render TABLE [ROW] [--budget mini]"""
 
-import argparse
-import os
 import sys
 from pathlib import Path
 
 from rich.console import Console
 
-from highway.cli import one_sentence
+from highway.cli import Arguments, one_sentence, outputs_folder
+from highway.config.guard import options
+from highway.errors import Refused
 from highway.report.status import print_status
 from highway.sweep.reading import load_table
 from highway.sweep.table import Table
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Arguments(__doc__)
     parser.add_argument("action", choices=["status", "explain", "render"])
     parser.add_argument("table", metavar="TABLE")
     parser.add_argument("row", metavar="ROW", nargs="?")
-    parser.add_argument("--budget", default="paper", help="paper (default), mini or smoke")
+    parser.add_argument("--budget", default="paper", choices=options("budget"), help="paper (default), mini or smoke")
     parser.add_argument("--format", default="terminal", choices=["terminal", "markdown", "csv", "latex"])
     arguments = parser.parse_args()
-    outputs = Path(os.environ.get("HIGHWAY_OUTPUTS", "outputs"))
+    outputs = outputs_folder()
     console = Console()
     with one_sentence():
         table = load_table(arguments.table)
+        if arguments.row and arguments.action != "explain":
+            raise Refused(f"{arguments.action} is of a whole table: leave out '{arguments.row}'.")
         if arguments.action == "explain":
             explain(table, arguments.row, arguments.budget, console)
         elif arguments.action == "status":

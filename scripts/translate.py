@@ -5,13 +5,12 @@ sentence a line; it is lower-cased and split into words as the training text is.
 is cut there, and the number of such lines is told.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
 from rich.console import Console
 
-from highway.cli import one_sentence
+from highway.cli import Arguments, between, one_sentence, whole
 from highway.data.translation import like_ted
 from highway.errors import Refused
 
@@ -19,18 +18,20 @@ WIDE = 1000  # columns: a map of attention is not folded; less -S scrolls it
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Arguments(__doc__)
     parser.add_argument("cell", type=Path, metavar="CELL")
     parser.add_argument("text", nargs="*", help="standard input where there is neither this nor --file")
     parser.add_argument("--file", type=Path)
-    parser.add_argument("--beam", type=int, default=1, metavar="WIDTH", help="beam search; 1 (default) is greedy")
-    parser.add_argument("--penalty", type=float, default=0.6, help="of length: ((5 + n) / 6) ** penalty")
+    parser.add_argument(
+        "--beam", type=whole(1, 100), default=1, metavar="WIDTH", help="beam search; 1 (default) is greedy"
+    )
+    parser.add_argument("--penalty", type=between(-10, 10), default=0.6, help="of length: ((5 + n) / 6) ** penalty")
     parser.add_argument("--last", action="store_true", help="the last weights, not those of the best validation")
-    parser.add_argument("--attention", type=int, metavar="LAYER", help="also print where this layer looks")
+    parser.add_argument("--attention", type=whole(1), metavar="LAYER", help="also print where this layer looks")
     arguments = parser.parse_args()
     with one_sentence():
-        if arguments.beam < 1:
-            raise Refused(f"--beam {arguments.beam} keeps no hypothesis; it must be at least 1.")
+        if arguments.text and arguments.file:
+            raise Refused("either a text or --file is translated, and not both.")
         lines = _lines(arguments.text, arguments.file)
         from highway.use.translate import (  # imports torch: only now that there is something to translate
             check_layer,

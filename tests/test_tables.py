@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from highway.config.check import CONF
-from highway.config.compose import options
 from highway.config.experiment import Experiment
+from highway.config.guard import options
 from highway.errors import Refused
 from highway.ledger.cell import Cell
 from highway.run import build

@@ -3,9 +3,10 @@
 import copy
 import dataclasses
 import json
+import math
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, MissingMandatoryValue, OmegaConfBaseException
@@ -13,14 +14,15 @@ from omegaconf.errors import ConfigKeyError, MissingMandatoryValue, OmegaConfBas
 from highway.config import layers
 from highway.config.datasets import DATASETS
 from highway.config.experiment import Experiment, Layers
-from highway.config.fields import options_of
+from highway.config.fields import declared, options_of
 from highway.config.gates import GATES, GateOptions
+from highway.config.guard import CONF as CONF
+from highway.config.guard import check_hydra
 from highway.config.models import MODELS, Remembers
 from highway.config.tasks import TASKS
 from highway.config.training import Debug, Logger, Optimizer, Trainer
-from highway.errors import Refused, closest, listing
+from highway.errors import Refused, as_typed, closest, listing
 
-CONF = Path(__file__).parents[2] / "conf"
 SECTIONS: dict[str, type] = {  # those whose keys are always the same
     "gate": GateOptions,
     "layers": Layers,
@@ -29,7 +31,9 @@ SECTIONS: dict[str, type] = {  # those whose keys are always the same
     "logger": Logger,
     "debug": Debug,
 }
-WANTED = {"Integer": "a whole number", "Float": "a number", "bool": "true or false", "list": "a list, as in [0.9,0.98]"}
+WANTED = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", type(None): "null"}
+LARGEST_SEED = 2**63 - 1  # that torch takes
+LARGEST = 2**31 - 1  # of whole numbers: nothing here is counted beyond it
 READS = {"sequence": "one text", "pair": "a source and its target"}
 SWEEP_ONLY = ("table", "name", "seeds", "arms", "rows", "fail_fast", "retry_failed", "rerun", "plan")
 ROOT = ("model", "dataset", *SECTIONS, "budget", "seed", "data_dir", "outputs_dir")
@@ -48,6 +52,8 @@ def check(config: DictConfig) -> Experiment:
     for key in config:
         if key not in (*ROOT, *SWEEP_ONLY, "hydra"):
             raise Refused(f"'{key!s}' is not a key of the configuration.{closest(str(key), list(ROOT))}")
+    if "hydra" in config:
+        check_hydra(config.hydra)
     for key in SWEEP_ONLY:
         if config.get(key):
             raise Refused(f"{key}=... describes a sweep: add -m, as in python scripts/train.py -m table=highway_t1.")
@@ -77,7 +83,7 @@ def check_dataset(config: DictConfig) -> tuple[Any, Path, Path]:
 def _name(config: DictConfig, section: str, known: list[str]) -> str:
     name = OmegaConf.select(config, f"{section}.name")
     if name not in known:
-        raise Refused(f"{section}.name={name} is unknown; there is {listing(known)}.")
+        raise Refused(f"{section}.name={as_typed(name)} is unknown; there is {listing(known)}.")
     return name
 
 
@@ -88,29 +94,56 @@ def _dataset_options(config: DictConfig) -> type:
 def _section(config: DictConfig, name: str, section: Any) -> Any:
     node = config.get(name)
     if not isinstance(node, DictConfig):
-        raise Refused(f"{name}={node} is not an option of the group '{name}'.")
-    return copy.deepcopy(_checked(name, section, json.dumps(OmegaConf.to_container(node))))
+        raise Refused(f"{name}={as_typed(node)} is not an option of the group '{name}'.")
+    try:
+        values = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
+    except MissingMandatoryValue as error:
+        raise Refused(f"{error.full_key} has no value.") from error
+    return copy.deepcopy(_checked(name, section, json.dumps(values, default=str)))
 
 
 @lru_cache(maxsize=1024)
 def _checked(name: str, section: Any, content: str) -> Any:
     """Kept, since the cells of a sweep have most sections in common, and OmegaConf takes its time."""
-    node = OmegaConf.create(json.loads(content))
+    values = json.loads(content)
     try:
-        merged = OmegaConf.merge(OmegaConf.structured(section), node)
-        value = OmegaConf.to_object(merged)
+        value = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(section), values))
     except ConfigKeyError as error:
         path = f"{name}.{error.full_key!s}"
         keys = [item.name for item in dataclasses.fields(section)]
         raise Refused(f"{path} is not a key.{closest(str(error.key), keys)} {name} has {listing(keys)}.") from error
-    except MissingMandatoryValue as error:
-        raise Refused(f"{name}.{error.full_key} has no value.") from error
-    except OmegaConfBaseException as error:
-        value = OmegaConf.select(node, error.full_key or "")
-        wanted = next((text for kind, text in WANTED.items() if kind in str(error.msg)), "of another type")
-        raise Refused(f"{name}.{error.full_key!s}={value} must be {wanted}.") from error
+    except (OmegaConfBaseException, OverflowError) as error:
+        path = getattr(error, "full_key", None) or _wrong_key(section, values)
+        wrong = as_typed(OmegaConf.select(OmegaConf.create(values), path))
+        raise Refused(f"{name}.{path}={wrong} must be {_wanted(section, path)}.") from error
     _bounds(value, name)
     return value
+
+
+def _wrong_key(section: Any, values: dict[str, Any]) -> str:
+    """Which it is, where OmegaConf only says that something is wrong."""
+    for key, value in values.items():
+        try:
+            OmegaConf.merge(OmegaConf.structured(section), {key: value})
+        except (OmegaConfBaseException, OverflowError):
+            return key
+    raise AssertionError("each of the values is right alone")
+
+
+def _wanted(section: Any, path: str) -> str:
+    """In words, the type that a key below a section is declared with."""
+    name, *inside = path.split("[")
+    kind = declared(section, name.split("."))[-1].type
+    if inside:
+        kind = get_args(kind)[0]
+    kinds = (kind,) if get_origin(kind) is list else get_args(kind) or (kind,)
+    return " or ".join(_kind(one) for one in kinds)
+
+
+def _kind(kind: Any) -> str:
+    if get_origin(kind) is list:
+        return "a list, as in [0.9,0.98]" if get_args(kind) == (float,) else "a list, as in [a,b]"
+    return "keys with values in braces" if dataclasses.is_dataclass(kind) else WANTED[kind]
 
 
 def _bounds(values: Any, path: str) -> None:
@@ -121,11 +154,20 @@ def _bounds(values: Any, path: str) -> None:
             _bounds(value, where)
         elif value is None:
             continue
+        elif isinstance(value, list) and any(isinstance(one, list | dict) for one in value):
+            raise Refused(f"{where}={as_typed(value)} has a list or more inside, and is one itself.")
+        elif isinstance(value, float) and math.isinf(value):
+            raise Refused(f"{where}={value} is infinite.")
+        elif isinstance(value, int) and value > LARGEST:
+            raise Refused(f"{where}={value} is out of range; it must be at most {LARGEST}.")
         elif options and value not in options:
-            raise Refused(f"{where}={value} is unknown; it takes {listing(options)}.{closest(value, options)}")
+            known = f"{listing(options)}.{closest(value, options)}"
+            raise Refused(f"{where}={as_typed(value)} is unknown; it takes {known}")
+        elif members and not value:
+            raise Refused(f"{where}=[] names none; it takes some of {listing(list(members))}.")
         elif members and not set(value) <= set(members):
             wrong = next(one for one in value if one not in members)
-            raise Refused(f"{where}={wrong} is unknown; it takes {listing(list(members))}.")
+            raise Refused(f"{where}={as_typed(wrong)} is unknown; it takes {listing(list(members))}.")
         elif "low" in item.metadata and not item.metadata["low"] <= value <= item.metadata["high"]:
             low, high = item.metadata["low"], item.metadata["high"]
             allowed = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
@@ -136,15 +178,15 @@ def _bounds(values: Any, path: str) -> None:
 
 def _text(config: DictConfig, key: str) -> str:
     value = config.get(key)
-    if value is None or isinstance(value, DictConfig):
-        raise Refused(f"{key} has no value.")
+    if not isinstance(value, str | int | float) or isinstance(value, bool) or not str(value).strip():
+        raise Refused(f"{key}={'' if value == '' else as_typed(value)} is not a name.")
     return str(value)
 
 
 def _seed(config: DictConfig) -> int:
     seed = config.get("seed")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise Refused(f"seed={seed} is not a whole number from 0 upwards.")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
+        raise Refused(f"seed={as_typed(seed)} is not a whole number from 0 upwards to 2^63 - 1.")
     return seed
 
 

@@ -22,6 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from highway.config.check import CONF, SECTIONS, check, check_dataset
 from highway.config.experiment import Experiment
+from highway.config.guard import check_words, composing
 
 # Groups whose options say what they change of the neutral defaults.
 NEUTRAL = ("gate", "layers", "optimizer", "trainer", "logger", "debug")
@@ -108,14 +109,15 @@ def _own() -> Composer:
 
 
 def experiment(words: Sequence[str]) -> Experiment:
-    return check(_own()(words))
+    return check(_composed(words))
 
 
 def dataset(words: Sequence[str]) -> tuple[Any, Path, Path]:
     """The data set that the words choose, and the folders of data and outputs."""
-    return check_dataset(_own()(words))
+    return check_dataset(_composed(words))
 
 
-def options(group: str) -> list[str]:
-    """What a configuration group offers."""
-    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+def _composed(words: Sequence[str]) -> DictConfig:
+    check_words(words)
+    with composing():
+        return _own()(words)

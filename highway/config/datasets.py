@@ -195,7 +195,7 @@ class TranslationDataset:
     batch: int = number(64, 1, words="sentences")
     batch_pieces: int | None = number(None, 1, words="instead: batches of so many target pieces, padding included")
     timed_sentences: int = number(0, 0, words="translated one by one after training, as the paper measures inference")
-    metric: str = key("accuracy", "what is shown beside the loss", aside=True)
+    metric: str = choice("accuracy", words="what is shown beside the loss", aside=True)
 
     @property
     def vocabulary_sizes(self) -> tuple[int, int]:
@@ -217,8 +217,9 @@ class TranslationDataset:
     def check(self) -> None:
         check_form(self)
         for name in ("files", "sample"):
-            if len(getattr(self.pieces, name)) != 2:
-                raise Refused(f"dataset.pieces.{name} takes two numbers, for source and target.")
+            sizes = getattr(self.pieces, name)
+            if len(sizes) != 2 or min(sizes) <= END + 1:
+                raise Refused(f"dataset.pieces.{name} takes two numbers above {END + 1}, for source and target.")
         wrong = [name for name in self.corpora if name not in CORPORA]
         if wrong:
             raise Refused(f"dataset.corpora names {wrong[0]}; there is {listing(list(CORPORA))}.")
@@ -237,7 +238,7 @@ class ImageDataset:
     side: int = number(SIDE, 1, SIDE, words="images are shrunk to side x side, each pixel a mean; the papers do not")
     batch: int = number(32, 1, words="images")
     shuffled: bool = key(False, "a new order in each epoch; the released code keeps that of the file")
-    metric: str = key("accuracy", "what is shown beside the loss", aside=True)
+    metric: str = choice("accuracy", words="what is shown beside the loss", aside=True)
 
     @property
     def longest_text(self) -> int:
@@ -259,7 +260,7 @@ class MusicDataset:
     form: str = "keys"
     source: str = choice("files", "sample", words=SOURCE)
     batch: int = number(1, 1, words="tunes; the loss is summed over their steps")
-    metric: str = key("nll", "what is shown beside the loss", aside=True)
+    metric: str = choice("nll", words="what is shown beside the loss", aside=True)
 
     def check(self) -> None:
         check_form(self)

@@ -94,16 +94,16 @@ def _read(section: Any) -> dict[str, Any]:
 
 def words_of(section: type, path: Sequence[str]) -> str:
     """What a key below a section is, in words."""
-    found = _declared(section, path)
+    found = declared(section, path)
     return found[-1].metadata.get("words", "") if found else ""
 
 
 def is_aside(section: type, path: Sequence[str]) -> bool:
     """Whether a key below a section, or one that it is inside of, is aside."""
-    return any(item.metadata.get("aside") for item in _declared(section, path))
+    return any(item.metadata.get("aside") for item in declared(section, path))
 
 
-def _declared(section: Any, path: Sequence[str]) -> "list[dataclasses.Field[Any]]":
+def declared(section: Any, path: Sequence[str]) -> "list[dataclasses.Field[Any]]":
     """The declaration of a key below a section, after those of the keys that it is inside of."""
     found: list[dataclasses.Field[Any]] = []
     for name in path:

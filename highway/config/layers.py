@@ -2,21 +2,20 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
-from highway.errors import Refused
+from highway.errors import Refused, as_typed
 
 
 def selected(choice: str | int | Sequence[int], layers: int, key: str) -> tuple[int, ...]:
     """The layer numbers that `choice` names in a model of `layers` layers."""
     if isinstance(choice, str):
-        numbers = _from_text(choice, layers, key)
-    elif isinstance(choice, int):
-        numbers = [choice]
+        numbers: list[Any] = _from_text(choice, layers, key)
     else:
-        numbers = list(choice)
+        numbers = list(choice) if isinstance(choice, list | tuple) else [choice]
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int):
-            raise Refused(f"{key} takes layer numbers, and {number!r} is not one.")
+            raise Refused(f"{key} takes layer numbers, and {as_typed(number)} is not one.")
         if not 1 <= number <= layers:
             raise Refused(
                 f"{key} names layer {number}, but the model has layers 1 to {layers} (model.layers={layers})."
@@ -34,10 +33,11 @@ def _from_text(choice: str, layers: int, key: str) -> list[int]:
     match = re.fullmatch(r"l?(\d+)(?:-(\d+))?", choice)
     if match is None:
         raise Refused(
-            f"{key} takes all, none, a range such as l1-3, or a list such as [1,3]; '{choice}' is none of these."
+            f"{key} takes all, none, a range such as l1-3, or a list such as [1,3]; "
+            f"'{as_typed(choice)}' is none of these."
         )
     first = int(match[1])
     last = int(match[2] or first)
     if last < first:
         raise Refused(f"{key}={choice} runs backwards; write l{last}-{first}.")
-    return list(range(first, last + 1))
+    return list(range(first, min(last, max(first, layers + 1)) + 1))  # one too many is enough to be told of

@@ -11,6 +11,7 @@ from highway.config.fields import choice, key, number, rate
 from highway.errors import Refused
 
 SUBLAYERS = ("attention", "feed_forward")
+DEEPEST = 1000
 
 
 class Remembers(StrEnum):
@@ -66,7 +67,7 @@ def check_even(width: int) -> None:
 class Transformer(Options):
     name: str = "transformer"
     width: int = number(512, 1)
-    layers: int = number(3, 1)
+    layers: int = number(3, 1, DEEPEST)
     heads: int = number(8, 1)
     feed_forward: int = number(2048, 1)
     norm: str = choice(
@@ -93,7 +94,7 @@ class RTransformer(Transformer):
     name: str = "r_transformer"
     cell: str = choice("gru", "lstm", "rnn", words="of the LocalRNN")
     window: int = number(7, 1, words="positions that a LocalRNN reads, its own included")
-    local_layers: int = number(1, 0, words="LocalRNN sublayers in each block")
+    local_layers: int = number(1, 0, DEEPEST, words="LocalRNN sublayers in each block")
 
     def check(self) -> None:
         check_heads(self.width, self.heads)
@@ -104,7 +105,7 @@ class Recurrent(Options):
     name: str = "recurrent"
     cell: str = choice("lstm", "gru", "rnn")
     width: int = number(256, 1)
-    layers: int = number(1, 1)
+    layers: int = number(1, 1, DEEPEST)
     input: int | None = number(None, 1, words="width of what it reads; null: its own")
     dropout: float = rate("on what each layer gives")
     dropout_embedding: float = rate("on the embedding")
@@ -119,8 +120,8 @@ class Recurrent(Options):
 class RHN(Options):
     name: str = "rhn"
     width: int = number(830, 1)
-    depth: int = number(10, 1, words="micro-layers in a step")
-    layers: int = number(1, 1, words="on one another, each `depth` deep")
+    depth: int = number(10, 1, DEEPEST, words="micro-layers in a step")
+    layers: int = number(1, 1, DEEPEST, words="on one another, each `depth` deep")
     coupled: bool = key(True, "c = 1 - t; else a third map gives c")
     bias: float = number(-2.0, -50, 50, words="that of t starts at this; uncoupled, that of c at its opposite")
     dropout_embedding_words: float = rate("on whole vectors: in a window, a word is dropped everywhere or nowhere")
@@ -140,7 +141,7 @@ class RHN(Options):
 class TCN(Options):
     name: str = "tcn"
     width: int = number(450, 1, words="channels")
-    layers: int = number(3, 1, words="residual blocks of two convolutions; dilation 1, 2, 4, ...")
+    layers: int = number(3, 1, 24, words="residual blocks of two convolutions; dilation 1, 2, 4, ...")
     kernel: int = number(3, 2, words="positions that a convolution reads")
     input: int | None = number(None, 1, words="width of what it reads; null: as many as channels")
     output: int | None = number(None, 1, words="channels of the last block; null: as the others")
@@ -162,7 +163,7 @@ class TCN(Options):
 class TransformerXL(Options):
     name: str = "transformer_xl"
     width: int = number(512, 1)
-    layers: int = number(6, 1)
+    layers: int = number(6, 1, DEEPEST)
     heads: int = number(8, 1)
     head_width: int = number(64, 1)
     feed_forward: int = number(2048, 1)
@@ -183,7 +184,7 @@ class TransformerXL(Options):
 class EncoderDecoder:
     name: str = "encoder_decoder"
     width: int = number(256, 1)
-    layers: int = number(4, 1, words="of the encoder, and as many of the decoder")
+    layers: int = number(4, 1, DEEPEST, words="of the encoder, and as many of the decoder")
     heads: int = number(6, 1)
     key_width: int | None = number(None, 1, words="of one head; null: width // heads")
     feed_forward: int = number(2048, 1)

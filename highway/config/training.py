@@ -58,6 +58,7 @@ class Trainer:
     threads: int | None = number(
         None,
         1,
+        1024,
         words="of the CPU, for each device; null: all cores (the launcher shares them out). Kept on every resume",
         aside=True,
     )

@@ -41,6 +41,9 @@ def export_records(tables: list[Table], budget: str | None, outputs: Path, targe
     """Write every finished and diverged record of the tables, at all budgets or one; what went into the file."""
     wanted = [(table, name) for table in tables for name in table.budgets if budget in (None, name)]
     found = {sample.directory.parts[-2:]: sample for which in wanted for sample in collect(*which, outputs).every}
+    if not found:
+        at = f" at {budget}" if budget else ""
+        raise Refused(f"{', '.join(table.id for table in tables)}: no records{at}; {target} was not written.")
     with (
         written_atomically(target) as file,
         gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed,

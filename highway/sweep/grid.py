@@ -14,7 +14,7 @@ import yaml
 
 from highway.config.experiment import Experiment
 from highway.config.metrics import KINDS, SPLITS
-from highway.errors import Refused, closest, listing
+from highway.errors import Refused, as_typed, closest, listing
 from highway.ledger.files import write_text
 from highway.ledger.identity import changes_nothing
 from highway.sweep.reading import load_table, parse_table, table_ids
@@ -85,8 +85,8 @@ def grid_names(outputs_dir: Path) -> list[str]:
 
 
 def _checked(name: str) -> str:
-    if not re.fullmatch(r"[\w.-]+", name):
-        raise Refused(f"name={name} is no name of a folder: letters, digits, dots, dashes and underscores are.")
+    if not re.fullmatch(r"\w[\w.-]{0,99}", name):
+        raise Refused(f"name={as_typed(name)} is no name of a folder: letters, digits, dots, dashes and _ are.")
     if name in table_ids():
         raise Refused(f"name={name} is a table: a grid takes another name.")
     return name

@@ -21,6 +21,7 @@ from omegaconf import DictConfig
 from highway.config.check import check
 from highway.config.compose import Composer
 from highway.config.experiment import Experiment
+from highway.config.guard import composing
 from highway.ledger.cell import DONE, Cell
 from highway.ledger.together import Timing
 from highway.sweep.timed import timing
@@ -98,7 +99,9 @@ def composed(plugin: Any, words: Sequence[str]) -> Experiment:
     """What words describe, with the search path of the sweep that this sweeper or launcher serves."""
     hydra = plugin.config.hydra
     composer = _composer(plugin.context.config_loader, hydra.job.config_name, tuple(hydra.overrides.hydra))
-    return check(composer(words))
+    with composing():
+        config = composer(words)
+    return check(config)
 
 
 _composer = cache(Composer)
@@ -116,5 +119,6 @@ def last_words(path: Path) -> str:
 
 
 def quoted(text: str) -> str:
-    """A value that Hydra's grammar reads back as this text."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    """A value that Hydra's grammar reads back as this text: backslashes count before a quote, a `${` and the end."""
+    escaped = re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
+    return "'" + re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + found[2].replace("'", "\\'"), escaped) + "'"

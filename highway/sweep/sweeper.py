@@ -12,6 +12,7 @@ Every cell is composed and checked before the first one starts, so a mistake in 
 import hashlib
 import itertools
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,13 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, ValueType
 from hydra.core.plugins import Plugins
+from hydra.errors import HydraException
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
+from highway.config.check import SWEEP_ONLY
 from highway.config.experiment import Experiment
+from highway.config.guard import check_words
 from highway.errors import Refused, SweepFailed, listing
 from highway.ledger.cell import Cell
 from highway.ledger.fingerprint import fingerprint, of_together
@@ -39,6 +43,7 @@ from highway.sweep.views import differences, link_view
 
 log = logging.getLogger("highway")
 LONGEST_NAME = 120
+MOST_CELLS = 50_000
 
 
 class HighwaySweeper(Sweeper):
@@ -57,7 +62,10 @@ class HighwaySweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> None:
-        words = {word.key_or_group: word for word in OverridesParser.create().parse_overrides(arguments)}
+        given = OverridesParser.create(self.context.config_loader).parse_overrides(arguments)
+        words = {word.key_or_group: word for word in given}
+        for key in {*SWEEP_ONLY} & {word.key_or_group for word in given if word is not words[word.key_or_group]}:
+            raise Refused(f"{key}=... stands there twice: several are written with commas between them.")
         flags = ("fail_fast", "retry_failed", "rerun", "plan")
         fail_fast, retry_failed, rerun, self.planning = (_truth(words.pop(key, None)) for key in flags)
         plan, told = self._plan({key: word for key, word in words.items() if not word.is_hydra_override()})
@@ -95,6 +103,8 @@ class HighwaySweeper(Sweeper):
             return self._of_grid(words, _values(name))
         if _values(name) not in ([], ["null"]):
             raise Refused("name=... is of a grid; a table has one.")
+        if "seed" in words:
+            raise Refused("seed=... is of one run, or of a grid; those of a table are chosen by seeds=1,2,3.")
         budgets = _values(words.pop("budget", None)) or ["paper"]
         wanted = [
             (table, row, budget, seed)
@@ -124,6 +134,8 @@ class HighwaySweeper(Sweeper):
             return plan, []
         choices = {word.get_key_element().removeprefix("++"): _values(word) for word in words.values()}
         command = command_line([f"{key}={','.join(values)}" for key, values in choices.items()])
+        if len(name) > 1:
+            raise Refused(f"name={','.join(name)}: a grid has one name.")
         own = name[0] if name and name[0] != "null" else None
         described = grid.as_table(own, command.replace("train.py", "train.py -m"), choices, run)
         self.then.append(partial(grid.keep, described, run[0].outputs_dir))
@@ -232,9 +244,14 @@ def _summarise(cells: list[Planned]) -> None:
 def _grid(words: Any) -> list[tuple[str, list[str]]]:
     """Every combination of the values of the swept words, with a label of what varies."""
     choices = [[f"{word.get_key_element().removeprefix('++')}={value}" for value in _values(word)] for word in words]
+    if math.prod(map(len, choices)) > MOST_CELLS:
+        raise Refused(
+            f"these are more than {MOST_CELLS:,} runs, and each would be checked before the first one starts."
+        )
     varying = [len(options) > 1 for options in choices]
     plan = []
     for combination in itertools.product(*choices):
+        check_words(combination)
         label = " ".join(word for word, varies in zip(combination, varying, strict=True) if varies)
         plan.append((label, list(combination)))
     return plan
@@ -243,14 +260,22 @@ def _grid(words: Any) -> list[tuple[str, list[str]]]:
 def _values(word: Override | None) -> list[str]:
     if word is None:
         return []
-    if word.is_sweep_override():
-        return [str(value) for value in word.sweep_string_iterator()]
-    return [word.get_value_element_as_str()]
+    if not word.is_sweep_override():
+        return [word.get_value_element_as_str()]
+    try:
+        values = [str(value) for value in itertools.islice(word.sweep_string_iterator(), MOST_CELLS + 1)]
+    except (HydraException, ValueError, TypeError) as error:
+        raise Refused(f"{word.input_line} has no values to go through: {' '.join(str(error).split())}.") from error
+    if word.value_type is ValueType.GLOB_CHOICE_SWEEP:
+        values = [value for value in values if not value.startswith("_")]
+    if not values:
+        raise Refused(f"{word.input_line} names no value at all.")
+    return values
 
 
 def _seeds(word: Override | None) -> list[int]:
     values = _values(word) or ["1"]
-    if not all(value.isdigit() for value in values):
+    if not all(value.isdecimal() for value in values):
         raise Refused(f"seeds={','.join(values)} is not a list of whole numbers, as in seeds=1,2,3.")
     return [int(value) for value in values]
 

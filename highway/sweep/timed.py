@@ -24,7 +24,7 @@ def timing(words: Sequence[str], compose: Callable[[list[str]], Experiment]) -> 
     """The run that a command line describes."""
     by_key = {word.split("=", 1)[0]: word for word in words if not word.startswith("hydra")}
     table, budget, seed = (by_key.pop(key, f"{key}={usual}").split("=", 1)[1] for key, usual in USUAL.items())
-    if not seed.isdigit():
+    if not seed.isdecimal():
         raise Refused(f"seed={seed} is not a whole number from 0 upwards.")
     about = load_table(table)
     described = {row.id: about.overrides(row, budget, int(seed)) for row in about.rows}

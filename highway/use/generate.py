@@ -1,5 +1,6 @@
 """Writing text with a trained language model, symbol by symbol, its memory carried."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +20,10 @@ class Sampling:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        if self.temperature < 0:
-            raise Refused(f"--temperature {self.temperature:g} is negative; 0 always takes the likeliest symbol.")
+        if not 0 <= self.temperature < math.inf:
+            raise Refused(
+                f"--temperature {self.temperature:g} is no number from 0 upwards; 0 always takes the likeliest symbol."
+            )
         if self.top_k is not None and self.top_k < 1:
             raise Refused(f"--top-k {self.top_k} leaves no symbol; it must be at least 1.")
         if self.top_p is not None and not 0 < self.top_p <= 1:

@@ -69,7 +69,9 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Trained:
     where = Path(where)
     cell = Cell(where.resolve().parents[1] if where.is_file() else where.resolve())
     path = where if where.is_file() else cell.last if last else cell.best
-    if not path.exists():
+    if where.is_file() and last:
+        raise Refused(f"--last is of a cell, and {where} is one file of weights.")
+    if not path.is_file():
         raise Refused(f"{where} has no {path.name}; is it a cell's directory, and has it been trained?")
     tensors, header = read_weights(path)
     experiment = _experiment(header["config"])
@@ -88,6 +90,11 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Trained:
 
 
 def _experiment(config: str) -> Experiment:
-    values = yaml.safe_load(config)
+    try:
+        values = yaml.safe_load(config)
+    except yaml.YAMLError:
+        values = None
+    if not isinstance(values, dict):
+        raise Refused("the header of these weights has no configuration of an experiment.")
     _, data_dir, outputs_dir = dataset([])
     return check(OmegaConf.create({**values, "data_dir": str(data_dir), "outputs_dir": str(outputs_dir)}))
