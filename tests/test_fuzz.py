@@ -1,0 +1,194 @@
+"""Anything at all for settings and for records: an experiment or one sentence, and never another exception.
+
+The examples are the same in every run (derandomize), so that a test that passes here passes everywhere.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from highway.cli import sentence
+from highway.config import compose
+from highway.config.check import CONF, ROOT, SECTIONS, check, flat, kinds_of
+from highway.config.compose import experiment
+from highway.config.experiment import Experiment
+from highway.config.fields import neutral
+from highway.config.guard import options
+from highway.errors import Refused
+from highway.ledger.identity import configuration, identified
+from highway.ledger.record import problem, usable
+from highway.sweep.launch import quoted
+
+REFUSALS = (Refused, HydraException, OmegaConfBaseException)
+REFERENCE = CONF.parent / "outputs" / "reference" / "cells"
+GROUPS = [path.name for path in CONF.iterdir() if path.is_dir() and path.name != "hydra"]
+KEYS = [
+    *ROOT,
+    *(
+        f"{section}.{key}"
+        for section in ("model", "dataset", *SECTIONS)
+        for kind in kinds_of(section)
+        for key in flat(neutral(kind))
+    ),
+]
+
+texts = st.text(max_size=12) | st.sampled_from(
+    [
+        "",
+        " ",
+        "null",
+        "nan",
+        "-inf",
+        "1e400",
+        "true",
+        "???",
+        "${seed}",
+        "${oc.env:HOME}",
+        "${",
+        "[",
+        "{a:1}",
+        "l1-3",
+        "\0",
+    ]
+)
+scalars = st.none() | st.booleans() | st.integers() | st.integers(-3, 70) | st.floats() | texts
+values: st.SearchStrategy[Any] = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=5
+)
+known = st.sampled_from(KEYS)
+options_of_groups = st.sampled_from([f"{group}={option}" for group in GROUPS for option in (*options(group), "null")])
+words = (
+    options_of_groups
+    | st.builds("{}{}={}".format, st.sampled_from(["", "+", "++"]), known, values.map(str))
+    | st.builds("{}={}".format, known, texts.map(quoted))
+    | st.builds("{}={}".format, texts, texts)
+    | st.builds("~{}".format, known)
+    | texts
+)
+
+
+def examples(count: int) -> Any:
+    """The database of examples and the clock would make one run differ from another."""
+    slow = list(HealthCheck)
+    return settings(max_examples=count, derandomize=True, deadline=None, database=None, suppress_health_check=slow)
+
+
+def one_sentence(error: BaseException) -> None:
+    said = sentence(error)
+    assert said.strip() and len(said.splitlines()) == 1, repr(said)
+
+
+@examples(80)
+@given(st.lists(words, max_size=4))
+def test_words(given_words: list[str]) -> None:
+    """A command line."""
+    try:
+        found = experiment(given_words)
+    except REFUSALS as error:
+        one_sentence(error)
+    else:
+        assert isinstance(found, Experiment)
+
+
+composed: dict[str, DictConfig] = {}
+
+
+def base(name: str) -> DictConfig:
+    starts = {
+        "text": [],
+        "pairs": ["model=encoder_decoder", "dataset=iwslt_pt_en", "gate=g1"],
+        "memory": ["model=transformer_xl", "dataset=enwik8"],
+        "music": ["model=tcn_music", "dataset=nottingham"],
+    }
+    if name not in composed:
+        composed[name] = compose._composed(starts[name])
+    return composed[name].copy()
+
+
+@examples(600)
+@given(st.sampled_from(["text", "pairs", "memory", "music"]), st.dictionaries(known, values, max_size=3))
+def test_values(name: str, changes: dict[str, Any]) -> None:
+    """A configuration that is composed already, as that of a stranger's file; what is right is a cell."""
+    config = base(name)
+    OmegaConf.set_struct(config, False)
+    for key, value in changes.items():
+        try:
+            OmegaConf.update(config, key, value)
+        except (OmegaConfBaseException, AssertionError, TypeError):  # not even OmegaConf takes it
+            return
+    try:
+        found = check(config)
+    except REFUSALS as error:
+        one_sentence(error)
+    else:
+        assert identified(found) and json.dumps(configuration(found))
+
+
+@examples(300)
+@given(st.text(st.sampled_from("\\'\"${}ab =,:~[]") | st.characters(exclude_categories=("C",)), max_size=20))
+def test_a_quoted_value_is_read_back(text: str) -> None:
+    config = OmegaConf.create({"x": None})
+    config.x = OverridesParser.create().parse_override(f"x={quoted(text)}").value()
+    assert config.x == text
+
+
+def record() -> dict[str, Any]:
+    path = min(REFERENCE.glob("*/seed1/result.json"))
+    content = json.loads(path.read_text())
+    assert problem(content) is None
+    return content
+
+
+json_values: st.SearchStrategy[Any] = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=8
+)
+
+
+@examples(600)
+@given(st.data())
+def test_a_changed_record(data: st.DataObject) -> None:
+    """Whatever stands in place of some of its values: it is a record, or what is wrong is said in a few words."""
+    content = record()
+    for _ in range(data.draw(st.integers(1, 3))):
+        place: Any = content
+        for _ in range(data.draw(st.integers(0, 3))):
+            inside = [key for key, value in place.items() if isinstance(value, dict) and value]
+            if not inside:
+                break
+            place = place[data.draw(st.sampled_from(sorted(inside)))]
+        key = data.draw(st.sampled_from(sorted(place)) | texts)
+        if data.draw(st.booleans()):
+            place[key] = data.draw(json_values)
+        else:
+            place.pop(key, None)
+    said(problem(content))
+
+
+@examples(300)
+@given(json_values)
+def test_any_json(content: Any) -> None:
+    said(problem(content))
+
+
+@examples(300)
+@given(st.binary(max_size=200) | json_values.map(lambda content: json.dumps(content).encode()[:-1]))
+def test_any_bytes(tmp_path_factory: Any, content: bytes) -> None:
+    path = Path(tmp_path_factory.getbasetemp()) / "result.json"
+    path.write_bytes(content)
+    assert usable(path) is None
+
+
+def test_deep_nesting(tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text("[" * 100_000)
+    assert usable(tmp_path / "result.json") is None
+
+
+def said(wrong: str | None) -> None:
+    assert wrong is None or (wrong and "\n" not in wrong and len(wrong) < 300)
