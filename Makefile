@@ -7,7 +7,7 @@ VENV     := .venv
 RUN      := $(VENV)/bin/python
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
 
-.PHONY: help setup demo test test-slow test-slurm test-ray lint bench report watch audit sync parity mutate all clean $(TABLES)
+.PHONY: help setup demo test test-slow test-slurm test-ray faults lint bench report watch audit sync parity mutate all clean $(TABLES)
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,6 +54,9 @@ test-slurm: $(VENV)/.dev  ## sweeps through a real Slurm of one node, which is i
 test-ray: $(VENV)/.dev  ## sweeps on a real Ray cluster of two nodes on this machine, of which a worker and a node are killed
 	$(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e '.[ray]'
 	$(RUN) -m pytest -m ray
+
+faults: $(VENV)/.dev  ## sweeps under kills, signals, full disks, flipped bytes; a report against an undisturbed one, in ten minutes
+	$(RUN) -m tests.faults
 
 parity: $(VENV)/.dev  ## Transformer-XL against transformers 4.35, in an environment of its own
 	$(RUN) -m venv $(VENV)-parity

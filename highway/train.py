@@ -94,7 +94,7 @@ def train_and_test(
     if experiment.trainer.precision == "64":
         task.double()  # Lightning converts only after it has loaded a checkpoint, which would be rounded
     recorder = Recorder(cell.curves, experiment)
-    header = {"config": cell.config.read_text()}
+    header = {"config": cell.config.read_text()} if first_process() else {}
     header |= {key: value for key, value in data.description().items() if key == "vocabulary_sha256"}
     checkpointer = Checkpointer(cell, experiment, recorder, header)
     watching = [recorder, Progress(recorder, lease), checkpointer]

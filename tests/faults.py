@@ -191,8 +191,23 @@ def signals(folder: Folder) -> None:
     folder.finish()
 
 
+def stopped_underway(folder: Folder, count: int) -> list[Cell]:
+    """So many cells in the middle of their training, with all that they keep."""
+
+    def begun() -> list[Cell]:
+        cells = [cell for cell in folder.cells if cell.status != "finished"]
+        return [cell for cell in cells if len(cell.checkpoints) > 1 and cell.best.exists()]
+
+    sweep = folder.start()
+    wait_until(lambda: len(begun()) >= count, sweep)
+    kill(sweep.pid, signal.SIGTERM)
+    folder.ended(sweep)
+    return begun()
+
+
 def full_disk(folder: Folder) -> None:
-    """No room for a checkpoint; then none for a record or a curve. With room, the same command goes on."""
+    """No room for a checkpoint; then none for settings or a curve. With room, the same command goes on."""
+    stopped_underway(folder, 1)
     for room in (20_000, 600):
         folder.outcome.injected += 1
         code = folder.ended(folder.start(fault=f"room{room}"))
@@ -219,11 +234,6 @@ def no_folder(folder: Folder) -> None:
 
 def flipped_underway(folder: Folder) -> None:
     """Twice everything is stopped in the middle, and files of the two cells that ran are damaged; then their text."""
-
-    def begun() -> list[Cell]:
-        cells = [cell for cell in folder.cells if cell.status != "finished"]
-        return [cell for cell in cells if len(cell.checkpoints) > 1 and cell.best.exists()]
-
     kinds: list[Callable[[Cell], list[Path]]] = [
         lambda cell: cell.checkpoints[:1],
         lambda cell: [cell.best],
@@ -231,14 +241,11 @@ def flipped_underway(folder: Folder) -> None:
         lambda cell: cell.checkpoints,
     ]
     while kinds:
-        sweep = folder.start()
-        wait_until(lambda: len(begun()) > 1, sweep)
-        kill(sweep.pid, signal.SIGTERM)
-        folder.ended(sweep)
-        for cell, files in zip(begun(), kinds, strict=False):
+        begun = stopped_underway(folder, 2)
+        for cell, files in zip(begun, kinds, strict=False):
             for path in files(cell):
                 _damage(folder, path)
-        kinds = kinds[len(begun()) :]
+        kinds = kinds[len(begun) :]
     _damage(folder, *folder.path.glob("cache/*/train.npy"))
     folder.finish()
     told = folder.stderr + "".join(cell.log.read_text() for cell in folder.cells)

@@ -15,7 +15,8 @@ import pytest
 from highway.config.compose import experiment
 from highway.errors import Refused
 from highway.ledger.cell import Cell
-from highway.ledger.files import read_json, write_json
+from highway.ledger.files import read_json
+from highway.ledger.record import write_record
 from highway.run.processes import environment, first_process
 from highway.sweep import slurm
 from highway.sweep.engine import EngineLauncher
@@ -146,8 +147,8 @@ def test_the_ledger_says_how_a_job_ended(tmp_path: Path, pretended: Pretended) -
     pretended.tool("squeue", "exit 1")
     assert [job.poll() for job in jobs] == [None] * 3, "a silent Slurm has lost no job"
     pretended.tool("squeue", "echo 7_2")
-    write_json(cells[0].cell.directory / "result.json", {"status": "finished"})
-    write_json(cells[1].cell.directory / "result.json", {"status": "interrupted"})
+    write_record(cells[0].cell.directory, {"status": "finished"})
+    write_record(cells[1].cell.directory, {"status": "interrupted"})
     assert [job.poll() for job in jobs] == [0, 1, None]
 
 

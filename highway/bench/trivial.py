@@ -1,9 +1,10 @@
 """What a sweep starts in place of scripts/train.py when its overhead is measured: a record, without any training."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
+
+from highway.ledger.record import write_record
 
 METRICS = [f"{split}_{kind}" for split in ("valid", "test") for kind in ("loss", "bpc", "ppl")]
 
@@ -35,7 +36,7 @@ def write(folder: Path, seed: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     lines = [f"1,1,1,1,{split},{kind},2.5" for split in ("train", "valid") for kind in ("loss", "bpc")]
     (folder / "curves.csv").write_text("\n".join(["step,epoch,seconds,tokens,split,metric,value", *lines, ""]))
-    (folder / "result.json").write_text(json.dumps(record(seed), indent=1, sort_keys=True))
+    write_record(folder, record(seed))
 
 
 if __name__ == "__main__":
