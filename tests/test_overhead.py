@@ -82,4 +82,4 @@ def test_what_one_waits_for() -> None:
 
 
 def test_numbers_that_follow_one_another() -> None:
-    assert ranges([1, 2, 4, 5, 6, 9]) == ["1", "2", "4-6", "9"]
+    assert ranges([1, 2, 3, 5, 6, 7, 8]) == ["1", "2", "3", "5-8"]
