@@ -69,8 +69,8 @@ def test_a_thousand_cells_are_composed_in_seconds() -> None:
 
 
 def test_status_does_not_wait_for_thousands_of_cells(tmp_path: Path) -> None:
-    few, many = (overhead.of_status(tmp_path / str(cells), cells)["processor_seconds"] for cells in (10, 2_010))
-    assert (many - few) / 2_000 < 0.0005
+    few, many = (overhead.of_status(tmp_path / str(cells), cells)["processor_seconds"] for cells in (10, 1_010))
+    assert (many - few) / 1_000 < 0.0005
     assert few < 5  # most of it the start of Python and 30 recipes
 
 
@@ -82,4 +82,4 @@ def test_what_one_waits_for() -> None:
 
 
 def test_numbers_that_follow_one_another() -> None:
-    assert ranges([1, 2, 4, 5, 6, 9]) == ["1", "2", "4-6", "9"]
+    assert ranges([1, 2, 3, 5, 6, 7, 8]) == ["1", "2", "3", "5-8"]

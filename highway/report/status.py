@@ -50,11 +50,11 @@ def standing(table: Table, row: Row, budget: str, outputs: Path) -> list[str]:
 
 
 def ranges(numbers: list[int]) -> list[str]:
-    """Three or more that follow one another as one: 1, 2, 5-9."""
+    """Four or more that follow one another as one: 1, 2, 5-9."""
     found: list[str] = []
     for _, run in itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
         followers = [number for _, number in run]
-        found += [f"{followers[0]}-{followers[-1]}"] if len(followers) > 2 else map(str, followers)
+        found += [f"{followers[0]}-{followers[-1]}"] if len(followers) > 3 else map(str, followers)
     return found
 
 
