@@ -275,7 +275,7 @@ def test_lanes_are_divided_among_all_nodes() -> None:
         experiment(["trainer.devices=9", "trainer.nodes=2"])
 
 
-LONG = (*TINY, "gate=sdu_tanh", "trainer.max_steps=6000", "trainer.validate_every=2000", "trainer.checkpoint_seconds=1")
+LONG = (*TINY, "gate=sdu_tanh", "trainer.max_steps=5000", "trainer.validate_every=2500", "trainer.checkpoint_seconds=1")
 SHORT = (*TINY, "gate=none,sdu_tanh", "trainer.max_steps=400", "trainer.validate_every=200")
 
 

@@ -27,7 +27,7 @@ LARGEST_ARRAY = 1000  # jobs; Slurm's MaxArraySize is 1001 where nobody has chan
 MARGIN = 60  # seconds by which Slurm may warn too early
 
 # After the cell, in the job: `killed` may be a fault of the node, or of the cell, which then would come back for ever.
-AGAIN = """code=$?
+AGAIN = """code=$? again=no
 case $code in
 130 | 143) again=yes ;; # it was asked to stop, and has saved
 137) [ "${{SLURM_RESTART_COUNT:-0}}" -lt {kills} ] && again=yes ;; # killed
