@@ -20,7 +20,7 @@ def usable(path: Path) -> dict[str, Any] | None:
     try:
         content = json.loads(path.read_text())
         wrong = problem(content)
-    except (OSError, ValueError) as error:  # no JSON, or no text at all
+    except (OSError, ValueError, RecursionError) as error:  # no JSON, no text at all, or thousands of brackets
         content, wrong = None, f"result.json cannot be read ({type(error).__name__})"
     if wrong:
         leave_out(path.parent, wrong)
