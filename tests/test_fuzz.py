@@ -85,7 +85,7 @@ def one_sentence(error: BaseException) -> None:
     assert said.strip() and len(said.splitlines()) == 1, repr(said)
 
 
-@examples(80)
+@examples(60)
 @given(st.lists(words, max_size=4))
 def test_words(given_words: list[str]) -> None:
     """A command line."""
@@ -112,7 +112,7 @@ def base(name: str) -> DictConfig:
     return composed[name].copy()
 
 
-@examples(600)
+@examples(200)
 @given(st.sampled_from(["text", "pairs", "memory", "music"]), st.dictionaries(known, values, max_size=3))
 def test_values(name: str, changes: dict[str, Any]) -> None:
     """A configuration that is composed already, as that of a stranger's file; what is right is a cell."""
@@ -151,7 +151,7 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@examples(600)
+@examples(300)
 @given(st.data())
 def test_a_changed_record(data: st.DataObject) -> None:
     """Whatever stands in place of some of its values: it is a record, or what is wrong is said in a few words."""

@@ -18,6 +18,7 @@ from highway.config.experiment import Experiment
 from highway.config.guard import check_hydra
 from highway.errors import Refused
 from highway.site.build import build_site
+from highway.sweep import grid
 from highway.sweep.launch import quoted
 from highway.use.load import load
 from tests.conftest import TINY
@@ -174,9 +175,11 @@ def test_no_secret_in_what_a_run_leaves(
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", SECRET)
     monkeypatch.setenv("WANDB_SILENT", "true")
-    _, record = trained(tiny(*FEW, "logger=wandb", "logger.wandb=offline"))
+    mirrored = tiny(*FEW, "logger=wandb", "logger.wandb=offline")
+    _, record = trained(mirrored)
     assert record["status"] == "finished", record["error"]
-    build_site(tmp_path / "outputs")
+    own = {word.split("=", 1)[0]: [word.split("=", 1)[1]] for word in (*TINY, *FEW)}
+    build_site(tmp_path / "outputs", [grid.keep("mine", "a command", own, [mirrored])])
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert any(path.suffix == ".html" for path in files) and any("offline-run" in str(path) for path in files)
     assert [path for path in files if SECRET.encode() in path.read_bytes()] == []

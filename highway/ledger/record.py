@@ -16,6 +16,7 @@ from highway.ledger.files import write_json
 log = logging.getLogger("highway")
 STATUSES = ("finished", "failed", "diverged", "interrupted")
 Check = Callable[[Any], bool]
+NOT_A_RECORD = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)  # what reading one raises
 
 
 def write_record(folder: Path, content: dict[str, Any]) -> None:
@@ -33,7 +34,7 @@ def intact(path: Path) -> dict[str, Any] | None:
         seal.check_files(path.parent, content["files"])
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:  # no JSON, no text, no record
+    except NOT_A_RECORD as error:
         return leave_out(path.parent, f"result.json cannot be read ({type(error).__name__})")
     except Damaged as damage:
         return leave_out(path.parent, str(damage).removeprefix(f"{path.parent}/"))
