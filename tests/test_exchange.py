@@ -106,7 +106,7 @@ def test_files_that_are_no_records_are_refused(cluster: Path, tmp_path: Path) ->
     record = {f"{name}/config.yaml": "", f"{name}/curves.csv": ""}
     archive(tmp_path / "escapes", **{"../../x": ""})
     archive(tmp_path / "lacks", **record)
-    odd = json.dumps(sealed({"cell": "transformer-1", "seed": 1}))
+    odd = sealed({"cell": "transformer-1", "seed": 1}).decode()
     archive(tmp_path / "odd", **record, **{f"{name}/result.json": odd})
     archive(tmp_path / "flipped", **record, **{f"{name}/result.json": odd.replace("-1", "-2")})
     elsewhere = "transformer-000000000000/seed1"
@@ -192,7 +192,7 @@ def members_of(record: dict[str, bytes]) -> list[tuple[tarfile.TarInfo | str, by
         result = json.loads(record["result.json"])
         others = {name: content for name, content in record.items() if name != "result.json"}
         result["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in others.items()}
-        record = {**others, "result.json": json.dumps(sealed(result)).encode()}
+        record = {**others, "result.json": sealed(result)}
     return [(f"{NAME}/{name}", content) for name, content in record.items()]
 
 

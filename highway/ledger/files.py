@@ -11,8 +11,6 @@ from typing import Any, BinaryIO
 
 from highway.errors import Unwritable
 
-CHUNK = 1 << 20
-
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
@@ -61,11 +59,8 @@ def made_folder(path: Path) -> Path:
 
 
 def file_sha256(path: Path) -> str:
-    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_text(path: Path, text: str, durable: bool = True) -> None:

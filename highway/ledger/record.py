@@ -1,6 +1,5 @@
 """What a record must be before anything is made of it: one sentence for what is wrong with one that is not."""
 
-import json
 import logging
 import math
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from typing import Any
 from highway.config.metrics import METRICS
 from highway.errors import Damaged
 from highway.ledger import seal
-from highway.ledger.files import write_json
+from highway.ledger.files import written_atomically
 
 log = logging.getLogger("highway")
 STATUSES = ("finished", "failed", "diverged", "interrupted")
@@ -23,14 +22,15 @@ def write_record(folder: Path, content: dict[str, Any]) -> None:
     """result.json, with the checksums of itself and of what is read with it."""
     beside = [folder / "config.yaml", folder / "curves.csv", *(folder / "probes").glob("*.npz")]
     files = seal.checksums(folder, (path for path in beside if path.exists()))
-    write_json(folder / "result.json", seal.sealed({**content, "files": files}))
+    with written_atomically(folder / "result.json") as file:
+        file.write(seal.sealed({**content, "files": files}))
 
 
 def intact(path: Path) -> dict[str, Any] | None:
     """The content of a result.json; None where there is none, or, with a word about it, where it or a file that
     belongs to it is damaged."""
     try:
-        content = seal.check(json.loads(path.read_text()), path)
+        content = seal.opened(path.read_bytes(), path)
         seal.check_files(path.parent, content["files"])
     except FileNotFoundError:
         return None
@@ -59,10 +59,9 @@ def problem(content: Any) -> str | None:
     if not isinstance(content, dict):
         return "result.json is no record"
     for key, (fits, words) in WANTED.items():
-        section: Any = content
-        for part in key.split("."):
-            section = section.get(part) if isinstance(section, dict) else None
-        if not fits(section):
+        section, _, name = key.rpartition(".")
+        inside = content.get(section) if section else content
+        if not fits(inside.get(name) if isinstance(inside, dict) else None):
             return f"{key} is not {words}"
     if content["status"] not in ("finished", "diverged"):
         return None

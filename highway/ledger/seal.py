@@ -9,32 +9,33 @@ weights          have theirs in the header of their file (highway/run/checkpoint
 import hashlib
 import json
 import logging
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from highway.errors import Damaged
-from highway.ledger.files import file_sha256, read_json, write_json
+from highway.ledger.files import file_sha256, written_atomically
 
 log = logging.getLogger("highway")
 SEAL = "seal.json"
+ZEROS = b"0" * 64
+OWN = re.compile(rb'^( "sha256": ")([0-9a-f]{64})', re.MULTILINE)  # not that of something inside
 
 
-def sealed(content: dict[str, Any]) -> dict[str, Any]:
-    """With its own checksum in it."""
-    return {**content, "sha256": _sha256(content)}
+def sealed(content: dict[str, Any]) -> bytes:
+    """As JSON, with its own checksum in it: that of the text with zeros in the checksum's place."""
+    blank = (json.dumps({**content, "sha256": ZEROS.decode()}, indent=1, sort_keys=True) + "\n").encode()
+    return OWN.sub(rb"\g<1>" + hashlib.sha256(blank).hexdigest().encode(), blank, count=1)
 
 
-def check(content: Any, path: Path) -> dict[str, Any]:
-    """What was sealed, as it was read from `path`."""
-    if not isinstance(content, dict) or content.get("sha256") != _sha256(content):
+def opened(text: bytes, path: Path) -> dict[str, Any]:
+    """What was sealed; `path` is where it was read from."""
+    own = OWN.search(text)
+    if own is None or hashlib.sha256(OWN.sub(rb"\g<1>" + ZEROS, text, count=1)).hexdigest() != own[2].decode():
         raise Damaged(f"{path} is damaged: its sha256 is not the one that it says")
+    content: dict[str, Any] = json.loads(text)
     return content
-
-
-def _sha256(content: dict[str, Any]) -> str:
-    plain = {key: value for key, value in content.items() if key != "sha256"}
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
 def checksums(folder: Path, paths: Iterable[Path]) -> dict[str, str]:
@@ -59,7 +60,8 @@ def check_name(path: Path) -> None:
 def seal_folder(folder: Path) -> None:
     """Last of all, when everything that belongs in it is there."""
     files = checksums(folder, (path for path in folder.iterdir() if path.name != SEAL and path.name[0] != "."))
-    write_json(folder / SEAL, sealed({"files": files}))
+    with written_atomically(folder / SEAL) as file:
+        file.write(sealed({"files": files}))
 
 
 def is_whole(folder: Path) -> bool:
@@ -68,7 +70,7 @@ def is_whole(folder: Path) -> bool:
     if not path.exists():
         return False
     try:
-        check_files(folder, check(read_json(path), path)["files"])
+        check_files(folder, opened(path.read_bytes(), path)["files"])
     except (Damaged, ValueError, OSError) as damage:
         log.warning("%s; it is made anew.", damage)
         return False

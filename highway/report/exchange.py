@@ -104,7 +104,7 @@ def _check(source: Path, name: str, files: dict[str, bytes]) -> None:
     if missing:
         raise Refused(f"{source}: {name} has no {min(missing)}; nothing was imported.")
     try:
-        result = seal.check(json.loads(files["result.json"]), Path("result.json"))
+        result = seal.opened(files["result.json"], Path("result.json"))
     except (ValueError, RecursionError, Damaged) as error:
         raise Refused(f"{source}: {name}: result.json is damaged, or no record; nothing was imported.") from error
     if wrong := problem(result):
