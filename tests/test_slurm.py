@@ -277,6 +277,8 @@ def test_lanes_are_divided_among_all_nodes() -> None:
 LONG = (*TINY, "gate=sdu_tanh", "trainer.max_steps=5000", "trainer.validate_every=2500", "trainer.checkpoint_seconds=1")
 SHORT = (*TINY, "gate=none,sdu_tanh", "trainer.max_steps=400", "trainer.validate_every=200")
 
+NODE_1 = "hydra.launcher.setup_lines=['export MASTER_ADDR=127.0.0.1']"  # no DNS knows it
+
 
 def on_slurm(test: Any) -> Any:
     reason = "needs a running Slurm: make test-slurm"
@@ -366,7 +368,7 @@ def test_a_cell_survives_all_that_slurm_does(tmp_path: Path, sweeping: Any) -> N
     until(process, lambda: bool(queue()))
     (number,) = queue()
     for act in (
-        ("sbatch", "--partition=high", "--ntasks=2", "--output=/dev/null", "--wrap", "sleep 1"),
+        ("sbatch", "--partition=high", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap", "sleep 1"),
         ("scancel", "--signal=TERM", number),
         ("scancel", "--signal=KILL", f"{number}.0"),
         ("scontrol", "requeue", number),
@@ -419,10 +421,11 @@ def test_a_cancelled_job_is_interrupted(tmp_path: Path, sweeping: Any) -> None:
 
 
 @on_slurm
-def test_two_processes_of_srun_agree_with_one(tmp_path: Path, sweeping: Any) -> None:
+@pytest.mark.parametrize("spread", [("trainer.devices=2",), ("trainer.nodes=2", NODE_1)], ids=["devices", "nodes"])
+def test_two_processes_of_srun_agree_with_one(tmp_path: Path, sweeping: Any, spread: tuple[str, ...]) -> None:
     words = (*ON_TWO, *NO_DROPOUT, "trainer.precision=64")
     alone = on_devices(tmp_path / "1", 1, *words)
-    told(sweeping(tmp_path / "2", *words, "trainer.devices=2"), 0)
+    told(sweeping(tmp_path / "2", *words, *spread), 0)
     assert alone.wait(timeout=300) == 0
     (path,) = results(tmp_path / "2")
     assert read_json(path)["environment"]["processes"] == 2
