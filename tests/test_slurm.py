@@ -374,7 +374,7 @@ def test_a_cell_survives_all_that_slurm_does(tmp_path: Path, sweeping: Any) -> N
         ("scontrol", "requeue", number),
         ("scontrol", "update", f"jobid={number}", "timelimit=1"),
     ):
-        until(process, lambda: bool(steps(tmp_path / "slurm")))
+        until(process, lambda: queue().get(number) == "RUNNING" and bool(steps(tmp_path / "slurm")))
         before = restarts(number)
         tool(*act)
         until(process, lambda before=before: restarts(number) > before)  # type: ignore[misc]
