@@ -153,9 +153,11 @@ def test_the_ledger_says_how_a_job_ended(tmp_path: Path, pretended: Pretended) -
 
 def test_the_queue_is_asked_once_for_all(tmp_path: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slurm, "ASK_EVERY", 60.0)
-    jobs = launcher(tmp_path).start([planned(tmp_path, seed) for seed in range(50)])
-    for job in [*jobs, *jobs]:
-        job.poll()
+    through = launcher(tmp_path)
+    jobs = through.start([planned(tmp_path, seed) for seed in range(50)])
+    assert [job.poll() for job in [*jobs, *jobs]] == [1] * 100
+    (late,) = through.start([planned(tmp_path, 50)])
+    assert late.poll() is None, "it cannot be in an older answer"
     assert (pretended.folder / "asked").read_text().count("\n") == 1
 
 
