@@ -48,7 +48,7 @@ test: lint  ## all tests that take seconds
 test-slow: $(VENV)/.dev  ## kills, two processes, the README's commands
 	$(RUN) -m pytest -m slow
 
-test-slurm: $(VENV)/.dev  ## sweeps through a real Slurm of one node, which is installed where it is missing (Debian, Ubuntu)
+test-slurm: $(VENV)/.dev  ## sweeps through a real Slurm of two nodes, installed where it is missing (Debian, Ubuntu)
 	tests/with_slurm $(RUN) -m pytest -m slurm tests/test_slurm.py
 
 test-ray: $(VENV)/.dev  ## sweeps on a real Ray cluster of two nodes on this machine, of which a worker and a node are killed

@@ -154,9 +154,11 @@ def test_the_ledger_says_how_a_job_ended(tmp_path: Path, pretended: Pretended) -
 
 def test_the_queue_is_asked_once_for_all(tmp_path: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slurm, "ASK_EVERY", 60.0)
-    jobs = launcher(tmp_path).start([planned(tmp_path, seed) for seed in range(50)])
-    for job in [*jobs, *jobs]:
-        job.poll()
+    through = launcher(tmp_path)
+    jobs = through.start([planned(tmp_path, seed) for seed in range(50)])
+    assert [job.poll() for job in [*jobs, *jobs]] == [1] * 100
+    (late,) = through.start([planned(tmp_path, 50)])
+    assert late.poll() is None, "it cannot be in an older answer"
     assert (pretended.folder / "asked").read_text().count("\n") == 1
 
 
@@ -278,6 +280,8 @@ def test_lanes_are_divided_among_all_nodes() -> None:
 LONG = (*TINY, "gate=sdu_tanh", "trainer.max_steps=5000", "trainer.validate_every=2500", "trainer.checkpoint_seconds=1")
 SHORT = (*TINY, "gate=none,sdu_tanh", "trainer.max_steps=400", "trainer.validate_every=200")
 
+NODE_1 = "hydra.launcher.setup_lines=['export MASTER_ADDR=127.0.0.1']"  # no DNS knows it
+
 
 def on_slurm(test: Any) -> Any:
     reason = "needs a running Slurm: make test-slurm"
@@ -367,13 +371,13 @@ def test_a_cell_survives_all_that_slurm_does(tmp_path: Path, sweeping: Any) -> N
     until(process, lambda: bool(queue()))
     (number,) = queue()
     for act in (
-        ("sbatch", "--partition=high", "--ntasks=2", "--output=/dev/null", "--wrap", "sleep 1"),
+        ("sbatch", "--partition=high", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap", "sleep 1"),
         ("scancel", "--signal=TERM", number),
         ("scancel", "--signal=KILL", f"{number}.0"),
         ("scontrol", "requeue", number),
         ("scontrol", "update", f"jobid={number}", "timelimit=1"),
     ):
-        until(process, lambda: bool(steps(tmp_path / "slurm")))
+        until(process, lambda: queue().get(number) == "RUNNING" and bool(steps(tmp_path / "slurm")))
         before = restarts(number)
         tool(*act)
         until(process, lambda before=before: restarts(number) > before)  # type: ignore[misc]
@@ -420,10 +424,11 @@ def test_a_cancelled_job_is_interrupted(tmp_path: Path, sweeping: Any) -> None:
 
 
 @on_slurm
-def test_two_processes_of_srun_agree_with_one(tmp_path: Path, sweeping: Any) -> None:
+@pytest.mark.parametrize("spread", [("trainer.devices=2",), ("trainer.nodes=2", NODE_1)], ids=["devices", "nodes"])
+def test_two_processes_of_srun_agree_with_one(tmp_path: Path, sweeping: Any, spread: tuple[str, ...]) -> None:
     words = (*ON_TWO, *NO_DROPOUT, "trainer.precision=64")
     alone = on_devices(tmp_path / "1", 1, *words)
-    told(sweeping(tmp_path / "2", *words, "trainer.devices=2"), 0)
+    told(sweeping(tmp_path / "2", *words, *spread), 0)
     assert alone.wait(timeout=300) == 0
     (path,) = results(tmp_path / "2")
     assert read_json(path)["environment"]["processes"] == 2
