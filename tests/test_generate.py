@@ -146,9 +146,9 @@ def test_a_tune_as_typed(experiment: Compose, tmp_path: Path) -> None:
     assert mido.MidiFile(path).length <= 7
     for words, sentence in {
         "--prompt th": "--prompt is for models of text",
-        "--tune 0": "--tune 0: the test set has tunes 1 to 20",
-        "--begin 0": "--begin 0: tune 1 has steps 1 to",
-        "--step-seconds nan": "--step-seconds nan: a step sounds from",
+        "--tune 21": "--tune 21: the test set has tunes 1 to 20",
+        "--begin 9999": "--begin 9999: tune 1 has steps 1 to",
+        "--step-seconds nan": "--step-seconds: 'nan' is not a number from 0.001",
     }.items():
         done = typed(*words.split())
         assert (done.returncode, done.stdout) == (2, "") and sentence in done.stderr

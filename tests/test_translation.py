@@ -394,7 +394,7 @@ def test_refusals_of_translate(tmp_path: Path) -> None:
         ([str(tmp_path)], b"", "there is nothing to translate."),
         ([str(tmp_path)], b"\xff\n", "standard input is not UTF-8 text."),
         ([str(tmp_path), "--file", "none.pt"], b"", "none.pt cannot be read: No such file or directory."),
-        ([str(tmp_path), "um", "--beam", "0"], b"", "--beam 0 keeps no hypothesis"),
+        ([str(tmp_path), "um", "--beam", "0"], b"", "--beam: '0' is not a whole number"),
     ):
         done = translate(*words, text=text)
         assert (done.returncode, sentence in done.stderr.decode()) == (2, True), done.stderr
