@@ -11,12 +11,12 @@ import pytest
 import torch
 import yaml
 from omegaconf import OmegaConf
-from safetensors.torch import save_file
 
 from highway import cli
 from highway.config.experiment import Experiment
 from highway.config.guard import check_hydra
 from highway.errors import Refused
+from highway.run.checkpoint import save_weights
 from highway.site.build import build_site
 from highway.sweep import grid
 from highway.sweep.launch import quoted
@@ -149,7 +149,7 @@ def test_a_target_is_looked_at_as_it_resolves() -> None:
 )
 def test_a_header_of_weights(config: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    save_file({"x": torch.zeros(1)}, tmp_path / "theirs.safetensors", {"config": config})
+    save_weights(torch.nn.Linear(1, 1), tmp_path / "theirs.safetensors", {"config": config}, step=1)
     with pytest.raises(Refused, match=sentence):
         load(tmp_path / "theirs.safetensors")
     assert not (tmp_path / "owned").exists()
