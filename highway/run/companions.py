@@ -31,7 +31,7 @@ def companions(trainer: pl.Trainer, work: Callable[[], Any]) -> Iterator[None]:
     """Others do `work` while the block runs; where one of them is killed, the run is interrupted."""
     if trainer.world_size > 1:  # Lightning's handler of SIGTERM waits for the others, who may wait for something else
         trainer._signal_connector.register_signal_handlers = lambda: None  # type: ignore[method-assign]
-    environment = getattr(trainer.strategy, "cluster_environment", None)
+    environment: Any = getattr(trainer.strategy, "cluster_environment", None)
     if trainer.world_size == 1 or environment.creates_processes_externally:
         yield
         return
