@@ -98,8 +98,8 @@ class Task(pl.LightningModule):
         Parts are shares as those of devices are, so their gradients add up to that of the batch. On several devices
         the gradients meet in the last part alone: Lightning's wrapper waits for what training_step returns.
         """
-        nats: Any = 0.0
-        units: Any = 0.0
+        nats: Tensor | float = 0.0
+        units: Tensor | float = 0.0
         parts = min(self.experiment.trainer.accumulate, len(batch[0]))
         for self.part in range(parts):
             learnt = self.learn(rows_of(batch, lanes_of(len(batch[0]), self.part, parts)))
