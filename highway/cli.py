@@ -72,7 +72,7 @@ def _check_folders(config: DictConfig, mode: RunMode) -> None:
     run, sweep = (OmegaConf.to_container(config.hydra[name], resolve=False) for name in ("run", "sweep"))
     moved = run != {"dir": "${cell_dir:}"}
     if moved and mode is RunMode.RUN:
-        moved = Path(config.hydra.run.dir).resolve() != Path(_cell_directory(_root_=config)).resolve()
+        moved = Path(config.hydra.run.dir).resolve() != Cell.of(check(config)).directory.resolve()
     if moved or sweep != {"dir": "${outputs_dir}", "subdir": "."}:
         raise Refused("hydra.run.dir and hydra.sweep.dir cannot be set: outputs_dir=... says where cells are.")
 

@@ -173,7 +173,7 @@ WRONG = {  # the words after train.py, and what their sentence must have
     "outputs_dir=null": "outputs_dir=null is not a name",
     "outputs_dir=[a]": "is not a name",
     "data_dir={a:1}": "is not a name",
-    "outputs_dir=/dev/null/x dataset.source=sample": "cannot be used: Not a directory",
+    "outputs_dir=/dev/null/x dataset.source=sample": "could not be written: Not a directory",
     "logger.wandb=cloud": "null, offline or online",
     # Hydra's own settings
     "hydra.mode=MULTIRUN": "-m is how several runs are asked for",

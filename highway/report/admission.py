@@ -70,7 +70,7 @@ def _read(text: bytes) -> Any:
     if len(text) > LARGEST_CONFIG:
         return "is too large"
     try:
-        return yaml.load(text, _NoAliases)
+        return _NoAliases(text).get_single_data()
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         return f"cannot be read ({type(error).__name__})"
 
