@@ -5,6 +5,9 @@ SEEDS    ?= 1
 LAUNCHER ?= local
 VENV     := .venv
 RUN      := $(VENV)/bin/python
+BEGUN    := $(VENV)/.begun
+# A set-up that was killed has left half a package somewhere: then the environment is made anew
+_        := $(shell pid=$$(cat $(BEGUN) 2> /dev/null) && ! kill -0 $$pid 2> /dev/null && rm -rf $(VENV))
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
 
 .PHONY: help setup demo test test-slow test-slurm test-ray faults lint bench report watch audit sync parity mutate all clean $(TABLES)
@@ -74,6 +77,7 @@ clean:  ## remove the environment and what tools left behind; outputs/ stays
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than Python 3.11; name another one, as in make $(MAKECMDGOALS) PYTHON=python3.12"; exit 2; }
+	@mkdir -p $(VENV) && echo $$PPID > $(BEGUN)
 	@if $(PYTHON) -c 'import torch' 2>/dev/null; then \
 	  echo "keeping the torch that $(PYTHON) has"; \
 	  $(PYTHON) -m venv --system-site-packages $(VENV) && grep -v '^torch==' constraints.txt > $(VENV)/constraints.txt; \
@@ -82,12 +86,14 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	  $(VENV)/bin/pip install -q -c $(VENV)/constraints.txt torch; \
 	fi
 	$(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e .
-	@touch $@
+	@touch $@ && rm $(BEGUN)
 
 $(VENV)/.dev: $(VENV)/.core
+	@echo $$PPID > $(BEGUN)
 	$(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e '.[dev]'
-	@touch $@
+	@touch $@ && rm $(BEGUN)
 
 $(VENV)/.bench: $(VENV)/.core
+	@echo $$PPID > $(BEGUN)
 	$(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e '.[bench]'
-	@touch $@
+	@touch $@ && rm $(BEGUN)
