@@ -137,6 +137,7 @@ def test_a_damaged_record_counts_as_not_finished(
     assert cell.status == "interrupted"
     assert said(caplog, "it does not count")
     ends_the_same()
+    assert (cell.directory / "result.damaged.json").exists()
 
 
 def test_a_file_of_a_record_that_is_missing(tiny: Compose, caplog: pytest.LogCaptureFixture) -> None:

@@ -68,8 +68,11 @@ class Cell:
 
     def begin(self) -> None:
         """What an earlier start left behind that this one would contradict: how it ended, files half written."""
+        record = self.directory / "result.json"
         with writing(self.directory):
-            (self.directory / "result.json").unlink(missing_ok=True)
+            if self.result() is None and record.exists():
+                record.replace(record.with_name("result.damaged.json"))  # for people to look at
+            record.unlink(missing_ok=True)
             for folder in (self.directory, self.best.parent, self.leases):
                 remove_leftovers(folder)
 
