@@ -178,6 +178,7 @@ def kills(folder: Folder, count: int, whom: str) -> None:
 
 
 def signals(folder: Folder) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the tests themselves run under nohup
     for number, seconds in ((signal.SIGINT, 0.5), (signal.SIGTERM, 6), (signal.SIGHUP, 6), (signal.SIGINT, 8)):
         sweep = folder.start()
         with suppress(subprocess.TimeoutExpired):
