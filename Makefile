@@ -8,6 +8,8 @@ RUN      := $(VENV)/bin/python
 BEGUN    := $(VENV)/.begun
 # A set-up that was killed has left half a package somewhere: then the environment is made anew
 _        := $(shell pid=$$(cat $(BEGUN) 2> /dev/null) && ! kill -0 $$pid 2> /dev/null && rm -rf $(VENV))
+EDITABLE := $(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e
+extra     = @echo $$PPID > $(BEGUN); $(EDITABLE) '.[$(1)]'; code=$$?; rm $(BEGUN); exit $$code
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
 
 .PHONY: help setup demo test test-slow test-slurm test-ray faults lint bench report watch audit sync parity mutate all clean $(TABLES)
@@ -55,7 +57,7 @@ test-slurm: $(VENV)/.dev  ## sweeps through a real Slurm of two nodes, installed
 	tests/with_slurm $(RUN) -m pytest -m slurm tests/test_slurm.py
 
 test-ray: $(VENV)/.dev  ## sweeps on a real Ray cluster of two nodes on this machine, of which a worker and a node are killed
-	$(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e '.[ray]'
+	$(call extra,ray)
 	$(RUN) -m pytest -m ray
 
 faults: $(VENV)/.dev  ## sweeps under kills, signals, full disks, flipped bytes; a report against an undisturbed one, in ten minutes
@@ -68,7 +70,7 @@ parity: $(VENV)/.dev  ## Transformer-XL against transformers 4.35, in an environ
 	$(VENV)-parity/bin/python -m pytest -W ignore -p no:cacheprovider tests/test_transformer_xl.py
 
 mutate: $(VENV)/.dev  ## mutants of gates, blocks, lanes, optimisation and statistics: which of them no test notices
-	$(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e '.[mutate]'
+	$(call extra,mutate)
 	OMP_NUM_THREADS=1 $(VENV)/bin/mutmut run --max-children 2
 	$(VENV)/bin/mutmut results
 
@@ -85,15 +87,13 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	  $(PYTHON) -m venv $(VENV) && cp constraints.txt $(VENV)/constraints.txt && \
 	  $(VENV)/bin/pip install -q -c $(VENV)/constraints.txt torch; \
 	fi
-	$(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e .
+	$(EDITABLE) .
 	@touch $@ && rm $(BEGUN)
 
 $(VENV)/.dev: $(VENV)/.core
-	@echo $$PPID > $(BEGUN)
-	$(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e '.[dev]'
-	@touch $@ && rm $(BEGUN)
+	$(call extra,dev)
+	@touch $@
 
 $(VENV)/.bench: $(VENV)/.core
-	@echo $$PPID > $(BEGUN)
-	$(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e '.[bench]'
-	@touch $@ && rm $(BEGUN)
+	$(call extra,bench)
+	@touch $@

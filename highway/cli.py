@@ -32,7 +32,7 @@ from highway.ledger.cell import Cell
 from highway.sweep.launch import command_line
 from highway.sweep.timed import is_timing, timing
 
-EXIT_CODES = {"finished": 0, "failed": 1, "diverged": 3, "interrupted": 130}
+EXIT_CODES = {"finished": 0, "failed": 1, "diverged": 3, "unwritable": 4, "interrupted": 130}
 log = logging.getLogger("highway")
 
 
@@ -218,7 +218,7 @@ class one_sentence:  # noqa: N801 (reads as what it does: `with one_sentence():`
 def sentence(error: BaseException) -> str:
     """The one sentence that an exception stands for: ours as it is, Hydra's and OmegaConf's in our words."""
     chain = [error]
-    while cause := (chain[-1].__cause__ or chain[-1].__context__):
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:  # it may go in a circle
         chain.append(cause)
     for link in chain:
         if isinstance(link, Refused):

@@ -13,6 +13,10 @@ class Unwritable(Refused):
     """The disk is full, or a folder may not be written to: what runs stops, and goes on once that is mended."""
 
 
+class Held(Refused):
+    """Another process is at it."""
+
+
 class Damaged(Refused):
     """A file is not what was written: nothing may come of it."""
 

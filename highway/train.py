@@ -40,7 +40,7 @@ PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "64": "64-t
 
 
 def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Callback, ...] = ()) -> str:
-    """Train, test and record one cell; the status that its result.json then has."""
+    """Train, test and record one cell; the status that its result.json then has, or that it could not be written."""
     if experiment.debug.scratch and first_process():
         shutil.rmtree(cell.directory, ignore_errors=True)
     with cell.leased() if first_process() else nullcontext() as lease:
@@ -61,7 +61,10 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
             record.end("finished")
         except (Interrupted, Unwritable, Damaged) as stop:
             record.end("interrupted", str(stop))
+            record.unwritable = isinstance(stop, Unwritable)
             again = isinstance(stop, Damaged) and experiment.trainer.processes == 1
+        except SystemExit:  # Lightning's answer to Ctrl-C where no step is underway
+            record.end("interrupted", "stopped")
         except Diverged as divergence:
             record.end("diverged", str(divergence))
         except Refused:  # the user can mend it, so it is no result of this cell
@@ -74,7 +77,9 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
         if first_process():
             record.write()
     # The best weights were damaged after they had been saved: from the last checkpoint that does not need them
-    return run(experiment, cell, command, callbacks) if again else record.status
+    if again:
+        return run(experiment, cell, command, callbacks)
+    return "unwritable" if record.unwritable else record.status
 
 
 def train_and_test(

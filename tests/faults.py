@@ -38,7 +38,6 @@ SWEEP = (  # four cells of some seconds each, which save all the time
     "trainer.validate_every=30",
     "trainer.checkpoint_seconds=0.2",
     "model.dropout=0.2",
-    "hydra.launcher.slots=2",
 )
 CELLS = 4
 # What a process meets from its first line on; Python imports a module of this name when it starts.
@@ -74,8 +73,8 @@ class Outcome:
 class Folder:
     """The outputs of one fault."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.outcome = path, Outcome()
+    def __init__(self, path: Path, whole: "Folder | None" = None) -> None:
+        self.path, self.outcome, self.whole = path, Outcome(), whole
         self.again = 0  # runs that a damaged result makes necessary
         self.damaged: list[str] = []  # files, by name
         self.stderr = ""
@@ -87,7 +86,7 @@ class Folder:
         (hooks / "sitecustomize.py").write_text(SURROUNDINGS)
         around = {"PYTHONPATH": f"{hooks}:{TRAIN.parents[1]}", "FAULT": fault, "HIGHWAY_OUTPUTS": str(self.path)}
         return subprocess.Popen(
-            [sys.executable, str(TRAIN), "-m", *SWEEP, *words],
+            [sys.executable, str(TRAIN), "-m", *SWEEP, *(words or ("hydra.launcher.slots=2",))],
             env={**os.environ, **around},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -118,10 +117,17 @@ class Folder:
             if lease is not None and lease.alive and "pid" in lease.content:
                 yield lease.content["pid"]
 
-    def compare(self, whole: "Folder") -> Outcome:
+    def begin_again(self) -> None:
+        """There is more to come, and all of the cells are finished."""
+        self.compare()
+        shutil.rmtree(self.path / "cells")
+
+    def compare(self) -> Outcome:
+        """With the undisturbed sweep."""
+        assert self.whole is not None
         found, outcome = {cell.name + cell.directory.name: cell for cell in self.cells}, self.outcome
         ends = 0
-        for cell in whole.cells:
+        for cell in self.whole.cells:
             own = found.get(cell.name + cell.directory.name)
             if own is None or own.status != "finished":
                 outcome.lost += 1
@@ -173,7 +179,7 @@ def kills(folder: Folder, count: int, whom: str) -> None:
                 break
         folder.ended(sweep)
         if all(cell.status == "finished" for cell in folder.cells) and len(folder.cells) == CELLS:
-            shutil.rmtree(folder.path / "cells")  # begin again: there is more to kill
+            folder.begin_again()
     folder.finish()
 
 
@@ -211,9 +217,10 @@ def full_disk(folder: Folder) -> None:
     stopped_underway(folder, 1)
     for room in (20_000, 600):
         folder.outcome.injected += 1
-        code = folder.ended(folder.start(fault=f"room{room}"))
-        if code == 0 or "could not be written" not in folder.stderr or "Traceback" in folder.stderr:
-            folder.outcome.said.append(f"with files of {room} bytes: exit {code}, {folder.stderr[-200:]}")
+        before = len(folder.stderr)
+        code, told = folder.ended(folder.start(fault=f"room{room}")), folder.stderr[before:]
+        if code == 0 or "could not be written" not in told or "Traceback" in told:
+            folder.outcome.said.append(f"with files of {room} bytes: exit {code}, {told[-200:]}")
         if any(cell.status in ("failed", "diverged") for cell in folder.cells):
             folder.outcome.said.append("a full disk became a result")
     folder.finish()
@@ -295,14 +302,14 @@ def surroundings(folder: Folder) -> None:
         if folder.ended(folder.start(fault=fault)) != 0:
             folder.outcome.said.append(f"{fault}: {folder.stderr[-300:]}")
         if fault == "clock":
-            shutil.rmtree(folder.path / "cells")
+            folder.begin_again()
     folder.finish()
 
 
 def out_of_memory(folder: Folder) -> None:
     """In one cell beside the four; it fails with what to change, and harms nobody."""
     other = Folder(folder.path)
-    code = other.ended(other.start("model.feed_forward=32,10000000000000", "seed=1", "gate=none"))
+    code = other.ended(other.start("model.width=16,8000000", "seed=1", "gate=none"))
     folder.outcome.injected += 1
     if code != 1 or "out of memory" not in other.stderr or "Traceback" in other.stderr:
         folder.outcome.said.append(f"exit {code}: {other.stderr[-300:]}")
@@ -336,9 +343,9 @@ def undisturbed(where: Path) -> Folder:
 def outcome(name: str, where: Path, whole: Folder, kills_of_each: int) -> Outcome:
     """What a fault has done."""
     inject, whom = FAULTS[name]
-    folder = Folder(where / name.replace(" ", "_") / "outputs")
+    folder = Folder(where / name.replace(" ", "_") / "outputs", whole)
     inject(folder, *((kills_of_each, whom) if whom else ()))
-    return folder.compare(whole)
+    return folder.compare()
 
 
 def printed(found: dict[str, Outcome]) -> Table:

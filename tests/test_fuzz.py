@@ -85,6 +85,12 @@ def one_sentence(error: BaseException) -> None:
     assert said.strip() and len(said.splitlines()) == 1, repr(said)
 
 
+def test_exceptions_in_a_circle_have_an_end() -> None:
+    first, second = ValueError("one"), ValueError("two")
+    first.__cause__, second.__context__ = second, first
+    one_sentence(first)
+
+
 @examples(60)
 @given(st.lists(words, max_size=4))
 def test_words(given_words: list[str]) -> None:

@@ -14,6 +14,7 @@ import torch
 from highway.config.experiment import Experiment
 from highway.errors import Damaged, Refused
 from highway.ledger.cell import Cell
+from highway.ledger.files import written_atomically
 from highway.run import build
 from highway.run.checkpoint import load_weights, read_weights, resumable, save_weights
 from highway.train import run
@@ -146,6 +147,35 @@ def test_a_file_of_a_record_that_is_missing(tiny: Compose, caplog: pytest.LogCap
     assert not cell.done and said(caplog, "gate_biases.npz is missing")
 
 
+def test_best_weights_are_those_of_the_checkpoint_or_come_again(tiny: Compose) -> None:
+    """Saved in between by a run that was killed: those of a step that the checkpoint has behind it come never again."""
+    cell = stopped(tiny, 10)
+    model, header = build.model(tiny(*EVERY_STEP)), {"config": cell.config.read_text()}
+    for step, fits in ((11, True), (9, False)):
+        save_weights(model, cell.best, header, step)
+        assert (resumable(cell, forget=False) is not None) == fits
+
+
+class Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("touch owned",)
+
+
+def test_a_checkpoint_runs_no_code(
+    tiny: Compose, tmp_path: Path, ends_the_same: Callable[..., Cell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's, under a name that has its checksum."""
+    monkeypatch.chdir(tmp_path)
+    cell = stopped(tiny, 7)
+    with written_atomically(cell.best.with_name("resume-8.ckpt"), sealed=True) as file:
+        torch.save({"callbacks": {"Recorder": Evil()}}, file)
+    with written_atomically(cell.best.with_name("resume-9.ckpt"), sealed=True) as file:
+        torch.save({"other": 1}, file)
+    assert len(cell.checkpoints) == 4
+    ends_the_same()
+    assert not (tmp_path / "owned").exists()
+
+
 def test_every_byte_of_weights_is_watched(tmp_path: Path) -> None:
     """Names, shapes, kinds, configuration and values: a file of weights may come from anybody."""
     path, model = tmp_path / "x.safetensors", torch.nn.Linear(3, 2)
@@ -224,7 +254,7 @@ def test_a_full_disk_interrupts_and_the_same_command_goes_on(
             patch.setattr("highway.ledger.files.open", opened, raising=False)
             patch.setattr("highway.ledger.files.os.fdopen", opened)
 
-        assert run(tiny(*EVERY_STEP), cell, "test", (At(7, fill),)) == "interrupted"
+        assert run(tiny(*EVERY_STEP), cell, "test", (At(7, fill),)) == "unwritable"
     assert cell.status == "interrupted"
     if full != "result.json":
         assert "could not be written: No space left on device." in (cell.result() or {})["error"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from highway.errors import Refused
+from highway.errors import Refused, Unwritable
 from highway.ledger import lease
 from highway.ledger.files import read_json, write_json
 from highway.ledger.lease import Lease, born, leased
@@ -100,6 +100,17 @@ def test_a_claim_half_written_counts_as_alive(tmp_path: Path) -> None:
     path = tmp_path / "1.json"
     path.touch()
     assert Lease(path).alive
+
+
+def test_half_a_lease_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("highway.ledger.lease.json.dump", full)
+        with pytest.raises(Unwritable, match="could not be written: No space left"), leased(tmp_path):
+            pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_number_that_is_behind_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

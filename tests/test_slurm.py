@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,14 @@ from highway.ledger.files import read_json
 from highway.ledger.record import write_record
 from highway.run.processes import environment, first_process
 from highway.sweep import slurm
-from highway.sweep.engine import EngineLauncher
+from highway.sweep.engine import EngineLauncher, Job
 from highway.sweep.launch import Planned
 from highway.sweep.slurm import SlurmLauncher
 from highway.sweep.submitted import Becomes
 from tests.conftest import TINY
 from tests.runs import curve, same_weights
 from tests.test_resume import wait_for
-from tests.test_sweep import NO_DROPOUT, ON_TWO, TRAIN, metrics, on_devices, results
+from tests.test_sweep import TRAIN, results
 
 
 def planned(folder: Path, seed: int = 1, accelerator: str = "cpu", devices: int = 1, **more: Any) -> Planned:
@@ -65,6 +65,37 @@ def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pretended:
     return Pretended(folder)
 
 
+ON_TWO = (  # uneven lanes, without dropout
+    *TINY,
+    "model.dropout=0",
+    "model.dropout_attention=0",
+    "model.dropout_feed_forward=0",
+    "gate=sdu_tanh",
+    "dataset.train.lanes=7",
+    "trainer.max_steps=20",
+    "trainer.validate_every=10",
+    "trainer.log_every=5",
+    "trainer.precision=64",
+)
+
+
+def alone(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
+    """A run without Slurm."""
+    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(folder)}
+    return subprocess.Popen([sys.executable, str(TRAIN), *words], env=environment, stderr=subprocess.DEVNULL)
+
+
+def metrics(folder: Path) -> dict[str, float]:
+    (path,) = results(folder)
+    result = read_json(path)
+    return {name: values["last"] for name, values in result["metrics"].items() if not name.endswith("_seconds")}
+
+
+def jobs_of(through: SlurmLauncher, cells: Sequence[Planned]) -> list[Job]:
+    jobs = dict(through.start(cells))
+    return [jobs[one] for one in cells]
+
+
 def launcher(folder: Path, **asked: Any) -> SlurmLauncher:
     from omegaconf import OmegaConf
 
@@ -78,7 +109,7 @@ def test_what_sbatch_is_asked_for(tmp_path: Path, pretended: Pretended) -> None:
     asked = {"partition": "long", "account": "us", "qos": "low", "cpus": 3, "memory_gb": 1.5, "minutes": 90}
     more = {"setup_lines": ["module load x"], "parameters": {"constraint": "a100"}, "array_parallelism": 2}
     cells = [planned(tmp_path, seed, "gpu", 2, nodes=3) for seed in (1, 2, 3)]
-    launcher(tmp_path, **asked, **more).start(cells)
+    jobs_of(launcher(tmp_path, **asked, **more), cells)
     script = pretended.script()
     flags = "partition=long account=us qos=low nodes=3 ntasks-per-node=2 gpus-per-node=2 cpus-per-task=3 mem=1536M"
     flags += " time=90 array=0-2%2 constraint=a100 signal=TERM@120 requeue job-name=highway"
@@ -90,16 +121,16 @@ def test_what_sbatch_is_asked_for(tmp_path: Path, pretended: Pretended) -> None:
 
 
 def test_the_cluster_decides_what_nobody_asked_for(tmp_path: Path, pretended: Pretended) -> None:
-    launcher(tmp_path).start([planned(tmp_path)])
+    jobs_of(launcher(tmp_path), [planned(tmp_path)])
     assert not re.search("partition|account|qos|--mem|gpus|array|exclusive", pretended.script())
-    launcher(tmp_path).start([planned(tmp_path, alone=True)])
+    jobs_of(launcher(tmp_path), [planned(tmp_path, alone=True)])
     assert "#SBATCH --exclusive\n" in pretended.script(1), "a timing has its node for itself"
 
 
 def test_cells_of_one_kind_are_one_array(tmp_path: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slurm, "LARGEST_ARRAY", 2)
     cells = [planned(tmp_path, seed, "cpu", 1 + (seed == 2)) for seed in (1, 2, 3, 4)]
-    jobs = launcher(tmp_path).start(cells)
+    jobs = jobs_of(launcher(tmp_path), cells)
     assert [job.number for job in jobs] == ["7_0", "9", "7_1", "8"]  # type: ignore[attr-defined]
 
 
@@ -141,7 +172,7 @@ def test_which_jobs_go_back_to_the_queue(
 
 def test_the_ledger_says_how_a_job_ended(tmp_path: Path, pretended: Pretended) -> None:
     cells = [planned(tmp_path, seed) for seed in (1, 2, 3)]
-    jobs = launcher(tmp_path).start(cells)
+    jobs = jobs_of(launcher(tmp_path), cells)
     pretended.queue.write_text("7_0\n7_1\n7_2\n5\n")
     assert [job.poll() for job in jobs] == [None] * 3
     pretended.tool("squeue", "exit 1")
@@ -155,9 +186,9 @@ def test_the_ledger_says_how_a_job_ended(tmp_path: Path, pretended: Pretended) -
 def test_the_queue_is_asked_once_for_all(tmp_path: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slurm, "ASK_EVERY", 60.0)
     through = launcher(tmp_path)
-    jobs = through.start([planned(tmp_path, seed) for seed in range(50)])
+    jobs = jobs_of(through, [planned(tmp_path, seed) for seed in range(50)])
     assert [job.poll() for job in [*jobs, *jobs]] == [1] * 100
-    (late,) = through.start([planned(tmp_path, 50)])
+    (late,) = jobs_of(through, [planned(tmp_path, 50)])
     assert late.poll() is None, "it cannot be in an older answer"
     assert (pretended.folder / "asked").read_text().count("\n") == 1
 
@@ -166,7 +197,7 @@ def test_a_cell_that_seems_to_run_is_waited_for(
     tmp_path: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its job is gone; whether its process was killed on another machine, its lease tells after a while."""
-    (job,) = launcher(tmp_path).start([one := planned(tmp_path)])
+    (job,) = jobs_of(launcher(tmp_path), [one := planned(tmp_path)])
     with one.cell.leased():
         assert job.poll() is None
         monkeypatch.setattr(slurm, "STALE", -1.0)
@@ -174,7 +205,7 @@ def test_a_cell_that_seems_to_run_is_waited_for(
 
 
 def test_stopping_cancels(tmp_path: Path, pretended: Pretended) -> None:
-    jobs = launcher(tmp_path).start([planned(tmp_path, seed) for seed in (1, 2)])
+    jobs = jobs_of(launcher(tmp_path), [planned(tmp_path, seed) for seed in (1, 2)])
     for job in jobs:
         job.stop()
     for job in jobs:
@@ -185,10 +216,10 @@ def test_stopping_cancels(tmp_path: Path, pretended: Pretended) -> None:
 def test_slurm_may_refuse(tmp_path: Path, pretended: Pretended) -> None:
     pretended.tool("sbatch", "echo sbatch: error: invalid partition specified: long >&2; exit 1")
     with pytest.raises(Refused, match=r"^Slurm does not take these cells: .*invalid partition specified: long\.$"):
-        launcher(tmp_path).start([planned(tmp_path)])
+        jobs_of(launcher(tmp_path), [planned(tmp_path)])
     pretended.tool("sbatch", "echo 'sbatch: error: Invalid generic resource (gres) specification' >&2; exit 1")
     with pytest.raises(Refused, match=r"; trainer.accelerator=cpu asks for no GPU"):
-        launcher(tmp_path).start([planned(tmp_path, accelerator="auto")])
+        jobs_of(launcher(tmp_path), [planned(tmp_path, accelerator="auto")])
 
 
 @pytest.mark.parametrize(
@@ -366,7 +397,7 @@ def test_a_table_through_slurm(tmp_path: Path, sweeping: Any) -> None:
 @on_slurm
 def test_a_cell_survives_all_that_slurm_does(tmp_path: Path, sweeping: Any) -> None:
     """Pre-empted, killed, asked to stop, out of time: it ends with the weights of a run that nobody disturbed."""
-    calm = on_devices(tmp_path / "calm", 1, *LONG)
+    calm = alone(tmp_path / "calm", *LONG)
     process = sweeping(tmp_path / "slurm", *LONG)
     until(process, lambda: bool(queue()))
     (number,) = queue()
@@ -426,10 +457,9 @@ def test_a_cancelled_job_is_interrupted(tmp_path: Path, sweeping: Any) -> None:
 @on_slurm
 @pytest.mark.parametrize("spread", [("trainer.devices=2",), ("trainer.nodes=2", NODE_1)], ids=["devices", "nodes"])
 def test_two_processes_of_srun_agree_with_one(tmp_path: Path, sweeping: Any, spread: tuple[str, ...]) -> None:
-    words = (*ON_TWO, *NO_DROPOUT, "trainer.precision=64")
-    alone = on_devices(tmp_path / "1", 1, *words)
-    told(sweeping(tmp_path / "2", *words, *spread), 0)
-    assert alone.wait(timeout=300) == 0
+    calm = alone(tmp_path / "1", *ON_TWO)
+    told(sweeping(tmp_path / "2", *ON_TWO, *spread), 0)
+    assert calm.wait(timeout=300) == 0
     (path,) = results(tmp_path / "2")
     assert read_json(path)["environment"]["processes"] == 2
     assert metrics(tmp_path / "2") == pytest.approx(metrics(tmp_path / "1"), rel=1e-8)

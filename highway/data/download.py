@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -15,10 +15,10 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from highway.data.transfer import Failure, download, reason
-from highway.errors import Refused
+from highway.errors import Held, Refused
 from highway.ledger.archive import BROKEN, members
 from highway.ledger.files import file_sha256
-from highway.ledger.lease import Lease, leased
+from highway.ledger.lease import leased
 
 log = logging.getLogger("highway")
 CHUNK = 1 << 20
@@ -123,7 +123,7 @@ class Files:
             if judge:
                 judge(Path(made))
             for name in inside:
-                if not (archive.parent / name).exists():
+                if judge or not (archive.parent / name).exists():  # what is judged as a whole is of one place
                     os.replace(Path(made) / name, archive.parent / name)
         archive.unlink()
 
@@ -150,14 +150,13 @@ def _settle(url: str, folder: Path, take: Callable[[Path], None]) -> None:
 @contextmanager
 def in_turn(folder: Path) -> Iterator[None]:
     """One process alone fetches a data set; others wait, and find it there."""
-    leases = folder / ".fetching"
-    while (other := Lease.latest(leases)) and other.alive:
-        time.sleep(LOOK_AGAIN)
-    try:
-        leases.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Refused(f"{folder} lacks files, and could not be written to fetch them: {error.strerror}.") from error
-    with leased(leases):
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(leased(folder / ".fetching"))
+                break
+            except Held:
+                time.sleep(LOOK_AGAIN)
         yield
 
 

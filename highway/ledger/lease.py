@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from highway.errors import Refused
+from highway.errors import Held, Refused
 from highway.ledger.files import made_folder, write_json, writing
 
 BEAT = 2.0  # seconds between two beats
@@ -105,7 +105,7 @@ class HeldLease:
 
 @contextmanager
 def leased(folder: Path) -> Iterator[HeldLease]:
-    """Hold the lease while the block runs; `Refused` where another process holds it."""
+    """Hold the lease while the block runs; `Held` where another process does."""
     held = HeldLease(_taken(made_folder(folder)))
     held.start()
     try:
@@ -117,7 +117,7 @@ def leased(folder: Path) -> Iterator[HeldLease]:
 def _taken(folder: Path) -> Path:
     before = Lease.latest(folder)
     if before is not None and before.alive:
-        raise Refused(f"{folder.parent} is being run by {before.holder}; wait for it, or stop it.")
+        raise Held(f"{folder.parent} is being run by {before.holder}; wait for it, or stop it.")
     number = _number(before.path) + 1 if before else 1
     path = folder / f"{number}.json"
     with writing(path):
@@ -125,11 +125,14 @@ def _taken(folder: Path) -> Path:
             with open(path, "x") as file:
                 json.dump({**_myself(), "ended": False}, file)
         except FileExistsError as error:
-            raise Refused(f"{folder.parent} was taken by another process at this moment; wait for it.") from error
+            raise Held(f"{folder.parent} was taken by another process at this moment; wait for it.") from error
+        except OSError:  # half a lease would look alive for a minute
+            path.unlink(missing_ok=True)
+            raise
     for other in _numbers(folder):
         if other > number:  # a slow process that read the folder long ago
             path.unlink()
-            raise Refused(f"{folder.parent} was taken by another process at this moment; wait for it.")
+            raise Held(f"{folder.parent} was taken by another process at this moment; wait for it.")
         if other < number:
             (folder / f"{other}.json").unlink(missing_ok=True)
     return path

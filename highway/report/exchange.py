@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import re
+import shutil
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,8 @@ def import_records(source: Path, outputs: Path) -> Imported:
             imported.kept.append(name)
             continue
         with cell.leased():
+            cell.begin()
+            shutil.rmtree(cell.directory / "probes", ignore_errors=True)
             for path in sorted(files, key=lambda path: path == "result.json"):  # last, as a run writes it
                 with written_atomically(cell.directory / path) as file:
                     file.write(files[path])

@@ -10,9 +10,11 @@ not need it: to the checkpoint before, or to the start. What it trains again is 
 
 import hashlib
 import logging
+import math
 import signal
 import time
 from pathlib import Path
+from pickle import UnpicklingError
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -61,6 +63,8 @@ class Checkpointer(pl.Callback):
         self._previous_handlers: dict[int, Any] = {}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if trainer.strategy.broadcast(self.recorder.steps) != self.recorder.steps:
+            raise Interrupted("the processes see other checkpoints than the first does: is their folder shared?")
         self._saved_at = time.monotonic()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup means it
@@ -113,7 +117,7 @@ def resumable(cell: Cell, forget: bool = True) -> Resume | None:
     for path in cell.checkpoints:
         try:
             return Resume(path, _checked(path, cell)["threads"])
-        except (Damaged, OSError) as damage:  # another process may remove it at this moment
+        except (Damaged, FileNotFoundError) as damage:  # another process may remove it at this moment
             log.warning("%s; the steps since the checkpoint before it are trained again.", damage)
             if forget:
                 path.unlink(missing_ok=True)
@@ -123,12 +127,15 @@ def resumable(cell: Cell, forget: bool = True) -> Resume | None:
 def _checked(path: Path, cell: Cell) -> dict[str, Any]:
     """What the recorder knew at a checkpoint."""
     seal.check_name(path)
-    known = torch.load(path, weights_only=True, mmap=True)["callbacks"][Recorder.__qualname__]
+    try:
+        known = torch.load(path, weights_only=True, mmap=True)["callbacks"][Recorder.__qualname__]
+    except (UnpicklingError, RuntimeError, LookupError) as error:  # its name may be right all the same
+        raise Damaged(f"{path} is no checkpoint of ours ({type(error).__name__})") from error
     written = cell.curves.read_bytes()[: known["curve_bytes"]] if cell.curves.exists() else b""
     if hashlib.sha256(written).hexdigest() != known["curve_sha256"]:
         raise Damaged(f"{cell.curves} is damaged: it is not what it was at step {step_of(path)}")
     if known["best_step"] >= 0:
-        check_weights(cell.best, known["best_step"], or_later=True)  # later ones are of steps that come again
+        check_weights(cell.best, known["best_step"], or_after=step_of(path))  # steps after it come again
     return known
 
 
@@ -146,7 +153,7 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         with safe_open(path, "pt") as file:
             header = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, FileNotFoundError, IsADirectoryError) as error:
         raise Damaged(f"{path} is damaged, or no file of weights.") from error
     if not {"config", "step", "sha256"} <= set(header):
         raise Refused(f"{path} does not say of which experiment its weights are; those that this project saves do.")
@@ -165,11 +172,11 @@ def _sha256(tensors: dict[str, Tensor], header: dict[str, str]) -> str:
     return digest.hexdigest()
 
 
-def check_weights(path: Path, step: int, or_later: bool = False) -> dict[str, Tensor]:
-    """Those of a step, as they were saved then."""
+def check_weights(path: Path, step: int, or_after: float = math.inf) -> dict[str, Tensor]:
+    """Those of a step, as they were saved then; or of any after another."""
     tensors, header = read_weights(path)
     found = int(header["step"])
-    if found != step and not (or_later and found > step):
+    if found != step and not found > or_after:
         raise Damaged(f"{path} has the weights of step {found}, not of step {step}")
     return tensors
 

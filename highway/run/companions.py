@@ -72,7 +72,7 @@ def _as_another(work: Callable[[], Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # until training handles it; a terminal's reaches the first, too
     threading.Thread(target=_end_with_the_first, daemon=True).start()
     try:
-        sys.exit(int(work() == "failed"))
+        sys.exit(int(work() != "finished"))
     except Refused:  # the first says it
         sys.exit(1)
 

@@ -25,6 +25,7 @@ class Record:
     def __init__(self, experiment: Experiment, cell: Cell, command: str) -> None:
         self.cell = cell
         self.status = "failed"
+        self.unwritable = False  # it was interrupted by a disk, and not by anybody
         self.metrics: dict[str, dict[str, float]] = {}
         self.listeners: list[Callable[[dict[str, Any]], None]] = []
         self.recorder: Recorder | None = None
@@ -70,4 +71,6 @@ class Record:
         try:
             write_record(self.cell.directory, self.content)
         except Unwritable as full:  # what was trained is in the checkpoint
-            self.end("interrupted", str(full))
+            if not self.unwritable:
+                self.end("interrupted", str(full))
+            self.unwritable = True

@@ -7,7 +7,7 @@ Slurm's jobs and Ray's tasks are jobs alike. Cells that another sweep runs are l
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,8 +37,8 @@ class EngineLauncher(CellLauncher):
         """Get ready for cells, of `planned` in the sweep; how many may run at once."""
         raise NotImplementedError
 
-    def start(self, cells: Sequence[Planned]) -> list[Job]:
-        """A job for each; there is room for them."""
+    def start(self, cells: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
+        """Each of the cells with its job, as it is started; there is room for them."""
         raise NotImplementedError
 
     def take(self, planned: Planned) -> bool:
@@ -56,9 +56,8 @@ class EngineLauncher(CellLauncher):
             raise Refused(f"trainer.nodes={wide.nodes} needs hydra/launcher=slurm: only srun starts a cell on nodes.")
         at_once = self.prepare(cells, planned)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if (
-                number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
-            ):  # nohup means it; a shell's & does not
+            # nohup means it; a shell's & does not
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, signal.default_int_handler)
         self.waiting = list(cells)
         self.running: dict[Planned, Job] = {}
@@ -117,7 +116,7 @@ class EngineLauncher(CellLauncher):
                 self.overview.ended(planned, None)
             if move != "wait":
                 self.waiting.remove(planned)
-        for planned, job in zip(ready, self.start(ready), strict=True):
+        for planned, job in self.start(ready):
             self.running[planned] = job
             self.overview.started(planned)
 

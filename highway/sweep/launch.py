@@ -22,6 +22,7 @@ from highway.config.check import check
 from highway.config.compose import Composer
 from highway.config.experiment import Experiment
 from highway.config.guard import composing
+from highway.errors import Held
 from highway.ledger.cell import DONE, Cell
 from highway.ledger.together import Timing
 from highway.sweep.timed import timing
@@ -85,10 +86,14 @@ class InlineLauncher(CellLauncher):
                 continue
             waiting.remove(ready[0])
             words = list(ready[0].overrides)
-            if ready[0].alone:
-                status = self.time_rows(timing(words, partial(composed, self)), command_line(words))
-            else:
-                status = self.run(composed(self, words), ready[0].cell, command_line(words))
+            try:
+                if ready[0].alone:
+                    status = self.time_rows(timing(words, partial(composed, self)), command_line(words))
+                else:
+                    status = self.run(composed(self, words), ready[0].cell, command_line(words))
+            except Held:  # by another sweep, since we have looked
+                waiting.append(ready[0])
+                continue
             if status == "interrupted":
                 raise KeyboardInterrupt
             if fail_fast and status != "finished":

@@ -6,7 +6,7 @@ GPUs and has a fixed number of threads.
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from highway.ledger.lease import SWEEP
 from highway.sweep.engine import EngineLauncher, Job
@@ -40,8 +40,8 @@ class LocalLauncher(EngineLauncher):
     def give_back(self, planned: Planned) -> None:
         self.free.give_back(self.places.pop(planned))
 
-    def start(self, cells: Sequence[Planned]) -> list[Job]:
-        return [self._process(planned) for planned in cells]
+    def start(self, cells: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
+        return ((planned, self._process(planned)) for planned in cells)
 
     def _process(self, planned: Planned) -> Process:
         surroundings = {

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from typing import Any
@@ -169,8 +169,8 @@ class RayLauncher(EngineLauncher):
             gpus = planned.devices if planned.devices > 1 else 10_000 // self.per_gpu / 10_000
         return {"CPU": self.threads * planned.devices, "GPU": gpus}
 
-    def start(self, cells: Sequence[Planned]) -> list[Job]:
-        return [Task(planned, partial(self._submit, planned), self.retries) for planned in cells]
+    def start(self, cells: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
+        return ((planned, Task(planned, partial(self._submit, planned), self.retries)) for planned in cells)
 
     def _submit(self, planned: Planned) -> Any:
         import ray

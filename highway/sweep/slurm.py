@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -88,13 +88,11 @@ class SlurmLauncher(EngineLauncher):
         self.queue = Queue()
         return min(self.array_parallelism or planned, planned)
 
-    def start(self, cells: Sequence[Planned]) -> list[Job]:
-        jobs: dict[Planned, Job] = {}
+    def start(self, cells: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
         for _, alike in groupby(sorted(cells, key=_needs), key=_needs):
             same = list(alike)
             for first in range(0, len(same), LARGEST_ARRAY):
-                jobs |= self._submit(same[first : first + LARGEST_ARRAY])
-        return [jobs[planned] for planned in cells]
+                yield from self._submit(same[first : first + LARGEST_ARRAY]).items()
 
     def _submit(self, cells: Sequence[Planned]) -> dict[Planned, Job]:
         from submitit import SlurmExecutor

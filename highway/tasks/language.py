@@ -45,10 +45,8 @@ class LanguageModelling(Task):
         share = batch.inputs.shape[0] * self.devices / self.experiment.dataset.train.lanes
         units = batch.targets.numel()
         steps = batch.targets.shape[1] if self.experiment.dataset.loss == "sum" else 1
-        objective = (
-            mean * share * steps
-        )  # share: with uneven lanes, the average over devices is exact, and the sum over parts
-        return Learnt(objective, mean * units, units)
+        # share: with uneven lanes, the average over devices is exact, and the sum over parts
+        return Learnt(mean * share * steps, mean * units, units)
 
     def _loss(self, batch: Batch, state: Any, reduction: str, smoothing: float = 0.0) -> tuple[Tensor, Any]:
         features, state = self.model(batch.inputs, state)
