@@ -20,6 +20,7 @@ from highway.run.checkpoint import save_weights
 from highway.site.build import build_site
 from highway.sweep import grid
 from highway.sweep.launch import quoted
+from highway.sweep.reading import parse_table
 from highway.use.load import load
 from tests.conftest import TINY
 from tests.runs import trained
@@ -179,7 +180,9 @@ def test_no_secret_in_what_a_run_leaves(
     _, record = trained(mirrored)
     assert record["status"] == "finished", record["error"]
     own = {word.split("=", 1)[0]: [word.split("=", 1)[1]] for word in (*TINY, *FEW)}
-    build_site(tmp_path / "outputs", [grid.keep("mine", "a command", own, [mirrored])])
+    table = grid.as_table("mine", "a command", own, [mirrored])
+    grid.keep(table, tmp_path / "outputs")
+    build_site(tmp_path / "outputs", [parse_table(table)])
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert any(path.suffix == ".html" for path in files) and any("offline-run" in str(path) for path in files)
     assert [path for path in files if SECRET.encode() in path.read_bytes()] == []

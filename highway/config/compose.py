@@ -103,9 +103,9 @@ def _parsed(word: str) -> Override:
 
 
 @cache
-def _own() -> Composer:
+def _own(hydra: tuple[str, ...]) -> Composer:
     version.setbase("1.3")
-    return Composer(ConfigLoaderImpl(create_config_search_path(str(CONF))))
+    return Composer(ConfigLoaderImpl(create_config_search_path(str(CONF))), hydra=hydra)
 
 
 def experiment(words: Sequence[str]) -> Experiment:
@@ -120,4 +120,4 @@ def dataset(words: Sequence[str]) -> tuple[Any, Path, Path]:
 def _composed(words: Sequence[str]) -> DictConfig:
     check_words(words)
     with composing():
-        return _own()(words)
+        return _own(tuple(word for word in words if word.startswith("hydra.")))(words)
