@@ -214,14 +214,6 @@ def test_cells_of_other_code_run_again_when_asked(tmp_path: Path, monkeypatch: p
     assert same_weights(path.parent / last, path.parent / "earlier" / "1" / last)
 
 
-def test_missing_data_is_said_once_a_cell(tmp_path: Path) -> None:
-    done = sweep(tmp_path, "table=highway_t1", "budget=mini", "rows=baseline", f"data_dir={tmp_path / 'none'}")
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert "ptb.train.txt" in done.stderr
-    assert results(tmp_path) == []
-
-
 @pytest.mark.slow
 def test_ctrl_c_stops_the_cells_and_the_same_command_goes_on(tmp_path: Path) -> None:
     words = ["table=highway_t1", "budget=smoke", "rows=baseline,tanh", "trainer.max_steps=400"]
