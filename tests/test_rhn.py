@@ -26,8 +26,7 @@ from highway.report.write import write_report
 from highway.run import build
 from highway.sweep.reading import load_table
 from highway.tasks import states
-from highway.tasks.language import flattened, mapped
-from highway.tasks.states import gate_values, gradient_norms
+from highway.tasks.states import flattened, gate_values, gradient_norms, mapped
 from tests.runs import curve, numbers, same_weights, trained
 from tests.test_resume import StopAt
 

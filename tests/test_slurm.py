@@ -70,6 +70,7 @@ ON_TWO = (  # uneven lanes, without dropout
     "model.dropout=0",
     "model.dropout_attention=0",
     "model.dropout_feed_forward=0",
+    "model.dropout_embedding=0",
     "gate=sdu_tanh",
     "dataset.train.lanes=7",
     "trainer.max_steps=20",
