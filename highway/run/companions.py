@@ -23,6 +23,7 @@ from highway.run.checkpoint import Interrupted
 NOTICE = 2.0  # seconds after an error in which a process that was killed shows as dead
 GRACE = 30.0  # seconds that the first has to notice by itself that another is gone
 
+ASKING = threading.Lock()
 Others = list[Any]  # multiprocessing.context.SpawnProcess
 
 
@@ -86,7 +87,7 @@ def _end_with_the_first() -> None:
 
 def _watch(others: Others, ended: threading.Event) -> None:
     """End this process if it goes on waiting for one that is gone; a collective on CUDA would for many minutes."""
-    while not any(other.exitcode for other in others) and not ended.wait(1.0):
+    while not any(map(_code, others)) and not ended.wait(1.0):
         pass
     if not ended.wait(GRACE):
         print(f"error: {_killed(others, 0) or 'another process of this run has failed'}.", file=sys.stderr)
@@ -95,8 +96,17 @@ def _watch(others: Others, ended: threading.Event) -> None:
 
 def _killed(others: Others, seconds: float) -> str | None:
     """Which process has been killed, in words; one may be about to show as dead."""
-    wait([other.sentinel for other in others], seconds)
+    gone = wait([other.sentinel for other in others], seconds)
     for number, other in enumerate(others, start=2):
-        if other.exitcode is not None and other.exitcode < 0:
-            return f"process {number} of {len(others) + 1} was killed by {signal.Signals(-other.exitcode).name}"
+        code = _code(other, 1.0 if other.sentinel in gone else 0.0)  # its files close before it is dead
+        if code is not None and code < 0:
+            return f"process {number} of {len(others) + 1} was killed by {signal.Signals(-code).name}"
     return None
+
+
+def _code(other: Any, seconds: float = 0.0) -> int | None:
+    """An exit code; of two threads that ask for it at once, one would learn nothing."""
+    with ASKING:
+        other.join(seconds)
+        code: int | None = other.exitcode
+        return code
