@@ -272,7 +272,8 @@ def test_a_run_moves_between_numbers_of_processes(tmp_path: Path, task: str) -> 
         others = children(process)
         assert len(others) == devices - 1
         process.terminate()
-        assert process.wait(timeout=60) == 130
+        process.communicate(timeout=60)
+        assert process.returncode == 130
         assert [born(other) for other in others] == [None] * (devices - 1)
         steps.append(read_json(cell.directory / "result.json")["steps"])
     assert 0 < steps[1] < steps[2] < 60

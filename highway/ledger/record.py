@@ -32,7 +32,7 @@ def intact(path: Path) -> dict[str, Any] | None:
     try:
         content = seal.opened(path.read_bytes(), path)
         seal.check_files(path.parent, content["files"])
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except NOT_A_RECORD as error:
         return leave_out(path.parent, f"result.json cannot be read ({type(error).__name__})")
