@@ -34,8 +34,8 @@ SWEEP = (  # four cells of some seconds each, which save all the time
     "gate=none,sdu_tanh",
     "seed=1,2",
     "dataset.train.lanes=16",
-    "trainer.max_steps=120",
-    "trainer.validate_every=30",
+    "trainer.max_steps=240",
+    "trainer.validate_every=40",
     "trainer.checkpoint_seconds=0.2",
     "model.dropout=0.2",
 )
@@ -117,6 +117,10 @@ class Folder:
             if lease is not None and lease.alive and "pid" in lease.content:
                 yield lease.content["pid"]
 
+    @property
+    def is_through(self) -> bool:
+        return len(self.cells) == CELLS and all(cell.status == "finished" for cell in self.cells)
+
     def begin_again(self) -> None:
         """There is more to come, and all of the cells are finished."""
         self.compare()
@@ -178,20 +182,24 @@ def kills(folder: Folder, count: int, whom: str) -> None:
             if whom != "cell":
                 break
         folder.ended(sweep)
-        if all(cell.status == "finished" for cell in folder.cells) and len(folder.cells) == CELLS:
+        if folder.is_through:
             folder.begin_again()
     folder.finish()
 
 
 def signals(folder: Folder) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the tests themselves run under nohup
-    for number, seconds in ((signal.SIGINT, 0.5), (signal.SIGTERM, 6), (signal.SIGHUP, 6), (signal.SIGINT, 8)):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        if folder.is_through:
+            folder.begin_again()
         sweep = folder.start()
-        with suppress(subprocess.TimeoutExpired):
-            sweep.wait(timeout=seconds)
+        if folder.outcome.injected:
+            wait_until(lambda: any(folder.processes()), sweep)
+        else:
+            time.sleep(0.5)  # in its first second
         kill(sweep.pid, number)
         folder.outcome.injected += 1
-        if folder.ended(sweep) == 0 and folder.outcome.injected < 4:
+        if folder.ended(sweep) == 0:
             folder.outcome.said.append(f"{number.name} went by")
         if list(folder.processes()):
             folder.outcome.said.append(f"cells outlived {number.name}")
