@@ -30,7 +30,9 @@ def cells(folder: Path) -> list[Cell]:
 
 
 @pytest.mark.slow
-def test_a_failed_cell_runs_again_only_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_cell_runs_again_only_when_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = (*TINY, *FEW, "gate=none,sdu_tanh")
 
     def no_gates(found: dict[str, Any], _: Path) -> None:
@@ -41,7 +43,8 @@ def test_a_failed_cell_runs_again_only_when_asked(tmp_path: Path, monkeypatch: p
         patch.setattr("highway.train.save_probes", no_gates)
         code, said = inline(monkeypatch, tmp_path, *words)
     assert code == 1 and "gate=sdu_tanh: failed (ValueError: that was to be expected)" in said
-    assert "1 of 2 cells did not finish" in said and "retry_failed=true runs the failed ones again" in said
+    ended = capsys.readouterr().err
+    assert "1 of 2 cells did not finish" in ended and "retry_failed=true runs the failed ones again" in ended
     code, said = inline(monkeypatch, tmp_path, *words)
     assert code == 1 and "2 cells: 2 done already, 0 to run." in said
     assert inline(monkeypatch, tmp_path, *words, "retry_failed=true")[0] == 0
@@ -117,7 +120,7 @@ def test_a_cell_of_another_sweep_that_dies_is_taken_over(tmp_path: Path) -> None
     ]
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
     first = subprocess.Popen([sys.executable, str(TRAIN), *words], env=environment, stderr=subprocess.DEVNULL)
-    wait_for(lambda: any(cell.checkpoint.exists() for cell in cells(tmp_path)))
+    wait_for(lambda: any(bool(cell.checkpoints) for cell in cells(tmp_path)))
     (cell,) = cells(tmp_path)
     second = subprocess.Popen(
         [sys.executable, str(TRAIN), "-m", *words], env=environment, stderr=subprocess.PIPE, text=True
