@@ -51,7 +51,7 @@ test: lint  ## all tests that take seconds
 	$(RUN) -m pytest -n 2 -m "not slow and not ray and not slurm" --cov=highway --cov-report=term:skip-covered
 
 test-slow: $(VENV)/.dev  ## kills, two processes, the README's commands
-	$(RUN) -m pytest -m slow
+	$(RUN) -m pytest -n 2 -m slow
 
 test-slurm: $(VENV)/.dev  ## sweeps through a real Slurm of two nodes, installed where it is missing (Debian, Ubuntu)
 	tests/with_slurm $(RUN) -m pytest -m slurm tests/test_slurm.py
