@@ -249,9 +249,9 @@ def no_folder(folder: Folder) -> None:
 
 
 def flipped_underway(folder: Folder) -> None:
-    """Twice everything is stopped in the middle, and files of the two cells that ran are damaged; then their text."""
+    """Twice everything is stopped in the middle, and files of the two cells that ran are damaged, and of their text."""
     kinds: list[Callable[[Cell], list[Path]]] = [
-        lambda cell: cell.checkpoints[:1],
+        lambda cell: [*cell.checkpoints[:1], *folder.path.glob("cache/*/train.npy")],
         lambda cell: [cell.best],
         lambda cell: [cell.curves],
         lambda cell: cell.checkpoints,
@@ -262,7 +262,6 @@ def flipped_underway(folder: Folder) -> None:
             for path in files(cell):
                 _damage(folder, path)
         kinds = kinds[len(begun) :]
-    _damage(folder, *folder.path.glob("cache/*/train.npy"))
     folder.finish()
     told = folder.stderr + "".join(cell.log.read_text() for cell in folder.cells)
     folder.outcome.used = sum(name not in told for name in folder.damaged)
