@@ -1,5 +1,6 @@
 """The fault harness (tests/faults.py) finds nothing: none lost, none run twice, no other weight, no damage used."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(
+    os.environ.get("HIGHWAY_FAULTS") != "yes", reason="takes ten minutes; make faults prints the report"
+)
 @pytest.mark.parametrize("name", FAULTS)
 def test_under_faults(name: str, whole: Folder, tmp_path: Path) -> None:
     found = outcome(name, tmp_path, whole, KILLS)
