@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 
-from highway.errors import Refused
+from highway.ledger.files import writing
 
 log = logging.getLogger("highway")
 CHUNK = 1 << 18
@@ -81,16 +81,12 @@ def _written(path: Path, more: bool) -> Iterator[Callable[[bytes], None]]:
     """What adds to a file; a disk that does not take it is no fault of an address."""
 
     def write(chunk: bytes) -> None:
-        try:
+        with writing(path):
             file.write(chunk)
-        except OSError as error:
-            raise Refused(f"{path} could not be written: {error.strerror}.") from error
 
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = open(path, "ab" if more else "wb", buffering=0)  # noqa: SIM115 (closed below)
-    except OSError as error:
-        raise Refused(f"{path} could not be written: {error.strerror}.") from error
     with file:
         yield write
 

@@ -31,7 +31,7 @@ from highway.config.check import SWEEP_ONLY
 from highway.config.experiment import Experiment
 from highway.config.guard import check_words
 from highway.errors import Refused, SweepFailed, listing
-from highway.ledger.cell import Cell
+from highway.ledger.cell import DONE, Cell
 from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import changes_nothing, identified
 from highway.sweep import grid
@@ -71,7 +71,7 @@ class HighwaySweeper(Sweeper):
         plan, told = self._plan({key: word for key, word in words.items() if not word.is_hydra_override()})
         unique = list({planned.cell: planned for planned in plan}.values())
         again = [planned for planned in unique if rerun and _of_other_code(planned)]
-        missing = [planned for planned in unique if planned in again or not planned.cell.done]
+        missing = [planned for planned in unique if planned in again or planned.before not in DONE]
         missing = [planned for planned in missing if retry_failed or planned.before != "failed"]
         if self.planning:
             self.foresee(unique, missing)
