@@ -58,11 +58,10 @@ def problem(content: Any) -> str | None:
     """What is wrong with the content of a result.json, if anything is."""
     if not isinstance(content, dict):
         return "result.json is no record"
-    for key, (fits, words) in WANTED.items():
-        section, _, name = key.rpartition(".")
+    for section, name, fits, words in WANTED:
         inside = content.get(section) if section else content
         if not fits(inside.get(name) if isinstance(inside, dict) else None):
-            return f"{key} is not {words}"
+            return f"{section}{'.' if section else ''}{name} is not {words}"
     if content["status"] not in ("finished", "diverged"):
         return None
     rows = content.get("rows", {})  # of a timing, which has metrics by row
@@ -79,42 +78,43 @@ def _wrong_metric(metrics: Any, fits: Check) -> str | None:
     for name, values in metrics.items():
         if name not in METRICS:
             return f"metrics names {str(name)[:40]!r}, which is no metric"
-        if not isinstance(values, dict) or not all(fits(values.get(which)) for which in ("best", "last")):
+        if not isinstance(values, dict) or not fits(values.get("best")) or not fits(values.get("last")):
             return f"metrics.{name} is not a number for best and for last"
     return None
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
-
-
 def _is(*kinds: type) -> Check:
-    return lambda value: isinstance(value, kinds) and not isinstance(value, bool)
+    """True is no number: what JSON gives is of one of these types and of none derived from them."""
+    return lambda value: type(value) in kinds
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and not math.isnan(value)
 
 
 def _maybe_number(value: Any) -> bool:
     return value is None or _is_number(value)
 
 
-WANTED: dict[str, tuple[Check, str]] = {
-    "status": (lambda value: value in STATUSES, f"one of {', '.join(STATUSES)}"),
-    "seed": (lambda value: _is(int)(value) and value >= 0, "a whole number"),
-    "budget": (_is(str), "a word"),
-    "metrics": (_is(dict), "a table of numbers"),
-    "files": (lambda value: _is(dict)(value) and all(map(_is(str), value.values())), "a table of checksums"),
-    "data": (_is(dict), "a description of the data"),
-    "data.source": (_is(str), "a word"),
-    "cost": (_is(dict), "what the run has cost"),
-    **{f"cost.{key}": (_maybe_number, "a number") for key in ("seconds", "tokens_per_second", "peak_memory_bytes")},
-    **{f"parameters.{key}": (_maybe_number, "a number") for key in ("total", "gate")},
-    "parameters": (_is(dict, type(None)), "a table of numbers"),
-    "command": (_is(str, type(None)), "a command"),
-    "error": (_is(str, type(None)), "a text"),
-    "cost.device": (_is(str), "the name of a device"),
-    "environment": (_is(dict), "a description of the machine"),
-    "environment.versions": (_is(dict), "a list of versions"),
-    "environment.precision": (_is(str), "a word"),
-    "environment.git_commit": (_is(str, type(None)), "a commit"),
-    "fingerprint": (_is(str, type(None)), "a fingerprint of code"),
-    "revision": (_is(dict, type(None)), "a table of revisions"),
-}
+WANTED: list[tuple[str, str, Check, str]] = [  # section, key, what it must be, and that in words
+    ("", "status", lambda value: value in STATUSES, f"one of {', '.join(STATUSES)}"),
+    ("", "seed", lambda value: type(value) is int and value >= 0, "a whole number"),
+    ("", "budget", _is(str), "a word"),
+    ("", "metrics", _is(dict), "a table of numbers"),
+    ("", "files", lambda value: type(value) is dict and all(map(_is(str), value.values())), "a table of checksums"),
+    ("", "data", _is(dict), "a description of the data"),
+    ("data", "source", _is(str), "a word"),
+    ("", "cost", _is(dict), "what the run has cost"),
+    *(("cost", key, _maybe_number, "a number") for key in ("seconds", "tokens_per_second", "peak_memory_bytes")),
+    *(("parameters", key, _maybe_number, "a number") for key in ("total", "gate")),
+    ("", "parameters", _is(dict, type(None)), "a table of numbers"),
+    ("", "command", _is(str, type(None)), "a command"),
+    ("", "error", _is(str, type(None)), "a text"),
+    ("cost", "device", _is(str), "the name of a device"),
+    ("", "environment", _is(dict), "a description of the machine"),
+    ("environment", "versions", _is(dict), "a list of versions"),
+    ("environment", "precision", _is(str), "a word"),
+    ("environment", "git_commit", _is(str, type(None)), "a commit"),
+    ("", "fingerprint", _is(str, type(None)), "a fingerprint of code"),
+    ("", "revision", _is(dict, type(None)), "a table of revisions"),
+]

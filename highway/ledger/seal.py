@@ -9,7 +9,6 @@ weights          have theirs in the header of their file (highway/run/checkpoint
 import hashlib
 import json
 import logging
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -19,23 +18,34 @@ from highway.ledger.files import file_sha256, written_atomically
 
 log = logging.getLogger("highway")
 SEAL = "seal.json"
-ZEROS = b"0" * 64
-OWN = re.compile(rb'^( "sha256": ")([0-9a-f]{64})', re.MULTILINE)  # not that of something inside
+OWN = b'\n "sha256": "'  # at the outermost level of a JSON text: not that of something inside
+DIGITS = 64
 
 
 def sealed(content: dict[str, Any]) -> bytes:
     """As JSON, with its own checksum in it: that of the text with zeros in the checksum's place."""
-    blank = (json.dumps({**content, "sha256": ZEROS.decode()}, indent=1, sort_keys=True) + "\n").encode()
-    return OWN.sub(rb"\g<1>" + hashlib.sha256(blank).hexdigest().encode(), blank, count=1)
+    blank = (json.dumps({**content, "sha256": "0" * DIGITS}, indent=1, sort_keys=True) + "\n").encode()
+    before, _, after = _around(blank)
+    return before + _own(before, after) + after
 
 
 def opened(text: bytes, path: Path) -> dict[str, Any]:
     """What was sealed; `path` is where it was read from."""
-    own = OWN.search(text)
-    if own is None or hashlib.sha256(OWN.sub(rb"\g<1>" + ZEROS, text, count=1)).hexdigest() != own[2].decode():
+    before, own, after = _around(text)
+    if own != _own(before, after):
         raise Damaged(f"{path} is damaged: its sha256 is not the one that it says")
     content: dict[str, Any] = json.loads(text)
     return content
+
+
+def _around(text: bytes) -> tuple[bytes, bytes, bytes]:
+    """What is before the checksum, the checksum, what is after it."""
+    start = text.find(OWN) + len(OWN)
+    return text[:start], text[start : start + DIGITS], text[start + DIGITS :]
+
+
+def _own(before: bytes, after: bytes) -> bytes:
+    return hashlib.sha256(before + b"0" * DIGITS + after).hexdigest().encode()
 
 
 def checksums(folder: Path, paths: Iterable[Path]) -> dict[str, str]:
@@ -45,9 +55,11 @@ def checksums(folder: Path, paths: Iterable[Path]) -> dict[str, str]:
 def check_files(folder: Path, expected: dict[str, str]) -> None:
     for name, sha256 in expected.items():
         path = folder / name
-        if not path.is_file():
-            raise Damaged(f"{path} is missing")
-        if file_sha256(path) != sha256:
+        try:
+            found = file_sha256(path)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise Damaged(f"{path} is missing") from None
+        if found != sha256:
             raise Damaged(f"{path} is damaged: its sha256 is not the one that was written down")
 
 

@@ -306,8 +306,7 @@ def records(row: Experiment, roots: list[Path]) -> Iterator[Sample]:
     for name, older in cell_names(row):
         for root in roots:
             for folder in seeds(root / name):
-                path = folder / "result.json"
-                result = usable(path) if path.exists() else None
+                result = usable(folder / "result.json")
                 if result and result["status"] in DONE:
                     yield Sample(folder, result["seed"], result, older, _other(result, code))
 
