@@ -4,10 +4,12 @@ import hashlib
 import http.server
 import io
 import logging
+import resource
 import tarfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import pytest
 from highway.data import places, transfer
 from highway.data.download import Files, Place, file_sha256, in_turn
 from highway.data.transfer import download
-from highway.errors import Refused
+from highway.errors import Refused, Unwritable
 from highway.ledger import archive
 
 NOBODY = "http://127.0.0.1:9"  # no server is there
@@ -279,6 +281,25 @@ def test_an_archive_that_unpacks_to_too_much(server: str, tmp_path: Path, monkey
     monkeypatch.setattr("highway.data.download.UNPACKED", 4 << 20)
     toy(inside(f"{server}/toy.zip")).ensure([tmp_path / "toy" / "a.txt"])
     assert (tmp_path / "toy" / "a.txt").read_bytes() == RIGHT
+
+
+def test_unpacking_where_there_is_no_room(server: str, tmp_path: Path) -> None:
+    """No fault of the places either; nor is what a killed process left there."""
+    content = bytes(1 << 20)
+    Server.held["/toy.tgz"] = packed({"in/a.txt": content})
+    files = replace(toy(inside(f"{server}/toy.tgz")), checksums={"a.txt": hashlib.sha256(content).hexdigest()})
+    path, left = tmp_path / "toy" / "a.txt", tmp_path / "toy" / ".unpacked"
+    left.mkdir(parents=True)
+    (left / "half").write_bytes(b"half")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
+    try:
+        with pytest.raises(Unwritable, match=r"a\.txt could not be written: File too large\."):
+            files.ensure([path])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    files.ensure([path])
+    assert path.read_bytes() == content and not left.exists()
 
 
 def test_an_archive_of_too_many_files(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

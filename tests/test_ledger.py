@@ -150,11 +150,12 @@ def test_the_overview_on_a_terminal(experiment: Compose, tmp_path: Path, monkeyp
             "seconds_left": 30.0,
         }
         held._write()
-        overview.started(planned[0])
-        overview._started[planned[0]] -= 10
         with overview.console.capture() as shown:
             overview.console.print(overview._table(planned[1:], planned[:1]))
     text = shown.get()
+    waiting = Overview(planned, slots=3, queued=True)
+    with planned[0].cell.leased():
+        assert waiting._summary([], planned, planned[:1]) == "3 cells: 1 running, 2 queued, 0 waiting"
     for part in ("50/200", "4.5000", "1,234", "0:30", "elsewhere", "3 cells: 1 running, 2 waiting; about 1:50 left"):
         assert part in text
 

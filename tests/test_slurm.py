@@ -211,7 +211,7 @@ def test_stopping_cancels(tmp_path: Path, pretended: Pretended) -> None:
         job.stop()
     for job in jobs:
         job.wait()
-    assert (pretended.folder / "cancelled").read_text() == "7_0\n7_1\n"
+    assert (pretended.folder / "cancelled").read_text() == "7_0 7_1\n"
 
 
 def test_slurm_may_refuse(tmp_path: Path, pretended: Pretended) -> None:
@@ -227,9 +227,9 @@ def test_slurm_may_refuse(tmp_path: Path, pretended: Pretended) -> None:
     ("word", "sentence"),
     {
         "partition='gpu long'": "hydra.launcher.partition='gpu long' is no name",
-        "minutes=abc": "hydra.launcher.minutes=abc is not a whole number of at least 1",
-        "cpus=0": "hydra.launcher.cpus=0 is not a whole number of at least 1",
-        "kills=-1": "hydra.launcher.kills=-1 is not a whole number of at least 0",
+        "minutes=abc": "hydra.launcher.minutes=abc is not a whole number from 1 upwards",
+        "cpus=0": "hydra.launcher.cpus=0 is not a whole number from 1 upwards",
+        "kills=-1": "hydra.launcher.kills=-1 is not a whole number from 0 upwards",
         "array_parallelism=1.5": "hydra.launcher.array_parallelism=1.5 is not a whole number",
         "memory_gb=0": "hydra.launcher.memory_gb=0 is not a number above 0",
         "memory_gb=much": "hydra.launcher.memory_gb=much is not a number above 0",

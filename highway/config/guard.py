@@ -17,7 +17,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from highway.errors import Refused, as_typed, listing
+from highway.errors import Refused, listing
 
 CONF = Path(__file__).parents[2] / "conf"
 PLUGIN = re.compile(r"hydra_plugins\.\w+\.\w+")
@@ -85,15 +85,6 @@ def check_hydra(hydra: DictConfig) -> None:
         if not PLUGIN.fullmatch(target) or (section == "sweeper" and target != SWEEPER):
             known = listing(options(f"hydra/{section}"))
             raise Refused(f"{target} is no {section} of this project: hydra/{section} has {known}.")
-        for key in ("slots", "per_gpu"):
-            _check_count(f"hydra.launcher.{key}", plugin.get(key, 1), may_be_null=key == "slots")
-
-
-def _check_count(key: str, value: Any, may_be_null: bool) -> None:
-    if value is None and may_be_null:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise Refused(f"{key}={as_typed(value)} is not a whole number from 1 upwards.")
 
 
 def _environment(name: str, default: Any = NOT_SET) -> Any:

@@ -4,7 +4,6 @@ import hashlib
 import logging
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -14,10 +13,10 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from highway.data.transfer import Failure, download, reason
+from highway.data.transfer import Failure, download, reason, written
 from highway.errors import Held, Refused
 from highway.ledger.archive import BROKEN, members
-from highway.ledger.files import file_sha256
+from highway.ledger.files import file_sha256, made_folder
 from highway.ledger.lease import leased
 
 log = logging.getLogger("highway")
@@ -107,24 +106,25 @@ class Files:
     def _unpacked(self, archive: Path, inside: Mapping[str, str], judge: Judge | None) -> None:
         """Takes only the members that are named, to names chosen here, and only when all of them are right."""
         wanted = {member: name for name, member in inside.items()}
-        with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".unpacked-") as made:
+        with _emptied(archive.parent / ".unpacked") as made:
             try:
                 for member in members(archive, UNPACKED):
                     name = wanted.get(str(PurePosixPath(member.name)))
                     if name is not None and member.open and (content := member.open()):
-                        with content, open(Path(made) / name, "wb") as file:
-                            shutil.copyfileobj(content, file)
+                        with content, written(made / name) as write:
+                            while chunk := content.read(CHUNK):
+                                write(chunk)
             except BROKEN as error:
                 raise Unfit(f"it is not the archive it should be: {error}") from error
             for name, member_name in inside.items():
-                if not (Path(made) / name).exists():
+                if not (made / name).exists():
                     raise Unfit(f"it is not the archive it should be: {member_name} is not in it")
-                self._compare(Path(made) / name, name)
+                self._compare(made / name, name)
             if judge:
-                judge(Path(made))
+                judge(made)
             for name in inside:
                 if judge or not (archive.parent / name).exists():  # what is judged as a whole is of one place
-                    os.replace(Path(made) / name, archive.parent / name)
+                    os.replace(made / name, archive.parent / name)
         archive.unlink()
 
     def _compare(self, path: Path, name: str) -> None:
@@ -145,6 +145,16 @@ def _settle(url: str, folder: Path, take: Callable[[Path], None]) -> None:
         if not resumed:
             raise
         _settle(url, folder, take)
+
+
+@contextmanager
+def _emptied(folder: Path) -> Iterator[Path]:
+    """A folder for a while; a process that was killed may have left something in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield made_folder(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

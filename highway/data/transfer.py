@@ -61,7 +61,7 @@ def _attempt(url: str, partial: Path) -> None:
             error.close()
             return
         raise
-    with response, _written(partial, response.status == 206) as write:
+    with response, written(partial, response.status == 206) as write:
         length = response.headers.get("Content-Length")
         begun = have if response.status == 206 else 0
         arrived = begun
@@ -77,12 +77,14 @@ def _attempt(url: str, partial: Path) -> None:
 
 
 @contextmanager
-def _written(path: Path, more: bool) -> Iterator[Callable[[bytes], None]]:
+def written(path: Path, more: bool = False) -> Iterator[Callable[[bytes], None]]:
     """What adds to a file; a disk that does not take it is no fault of an address."""
 
     def write(chunk: bytes) -> None:
+        left = memoryview(chunk)
         with writing(path):
-            file.write(chunk)
+            while left:  # a disk with little room takes a part, and says so only when it is asked again
+                left = left[file.write(left) :]
 
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from highway.errors import Refused
+from highway.errors import Refused, as_typed
 from highway.sweep.launch import LOOK_AGAIN, CellLauncher, Planned, quoted
 
 TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
@@ -29,9 +29,16 @@ class Job(Protocol):
         """Until it has ended."""
 
 
+def check_whole(key: str, value: Any, least: int = 1) -> None:
+    """Of a launcher's settings; null, where it means something, is not to be asked for."""
+    if type(value) is not int or value < least:
+        raise Refused(f"hydra.launcher.{key}={as_typed(value)} is not a whole number from {least} upwards.")
+
+
 class EngineLauncher(CellLauncher):
     threads: int  # of a cell whose words name none
     spans_nodes = False  # whether one cell may have several machines
+    queues = False  # whether a cell may wait for long between its start and its beginning
 
     def prepare(self, cells: Sequence[Planned], planned: int) -> int:
         """Get ready for cells, of `planned` in the sweep; how many may run at once."""
@@ -61,7 +68,7 @@ class EngineLauncher(CellLauncher):
                 signal.signal(number, signal.default_int_handler)
         self.waiting = list(cells)
         self.running: dict[Planned, Job] = {}
-        with Overview(cells, at_once) as self.overview:
+        with Overview(cells, at_once, self.queues) as self.overview:
             try:
                 self._work(fail_fast)
             finally:

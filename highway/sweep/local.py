@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 
 from highway.ledger.lease import SWEEP
-from highway.sweep.engine import EngineLauncher, Job
+from highway.sweep.engine import EngineLauncher, Job, check_whole
 from highway.sweep.launch import Planned
 from highway.sweep.slots import slots_for
 
@@ -21,8 +21,10 @@ class Process:
 
 class LocalLauncher(EngineLauncher):
     def __init__(self, slots: int | None = None, per_gpu: int = 1) -> None:
-        self.slots = slots
-        self.per_gpu = per_gpu
+        if slots is not None:
+            check_whole("slots", slots)
+        check_whole("per_gpu", per_gpu)
+        self.slots, self.per_gpu = slots, per_gpu
 
     def prepare(self, cells: Sequence[Planned], planned: int) -> int:
         accelerators, devices = {one.accelerator for one in cells}, max(one.devices for one in cells)

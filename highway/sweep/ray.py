@@ -17,7 +17,7 @@ from typing import Any
 
 from highway.errors import Refused
 from highway.ledger.lease import SWEEP
-from highway.sweep.engine import EngineLauncher, Job
+from highway.sweep.engine import EngineLauncher, Job, check_whole
 from highway.sweep.launch import Planned
 from highway.sweep.overview import EXIT_REFUSED
 
@@ -113,6 +113,8 @@ class Task:
 
 
 class RayLauncher(EngineLauncher):
+    queues = True
+
     def __init__(
         self,
         address: str | None = None,
@@ -125,14 +127,11 @@ class RayLauncher(EngineLauncher):
             raise Refused("hydra/launcher=ray needs Ray, which is not installed: pip install -e '.[ray]'.")
         if address is not None and not isinstance(address, str):
             raise Refused(f"hydra.launcher.address={address} must be auto, host:port, ray://host:port or null.")
-        for name, value, least in (
-            ("cores", 1 if cores is None else cores, 1),
-            ("num_cpus", num_cpus, 1),
-            ("per_gpu", per_gpu, 1),
-            ("retries", retries, 0),
-        ):
-            if type(value) is not int or value < least:
-                raise Refused(f"hydra.launcher.{name}={value} must be a whole number, at least {least}.")
+        if cores is not None:
+            check_whole("cores", cores)
+        check_whole("num_cpus", num_cpus)
+        check_whole("per_gpu", per_gpu)
+        check_whole("retries", retries, least=0)
         if address is not None and cores is not None:
             raise Refused("hydra.launcher.cores is of a cluster on this machine; one with an address has its own.")
         self.address, self.cores, self.threads = address, cores, num_cpus

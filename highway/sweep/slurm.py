@@ -17,7 +17,7 @@ from typing import Any
 
 from highway.errors import Refused
 from highway.ledger.lease import STALE
-from highway.sweep.engine import EngineLauncher, Job
+from highway.sweep.engine import EngineLauncher, Job, check_whole
 from highway.sweep.launch import Planned
 from highway.sweep.submitted import Becomes
 
@@ -54,17 +54,18 @@ class SlurmLauncher(EngineLauncher):
     setup_lines: list[str] = field(default_factory=list)
     parameters: dict[str, Any] = field(default_factory=dict)
 
-    spans_nodes = True
+    spans_nodes = queues = True
 
     def __post_init__(self) -> None:
         for name in ("partition", "account", "qos"):
             value = getattr(self, name)
             if value is not None and not re.fullmatch(r"[\w.,:@+-]+", str(value)):
                 raise Refused(f"hydra.launcher.{name}='{value}' is no name that Slurm could know: it has no blanks.")
-        for name, least in (("cpus", 1), ("minutes", 1), ("warn_seconds", 1), ("array_parallelism", 1), ("kills", 0)):
-            value = getattr(self, name)
-            if not _is_whole(value, least) and not (name == "array_parallelism" and value is None):
-                raise Refused(f"hydra.launcher.{name}={value} is not a whole number of at least {least}.")
+        for name in ("cpus", "minutes", "warn_seconds"):
+            check_whole(name, getattr(self, name))
+        check_whole("kills", self.kills, least=0)
+        if self.array_parallelism is not None:
+            check_whole("array_parallelism", self.array_parallelism)
         if self.memory_gb is not None and not (isinstance(self.memory_gb, int | float) and self.memory_gb > 0):
             raise Refused(f"hydra.launcher.memory_gb={self.memory_gb} is not a number above 0.")
         if self.minutes * 60 <= self.warn_seconds + MARGIN:
@@ -145,6 +146,7 @@ class Queue:
     def __init__(self) -> None:
         self.numbers: set[str] = set()
         self.asked = self.answered = -ASK_EVERY
+        self.unwanted: list[str] = []
         self.leave_at = float("inf")
 
     def holds(self, number: str, since: float) -> bool:
@@ -156,9 +158,11 @@ class Queue:
                 self.numbers, self.answered = set(listed.stdout.split()), self.asked
         return number in self.numbers or self.answered <= since
 
-    def cancel(self, number: str) -> None:
-        subprocess.run(["scancel", number], capture_output=True, check=False)  # it may have ended by itself
-        self.leave_at = time.monotonic() + STOP_WITHIN
+    def cancel(self) -> None:
+        """Every unwanted job, at once; some may have ended by themselves."""
+        if self.unwanted:
+            subprocess.run(["scancel", *self.unwanted], capture_output=True, check=False)
+            self.unwanted, self.leave_at = [], time.monotonic() + STOP_WITHIN
 
 
 class Submitted:
@@ -177,9 +181,10 @@ class Submitted:
         return int(status != "finished")
 
     def stop(self) -> None:
-        self.queue.cancel(self.number)
+        self.queue.unwanted.append(self.number)
 
     def wait(self) -> None:
+        self.queue.cancel()
         while self._is_queued() and time.monotonic() < self.queue.leave_at:
             time.sleep(0.2)
 
@@ -193,7 +198,3 @@ class Submitted:
 def _needs(planned: Planned) -> tuple[int, int, bool]:
     """Jobs of one array are alike in this."""
     return planned.nodes, planned.devices, planned.accelerator == "cpu"
-
-
-def _is_whole(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
