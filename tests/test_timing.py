@@ -93,6 +93,24 @@ def test_neighbours_are_other_peoples_processes() -> None:
             os.killpg(child.pid, 9)
 
 
+def test_processes_that_srun_has_started_with_this_one_are_no_neighbours() -> None:
+    look = (
+        "import os; from highway.run import machine\n"
+        "for step in {}, {'SLURM_STEP_ID': '0', 'SLURM_STEP_NUM_TASKS': '2'}:\n"
+        "    os.environ.update(step); print(*{number for number, _ in machine._ticks_of_others()})"
+    )
+    both = subprocess.run(
+        ["sh", "-c", 'sleep 60 & echo $!; "$0" -c "$1"; kill $!', sys.executable, look],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        env={name: value for name, value in os.environ.items() if not name.startswith("SLURM_")},
+    )
+    sleeper, alone, with_srun = both.stdout.splitlines()
+    assert sleeper in alone.split() and sleeper not in with_srun.split()
+    assert "1" in with_srun.split()
+
+
 def test_neighbours_that_came_and_went_count() -> None:
     """As those of a test runner, of which none is there when the measurement ends."""
     spin = f'{sys.executable} -c "sum(range(30_000_000))"'

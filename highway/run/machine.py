@@ -21,6 +21,7 @@ from highway.config.experiment import Experiment
 from highway.ledger.cell import Cell
 from highway.ledger.files import write_text, writing
 from highway.ledger.identity import configuration
+from highway.run.processes import started_by_srun
 
 log = logging.getLogger("highway")
 QUIET = 0.25  # processors that others may keep busy where a time is to mean something
@@ -122,15 +123,17 @@ class Neighbours:
 
 
 def _ticks_of_others() -> dict[tuple[str, str], int]:
-    """Processor time of every process that is neither this one nor its child, by number and time of birth.
+    """Processor time of every process that is not of this run, by number and time of birth: neither this one, nor its
+    child, nor of those that srun has started with it.
 
     With that of its children that have ended: what came and went meanwhile is in nobody else's.
     """
     found, me = {}, str(os.getpid())
+    parents = {me, str(os.getppid())} if started_by_srun() > 1 else {me}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it ended meanwhile
             fields = path.read_text().rpartition(")")[2].split()
-            if me not in (path.parent.name, fields[1]):
+            if path.parent.name != me and fields[1] not in parents:
                 found[path.parent.name, fields[19]] = sum(map(int, fields[11:15]))
     return found
 
