@@ -584,7 +584,8 @@ def test_figures_of_states(tmp_path: Path) -> None:
     _, paths = write_report(collect(table, "paper", tmp_path), tmp_path / "report")
     drawn = {path.stem: path.read_text() for path in paths if path.suffix == ".svg"}
     assert "RHN 20 + HSG: 4 values" in drawn["gate_values"] and ">mean 0.312<" in drawn["gate_values"]
-    assert "RHN 40 + HSG: no records" in drawn["gate_values"]
+    assert "RHN 40 + HSG: no records" in drawn["gate_values"] and "depth 40: no records" in drawn["gradients"]
+    assert "validation: no records" in drawn["convergence"]
     assert ">depth 20<" in drawn["gradients"] and ">RHN + HSG<" in drawn["gradients"]
     assert drawn["depth"].count(">paper<") == 2 and ">RHN + HSG<" in drawn["depth"]
     collected = collect(table, "paper", tmp_path)

@@ -50,7 +50,7 @@ def draw_scatter(figure: Figure, collected: Collected) -> Any:
             slope, shift = np.polyfit(x, y, 1)
             axis.plot([x.min(), x.max()], [slope * end + shift for end in (x.min(), x.max())], color=COLOURS[1], lw=1)
             title += f" (correlation {np.corrcoef(x, y)[0, 1]:+.2f})"
-        axis.set_title(title if points else f"{title}: no records", loc="left", fontsize=9)
+        axis.set_title(title, loc="left", fontsize=9)
         axis.set_xlabel(over.title)
         axis.set_ylabel(of.title)
     canvas.tight_layout(rect=(0, 0.03, 1, 1))

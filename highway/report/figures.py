@@ -26,6 +26,9 @@ def draw(figure: Figure, collected: Collected, folder: Path) -> str:
     with plt.rc_context(STYLE):
         canvas = DRAWN[figure.kind](figure, collected)
         origin = f"{collected.table.id}, budget {collected.budget}, {collected.caveat}{_marks(figure, collected)}"
+        for axis in canvas.axes:
+            if not axis.has_data():
+                axis.set_title(f"{axis.get_title('left')}: no records", loc="left", fontsize=9)
         canvas.text(0.01, 0.005, origin, fontsize=7, color="#777777")
         folder.mkdir(parents=True, exist_ok=True)
         canvas.savefig(folder / f"{figure.id}.svg", metadata={"Date": None, "Creator": None})

@@ -29,7 +29,7 @@ def draw_gate_values(figure: Figure, collected: Collected) -> Any:
                 textcoords="offset points", fontsize=8, color=COLOURS[1],
             )  # fmt: skip
             title += f": {counts.sum():,.0f} values"
-        axis.set_title(title if found else f"{title}: no records", loc="left", fontsize=9)
+        axis.set_title(title, loc="left", fontsize=9)
     for axis in grid[-1]:
         axis.set_xlabel("g")
     for axis in grid[:, 0]:
