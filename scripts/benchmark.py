@@ -4,7 +4,6 @@ With --decoding CELL, how fast that trained model translates, against the paper'
 With --overhead, what there is to wait for besides training: in a sweep, for `table.py status`, before the first step.
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
 from highway.config.guard import options
 from highway.errors import Refused
+from highway.ledger.device import cores
 from highway.ledger.files import write_json
 from highway.run import build, machine
 from highway.run.trial import Entry, operations, peak_memory
@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--local-rnn", action="store_true", help="time one LocalRNN alone, forward and backward")
     parser.add_argument("--budget", default="paper", choices=options("budget"))
     parser.add_argument("--rounds", type=whole(1, 1000), default=5)
-    parser.add_argument("--threads", type=whole(1, 1024), default=os.cpu_count())
+    parser.add_argument("--threads", type=whole(1, 1024), default=cores())
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="as in dataset.train.lanes=4")
     parser.add_argument("--compile", action="store_true", help="time our model compiled as well")
     parser.add_argument("--decoding", type=Path, metavar="CELL", help="time this trained model's translations instead")

@@ -27,7 +27,13 @@ REAL_DATA = Path(os.environ.get("HIGHWAY_DATA", Path(__file__).parents[2] / "sha
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _single_thread() -> None:
+def _own_cores() -> None:
+    """Of several workers each has its share, and what it starts: threads that wait for each other spin meanwhile."""
+    if hasattr(os, "sched_setaffinity"):
+        worker, workers = (os.environ.get(f"PYTEST_XDIST_WORKER{which}") for which in ("", "_COUNT"))
+        share = slice(int(worker.removeprefix("gw")), None, int(workers)) if worker and workers else slice(None)
+        everything = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, everything[share] or everything)
     torch.set_num_threads(1)
 
 

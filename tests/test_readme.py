@@ -21,7 +21,7 @@ PYTHON = list(dict.fromkeys(command for command in COMMANDS if command.startswit
 def test_python_commands_run(command: str, tmp_path: Path) -> None:
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
     words = command.replace("python", sys.executable, 1).split()
-    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
 

@@ -34,7 +34,7 @@ def test_gpus_that_are_visible(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 def test_slots_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setattr("highway.sweep.slots.cores", lambda: 8)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
     slots, on_gpus = slots_for({"auto"}, devices=1, cells=9, slots=None, per_gpu=2)
     assert (slots.count, on_gpus) == (6, True)

@@ -15,6 +15,7 @@ from highway import cli
 from highway.config.compose import experiment
 from highway.errors import Refused
 from highway.ledger.cell import Cell
+from highway.ledger.device import cores
 from highway.ledger.files import read_json
 from highway.ledger.record import write_record
 from highway.report.tell import tell
@@ -54,7 +55,7 @@ def test_a_table_in_processes_of_its_own(tmp_path: Path) -> None:
     assert (result["seed"], result["status"], result["environment"]["threads"]) == (
         2,
         "finished",
-        max((os.cpu_count() or 1) // min(os.cpu_count() or 1, 4), 1),
+        max(cores() // min(cores(), 4), 1),
     )
     assert result["command"].startswith("python scripts/train.py model=transformer layers=all")
     assert str(tmp_path) not in result["command"]

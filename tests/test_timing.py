@@ -193,7 +193,7 @@ def test_a_sweep_runs_it_alone_and_links_every_row(typed: Typed, tmp_path: Path)
 
 def test_devices_are_kept_apart(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("card A", "card B"):
-        for module in ("highway.ledger.device", "highway.run.timing"):
+        for module in ("highway.ledger.together", "highway.run.timing"):
             monkeypatch.setattr(f"{module}.device_name", lambda kind, name=name: name)
         assert typed(*WORDS) == 0
     collected = collect(load_table("highway_t7"), "smoke", tmp_path / "outputs")

@@ -1,7 +1,6 @@
 """The audit: every row of every table without data and without training, held against what the papers say."""
 
 import itertools
-import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from highway.audit.models import of_code, of_sizes
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.config.models import Remembers
+from highway.ledger.device import cores
 from highway.ledger.identity import identified
 from highway.sweep.reading import load_table
 from highway.sweep.table import Table
@@ -47,7 +47,7 @@ def audit(table_ids: Sequence[str]) -> Audited:
     distinct = dict(
         sorted(distinct.items(), key=lambda item: item[1].remembers is not Remembers.STATE)
     )  # the slow first
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(cores(), mp_context=get_context("spawn")) as pool:
         counted = pool.map(_cost, distinct.values())
         findings = {table.id: [*of_numbers(table), *of_code(table)] for table in tables}
         found = dict(zip(distinct, counted, strict=True))

@@ -1,7 +1,6 @@
 """What a sweep would take, before anything of it runs: a sentence, and a line for every row."""
 
 import math
-import os
 import re
 import time
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from highway.clock import clock
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.errors import Refused
-from highway.ledger.device import device_name
+from highway.ledger.device import cores, device_name
 from highway.ledger.record import usable
 from highway.run import build
 from highway.run.trial import Entry
@@ -63,7 +62,7 @@ def _first(found: Sequence[Line], known: Sequence[Line], missing: int) -> str:
     if not missing or not of:
         return f"{cells}: {'nothing would run' if not missing else 'how long it takes cannot be told'}."
     seconds = sum((line.seconds or 0) * line.missing for line in known)
-    where = f"{device_name(_device())}, {os.cpu_count()} threads" if _device() == "cpu" else device_name(_device())
+    where = f"{device_name(_device())}, {cores()} threads" if _device() == "cpu" else device_name(_device())
     least = "about" if of == missing else f"for {of} of them about"
     first = f"{cells}: {least} {clock(seconds)} of training, one after another ({where})."
     return f"More than a day: {seconds / DAY:.1f} days. {first}" if seconds > DAY else first
@@ -127,7 +126,7 @@ def _recorded(folder: Path) -> float | None:
 def operations_a_second(described: Experiment, taken: Cost) -> float:
     """Of a few training steps, their batch cut down where a step would take long; on as many threads as a cell has."""
     small = _smaller(described, taken)
-    torch.set_num_threads(described.trainer.threads or os.cpu_count() or 1)
+    torch.set_num_threads(described.trainer.threads or cores())
     entry = Entry(described.trainer.precision, small, _device())
     contender, batch = entry.build(), entry.batch()
     contender.step(batch)

@@ -1,5 +1,6 @@
-"""What the device of a run is called; timings have it in their identity."""
+"""What the device of a run is called; timings have it in their identity. And how many cores there are."""
 
+import os
 import platform
 from pathlib import Path
 
@@ -15,3 +16,8 @@ def device_name(kind: str) -> str:
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+def cores() -> int:
+    """Those that this process may use: on a cluster, or under taskset, fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

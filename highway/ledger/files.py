@@ -58,9 +58,13 @@ def made_folder(path: Path) -> Path:
     return path
 
 
-def file_sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def file_sha256(path: Path | str) -> str:
+    """Most files are small, and thousands are looked at: hashlib.file_digest clears 256 KiB for each."""
+    digest = hashlib.sha256()
+    with open(path, "rb", buffering=0) as file:
+        while chunk := file.read(1 << 16):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def write_text(path: Path, text: str, durable: bool = True) -> None:

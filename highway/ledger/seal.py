@@ -54,7 +54,7 @@ def checksums(folder: Path, paths: Iterable[Path]) -> dict[str, str]:
 
 def check_files(folder: Path, expected: dict[str, str]) -> None:
     for name, sha256 in expected.items():
-        path = folder / name
+        path = f"{folder}/{name}"
         try:
             found = file_sha256(path)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):

@@ -1,12 +1,12 @@
 """Rows that are timed together: a table of `kind: timing` is one cell, with the name of the device in its identity."""
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
 from highway.config.experiment import Experiment
 from highway.errors import Refused
 from highway.ledger.cell import Cell
+from highway.ledger.device import cores, device_name
 from highway.ledger.identity import of_timing
 
 
@@ -19,7 +19,7 @@ class Timing:
     @classmethod
     def of(cls, rounds: int, budget: str, rows: dict[str, Experiment]) -> "Timing":
         for row in rows.values():
-            row.trainer.threads = row.trainer.threads or os.cpu_count() or 1
+            row.trainer.threads = row.trainer.threads or cores()
         if next(iter(rows.values())).trainer.precision == "64":
             raise Refused("trainer.precision=64 is for checking, not for timing; 32 and bf16 are timed.")
         return cls(rounds, budget, rows)
@@ -42,8 +42,6 @@ class Timing:
 
     @property
     def cell(self) -> Cell:
-        from highway.ledger.device import device_name
-
         surroundings: dict[str, Any] = {"device": device_name(self.device), "threads": self.threads}
         name = of_timing(list(self.rows.values()), {**surroundings, "compile": self.first.trainer.compile})
         return Cell(self.first.outputs_dir / "cells" / name / f"seed{self.first.seed}")

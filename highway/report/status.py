@@ -1,6 +1,9 @@
 """Where the cells of a table stand."""
 
 import itertools
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -8,6 +11,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from highway.ledger.cell import DONE, Cell
+from highway.ledger.device import cores
 from highway.ledger.identity import identified
 from highway.report.collect import REFERENCE, Sample, collect, described, records, seeds
 from highway.sweep.table import Row, Table
@@ -19,9 +23,14 @@ def print_status(table: Table, outputs: Path, console: Console) -> None:
     grid.add_column("row", no_wrap=True)
     for budget in table.budgets:
         grid.add_column(budget)
-    for row in table.rows:
-        grid.add_row(row.id, *("\n".join(standing(table, row, budget, outputs)) or "—" for budget in table.budgets))
+    with ProcessPoolExecutor(cores(), mp_context=get_context("fork")) as pool:  # there may be thousands of records
+        for row, shown in zip(table.rows, pool.map(partial(_of_row, table, outputs), table.rows), strict=True):
+            grid.add_row(row.id, *shown)
     console.print(grid)
+
+
+def _of_row(table: Table, outputs: Path, row: Row) -> list[str]:
+    return ["\n".join(standing(table, row, budget, outputs)) or "—" for budget in table.budgets]
 
 
 def standing(table: Table, row: Row, budget: str, outputs: Path) -> list[str]:
@@ -39,8 +48,10 @@ def standing(table: Table, row: Row, budget: str, outputs: Path) -> list[str]:
         states.setdefault(sample.seed, _of_record(sample))
         ended.add(sample.directory)
     for path in seeds(outputs / "cells" / name):
+        if path in ended:
+            continue
         cell, seed = Cell(path), int(path.name.removeprefix("seed"))
-        status = cell.status if path not in ended else "finished"
+        status = cell.status
         if status not in DONE and not (status == "waiting" and seed in states):
             states[seed] = _of_cell(cell, status)
     by_state: dict[str, list[int]] = {}

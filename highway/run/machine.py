@@ -19,6 +19,7 @@ import yaml
 
 from highway.config.experiment import Experiment
 from highway.ledger.cell import Cell
+from highway.ledger.device import cores
 from highway.ledger.files import write_text, writing
 from highway.ledger.identity import configuration
 from highway.run.processes import started_by_srun
@@ -33,7 +34,7 @@ def settle(experiment: Experiment, cell: Cell, threads: int | None, first: bool)
 
     Of several processes the first alone writes.
     """
-    each = max((os.cpu_count() or 1) // experiment.trainer.devices, 1)
+    each = max(cores() // experiment.trainer.devices, 1)
     experiment.trainer.threads = threads or experiment.trainer.threads or each
     if first:
         write_down(cell, configuration(experiment))

@@ -8,6 +8,7 @@ import os
 import subprocess
 from collections.abc import Iterable, Sequence
 
+from highway.ledger.device import cores
 from highway.ledger.lease import SWEEP
 from highway.sweep.engine import EngineLauncher, Job, check_whole
 from highway.sweep.launch import Planned
@@ -29,7 +30,7 @@ class LocalLauncher(EngineLauncher):
     def prepare(self, cells: Sequence[Planned], planned: int) -> int:
         accelerators, devices = {one.accelerator for one in cells}, max(one.devices for one in cells)
         self.free, self.on_gpus = slots_for(accelerators, devices, planned, self.slots, self.per_gpu)
-        self.threads = max((os.cpu_count() or 1) // self.free.count, 1)
+        self.threads = max(cores() // self.free.count, 1)
         self.places: dict[Planned, list[str]] = {}
         return self.free.count
 

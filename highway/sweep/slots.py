@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Sequence
 
 from highway.errors import Refused
+from highway.ledger.device import cores
 
 MOST_ON_CPU = 4  # cells at once, where nothing is asked for
 
@@ -66,5 +67,5 @@ def slots_for(accelerators: set[str], devices: int, cells: int, slots: int | Non
         if devices > found.most():
             raise Refused(f"trainer.devices={devices} needs {devices} GPUs; this sweep may use {found.most()}.")
         return found, True
-    count = min(slots or min(os.cpu_count() or 1, MOST_ON_CPU), cells)
+    count = min(slots or min(cores(), MOST_ON_CPU), cells)
     return Slots.of_cores(max(count, devices)), False
