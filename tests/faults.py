@@ -258,6 +258,9 @@ def flipped_underway(folder: Folder) -> None:
     ]
     while kinds:
         begun = stopped_underway(folder, 2)
+        if not begun:
+            folder.outcome.said.append("nothing was underway that could be damaged")
+            break
         for cell, files in zip(begun, kinds, strict=False):
             for path in files(cell):
                 _damage(folder, path)

@@ -217,7 +217,13 @@ def test_cells_of_other_code_run_again_when_asked(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.slow
 def test_ctrl_c_stops_the_cells_and_the_same_command_goes_on(tmp_path: Path) -> None:
-    words = ["table=highway_t1", "budget=smoke", "rows=baseline,tanh", "trainer.max_steps=400"]
+    words = (
+        "table=highway_t1",
+        "budget=smoke",
+        "rows=baseline,tanh",
+        "trainer.max_steps=400",
+        "hydra.launcher.slots=2",
+    )
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
     process = subprocess.Popen(
         [sys.executable, str(TRAIN), "-m", *words], env=environment, stderr=subprocess.PIPE, text=True
