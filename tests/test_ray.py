@@ -229,7 +229,7 @@ def test_a_lost_worker_and_a_lost_node(cluster: Any, undisturbed: Path, tmp_path
     lost = next(node for node in cluster.worker_nodes if _raylet(node) == raylets[1])
     _, errors = process.communicate(timeout=400)
     assert process.returncode == 0, errors
-    ours = {"2", "started", "finished", "highway_t1"}
+    ours = {"2", "queued", "finished", "highway_t1"}
     assert {line.split()[0] for line in errors.splitlines()} <= ours, "no word of Ray's own"
     assert [held_by(cell) for cell in (first, second)] == [2, 2], "once before, once after"
     assert as_if_undisturbed(tmp_path, undisturbed)

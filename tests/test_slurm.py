@@ -435,10 +435,11 @@ def test_a_stopped_sweep_takes_its_jobs_along(tmp_path: Path, sweeping: Any) -> 
 @on_slurm
 def test_a_sweep_joins_the_jobs_of_a_dead_one(tmp_path: Path, sweeping: Any) -> None:
     """One of its cells runs, and is waited for; the other is in the queue twice, and runs once."""
-    dead = sweeping(tmp_path, *SHORT, "hydra.launcher.array_parallelism=1")
+    words = (*SHORT[:-2], "trainer.max_steps=4000", "trainer.validate_every=2000")
+    dead = sweeping(tmp_path, *words, "hydra.launcher.array_parallelism=1")
     until(dead, lambda: bool(steps(tmp_path)))
     dead.kill()
-    said = told(sweeping(tmp_path, *SHORT), 0)
+    said = told(sweeping(tmp_path, *words), 0)
     assert "by another sweep" in said
     assert [read_json(path)["status"] for path in results(tmp_path)] == ["finished"] * 2
     for cell in cells(tmp_path):
