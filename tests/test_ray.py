@@ -160,13 +160,15 @@ def test_what_a_worker_cannot_start_is_said(outcomes: list[Any], tmp_path: Path)
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """A head, to which sweeps connect, and two nodes of one core each."""
+    """A head, to which sweeps connect, and two nodes of one core each; they ignore SIGINT, as after a shell's &."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
 
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     started = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **SMALL})
     for _ in range(2):
         started.add_node(num_cpus=1, **SMALL)
+    signal.signal(signal.SIGINT, before)
     yield started
     started.shutdown()
 

@@ -6,6 +6,7 @@ sweep: where the worker is lost it saves and ends, and the cell goes on from the
 
 import importlib.util
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -35,6 +36,7 @@ def run_cell(command: list[str], output: str, surroundings: dict[str, str]) -> i
 
     The cell saves where it is when the task is cancelled, and when the node that started the worker is gone.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & ignores it, and so would all that Ray starts
     node, asked = os.getppid(), False
     surroundings = {**os.environ, **surroundings, SWEEP: str(os.getpid())}
     with open(output, "ab") as file:
