@@ -382,7 +382,11 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as where:
         whole, count = undisturbed(Path(where)), arguments.kills // 3
-        found = {name: outcome(name, Path(where), whole, count) for name in FAULTS if arguments.only in name}
+        found = {}
+        for name in FAULTS:
+            if arguments.only in name:
+                found[name] = outcome(name, Path(where), whole, count)
+                print(f"{name}: {'as it should be' if found[name].clean else found[name]}", file=sys.stderr)
     Console().print(printed(found))
     sys.exit(not all(one.clean for one in found.values()))
 
