@@ -206,23 +206,24 @@ def signals(folder: Folder) -> None:
     folder.finish()
 
 
-def stopped_underway(folder: Folder, count: int) -> list[Cell]:
-    """So many cells in the middle of their training, with all that they keep."""
+def stopped_underway(folder: Folder) -> Cell | None:
+    """A cell in the middle of its training, with all that it keeps, when this start has read what was there."""
 
     def begun() -> list[Cell]:
-        cells = [cell for cell in folder.cells if cell.status != "finished"]
-        return [cell for cell in cells if len(cell.checkpoints) > 1 and cell.best.exists()]
+        running = [cell for cell in folder.cells if cell.status == "running" and cell.progress]
+        return [cell for cell in running if len(cell.checkpoints) > 1 and cell.best.exists()]
 
     sweep = folder.start()
-    wait_until(lambda: len(begun()) >= count, sweep)
+    wait_until(begun, sweep)
+    found = begun()
     kill(sweep.pid, signal.SIGTERM)
     folder.ended(sweep)
-    return begun()
+    return next((cell for cell in found if cell.status != "finished"), None)
 
 
 def full_disk(folder: Folder) -> None:
     """No room for a checkpoint; then none for settings or a curve. With room, the same command goes on."""
-    stopped_underway(folder, 1)
+    stopped_underway(folder)
     for room in (20_000, 600):
         folder.outcome.injected += 1
         before = len(folder.stderr)
@@ -249,25 +250,25 @@ def no_folder(folder: Folder) -> None:
 
 
 def flipped_underway(folder: Folder) -> None:
-    """Twice everything is stopped in the middle, and files of the two cells that ran are damaged, and of their text."""
+    """Everything is stopped in the middle, and files of a cell that ran are damaged; and again, other files."""
     kinds: list[Callable[[Cell], list[Path]]] = [
         lambda cell: [*cell.checkpoints[:1], *folder.path.glob("cache/*/train.npy")],
         lambda cell: [cell.best],
         lambda cell: [cell.curves],
         lambda cell: cell.checkpoints,
     ]
-    while kinds:
-        begun = stopped_underway(folder, 2)
-        if not begun:
+    for files in kinds:
+        begun = stopped_underway(folder)
+        if begun is None:
             folder.outcome.said.append("nothing was underway that could be damaged")
             break
-        for cell, files in zip(begun, kinds, strict=False):
-            for path in files(cell):
-                _damage(folder, path)
-        kinds = kinds[len(begun) :]
+        for path in files(begun):
+            _damage(folder, path)
     folder.finish()
     told = folder.stderr + "".join(cell.log.read_text() for cell in folder.cells)
-    folder.outcome.used = sum(name not in told for name in folder.damaged)
+    silent = [name for name in folder.damaged if name not in told]
+    folder.outcome.used = len(silent)
+    folder.outcome.said += [f"not a word about {name}" for name in silent]
 
 
 def flipped_results(folder: Folder) -> None:
@@ -387,7 +388,7 @@ def main() -> None:
             if arguments.only in name:
                 found[name] = outcome(name, Path(where), whole, count)
                 print(f"{name}: {'as it should be' if found[name].clean else found[name]}", file=sys.stderr)
-    Console().print(printed(found))
+    Console(width=120).print(printed(found))
     sys.exit(not all(one.clean for one in found.values()))
 
 

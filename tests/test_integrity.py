@@ -129,6 +129,15 @@ def test_damaged_weights_are_trained_again(
     assert result["metrics"]["valid_loss"]["best"] <= result["metrics"]["valid_loss"]["last"]
 
 
+def test_weights_whose_header_has_lost_a_name_are_trained_again(
+    tiny: Compose, ends_the_same: Callable[..., Cell]
+) -> None:
+    """One byte of a name makes them look like a stranger's."""
+    best = stopped(tiny, 10).best
+    best.write_bytes(best.read_bytes().replace(b'"step":', b'"stap":', 1))
+    ends_the_same()
+
+
 @pytest.mark.parametrize("name", ["result.json", "curves.csv", "config.yaml", "probes/gate_biases.npz"])
 def test_a_damaged_record_counts_as_not_finished(
     tiny: Compose, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture, name: str

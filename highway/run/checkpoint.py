@@ -155,7 +155,7 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     except (SafetensorError, FileNotFoundError, IsADirectoryError) as error:
         raise Damaged(f"{path} is damaged, or no file of weights.") from error
     if not {"config", "step", "sha256"} <= set(header):
-        raise Refused(f"{path} does not say of which experiment its weights are; those that this project saves do.")
+        raise Damaged(f"{path} does not say of which experiment its weights are; those that this project saves do.")
     if header["sha256"] != _sha256(tensors, header):
         raise Damaged(f"{path} is damaged: its sha256 is not the one that it says.")
     return tensors, header
