@@ -421,7 +421,7 @@ def test_translate_reads_words_files_and_standard_input(experiment: Compose, tmp
 
 
 @pytest.mark.slow
-def test_the_sample_is_learned_in_minutes(tmp_path: Path) -> None:
+def test_the_sample_is_learned_within_two_minutes(tmp_path: Path) -> None:
     """The smoke row T of gated_resnet_t1, through the real command line: one minute where two cores are idle."""
     command = [sys.executable, str(ROOT / "scripts" / "train.py"), "-m", "table=gated_resnet_t1", "budget=smoke"]
     done = subprocess.run(
@@ -430,7 +430,7 @@ def test_the_sample_is_learned_in_minutes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     result = read_json(next(tmp_path.glob("cells/*/seed1/result.json")))
     assert result["metrics"]["bleu"]["last"] > 60
-    assert result["cost"]["seconds"] < 240
+    assert result["cost"]["seconds"] < 120
 
 
 def test_real_data_is_complete_where_it_is(experiment: Compose) -> None:
