@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import html
 import io
 import json
 import logging
@@ -427,6 +428,26 @@ def test_a_figure_over_seconds_and_tokens(tmp_path: Path) -> None:
     places, low, mean, high = band([points, later], "valid", "seconds")
     assert places.tolist() == [375, 750] and low[0] == 2 and mean[0] == 2.5 and high[0] == 3
     assert band([points], "valid", "tokens")[0].tolist() == [25_000, 50_000]
+
+
+@pytest.mark.parametrize(
+    ("budget", "select", "known", "said"),
+    [
+        ("paper", "best", True, "full data; dots: the models that are reported; dotted lines: the paper's values"),
+        ("paper", "best", False, "full data; dots: the models that are reported"),
+        ("paper", "last", True, "full data; dotted lines: the paper's values"),
+        ("mini", "last", True, "full data"),
+    ],
+)
+def test_a_figure_explains_the_marks_that_it_has(
+    tmp_path: Path, budget: str, select: str, known: bool, said: str
+) -> None:
+    """The paper's value is a line of the panel of just its metric and split: of a validation curve, if it tells one."""
+    put(tmp_path, "tanh", 1, 1.4, budget)
+    rows = tuple(row if known else dataclasses.replace(row, paper={"test_bpc": 1.4}) for row in TABLE.rows)
+    table = dataclasses.replace(TABLE, select=select, rows=rows)
+    write_report(collect(table, budget, tmp_path), tmp_path / "report")
+    assert f"budget {budget}, {said}<" in html.unescape((tmp_path / "report" / "convergence.svg").read_text())
 
 
 def test_what_a_table_of_many_rows_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

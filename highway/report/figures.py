@@ -19,13 +19,17 @@ from highway.sweep.table import Figure, Row
 
 matplotlib.use("Agg")
 OVER = {"epoch": "epoch", "step": "step", "seconds": "seconds of training", "tokens": "tokens read"}
+REPORTED, PAPER = "_reported", "_paper"  # labels of marks; matplotlib leaves them out of the legend
+MARKS = {REPORTED: "dots: the models that are reported", PAPER: "dotted lines: the paper's values"}
 
 
 def draw(figure: Figure, collected: Collected, folder: Path) -> str:
     """Writes <id>.svg and <id>.png; the name without its ending."""
     with plt.rc_context(STYLE):
         canvas = DRAWN[figure.kind](figure, collected)
-        origin = f"{collected.table.id}, budget {collected.budget}, {collected.caveat}{_marks(figure, collected)}"
+        drawn = {line.get_label() for axis in canvas.axes for line in axis.lines}
+        marks = [said for label, said in MARKS.items() if label in drawn]
+        origin = "; ".join([f"{collected.table.id}, budget {collected.budget}, {collected.caveat}", *marks])
         for axis in canvas.axes:
             if not axis.has_data():
                 axis.set_title(f"{axis.get_title('left')}: no records", loc="left", fontsize=9)
@@ -35,14 +39,6 @@ def draw(figure: Figure, collected: Collected, folder: Path) -> str:
         canvas.savefig(folder / f"{figure.id}.png", dpi=200, metadata={"Software": None})
         plt.close(canvas)
     return figure.id
-
-
-def _marks(figure: Figure, collected: Collected) -> str:
-    """What dots and dotted lines are."""
-    if figure.kind != "curves" or "valid" not in figure.splits or not collected.every:
-        return ""
-    dots = "; dots: the models that are reported" if collected.table.select == "best" else ""
-    return dots + ("; dotted lines: the paper's values" if collected.budget == "paper" else "")
 
 
 def _curves(figure: Figure, collected: Collected) -> Any:
@@ -97,9 +93,11 @@ def _panel(axis: Axes, figure: Figure, collected: Collected, split: str, metric:
                 "o",
                 color=style["color"],
                 markersize=3.5,
+                label=REPORTED,
             )
         if collected.budget == "paper" and known.name in row.paper:
-            axis.axhline(row.paper[known.name], color=style["color"], linewidth=0.7, linestyle=(0, (1, 3)))
+            value, colour = row.paper[known.name], style["color"]
+            axis.axhline(value, color=colour, linewidth=0.7, linestyle=(0, (1, 3)), label=PAPER)
         if known.better == "lower" and mean[-1] < mean[0]:
             highest.append(mean[len(mean) // 20])
     axis.set_title(SPLITS[split], loc="left", fontsize=9)
