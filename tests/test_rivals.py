@@ -6,11 +6,15 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from highway.bench.swapped import PublicTCN
+from highway.blocks import recurrence as large
+from highway.blocks.recurrence import recurrence
 from highway.config.experiment import Experiment
 from highway.config.gates import GATES
 from highway.errors import Refused
+from highway.models import recurrent
 from highway.run import build
 from highway.sweep.reading import load_table
 from highway.tasks.language import mapped
@@ -49,6 +53,58 @@ def test_recurrent_networks_are_torchs(model: Callable[..., Any], cell: str) -> 
     torch.testing.assert_close(features, expected)
     for place, whole in enumerate(state if cell == "lstm" else (state,)):
         torch.testing.assert_close(torch.stack([layer[place] for layer in states]), whole)
+
+
+@pytest.mark.parametrize(("dtype", "within"), [(torch.float64, 1e-11), (torch.float32, 1e-5)])
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("cell", CELLS)
+def test_our_loop_over_steps_is_torchs(cell: str, batch: int, dtype: torch.dtype, within: float) -> None:
+    """Features, last state and every gradient, of the start too, from whatever reaches features and last state."""
+    theirs: Any = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[cell](5, 7, batch_first=True).to(dtype)
+    w, u, b, c = weights = tuple(theirs.parameters())
+    x = torch.randn(batch, 9, 5, dtype=dtype, requires_grad=True)
+    start = torch.randn(2 if cell == "lstm" else 1, batch, 7, dtype=dtype, requires_grad=True)
+
+    expected, last = theirs(x, tuple(start[:, None]) if cell == "lstm" else start)
+    wanted = (expected.transpose(0, 1), *(part[0] for part in (last if cell == "lstm" else (last,))))
+    h, state = recurrence(cell, linear(x.transpose(0, 1), w, b), u, c, tuple(start))
+    upstream = [torch.randn_like(one) for one in wanted]
+    for ours, other in zip((h, *state), wanted, strict=True):
+        torch.testing.assert_close(ours, other, rtol=within, atol=within)
+    gradients = [torch.autograd.grad(results, (x, start, *weights), upstream) for results in ((h, *state), wanted)]
+    for ours, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, other, rtol=within, atol=within)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_our_loop_trains_large_matrices_on_a_cpu(
+    model: Callable[..., Any], cell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing else: there it pays. Two layers on each other give then what they gave before."""
+    calls: list[str] = []
+
+    def counted(cell: str, *arguments: Any) -> Any:
+        calls.append(cell)
+        return recurrence(cell, *arguments)
+
+    monkeypatch.setattr(recurrent, "recurrence", counted)
+    ours = model(f"model={cell}", *CARRIED)
+    tokens = torch.randint(380, (3, 12))
+    expected, states = ours(tokens)
+    assert not calls
+    monkeypatch.setattr(large, "LARGE", 0)
+    found, same = ours(tokens)
+    assert calls == ([] if cell == "lstm" else [cell] * 2)
+    torch.testing.assert_close(found, expected)
+    mapped(lambda part: torch.testing.assert_close(part.shape, torch.Size((3, 12))), same)
+    for one, other in zip(same[1], states[1], strict=True):
+        torch.testing.assert_close(one, other)
+    calls.clear()
+    with torch.no_grad():
+        ours(tokens)
+    with torch.autocast("cpu", torch.bfloat16):
+        ours.float()(tokens)
+    assert not calls
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -14,14 +14,14 @@ from torch import Tensor
 PACKABLE = (torch.float32, torch.bfloat16)
 
 
-def prepared(matrix: Tensor, rows: int) -> Callable[[Tensor], Tensor]:
-    """matrix (O, I) -> the function x (rows, I) -> x matrix^T (rows, O)."""
+def prepared(matrix: Tensor, rows: int, bias: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+    """matrix (O, I) -> the function x (rows, I) -> x matrix^T + bias (rows, O)."""
     packs = matrix.device.type == "cpu" and matrix.dtype in PACKABLE and torch.backends.mkldnn.is_available()
     if rows == 1 or not packs:
         columns = matrix.t().contiguous()
-        return lambda x: x @ columns
+        return lambda x: x @ columns if bias is None else torch.addmm(bias, x, columns)
     packed = torch.ops.mkldnn._reorder_linear_weight(matrix.contiguous(), rows)
-    return lambda x: torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
+    return lambda x: torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
 
 
 @cache

@@ -7,7 +7,7 @@
     h' = gate(h, s), which is s where there is no state gate
 
 Layers stand on one another, with dropout on what each gives. Without a state gate a layer is one call of torch's own
-kernel (cuDNN, oneDNN); with one, a loop over steps.
+kernel (cuDNN, oneDNN), or of a faster loop where there is one; with a gate, a loop over steps.
 """
 
 import math
@@ -15,8 +15,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
+from highway.blocks.cells import State
 from highway.blocks.dropout import dropout
+from highway.blocks.recurrence import pays, recurrence
 from highway.config.experiment import Gating
 from highway.config.models import Recurrent
 from highway.describe import Start
@@ -25,7 +28,6 @@ from highway.gates.state import NewState
 from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch
 
-State = tuple[Tensor, ...]  # h, of an LSTM also C: (B, D) each
 KERNELS: dict[str, Any] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 STEPS: dict[str, Any] = {"rnn": torch.rnn_tanh_cell, "gru": torch.gru_cell, "lstm": torch.lstm_cell}
 
@@ -46,6 +48,10 @@ class Layer(nn.Module):
             state = (zeros, zeros) if self.cell == "lstm" else (zeros,)
         if not isinstance(self.gate, NewState):
             return self._stepwise(x, state)
+        w, u, b, c = self.kernel.parameters()
+        if pays(self.cell, u):
+            h, state = recurrence(self.cell, linear(x.transpose(0, 1), w, b), u, c, state)
+            return h.transpose(0, 1), state
         before = tuple(part[None] for part in state)  # torch's kernels take layers first
         features, after = self.kernel(x, before if self.cell == "lstm" else before[0])
         return features, tuple(part[0] for part in (after if self.cell == "lstm" else (after,)))
