@@ -1,5 +1,6 @@
 """RNN, GRU, LSTM and TCN against torch.nn and pytorch-tcn with copied weights, and their states."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from highway.bench.swapped import PublicTCN
+from highway.bench.swapped import SWAPS, PublicTCN
 from highway.blocks import recurrence as large
 from highway.blocks.recurrence import recurrence
 from highway.config.experiment import Experiment
@@ -103,7 +104,10 @@ def test_our_loop_trains_large_matrices_on_a_cpu(
     with torch.no_grad():
         ours(tokens)
     with torch.autocast("cpu", torch.bfloat16):
-        ours.float()(tokens)
+        copy.deepcopy(ours).float()(tokens)
+    assert not calls
+    SWAPS["torch.nn's kernel"](ours)
+    torch.testing.assert_close(ours(tokens)[0], expected)
     assert not calls
 
 

@@ -219,8 +219,9 @@ def test_benchmark_of_a_local_rnn(
     product = 2 * 16 * 60 * 64 * 3 * 64  # lanes, window, width: of one map of all positions
     assert ours["operations"] == 3 * (1 + 6) * product  # one map of the inputs, six of the state, all back two ways
     assert gathered["operations"] == (3 * (7 + 7) - 1) * product  # no gradient reaches the first state
-    code, out, _ = typed(f"benchmark r_transformer_t2 --row tcn {few}")
-    assert code == 0 and "pytorch-tcn, 32" in out
+    for row, rival in (("tcn", "pytorch-tcn"), ("gru", "torch.nn's kernel")):
+        code, out, _ = typed(f"benchmark r_transformer_t2 --row {row} {few}")
+        assert code == 0 and f"{rival}, 32" in out
     for words in ("--row transformer --set dataset.side=4", "--row r_transformer --local-rnn --set dataset.side=4"):
         code, out, _ = typed(f"benchmark r_transformer_t1 {words} {few}")
         assert code == 0 and "ours, 32" in out and "torch.nn" not in out

@@ -2,6 +2,7 @@
 
 LocalRNN on gathered windows   (B T, M, D) windows through torch.nn's recurrent network, as the R-Transformer code
 pytorch-tcn                    the package's stack of residual blocks
+torch.nn's kernel              for each layer of RNN, GRU and LSTM, however large
 plain loop                     a recurrent highway network's time loop as PyTorch lets one write it, under autograd
 """
 
@@ -90,9 +91,15 @@ def take_plain_loop(model: Any) -> None:
         layer.loop = partial(plain_loop, layer.gate)
 
 
+def take_kernels(model: Any) -> None:
+    for layer in model.backbone.layers:
+        layer.forward = layer.by_kernel
+
+
 SWAPS: dict[str, Callable[[Any], None]] = {
     "R-Transformer on gathered windows": gather,
     "pytorch-tcn": take_public,
+    "torch.nn's kernel": take_kernels,
     "plain loop": take_plain_loop,
 }
 

@@ -241,6 +241,7 @@ MODELS = {
         "fixed size, which every step makes anew from itself and from what is read.",
         places={"state": ("h",)},
         remembers=Remembers.STATE,
+        rivals=("torch.nn's kernel",),
     ),
     "rhn": ModelCard(
         RHN,

@@ -43,17 +43,21 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
         """x (B, T, I) -> h at every step (B, T, D), and the state after the last."""
+        w, u, b, c = self.kernel.parameters()
+        gated = not isinstance(self.gate, NewState)
+        if not gated and not pays(self.cell, u):
+            return self.by_kernel(x, state)
         if state is None:
             zeros = x.new_zeros(x.shape[0], self.width)
             state = (zeros, zeros) if self.cell == "lstm" else (zeros,)
-        if not isinstance(self.gate, NewState):
+        if gated:
             return self._stepwise(x, state)
-        w, u, b, c = self.kernel.parameters()
-        if pays(self.cell, u):
-            h, state = recurrence(self.cell, linear(x.transpose(0, 1), w, b), u, c, state)
-            return h.transpose(0, 1), state
-        before = tuple(part[None] for part in state)  # torch's kernels take layers first
-        features, after = self.kernel(x, before if self.cell == "lstm" else before[0])
+        h, after = recurrence(self.cell, linear(x.transpose(0, 1), w, b), u, c, state)
+        return h.transpose(0, 1), after
+
+    def by_kernel(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
+        before = state and tuple(part[None] for part in state)  # torch's kernels take layers first
+        features, after = self.kernel(x, before[0] if before and self.cell != "lstm" else before)
         return features, tuple(part[0] for part in (after if self.cell == "lstm" else (after,)))
 
     def _stepwise(self, x: Tensor, state: State) -> tuple[Tensor, State]:
