@@ -1,8 +1,10 @@
 """A step of each recurrence, and its derivative, written out for N rows at once:
 
-RNN    h' = tanh(Wx + b + Uh + c)
-GRU    r, z = sigmoid(Wx + b + Uh + c)      n = tanh(Vx + d + r (Qh + e))      h' = (1 - z) n + z h
-LSTM   i, f, o = sigmoid(Wx + b + Uh + c)   g = tanh(the same)                 C' = f C + i g,   h' = o tanh C'
+    RNN    h' = tanh(Wx + b + Uh + c)
+    GRU    r, z = sigmoid(Wx + b + Uh + c)      n = tanh(Vx + d + r (Qh + e))      h' = (1 - z) n + z h
+    LSTM   i, f, o = sigmoid(Wx + b + Uh + c)   g = tanh(the same)                 C' = f C + i g,   h' = o tanh C'
+
+Both sums of a step, Wx + b and Uh + c, are made elsewhere: W for all steps at once.
 """
 
 import torch
@@ -14,7 +16,7 @@ State = tuple[Tensor, ...]  # (N, D) each, the first of them h
 
 
 class RNN:
-    """A step of a recurrence and its derivative, over N windows. `recurrent` is the step's own to write into."""
+    """A step of a recurrence and its derivative, over N rows. `recurrent` is the step's own to write into."""
 
     maps, states = 1, 1
 
