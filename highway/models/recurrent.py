@@ -61,7 +61,7 @@ class Layer(nn.Module):
         return features, tuple(part[0] for part in (after if self.cell == "lstm" else (after,)))
 
     def _stepwise(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        weights = [getattr(self.kernel, name) for name in self.kernel.starts]
+        weights = tuple(self.kernel.parameters())
         features = []
         for read in x.unbind(1):
             new = STEPS[self.cell](read, state if self.cell == "lstm" else state[0], *weights)
