@@ -263,6 +263,7 @@ def test_renderings(tmp_path: Path) -> None:
     assert "| 1.410 ± 0.014 | 1.364 | +0.046 |" in markdown
     assert "Budget paper; full data" in markdown
     assert "## Arms" in markdown
+    assert f"and what we took\n\n- {TABLE.choices[0]}\n- " in markdown
     assert f"![convergence](convergence.svg)\n\n*{TABLE.figures[0].caption}.*" in markdown
     rows = {(row["row"], row["metric"]): row for row in csv.DictReader(io.StringIO(to_csv(report)))}
     assert float(rows["tanh", "test_bpc"]["mean"]) == pytest.approx(1.41)

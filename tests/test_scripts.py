@@ -72,6 +72,7 @@ def test_explain_a_row(typed: Callable[..., tuple[int, str, str]]) -> None:
     assert "12,634,161, of which 3,151,872 in gates; +3,151,872 (+33.2%) to T-L3" in text
     assert rows_of(out, "test bpc (test_bpc, lower is better)") == [["1.364", "1.495"]]
     assert "Source: Highway Transformer (Chai et al., 2020), Table 1; recipe: appendix A.1" in out
+    assert "An SDU reads the stream before its norm." in text
     assert rows_of(out, "gate.activation") == [["tanh", "conf/gate/sdu_tanh.yaml"]]
     assert rows_of(out, "model.width") == []  # 512 is the neutral default
     _, out, _ = typed("table explain highway_t1 tanh --budget smoke")

@@ -133,6 +133,7 @@ def test_nothing_of_a_record_is_markup(tmp_path: Path) -> None:
             **yaml.safe_load((Path("conf") / "table" / "highway_t1.yaml").read_text()),
             "caption": evil,
             "note": evil,
+            "choices": [evil],
         }
     )
     environment = {"versions": {evil: evil}, "precision": evil, "git_commit": evil}

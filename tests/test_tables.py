@@ -175,6 +175,8 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ({"rows": [{"id": "a", "label": "A", "overrides": [], "note": "x"}]}, "t, row a: 'note' is not a key here"),
         ({"rows": [{"id": "a", "label": "A"}]}, "t, row a: it has no 'overrides'"),
         ({"rows": []}, "t has no rows"),
+        ({"choices": "one sentence"}, "t: choices is a list of sentences"),
+        ({"choices": [{"the rate": "is ours"}]}, "t: choices is a list of sentences; one with ': ' in it needs quotes"),
         ({"columns": [{"metric": "test_bcp"}]}, "t, a column: metric test_bcp is unknown. Did you mean 'test_bpc'?"),
         ({"columns": [{"metric": "test_bpc", "better": "lower"}]}, "t, a column: 'better' is not a key here"),
         ({"columns": [{"metric": "test_ppl"}]}, "t: its runs do not give test_ppl; they give valid_loss, valid_bpc"),

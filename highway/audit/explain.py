@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -68,6 +69,7 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
         grid.add_row(name, Text(text))
     console.print(grid)
     _print_numbers(table, row, console)
+    _print_choices(table, console)
     _print_settings(table, row, budget, described, console)
     _print_words(described, console)
     if table.kind == "timing":
@@ -141,6 +143,13 @@ def _print_numbers(table: Table, row: Row, console: Console) -> None:
     console.print(
         f"Source: {_first_comment(TABLES / f'{table.id}.yaml', skip=1)} {table.note}".rstrip(), soft_wrap=True
     )
+
+
+def _print_choices(table: Table, console: Console) -> None:
+    if table.choices:
+        console.print("\nwhat the paper leaves open, and what we took", style="italic")
+    for text in table.choices:
+        console.print(Padding(Text(f"- {text}"), (0, 0, 0, 1)))
 
 
 def _print_settings(table: Table, row: Row, budget: str, described: Experiment, console: Console) -> None:

@@ -47,7 +47,7 @@ def to_markdown(report: Report, figures: Sequence[Figure]) -> str:
         heads += [column.title, "paper", "difference"] if has_paper(report) else [column.title]
     out = [f"# {_md(report.heading)}", "", *([report.answers, ""] if report.answers else [])]
     out += [_md(report.origin), report.changes, *([SPREAD] if spreads(report) else []), ""]
-    out += [text for note in (table.note, report.copied) if note for text in (note, "")]
+    out += [text for note in (table.note, report.copied) if note for text in (_md(note), "")]
     for arms, title in ((False, ""), (True, "## Arms (rows that the paper lacks)")):
         lines = [line for line in report.lines if line.row.arm is arms]
         if lines:
@@ -82,6 +82,8 @@ def to_markdown(report: Report, figures: Sequence[Figure]) -> str:
     out += ["", "## Figures", ""] if figures else []
     for figure in figures:
         out += [f"![{figure.id}]({figure.id}.svg)", "", f"*{figure.caption}.*", ""]
+    if table.choices:
+        out += ["## What the paper leaves open, and what we took", "", *(f"- {_md(text)}" for text in table.choices), ""]
     out += ["## Where the records come from", "", *(f"- {_md(text)}" for text in environments(report.collected)), ""]
     return "\n".join(out)
 

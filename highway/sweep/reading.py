@@ -61,6 +61,7 @@ def parse_table(content: dict[str, Any]) -> Table:
     papers = [row.id for row in rows if not row.arm]
     made = {
         "recipe": tuple(content["recipe"]),
+        "choices": _sentences(content.get("choices", []), name),
         "rows": tuple(rows),
         "columns": tuple(_column(column, name) for column in content["columns"]),
         "also": tuple(_column(column, name) for column in content.get("also", [])),
@@ -88,6 +89,12 @@ def _known(content: dict[str, Any], keys: Sequence[str], where: str, needed: Seq
     for key in needed:
         if key not in content:
             raise Refused(f"{where}: it has no '{key}'.")
+
+
+def _sentences(choices: Any, table: str) -> tuple[str, ...]:
+    if not isinstance(choices, list) or not all(isinstance(one, str) for one in choices):
+        raise Refused(f"{table}: choices is a list of sentences; one with ': ' in it needs quotes.")
+    return tuple(choices)
 
 
 def _row(content: dict[str, Any], table: str, arm: bool) -> Row:

@@ -122,6 +122,7 @@ class Table:
     paper: str = ""  # whose table it is; none: one's own
     reported: str = ""  # which table of papers/reported.yaml
     note: str = ""
+    choices: tuple[str, ...] = ()  # what the paper and its code leave open or contradict, and what we take
     select: str = "best"  # best | last: which of the two tested models gives the number
     claims: tuple[Claim, ...] = ()
     figures: tuple[Figure, ...] = ()
