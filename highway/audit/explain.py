@@ -7,7 +7,6 @@ from typing import Any
 import yaml
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -148,8 +147,10 @@ def _print_numbers(table: Table, row: Row, console: Console) -> None:
 def _print_choices(table: Table, console: Console) -> None:
     if table.choices:
         console.print("\nwhat the paper leaves open, and what we took", style="italic")
-    for text in table.choices:
-        console.print(Padding(Text(f"- {text}"), (0, 0, 0, 1)))
+        grid = Grid.grid(padding=(0, 1))
+        for text in table.choices:
+            grid.add_row(" -", Text(text))
+        console.print(grid)
 
 
 def _print_settings(table: Table, row: Row, budget: str, described: Experiment, console: Console) -> None:
