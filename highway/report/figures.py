@@ -33,7 +33,7 @@ def draw(figure: Figure, collected: Collected, folder: Path) -> str:
         for axis in canvas.axes:
             if not axis.has_data():
                 axis.set_title(f"{axis.get_title('left')}: no records", loc="left", fontsize=9)
-        canvas.text(0.01, 0.005, origin, fontsize=7, color="#777777")
+        canvas.text(0.01, 0.005, origin, va="bottom", fontsize=7, color="#777777")
         folder.mkdir(parents=True, exist_ok=True)
         canvas.savefig(folder / f"{figure.id}.svg", metadata={"Date": None, "Creator": None})
         canvas.savefig(folder / f"{figure.id}.png", dpi=200, metadata={"Software": None})
