@@ -146,7 +146,7 @@ def _print_numbers(table: Table, row: Row, console: Console) -> None:
 
 def _print_choices(table: Table, console: Console) -> None:
     if table.choices:
-        console.print("\nwhat the paper leaves open, and what we took", style="italic")
+        console.print("\nwhat was left open, and what we took", style="italic")
         grid = Grid.grid(padding=(0, 1))
         for text in table.choices:
             grid.add_row(" -", Text(text))

@@ -83,7 +83,7 @@ def to_markdown(report: Report, figures: Sequence[Figure]) -> str:
     for figure in figures:
         out += [f"![{figure.id}]({figure.id}.svg)", "", f"*{figure.caption}.*", ""]
     if table.choices:
-        out += ["## What the paper leaves open, and what we took", ""]
+        out += ["## What was left open, and what we took", ""]
         out += [*(f"- {_md(text)}" for text in table.choices), ""]
     out += ["## Where the records come from", "", *(f"- {_md(text)}" for text in environments(report.collected)), ""]
     return "\n".join(out)
