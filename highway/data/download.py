@@ -1,4 +1,9 @@
-"""Real data files: found and checked by sha256, or fetched from the first place that gives them as they should be."""
+"""Real data files: find them and verify their sha256, or download them from the first source that has them.
+
+Sources are tried in turn: the original address, then mirrors. A download that breaks off continues where it stopped,
+also from another source; if the result has a wrong checksum, it is fetched again from the start. One process at a time
+fetches a data set; others wait for its lease. (TED's training text has no published checksum: its pairs are checked.)
+"""
 
 import hashlib
 import logging

@@ -1,10 +1,14 @@
-"""Who runs a cell: a lease that one process holds, that says how far it is, and that dies with its holder.
+"""Leases: one process at a time holds the lease of a run, writes its progress into it, and loses it when it dies.
 
     outputs/cells/<cell>/seed<k>/leases/<number>.json   host, machine, pid, born, since, ended, progress
 
-The lease with the highest number counts. A process takes a cell by creating the next number, which one process
-alone can do, also on a folder that several machines share; so a dead holder's cell is taken over without a race.
-On one machine a lease lives as long as its process; seen from another machine, as long as its heart beats.
+The lease with the highest number counts. A process takes a run by creating the next number with O_EXCL. Only one
+process can succeed, on any file system, so a run whose holder died is taken over without a race and without locks.
+
+A lease is alive on its own machine while its process exists (a zombie does not count). Seen from another machine it is
+alive while its file is at most STALE seconds old by the clock of the file system; the holder rewrites it every BEAT
+seconds. A process that slept and finds a higher number ends without writing. A run that a sweep started saves and stops
+when that sweep is gone, so `kill -9` of a sweep leaves no process behind.
 """
 
 import json
