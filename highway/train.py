@@ -16,6 +16,7 @@ from highway.errors import Damaged, Refused, Unwritable
 from highway.ledger.cell import Cell
 from highway.ledger.lease import HeldLease
 from highway.run import build, machine
+from highway.run.cautions import warn
 from highway.run.checkpoint import (
     AtomicCheckpoints,
     Checkpointer,
@@ -93,6 +94,7 @@ def train_and_test(
 ) -> None:
     """`alike` is the whole run, which every other process of several devices does as well."""
     data = build.data(experiment)
+    warn([experiment])
     for remark in data.remarks:
         log.info("%s", remark)
     task = build.task(experiment, data.steps_per_epoch, data.total_steps)
@@ -102,7 +104,7 @@ def train_and_test(
     header = {"config": cell.config.read_text()} if first_process() else {}
     header |= {key: value for key, value in data.description().items() if key == "vocabulary_sha256"}
     checkpointer = Checkpointer(cell, experiment, recorder, header)
-    watching = [recorder, Progress(recorder, lease), checkpointer]
+    watching = [recorder, Progress(recorder, lease, record.usual_rate), checkpointer]
     if experiment.debug.profile and first_process():
         watching.append(Profile(cell.directory / "profile", data.total_steps))
     trainer = make_trainer(experiment, data.validate_every, [*watching, *callbacks])

@@ -24,8 +24,10 @@ class HighwaySweeper(sweeper.HighwaySweeper):
 
     def have_data(self, *about: Any) -> None:
         from highway.run.beforehand import have_data
+        from highway.run.cautions import warn
 
         have_data(*about)
+        warn(*about)
 
 
 class InlineLauncher(launch.InlineLauncher):

@@ -28,7 +28,7 @@ def planned(outputs: Path, row_id: str, seed: int) -> Planned:
 
 @pytest.fixture
 def no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "operations_a_second", lambda described, taken: 1e9)
+    monkeypatch.setattr(plan, "operations_a_second", lambda described, taken, threads: 1e9)
 
 
 @pytest.mark.usefixtures("no_trial")
@@ -63,7 +63,7 @@ def test_a_trial_of_a_large_step_has_fewer_lanes() -> None:
     assert 1 <= small.dataset.train.lanes < described.dataset.train.lanes
     tiny = experiment([*TABLE.overrides(TABLE.row("tanh"), "smoke", 1)])
     assert plan._smaller(tiny, cost(tiny)) is tiny
-    assert plan.operations_a_second(tiny, cost(tiny)) > 1e6
+    assert plan.operations_a_second(tiny, cost(tiny), 1) > 1e6
 
 
 @pytest.mark.usefixtures("no_trial")

@@ -67,19 +67,32 @@ def test_table_is_consistent(table_id: str, experiment: Compose) -> None:
         assert len(set(names)) == len(names), "two rows are the same experiment"
 
 
+FEW_STEPS = (
+    "trainer.max_steps=2",
+    "trainer.validate_every=2",
+    "trainer.threads=1",
+    "trainer.accelerator=cpu",
+    "debug.windows=2",
+)
+
+
 @pytest.mark.parametrize(("table_id", "row_id"), ROWS)
 def test_every_row_trains_a_few_steps(experiment: Compose, table_id: str, row_id: str) -> None:
     table = load_table(table_id)
-    few = [
-        "trainer.max_steps=2",
-        "trainer.validate_every=2",
-        "trainer.threads=1",
-        "trainer.accelerator=cpu",
-        "debug.windows=2",
-    ]
     words = table.overrides(table.row(row_id), "smoke", 1)
-    _, result = trained(experiment(*words, *few, *QUICK.get(experiment(*words).task, [])))
+    _, result = trained(experiment(*words, *FEW_STEPS, *QUICK.get(experiment(*words).task, [])))
     assert result["status"] == "finished"
+
+
+@pytest.mark.least
+@pytest.mark.parametrize(("table_id", "row_id"), ROWS)
+def test_every_row_trains_in_bf16(experiment: Compose, table_id: str, row_id: str) -> None:
+    """Train the rows in bf16 under AVX2 and without vectors (make test-least), where the kernels are others."""
+    table = load_table(table_id)
+    words = table.overrides(table.row(row_id), "smoke", 1)
+    quick = QUICK.get(experiment(*words).task, [])
+    _, result = trained(experiment(*words, *FEW_STEPS, *quick, "trainer.precision=bf16"))
+    assert result["status"] == "finished", result["error"]
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,11 @@ from highway.audit.cost import Cost, cost
 from highway.clock import clock
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
-from highway.errors import Refused
+from highway.errors import Refused, listing
 from highway.ledger.device import cores, device_name
 from highway.ledger.record import usable
 from highway.run import build
+from highway.run.cautions import cautions
 from highway.run.trial import Entry
 from highway.sweep.launch import Planned
 
@@ -40,14 +41,17 @@ class Line:
     memory: float  # bytes of a training process: weights, gradients, what the optimiser keeps, what a step keeps
     seconds: float | None  # of one seed, in training; None where it cannot be told
     source: str  # of these seconds
+    threads: int  # of a run
     why: str = ""  # there are none
 
 
-def foresee(every: Sequence[Planned], missing: Sequence[Planned], console: Console) -> None:
-    """`missing`: those of `every` that would run."""
+def foresee(every: Sequence[Planned], missing: Sequence[Planned], threads: int | None, console: Console) -> None:
+    """Print what the `missing` of `every` run would take; `threads`: of a run that names none (None: all cores)."""
     timings = [one.label for one in missing if one.alone]
-    found = lines([one for one in every if not one.alone], set(missing))
-    console.print(*(told(found) if found else []), *(f"{one}: a timing, measured alone." for one in timings), sep="\n")
+    found = lines([one for one in every if not one.alone], set(missing), threads)
+    said = cautions(one.experiment for one in missing if one.experiment).values()
+    shown = told(found) if found else []
+    console.print(*shown, *(f"{one}: a timing, measured alone." for one in timings), *said, sep="\n", soft_wrap=True)
 
 
 def told(found: Sequence[Line]) -> list[str | Grid]:
@@ -62,7 +66,9 @@ def _first(found: Sequence[Line], known: Sequence[Line], missing: int) -> str:
     if not missing or not of:
         return f"{cells}: {'nothing would run' if not missing else 'how long it takes cannot be told'}."
     seconds = sum((line.seconds or 0) * line.missing for line in known)
-    where = f"{device_name(_device())}, {cores()} threads" if _device() == "cpu" else device_name(_device())
+    where = device_name(_device())
+    if _device() == "cpu":
+        where += f", {listing(sorted({str(line.threads) for line in known if line.missing}))} threads a run"
     least = "about" if of == missing else f"for {of} of them about"
     first = f"{cells}: {least} {clock(seconds)} of training, one after another ({where})."
     return f"More than a day: {seconds / DAY:.1f} days. {first}" if seconds > DAY else first
@@ -85,10 +91,10 @@ def _grid(found: Sequence[Line]) -> Grid:
     return grid
 
 
-def lines(every: Sequence[Planned], missing: set[Planned]) -> list[Line]:
-    """By row; `every`: each cell once."""
+def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None = None) -> list[Line]:
+    """Return a line for each row of `every`, in which each run stands once."""
     found: list[Line] = []
-    rates: dict[tuple[str, str, int], float] = {}  # by model, precision and size
+    rates: dict[tuple[str, str, int, int], float] = {}  # by model, precision, size and threads
     rows: dict[Path, list[Planned]] = {}
     for one in every:
         rows.setdefault(one.cell.directory.parent, []).append(one)
@@ -96,18 +102,20 @@ def lines(every: Sequence[Planned], missing: set[Planned]) -> list[Line]:
         described = experiment(list(seeds[0].overrides))
         to_run = sum(one in missing for one in seeds)
         taken = cost(described)
+        of_a_run = described.trainer.threads or threads or cores()
         seconds, source, why = _recorded(folder), "records", ""
         if seconds is None and to_run:
             steps, why = _steps(described)
             source = "trial" if steps else "no data"
             if steps:
                 size = int(math.log2(taken.operations * taken.tokens))
-                key = (described.model.name, described.trainer.precision, size)
-                rates[key] = rates.get(key) or operations_a_second(described, taken)
+                key = (described.model.name, described.trainer.precision, size, of_a_run)
+                rates[key] = rates.get(key) or operations_a_second(described, taken, of_a_run)
                 seconds = taken.operations * taken.tokens * steps / rates[key]
         label = re.sub(r" ?seed[ =]\d+", "", seeds[0].label)
         memory = _memory(described, taken)
-        found.append(Line(label, len(seeds) - to_run, to_run, taken, memory, seconds, source if to_run else "", why))
+        about = (taken, memory, seconds, source if to_run else "", of_a_run, why)
+        found.append(Line(label, len(seeds) - to_run, to_run, *about))
     return found
 
 
@@ -123,10 +131,10 @@ def _recorded(folder: Path) -> float | None:
     return sum(seconds) / len(seconds) if seconds else None
 
 
-def operations_a_second(described: Experiment, taken: Cost) -> float:
-    """Of a few training steps, their batch cut down where a step would take long; on as many threads as a cell has."""
+def operations_a_second(described: Experiment, taken: Cost, threads: int) -> float:
+    """Measure it over a few training steps, their batch cut down where a step would take long."""
     small = _smaller(described, taken)
-    torch.set_num_threads(described.trainer.threads or cores())
+    torch.set_num_threads(threads)
     entry = Entry(described.trainer.precision, small, _device())
     contender, batch = entry.build(), entry.batch()
     contender.step(batch)

@@ -1,7 +1,7 @@
-"""A matrix that many products with few rows are asked of, one after the other.
+"""Products of one matrix with few rows, many times in a row.
 
 A CPU's general product packs the matrix for each call, which with 20 rows costs as much as the product itself. oneDNN
-packs it once, for as many calls as there are.
+can pack it once for all calls, where the processor has the kernel (blocks/processor.py).
 """
 
 import time
@@ -11,13 +11,17 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from highway.blocks.processor import packs
+
 PACKABLE = (torch.float32, torch.bfloat16)
+# The precision that autocast asks for -> the one that products on this CPU are computed in. Chosen once in a run, since
+# bit-equality depends on it: a checkpoint keeps it (run/recorder.py).
+CHOSEN: dict[torch.dtype, torch.dtype] = {}
 
 
 def prepared(matrix: Tensor, rows: int, bias: Tensor | None = None) -> Callable[[Tensor], Tensor]:
-    """matrix (O, I) -> the function x (rows, I) -> x matrix^T + bias (rows, O)."""
-    packs = matrix.device.type == "cpu" and matrix.dtype in PACKABLE and torch.backends.mkldnn.is_available()
-    if rows == 1 or not packs:
+    """Return the function x (rows, I) -> x matrix^T + bias (rows, O) for a matrix (O, I)."""
+    if rows == 1 or matrix.device.type != "cpu" or matrix.dtype not in PACKABLE or not packs(matrix.dtype):
         columns = matrix.t().contiguous()
         return lambda x: x @ columns if bias is None else torch.addmm(bias, x, columns)
     packed = torch.ops.mkldnn._reorder_linear_weight(matrix.contiguous(), rows)
@@ -26,8 +30,8 @@ def prepared(matrix: Tensor, rows: int, bias: Tensor | None = None) -> Callable[
 
 @cache
 def rate(dtype: torch.dtype, rows: int = 20, width: int = 830) -> float:
-    """Floating-point operations a second of prepared products on this CPU, the best of some tries."""
-    if dtype == torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+    """Return the floating-point operations a second of prepared products on this CPU; 0 where none can be packed."""
+    if not packs(dtype):
         return 0.0
     matrices = [torch.ones(2 * width, width, dtype=dtype) for _ in range(4)]  # more than the nearest caches hold
     products, x = [prepared(matrix, rows) for matrix in matrices], torch.ones(rows, width, dtype=dtype)
@@ -40,11 +44,22 @@ def rate(dtype: torch.dtype, rows: int = 20, width: int = 830) -> float:
     return 2 * rows * 2 * width * width * len(products) / min(spent)
 
 
+def choice(lower: torch.dtype) -> torch.dtype:
+    """Return the precision for products where autocast asks for `lower`: fp32, unless `lower` is clearly faster.
+
+    Some processors have bf16 instructions that are slower than those of fp32.
+    """
+    return lower if rate(lower) > 1.2 * rate(torch.float32) else torch.float32
+
+
 def precision_of_products(like: Tensor) -> torch.dtype:
-    """That of autocast, where there is one; on a CPU only if such products are clearly the faster ones: some have bf16
-    instructions that are slower than those of fp32."""
+    """Return the precision in which a recurrence computes its products: autocast's on CUDA, the chosen one on a CPU."""
     kind = like.device.type
     if kind == "meta" or not torch.is_autocast_enabled(kind):
         return like.dtype
     lower = torch.get_autocast_dtype(kind)
-    return lower if kind != "cpu" or rate(lower) > 1.2 * rate(torch.float32) else torch.float32
+    if kind != "cpu":
+        return lower
+    if lower not in CHOSEN:
+        CHOSEN[lower] = choice(lower)
+    return CHOSEN[lower]

@@ -19,6 +19,7 @@ from torch.nn.functional import linear
 
 from highway.blocks.cells import State
 from highway.blocks.dropout import dropout
+from highway.blocks.processor import lstm_trains_in
 from highway.blocks.recurrence import pays, recurrence
 from highway.config.experiment import Gating
 from highway.config.models import Recurrent
@@ -56,6 +57,10 @@ class Layer(nn.Module):
         return h.transpose(0, 1), after
 
     def by_kernel(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
+        lower = torch.get_autocast_dtype("cpu")
+        if self.cell == "lstm" and x.is_cpu and torch.is_autocast_enabled("cpu") and not lstm_trains_in(lower):
+            with torch.autocast("cpu", enabled=False):  # the same network in fp32: the processor has no other kernel
+                return self.by_kernel(x.float(), state and tuple(part.float() for part in state))
         before = state and tuple(part[None] for part in state)  # torch's kernels take layers first
         features, after = self.kernel(x, before[0] if before and self.cell != "lstm" else before)
         return features, tuple(part[0] for part in (after if self.cell == "lstm" else (after,)))

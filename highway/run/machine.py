@@ -90,6 +90,7 @@ def _quiet_lightning() -> None:
 
 
 def environment(experiment: Experiment, processes: int) -> dict[str, Any]:
+    """Describe what a run was computed with, for its record."""
     return {
         "git_commit": _git_commit(),
         "python": platform.python_version(),

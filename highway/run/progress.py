@@ -1,5 +1,6 @@
 """Where a run is: one line, rewritten in place on a terminal, printed now and then in a log; and for its lease."""
 
+import logging
 import math
 import sys
 import time
@@ -9,13 +10,18 @@ import pytorch_lightning as pl
 
 from highway.clock import clock
 from highway.ledger.lease import HeldLease
+from highway.run.pace import Pace
 from highway.run.recorder import Recorder
+
+log = logging.getLogger("highway")
 
 
 class Progress(pl.Callback):
-    def __init__(self, recorder: Recorder, lease: HeldLease | None) -> None:
+    def __init__(self, recorder: Recorder, lease: HeldLease | None, usual_rate: float | None) -> None:
+        """`usual_rate`: tokens a second that other seeds of this run reached on this device."""
         self.recorder = recorder
         self.lease = lease
+        self.pace = Pace(usual_rate)
         self.on_terminal = sys.stderr.isatty()
         self.interval = 0.5 if self.on_terminal else 30.0
         self._shown_at = 0.0
@@ -23,12 +29,15 @@ class Progress(pl.Callback):
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
         if self.lease:
             self.lease.progress = self._numbers(pl_module)
+            if remark := self.pace.look(self.recorder.tokens, self.recorder.threads):
+                log.warning("%s", remark)
         known = not math.isnan(self.recorder.train_loss)
         if known and trainer.is_global_zero and time.monotonic() - self._shown_at >= self.interval:
             self._shown_at = time.monotonic()
             self._show(self._line(pl_module), final=not self.on_terminal)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        self.pace.restart()
         if trainer.is_global_zero:
             split = pl_module.data.watched
             values = _named(pl_module.results_of[split])
@@ -44,6 +53,7 @@ class Progress(pl.Callback):
             "tokens_per_second": round(recorder.tokens_per_second, 1),
             "seconds_left": round(recorder.seconds_left, 1),
             **{name: round(loss, 4) for name, loss in losses.items() if math.isfinite(loss)},
+            **({"remark": self.pace.remark} if self.pace.remark else {}),
         }
 
     def _line(self, module: Any) -> str:

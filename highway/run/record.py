@@ -14,7 +14,7 @@ from highway.errors import Unwritable
 from highway.ledger.cell import Cell
 from highway.ledger.device import device_name
 from highway.ledger.identity import named_revisions
-from highway.ledger.record import write_record
+from highway.ledger.record import usable, write_record
 from highway.run import machine
 from highway.run.recorder import Recorder
 
@@ -37,6 +37,20 @@ class Record:
             "command": command,
         }
         self.experiment = experiment
+
+    @property
+    def usual_rate(self) -> float | None:
+        """Tokens a second of the run's other seeds on this processor with as many threads; None if there are none."""
+        results = [usable(path) for path in self.cell.directory.parent.glob("seed*/result.json")]
+        rates = [
+            one["cost"]["tokens_per_second"]
+            for one in results
+            if one
+            and one["status"] == "finished"
+            and one["cost"]["device"] == device_name("cpu")
+            and one["environment"].get("threads") == self.experiment.trainer.threads
+        ]
+        return min(rates, default=None)
 
     def describe(self, data: ExperimentData, model: nn.Module, recorder: Recorder, trainer: pl.Trainer) -> None:
         self.recorder, self.trainer = recorder, trainer

@@ -18,6 +18,7 @@ import pytorch_lightning as pl
 import torch
 from torch.nn.utils import get_total_norm
 
+from highway.blocks import products
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
 from highway.ledger.files import append_text, write_text, writing
@@ -37,6 +38,7 @@ class Recorder(pl.Callback):
     def __init__(self, path: Path, experiment: Experiment) -> None:
         self.path = path
         self.threads = experiment.trainer.threads
+        self.products: str | None = None  # the precision of a CPU's repeated products, where autocast asks for bf16
         self.curve_bytes = 0  # of curves.csv, that belong to the steps so far
         self.log_every = experiment.trainer.log_every
         self.diverged_above = experiment.trainer.diverged_above
@@ -85,6 +87,13 @@ class Recorder(pl.Callback):
         self._total = pl_module.total_steps
         if trainer.is_global_zero:
             self._go_on_with_the_curve()
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Choose the precision of a CPU's repeated products at the first start; all processes and starts share it."""
+        if trainer.precision == "bf16-mixed" and trainer.strategy.root_device.type == "cpu":
+            ours = self.products or str(products.choice(torch.bfloat16)).removeprefix("torch.")
+            self.products = trainer.strategy.broadcast(ours)
+            products.CHOSEN[torch.bfloat16] = getattr(torch, self.products)
 
     def on_train_end(self, *_: Any) -> None:
         self.seconds_before, self._started = self.seconds, None
@@ -187,6 +196,7 @@ class Recorder(pl.Callback):
         curve, (nats, units) = self.path.read_bytes(), self._counted()
         return {
             "threads": self.threads,
+            "products": self.products,
             "curve_bytes": len(curve),
             "curve_sha256": hashlib.sha256(curve).hexdigest(),
             "seconds": self.seconds,
@@ -204,6 +214,7 @@ class Recorder(pl.Callback):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.products = state.get("products")  # checkpoints before 2026-11-23 have none
         self.seconds_before, self.exclusive_before = state["seconds"], state["exclusive"]
         self.curve_bytes = state["curve_bytes"]
         self.codes = list(dict.fromkeys([*state["codes"], *self.codes]))

@@ -40,6 +40,9 @@ class EngineLauncher(CellLauncher):
     spans_nodes = False  # whether one cell may have several machines
     queues = False  # whether a cell may wait for long between its start and its beginning
 
+    def threads_of_a_run(self, missing: Sequence[Planned], planned: int) -> int | None:
+        return self.threads
+
     def prepare(self, cells: Sequence[Planned], planned: int) -> int:
         """Get ready for cells, of `planned` in the sweep; how many may run at once."""
         raise NotImplementedError

@@ -64,6 +64,10 @@ class CellLauncher(Launcher):
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         raise NotImplementedError("highway's launchers work with hydra/sweeper=highway")
 
+    def threads_of_a_run(self, missing: Sequence[Planned], planned: int) -> int | None:
+        """Return how many threads a run gets that names none; None: every core of the machine it runs on."""
+        return None
+
     def launch_cells(self, cells: Sequence[Planned], planned: int, fail_fast: bool) -> None:
         """Run cells until all are ended, by us or by others, of `planned` in the sweep; fail_fast: until one fails."""
         raise NotImplementedError

@@ -27,6 +27,10 @@ class LocalLauncher(EngineLauncher):
         check_whole("per_gpu", per_gpu)
         self.slots, self.per_gpu = slots, per_gpu
 
+    def threads_of_a_run(self, missing: Sequence[Planned], planned: int) -> int | None:
+        self.prepare(missing, planned)  # decides the slots, which share the cores; starts nothing
+        return self.threads
+
     def prepare(self, cells: Sequence[Planned], planned: int) -> int:
         accelerators, devices = {one.accelerator for one in cells}, max(one.devices for one in cells)
         self.free, self.on_gpus = slots_for(accelerators, devices, planned, self.slots, self.per_gpu)

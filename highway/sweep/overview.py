@@ -24,6 +24,7 @@ class Overview:
         """`queued`: a cell of ours may wait for long before it begins."""
         self.total, self.slots = len(cells), slots
         self.before = "queued" if queued else "starting"
+        self.remarks: dict[str, str] = {}  # by label of a run, what it said while it was running
         self.counts: dict[str, int] = {}  # of cells that ended, by status
         self.seconds: list[float] = []  # that cells of this sweep took
         self._looked = self._said = time.monotonic()
@@ -71,12 +72,22 @@ class Overview:
         elif not self.live and now - self._said >= LINES_EVERY:
             self._said = now
             running = _running(ours)
+            self._say_remarks(running)
             self.say(self._summary(waiting, ours, running))
             for planned in running:
                 self.say(f"          {planned.label}  {'  '.join(_cells(planned))}")
 
+    def _say_remarks(self, running: Sequence[Planned]) -> None:
+        """Repeat, once, what a run remarks in its own log, as that it has become slow."""
+        for planned in running:
+            remark = (planned.cell.progress or {}).get("remark")
+            if remark and self.remarks.get(planned.label) != remark:
+                self.remarks[planned.label] = remark
+                self.say(f"          {planned.label}: {remark}")
+
     def _table(self, waiting: Sequence[Planned], ours: Sequence[Planned]) -> Group:
         running = _running(ours)
+        self._say_remarks(running)
         grid = Table(box=SIMPLE_HEAD, expand=False)
         grid.add_column("cell", no_wrap=True)
         grid.add_column("state")

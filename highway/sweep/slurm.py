@@ -63,6 +63,7 @@ class SlurmLauncher(EngineLauncher):
                 raise Refused(f"hydra.launcher.{name}='{value}' is no name that Slurm could know: it has no blanks.")
         for name in ("cpus", "minutes", "warn_seconds"):
             check_whole(name, getattr(self, name))
+        self.threads = self.cpus
         check_whole("kills", self.kills, least=0)
         if self.array_parallelism is not None:
             check_whole("array_parallelism", self.array_parallelism)
@@ -85,7 +86,6 @@ class SlurmLauncher(EngineLauncher):
             raise Refused("hydra/launcher=slurm needs submitit: pip install -e '.[slurm]'") from error
         if not (shutil.which("sbatch") and shutil.which("srun")):
             raise Refused("hydra/launcher=slurm needs Slurm's sbatch, which is not here: start it on a login node.")
-        self.threads = self.cpus
         self.queue = Queue()
         return min(self.array_parallelism or planned, planned)
 

@@ -48,7 +48,7 @@ MOST_CELLS = 50_000
 
 class HighwaySweeper(Sweeper):
     tell: Callable[[list[Told], Path], None]  # how it ended, with the folder of outputs
-    foresee: Callable[[list[Planned], list[Planned]], None]  # of all cells and those that would run: what they take
+    foresee: Callable[[list[Planned], list[Planned], int | None], None]  # all runs, those missing, threads -> the cost
     have_data: Callable[[list[Experiment]], None]  # what these will read; refuses what cannot be had
     planning = False
 
@@ -74,7 +74,9 @@ class HighwaySweeper(Sweeper):
         missing = [planned for planned in unique if planned in again or planned.before not in DONE]
         missing = [planned for planned in missing if retry_failed or planned.before != "failed"]
         if self.planning:
-            self.foresee(unique, missing)
+            several = [planned for planned in missing if not planned.alone]
+            threads = self.launcher.threads_of_a_run(several, len(unique)) if several else None
+            self.foresee(unique, missing, threads)
             return
         if reading := [planned.experiment for planned in missing if planned.experiment]:
             self.have_data(reading)  # before anything is written: without data there is one sentence, and no folder
