@@ -12,7 +12,7 @@ EDITABLE := $(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-setti
 extra     = @echo $$PPID > $(BEGUN); $(EDITABLE) '.[$(1)]'; code=$$?; rm $(BEGUN); exit $$code
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
 
-.PHONY: help setup demo test test-slow test-slurm test-ray faults lint bench report watch audit sync parity mutate all clean $(TABLES)
+.PHONY: help setup demo test test-least test-slow test-slurm test-ray faults lint bench report watch audit sync parity mutate all clean $(TABLES)
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -48,7 +48,17 @@ lint: $(VENV)/.dev  ## ruff and mypy
 	$(RUN) -m mypy
 
 test: lint  ## all tests that take seconds
-	$(RUN) -m pytest -n 2 -m "not slow and not ray and not slurm" --cov=highway --cov-report=term:skip-covered
+	$(RUN) -m pytest -n 2 -m "not slow and not ray and not slurm and not least" --cov=highway --cov-report=term:skip-covered
+
+# The equations of every module, on processors that this one is made to look like
+NUMERIC := $(addprefix tests/test_,processor.py gates.py blocks.py score_gates.py transformer.py transformer_xl.py r_transformer.py local_rnn.py rhn.py rivals.py)
+LEAST    = $(RUN) -m pytest -q -n 2 -m "not slow"
+
+test-least: $(VENV)/.dev  ## the numeric tests as on a processor with AVX2 alone, with no vectors, and without oneDNN
+	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(LEAST) $(NUMERIC)
+	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(RUN) -m pytest -q -n 2 -m least tests/test_tables.py
+	ONEDNN_MAX_CPU_ISA=SSE41 ATEN_CPU_CAPABILITY=default $(LEAST) $(NUMERIC)
+	HIGHWAY_MKLDNN=off $(LEAST) $(NUMERIC)
 
 test-slow: $(VENV)/.dev  ## kills, two processes, the README's commands
 	$(RUN) -m pytest -n 2 -m slow

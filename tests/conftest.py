@@ -35,6 +35,8 @@ def _own_cores() -> None:
         everything = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, everything[share] or everything)
     torch.set_num_threads(1)
+    if os.environ.get("HIGHWAY_MKLDNN") == "off":  # make test-least
+        torch.backends.mkldnn.set_flags(False)
 
 
 @pytest.fixture(autouse=True)
