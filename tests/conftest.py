@@ -1,8 +1,11 @@
 """What all tests share: experiments composed as a user would compose them, in folders of their own."""
 
+import hashlib
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +13,9 @@ import torch
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
 from highway.data import sample
+from highway.ledger.cell import Cell
+from highway.ledger.files import read_json
+from tests.runs import trained
 
 TINY = (  # seconds on one core; every test that trains starts from these words
     "budget=smoke",
@@ -54,11 +60,42 @@ def experiment() -> Callable[..., Experiment]:
 
 @pytest.fixture
 def tiny(experiment: Callable[..., Experiment], monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Experiment]]:
-    """The same with a small model, on a sample corpus of 32,000 characters."""
+    """The same with a small model, on a sample corpus of 32,000 characters, or an encyclopedia of 100 pages."""
     monkeypatch.setattr(sample, "SENTENCES", {"train": 300, "valid": 40, "test": 40})
+    monkeypatch.setattr(sample, "PAGES", 100)
     sample.penn_treebank.cache_clear()
+    sample.wikipedia.cache_clear()
     yield lambda *words: experiment(*TINY, *words)
     sample.penn_treebank.cache_clear()
+    sample.wikipedia.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def _kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kept")
+
+
+@pytest.fixture
+def once(_kept: Path, tiny: Callable[..., Experiment]) -> Callable[..., tuple[Cell, dict[str, Any]]]:
+    """Train a run at the first call in a session of tests, and copy what it left behind to `outputs` at every call.
+
+    The words are those of `tiny`; `stop` is the step at which a signal stops the run.
+    """
+
+    def copied(words: tuple[str, ...], outputs: Path, stop: int | None = None) -> tuple[Cell, dict[str, Any]]:
+        from tests.test_resume import StopAt
+
+        kept = _kept / hashlib.sha256(repr((words, stop)).encode()).hexdigest()
+        described = tiny(*words)
+        if not kept.exists():
+            described.outputs_dir = kept
+            trained(described, *([] if stop is None else [StopAt(stop)]))
+        shutil.copytree(kept, outputs, symlinks=True)
+        described.outputs_dir = outputs
+        cell = Cell.of(described)
+        return cell, read_json(cell.directory / "result.json")
+
+    return copied
 
 
 needs_real_data = pytest.mark.skipif(

@@ -24,7 +24,7 @@ from highway.config.experiment import Experiment
 from highway.data.lanes import Batch, lanes_of
 from highway.ledger.cell import Cell
 from highway.ledger.files import read_json
-from highway.ledger.lease import born
+from highway.ledger.system import born
 from highway.run import build
 from highway.run.checkpoint import Interrupted
 from highway.run.companions import companions
@@ -33,7 +33,7 @@ from highway.tasks.task import rows_of
 from tests import test_examples, test_translation
 from tests.conftest import TINY
 from tests.runs import curve, trained
-from tests.test_resume import wait_for
+from tests.waiting import wait_for
 
 Compose = Callable[..., Experiment]
 TRAIN = Path(__file__).parents[1] / "scripts" / "train.py"
@@ -142,8 +142,12 @@ class StopBy(pl.Callback):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_parts_of_a_batch_are_the_whole_batch(experiment: Compose, tmp_path: Path, task: str) -> None:
+def test_parts_of_a_batch_are_the_whole_batch(
+    experiment: Compose, request: pytest.FixtureRequest, tmp_path: Path, task: str
+) -> None:
     """Uneven parts (5 and 7 lanes, 9 images, 5 tunes in 3): weights and curves to 1e-8, losses and norms among them."""
+    if task == "memory":
+        request.getfixturevalue("tiny")  # on a shorter text
     cells = []
     for parts in (1, 3):
         described = experiment(*TASKS[task], *FEW, f"trainer.accumulate={parts}", f"outputs_dir={tmp_path}/{parts}")
@@ -154,14 +158,14 @@ def test_parts_of_a_batch_are_the_whole_batch(experiment: Compose, tmp_path: Pat
     assert_agree(*cells, 1e-8)
 
 
-def test_a_run_in_parts_goes_on_in_others(experiment: Compose, tmp_path: Path) -> None:
+def test_a_run_in_parts_goes_on_in_others(tiny: Compose, tmp_path: Path) -> None:
     """Each part carries its own state; the checkpoint has that of all lanes in order."""
-    whole, _ = trained(experiment(*MEMORY, *FEW, f"outputs_dir={tmp_path}/whole"))
+    whole, _ = trained(tiny(*MEMORY, *FEW, f"outputs_dir={tmp_path}/whole"))
     for parts, stop in ((2, 3), (3, 5)):
-        described = experiment(*MEMORY, *FEW, f"trainer.accumulate={parts}", f"outputs_dir={tmp_path}/moved")
+        described = tiny(*MEMORY, *FEW, f"trainer.accumulate={parts}", f"outputs_dir={tmp_path}/moved")
         cell, result = trained(described, StopBy(stop, signal.SIGTERM))
         assert (result["status"], result["steps"]) == ("interrupted", stop)
-    cell, result = trained(experiment(*MEMORY, *FEW, f"outputs_dir={tmp_path}/moved"))
+    cell, result = trained(tiny(*MEMORY, *FEW, f"outputs_dir={tmp_path}/moved"))
     assert result["status"] == "finished"
     assert_agree(whole, cell, 1e-8)
 

@@ -19,9 +19,11 @@ from highway.run import build
 from highway.run.checkpoint import load_weights, read_weights, resumable, save_weights
 from highway.train import run
 from tests.runs import curve, numbers, same_weights, trained
-from tests.test_resume import SHORT, StopAt
+from tests.test_resume import SHORT
 
 Compose = Callable[..., Experiment]
+Stopped = Callable[[int], Cell]
+Once = Callable[..., tuple[Cell, dict[str, Any]]]
 EVERY_STEP = (*SHORT, "trainer.checkpoint_seconds=0")
 
 
@@ -45,11 +47,9 @@ class At(pl.Callback):
 
 
 @pytest.fixture
-def whole(tiny: Compose, tmp_path: Path) -> tuple[Cell, dict[str, Any]]:
-    """Undisturbed."""
-    described = tiny(*EVERY_STEP)
-    described.outputs_dir = tmp_path / "whole"
-    return trained(described)
+def whole(once: Once, tmp_path: Path) -> tuple[Cell, dict[str, Any]]:
+    """A run that nothing disturbed."""
+    return once(EVERY_STEP, tmp_path / "whole")
 
 
 @pytest.fixture
@@ -67,27 +67,39 @@ def ends_the_same(tiny: Compose, whole: tuple[Cell, dict[str, Any]]) -> Callable
     return check
 
 
-def stopped(tiny: Compose, step: int) -> Cell:
-    cell, result = trained(tiny(*EVERY_STEP), StopAt(step))
-    assert result["status"] == "interrupted"
-    return cell
+@pytest.fixture
+def stopped(once: Once, tmp_path: Path) -> Stopped:
+    """The same run, stopped at a step, where the next start of this test finds it."""
+
+    def stop_at(step: int) -> Cell:
+        cell, result = once(EVERY_STEP, tmp_path / "outputs", step)
+        assert result["status"] == "interrupted"
+        return cell
+
+    return stop_at
+
+
+@pytest.fixture
+def finished(once: Once, tmp_path: Path) -> Cell:
+    """The same run, at its end, where the next start of this test finds it."""
+    return once(EVERY_STEP, tmp_path / "outputs")[0]
 
 
 def said(caplog: pytest.LogCaptureFixture, words: str) -> bool:
     return any(words in record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
 
 
-def test_two_checkpoints_are_kept_under_names_that_hold_them(tiny: Compose) -> None:
-    cell = stopped(tiny, 7)
+def test_two_checkpoints_are_kept_under_names_that_hold_them(stopped: Stopped) -> None:
+    cell = stopped(7)
     assert [path.name.split(".")[0] for path in cell.checkpoints] == ["resume-7", "resume-6"]
 
 
 @pytest.mark.parametrize("damaged", [1, 2])
 def test_a_damaged_checkpoint_falls_back(
-    tiny: Compose, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture, damaged: int
+    stopped: Stopped, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture, damaged: int
 ) -> None:
     """To the one before, or, where both are damaged, to the start."""
-    cell = stopped(tiny, 7)
+    cell = stopped(7)
     for path in cell.checkpoints[:damaged]:
         flip(path)
     resumed = resumable(cell, forget=False)
@@ -97,16 +109,16 @@ def test_a_damaged_checkpoint_falls_back(
 
 
 def test_a_damaged_curve_is_drawn_again(
-    tiny: Compose, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture
+    stopped: Stopped, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture
 ) -> None:
-    cell = stopped(tiny, 7)
+    cell = stopped(7)
     cell.curves.write_text(cell.curves.read_text().replace("train", "trial", 1))
     ends_the_same()
     assert said(caplog, "it is not what it was at step 7")
 
 
-def test_a_row_beyond_the_checkpoint_is_cut_off(tiny: Compose, ends_the_same: Callable[..., Cell]) -> None:
-    cell = stopped(tiny, 7)
+def test_a_row_beyond_the_checkpoint_is_cut_off(stopped: Stopped, ends_the_same: Callable[..., Cell]) -> None:
+    cell = stopped(7)
     with open(cell.curves, "a") as file:
         file.write("8,2.0,1,1,train,lo")
     ends_the_same()
@@ -114,7 +126,11 @@ def test_a_row_beyond_the_checkpoint_is_cut_off(tiny: Compose, ends_the_same: Ca
 
 @pytest.mark.parametrize("during", [False, True])
 def test_damaged_weights_are_trained_again(
-    tiny: Compose, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture, during: bool
+    tiny: Compose,
+    stopped: Stopped,
+    ends_the_same: Callable[..., Cell],
+    caplog: pytest.LogCaptureFixture,
+    during: bool,
 ) -> None:
     """Those of the best validation, damaged between two starts, or in the middle of one; wrecked by the last epoch,
     the last model is not the best."""
@@ -123,42 +139,42 @@ def test_damaged_weights_are_trained_again(
         once = iter([lambda: flip(cell.best)])
         ends_the_same(At(12, lambda: next(once, lambda: None)()))
     else:
-        flip(stopped(tiny, 10).best)
+        flip(stopped(10).best)
         ends_the_same()
     result = trained(tiny(*EVERY_STEP))[1]
     assert result["metrics"]["valid_loss"]["best"] <= result["metrics"]["valid_loss"]["last"]
 
 
 def test_weights_whose_header_has_lost_a_name_are_trained_again(
-    tiny: Compose, ends_the_same: Callable[..., Cell]
+    stopped: Stopped, ends_the_same: Callable[..., Cell]
 ) -> None:
     """One byte of a name makes them look like a stranger's."""
-    best = stopped(tiny, 10).best
+    best = stopped(10).best
     best.write_bytes(best.read_bytes().replace(b'"step":', b'"stap":', 1))
     ends_the_same()
 
 
 @pytest.mark.parametrize("name", ["result.json", "curves.csv", "config.yaml", "probes/gate_biases.npz"])
 def test_a_damaged_record_counts_as_not_finished(
-    tiny: Compose, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture, name: str
+    finished: Cell, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
-    cell, _ = trained(tiny(*EVERY_STEP))
-    flip(cell.directory / name, 1)
+    flip(finished.directory / name, 1)
+    cell = Cell(finished.directory)
     assert cell.status == "interrupted"
     assert said(caplog, "it does not count")
     ends_the_same()
     assert (cell.directory / "result.damaged.json").exists()
 
 
-def test_a_file_of_a_record_that_is_missing(tiny: Compose, caplog: pytest.LogCaptureFixture) -> None:
-    cell, _ = trained(tiny(*EVERY_STEP))
+def test_a_file_of_a_record_that_is_missing(finished: Cell, caplog: pytest.LogCaptureFixture) -> None:
+    cell = finished
     (cell.directory / "probes" / "gate_biases.npz").unlink()
     assert not cell.done and said(caplog, "gate_biases.npz is missing")
 
 
-def test_best_weights_are_those_of_the_checkpoint_or_come_again(tiny: Compose) -> None:
+def test_best_weights_are_those_of_the_checkpoint_or_come_again(tiny: Compose, stopped: Stopped) -> None:
     """Saved in between by a run that was killed: those of a step that the checkpoint has behind it come never again."""
-    cell = stopped(tiny, 10)
+    cell = stopped(10)
     model, header = build.model(tiny(*EVERY_STEP)), {"config": cell.config.read_text()}
     for step, fits in ((11, True), (9, False)):
         save_weights(model, cell.best, header, step)
@@ -171,11 +187,11 @@ class Evil:
 
 
 def test_a_checkpoint_runs_no_code(
-    tiny: Compose, tmp_path: Path, ends_the_same: Callable[..., Cell], monkeypatch: pytest.MonkeyPatch
+    stopped: Stopped, tmp_path: Path, ends_the_same: Callable[..., Cell], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stranger's, under a name that has its checksum."""
     monkeypatch.chdir(tmp_path)
-    cell = stopped(tiny, 7)
+    cell = stopped(7)
     with written_atomically(cell.best.with_name("resume-8.ckpt"), sealed=True) as file:
         torch.save({"callbacks": {"Recorder": Evil()}}, file)
     with written_atomically(cell.best.with_name("resume-9.ckpt"), sealed=True) as file:

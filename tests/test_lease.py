@@ -14,8 +14,9 @@ import pytest
 from highway.errors import Refused, Unwritable
 from highway.ledger import lease
 from highway.ledger.files import read_json, write_json
-from highway.ledger.lease import Lease, born, leased
-from tests.test_resume import wait_for
+from highway.ledger.lease import Lease, leased
+from highway.ledger.system import born
+from tests.waiting import wait_for
 
 HOLD = "import sys, time; from pathlib import Path; from highway.ledger.lease import leased\n"
 HOLD += "with leased(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"

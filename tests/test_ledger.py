@@ -19,8 +19,8 @@ from highway.sweep.launch import Planned
 from highway.sweep.overview import Overview
 from tests.conftest import TINY
 from tests.runs import numbers, same_weights
-from tests.test_resume import wait_for
 from tests.test_sweep import FEW, TRAIN, inline, results, sweep
+from tests.waiting import wait_for
 
 Compose = Callable[..., Experiment]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_resume import wait_for
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[1]
 PIP = """#!/bin/sh

@@ -16,12 +16,13 @@ import pytest
 from highway.errors import Refused
 from highway.ledger.cell import Cell
 from highway.ledger.files import read_json
-from highway.ledger.lease import Lease, born
+from highway.ledger.lease import Lease
+from highway.ledger.system import born
 from highway.sweep.launch import Planned
 from highway.sweep.ray import RayLauncher, Task
 from tests.runs import curve, same_weights
-from tests.test_resume import wait_for
 from tests.test_sweep import TRAIN, results, sweep
+from tests.waiting import wait_for
 
 TABLE = (
     "table=highway_t1",

@@ -18,6 +18,7 @@ from highway.ledger.cell import Cell
 from tests.conftest import TINY
 from tests.runs import curve, numbers, same_weights, trained
 from tests.test_train import CARRY, Stateful
+from tests.waiting import wait_for
 
 Compose = Callable[..., Experiment]
 TRAIN = Path(__file__).parents[1] / "scripts" / "train.py"
@@ -44,11 +45,11 @@ class StopAt(pl.Callback):
 
 
 @pytest.fixture
-def compare(tiny: Compose, tmp_path: Path) -> Callable[..., None]:
-    """Runs once undisturbed and once stopped at the given steps."""
+def compare(tiny: Compose, once: Callable[..., Any], tmp_path: Path) -> Callable[..., None]:
+    """Compare a run that nothing disturbs with one that is stopped at the given steps."""
 
     def run_both(words: tuple[str, ...], stops: list[int]) -> None:
-        whole, result = trained(tiny(*words))
+        whole, result = once(words, tmp_path / "whole")
         assert result["status"] == "finished"
         described = tiny(*words)
         described.outputs_dir = tmp_path / f"stopped{stops}"
@@ -119,13 +120,6 @@ def test_threads_are_kept_on_resume(tiny: Compose) -> None:
 def start(words: list[str], outputs: Path) -> "subprocess.Popen[bytes]":
     command = [sys.executable, str(TRAIN), *TINY, *words, f"outputs_dir={outputs}"]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 def killed_after_a_checkpoint(process: "subprocess.Popen[bytes]", cell: Cell, seconds: float) -> bool:

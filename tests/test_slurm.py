@@ -25,8 +25,8 @@ from highway.sweep.slurm import SlurmLauncher
 from highway.sweep.submitted import Becomes
 from tests.conftest import TINY
 from tests.runs import curve, same_weights
-from tests.test_resume import wait_for
 from tests.test_sweep import TRAIN, results
+from tests.waiting import wait_for
 
 
 def planned(folder: Path, seed: int = 1, accelerator: str = "cpu", devices: int = 1, **more: Any) -> Planned:

@@ -23,7 +23,7 @@ from highway.sweep import grid
 from highway.sweep.reading import load_table
 from tests.conftest import TINY
 from tests.runs import same_weights
-from tests.test_resume import wait_for
+from tests.waiting import wait_for
 
 TRAIN = Path(__file__).parents[1] / "scripts" / "train.py"
 FEW = ("trainer.max_steps=3", "trainer.validate_every=3", "trainer.evaluation_batch=64")

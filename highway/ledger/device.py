@@ -1,8 +1,8 @@
 """What the device of a run is called; timings have it in their identity. And how many cores there are."""
 
 import os
-import platform
-from pathlib import Path
+
+from highway.ledger.system import processor_name
 
 
 def device_name(kind: str) -> str:
@@ -11,11 +11,7 @@ def device_name(kind: str) -> str:
         import torch
 
         return torch.cuda.get_device_name()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+    return processor_name()
 
 
 def cores() -> int:

@@ -5,9 +5,9 @@
 The lease with the highest number counts. A process takes a run by creating the next number with O_EXCL. Only one
 process can succeed, on any file system, so a run whose holder died is taken over without a race and without locks.
 
-A lease is alive on its own machine while its process exists (a zombie does not count). Seen from another machine it is
-alive while its file is at most STALE seconds old by the clock of the file system; the holder rewrites it every BEAT
-seconds. A process that slept and finds a higher number ends without writing. A run that a sweep started saves and stops
+A lease is alive on its own machine while its process exists (a zombie does not count). Seen from another machine, and
+where the system does not tell which process is which (highway/ledger/system.py), it is alive while its file is at most
+STALE seconds old by the clock of the file system; the holder rewrites it every BEAT seconds. A process that slept and finds a higher number ends without writing. A run that a sweep started saves and stops
 when that sweep is gone, so `kill -9` of a sweep leaves no process behind.
 """
 
@@ -26,6 +26,7 @@ from typing import Any
 
 from highway.errors import Held, Refused
 from highway.ledger.files import made_folder, write_json, writing
+from highway.ledger.system import UNKNOWN, born, machine_identity
 
 BEAT = 2.0  # seconds between two beats
 STALE = 60.0  # seconds without a beat after which another machine takes over
@@ -56,8 +57,10 @@ class Lease:
     def alive(self) -> bool:
         if self.ended:
             return False
-        if self.content.get("machine") == this_machine():
-            return born(self.content["pid"]) == self.content["born"]
+        if this_machine() != UNKNOWN and self.content.get("machine") == this_machine():
+            start = born(self.content["pid"])
+            if start is None or UNKNOWN not in (start, self.content["born"]):
+                return start == self.content["born"]
         return self.path.exists() and _age(self.path) < STALE
 
     @property
@@ -158,27 +161,7 @@ def _myself() -> dict[str, Any]:
 
 @cache
 def this_machine() -> str:
-    """The same for processes that can see one another: host, boot and process namespace."""
-    parts = [socket.gethostname()]
-    with suppress(OSError):
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-        parts.append(os.readlink("/proc/self/ns/pid"))
-    return " ".join(parts)
-
-
-def born(pid: int) -> str | None:
-    """When a process started, in the system's own count, so that a number used again is not mistaken; None if dead."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except PermissionError:
-        pass
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""  # not Linux: alive, and that is all we know
-    return None if fields[0] in "ZX" else fields[19]
+    return machine_identity()
 
 
 def _age(path: Path) -> float:

@@ -13,6 +13,7 @@ from rich.table import Table as Grid
 from highway.ledger.cell import DONE, Cell
 from highway.ledger.device import cores
 from highway.ledger.identity import identified
+from highway.ledger.system import way_to_start_processes
 from highway.report.collect import REFERENCE, Sample, collect, described, records, seeds
 from highway.sweep.table import Row, Table
 
@@ -23,7 +24,9 @@ def print_status(table: Table, outputs: Path, console: Console) -> None:
     grid.add_column("row", no_wrap=True)
     for budget in table.budgets:
         grid.add_column(budget)
-    with ProcessPoolExecutor(cores(), mp_context=get_context("fork")) as pool:  # there may be thousands of records
+    with ProcessPoolExecutor(
+        cores(), mp_context=get_context(way_to_start_processes())
+    ) as pool:  # there may be thousands of records
         for row, shown in zip(table.rows, pool.map(partial(_of_row, table, outputs), table.rows), strict=True):
             grid.add_row(row.id, *shown)
     console.print(grid)

@@ -22,6 +22,7 @@ from highway.ledger.cell import Cell
 from highway.ledger.device import cores
 from highway.ledger.files import write_text, writing
 from highway.ledger.identity import configuration
+from highway.ledger.system import Process, processes
 from highway.run.processes import started_by_srun
 
 log = logging.getLogger("highway")
@@ -116,28 +117,33 @@ class Neighbours:
     """What other processes do while this one measures: they make its times wrong."""
 
     def __init__(self) -> None:
-        self.before, self.since = _ticks_of_others(), time.monotonic()
+        self.before, self.since = _seconds_of_others(), time.monotonic()
 
-    def processors(self) -> float:
-        """How many processors they have kept busy since this was made; 0 where the system does not tell."""
-        spent = sum(ticks - self.before.get(process, 0) for process, ticks in _ticks_of_others().items())
-        return spent / os.sysconf("SC_CLK_TCK") / max(time.monotonic() - self.since, 1e-9)
+    def processors(self) -> float | None:
+        """Return how many processors they have kept busy since this was made; None where the system does not tell."""
+        now = _seconds_of_others()
+        if self.before is None or now is None:
+            return None
+        spent = sum(seconds - self.before.get(process, 0.0) for process, seconds in now.items())
+        return spent / max(time.monotonic() - self.since, 1e-9)
 
 
-def _ticks_of_others() -> dict[tuple[str, str], int]:
-    """Processor time of every process that is not of this run, by number and time of birth: neither this one, nor its
-    child, nor of those that srun has started with it.
+def _seconds_of_others() -> dict[Process, float] | None:
+    """Return the processor time of every process that is not of this run: neither this one, nor its child, nor one that
+    srun has started with it.
 
-    With that of its children that have ended: what came and went meanwhile is in nobody else's.
+    On Linux with that of its children that have ended: what came and went meanwhile is in nobody else's.
     """
-    found, me = {}, str(os.getpid())
+    me = str(os.getpid())
     parents = {me, str(os.getppid())} if started_by_srun() > 1 else {me}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it ended meanwhile
-            fields = path.read_text().rpartition(")")[2].split()
-            if path.parent.name != me and fields[1] not in parents:
-                found[path.parent.name, fields[19]] = sum(map(int, fields[11:15]))
-    return found
+    seen = processes()
+    if seen is None:
+        return None
+    return {
+        process: spent.seconds
+        for process, spent in seen.items()
+        if process.number != me and spent.parent not in parents
+    }
 
 
 def peak_memory_bytes() -> int:

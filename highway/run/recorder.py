@@ -67,10 +67,13 @@ class Recorder(pl.Callback):
 
     @property
     def exclusive(self) -> bool:
-        """Whether nothing else ran beside this cell, in any of its starts; a launcher says how many slots it fills."""
+        """Tell whether nothing else ran beside this run, in any of its starts; a launcher says how many slots it fills.
+
+        Where the system does not tell what else runs, nothing is claimed.
+        """
         alone = os.environ.get("HIGHWAY_SLOTS", "1") == "1"
-        quiet = self.neighbours is None or self.neighbours.processors() < machine.QUIET
-        return self.exclusive_before and alone and quiet
+        others = 0.0 if self.neighbours is None else self.neighbours.processors()
+        return self.exclusive_before and alone and others is not None and others < machine.QUIET
 
     @property
     def _elapsed(self) -> float:
