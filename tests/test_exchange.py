@@ -5,10 +5,9 @@ import hashlib
 import io
 import json
 import shutil
-import subprocess
-import sys
 import tarfile
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +24,7 @@ from highway.report.exchange import export_records, import_records
 from highway.report.write import write_report
 from highway.run.recorder import COLUMNS
 from highway.sweep.reading import load_table
+from tests import commands
 
 TABLE = load_table("highway_t3")
 ROOT = Path(__file__).parents[1]
@@ -136,10 +136,7 @@ def test_files_that_are_no_records_are_refused(cluster: Path, tmp_path: Path) ->
 
 
 def test_as_typed(tmp_path: Path) -> None:
-    def typed(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(ROOT / "scripts" / "records.py"), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
+    typed = partial(commands.typed, "records.py")
     file = str(tmp_path / "records.tar.gz")
     done = typed("export", file, "highway_t3")
     assert (done.returncode, done.stderr) == (0, "") and f"{PUBLISHED} records" in done.stdout

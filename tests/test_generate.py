@@ -1,8 +1,7 @@
 """Writing text: the distribution that is drawn from, the memory that is carried, and the command."""
 
-import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import mido
@@ -17,11 +16,11 @@ from highway.run import build
 from highway.use.generate import Sampling, Writer
 from highway.use.load import Trained
 from highway.use.tunes import beginning, continued, write_midi
+from tests import commands
 from tests.conftest import TINY
 from tests.runs import trained
 
 Compose = Callable[..., Experiment]
-GENERATE = Path(__file__).parents[1] / "scripts" / "generate.py"
 MEMORY = (
     "model=transformer_xl",
     "dataset=enwik8",
@@ -83,9 +82,7 @@ def test_words_and_bytes_are_spelled(experiment: Compose) -> None:
 def test_as_typed(tiny: Compose, tmp_path: Path) -> None:
     cell, _ = trained(tiny("trainer.max_steps=3", "trainer.validate_every=3", "trainer.evaluation_batch=64"))
 
-    def typed(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(GENERATE), str(cell.directory), "--length", "30", *words]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+    typed = partial(commands.typed, "generate.py", str(cell.directory), "--length", "30")
 
     done = typed("--prompt", "th", "--seed", "3")
     assert (done.returncode, done.stderr) == (0, "")
@@ -136,10 +133,7 @@ def test_a_tune_as_typed(experiment: Compose, tmp_path: Path) -> None:
     few = ("budget=smoke", "trainer.max_steps=2", "trainer.validate_every=2", "trainer.threads=1")
     cell, _ = trained(experiment(*MUSIC, *few))
 
-    def typed(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(GENERATE), str(cell.directory), "--length", "8", *words]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
+    typed = partial(commands.typed, "generate.py", str(cell.directory), "--length", "8")
     path = tmp_path / "new.mid"
     done = typed("--midi", str(path), "--begin", "20")
     assert (done.returncode, done.stderr) == (0, "") and "28 steps, of which the first 20 are" in done.stdout

@@ -1,8 +1,6 @@
 """plan=true: what a sweep would take, from records or a trial, and that nothing runs."""
 
 import dataclasses
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from highway.ledger.cell import Cell
 from highway.ledger.device import device_name
 from highway.sweep.launch import Planned
 from highway.sweep.reading import load_table
+from tests.commands import typed
 from tests.test_report import put
 
 TABLE = load_table("highway_t1")
@@ -83,7 +82,6 @@ def test_missing_data_is_told(tmp_path: Path) -> None:
 def test_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIGHWAY_OUTPUTS", str(tmp_path))
     words = ("table=highway_t1", "budget=smoke", "rows=tanh", "seeds=1,2", "plan=true")
-    command = [sys.executable, str(ROOT / "scripts" / "train.py"), "-m", *words]
-    ended = subprocess.run(command, capture_output=True, text=True)
+    ended = typed("train.py", "-m", *words)
     assert ended.returncode == 0 and ended.stdout.startswith("2 cells to run, 0 done"), ended.stderr
     assert {path.name for path in tmp_path.iterdir()} <= {"cache"}

@@ -21,6 +21,7 @@ from highway.ledger.record import write_record
 from highway.report.tell import tell
 from highway.sweep import grid
 from highway.sweep.reading import load_table
+from tests.commands import typed
 from tests.conftest import TINY
 from tests.runs import same_weights
 from tests.waiting import wait_for
@@ -32,11 +33,7 @@ TABLE = load_table("highway_t1")
 
 
 def sweep(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(folder)}
-    command = [sys.executable, str(TRAIN), "-m", *words]
-    return subprocess.run(
-        command, capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL, timeout=300
-    )
+    return typed("train.py", "-m", *words, HIGHWAY_OUTPUTS=str(folder))
 
 
 def results(folder: Path) -> list[Path]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from highway.ledger.files import read_json
 from highway.run import build
 from highway.tasks.scoring import scores, sparsity
 from highway.use.translate import translator_of
+from tests.commands import typed
 from tests.conftest import REAL_DATA
 from tests.runs import curve, numbers, same_weights, trained
 from tests.test_resume import StopAt
@@ -383,9 +385,7 @@ def test_sparsity_counts_weights() -> None:
 # The command line
 
 
-def translate(*words: str, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, str(ROOT / "scripts" / "translate.py"), *words]
-    return subprocess.run(command, input=text, capture_output=True, timeout=300)
+translate = partial(typed, "translate.py")
 
 
 def test_refusals_of_translate(tmp_path: Path) -> None:
@@ -397,7 +397,7 @@ def test_refusals_of_translate(tmp_path: Path) -> None:
         ([str(tmp_path), "um", "--beam", "0"], b"", "--beam: '0' is not a whole number"),
     ):
         done = translate(*words, text=text)
-        assert (done.returncode, sentence in done.stderr.decode()) == (2, True), done.stderr
+        assert (done.returncode, sentence in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.slow
@@ -411,13 +411,11 @@ def test_translate_reads_words_files_and_standard_input(experiment: Compose, tmp
     assert from_file.returncode == 0, from_file.stderr
     assert from_file.stdout == from_input.stdout and len(from_file.stdout.splitlines()) == 3
     shown = translate(str(where.directory), *lines[0].split(), "--attention", "2")
-    assert b"cross-attention of layer 2, percent" in shown.stdout
+    assert "cross-attention of layer 2, percent" in shown.stdout
     long = translate(str(where.directory), *("bota " * 80).split())
-    assert b"1 of 1 lines were cut at 64 pieces." in long.stderr
-    generated = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "generate.py"), str(where.directory)], capture_output=True, timeout=300
-    )
-    assert b"holds a translation model; scripts/translate.py is for those." in generated.stderr
+    assert "1 of 1 lines were cut at 64 pieces." in long.stderr
+    generated = typed("generate.py", str(where.directory))
+    assert "holds a translation model; scripts/translate.py is for those." in generated.stderr
 
 
 @pytest.mark.slow
