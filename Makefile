@@ -9,10 +9,13 @@ BEGUN    := $(VENV)/.begun
 # A set-up that was killed has left half a package somewhere: then the environment is made anew
 _        := $(shell pid=$$(cat $(BEGUN) 2> /dev/null) && ! kill -0 $$pid 2> /dev/null && rm -rf $(VENV))
 EDITABLE := $(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e
-extra     = @echo $$PPID > $(BEGUN); $(EDITABLE) '.[$(1)]'; code=$$?; rm $(BEGUN); exit $$code
+# Each step says before it begins what it installs and how large that is, and afterwards how long it took
+STEP     := step() { echo "$$1 ..."; shift; since=$$(date +%s); "$$@"; code=$$?; echo "    took $$(($$(date +%s) - since)) s"; return $$code; }; step
+extra     = @echo $$PPID > $(BEGUN); $(STEP) "installing $(2)" $(EDITABLE) '.[$(1)]'; code=$$?; rm $(BEGUN); exit $$code
+FAST     := "not slow and not ray and not slurm and not least"
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
 
-.PHONY: help setup demo test test-least test-slow test-slurm test-ray faults lint bench report watch audit sync parity mutate all clean $(TABLES)
+.PHONY: help setup demo test test-least test-slow test-slurm test-ray test-oldest coverage faults lint bench report watch audit sync parity mutate all clean $(TABLES)
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -48,7 +51,10 @@ lint: $(VENV)/.dev  ## ruff and mypy
 	$(RUN) -m mypy
 
 test: lint  ## all tests that take seconds
-	$(RUN) -m pytest -n 2 -m "not slow and not ray and not slurm and not least" --cov=highway --cov-report=term:skip-covered
+	$(RUN) -m pytest -n 2 -m $(FAST)
+
+coverage: $(VENV)/.dev  ## the lines of highway/ that the tests of make test never reach; measuring slows them down
+	$(RUN) -m pytest -n 2 -m $(FAST) --cov=highway --cov-report=term:skip-covered
 
 # The equations of every module, on processors that this one is made to look like
 NUMERIC := $(addprefix tests/test_,processor.py gates.py blocks.py score_gates.py transformer.py transformer_xl.py r_transformer.py local_rnn.py rhn.py rivals.py)
@@ -67,11 +73,20 @@ test-slurm: $(VENV)/.dev  ## sweeps through a real Slurm of two nodes, installed
 	tests/with_slurm $(RUN) -m pytest -m slurm tests/test_slurm.py
 
 test-ray: $(VENV)/.dev  ## sweeps on a real Ray cluster of two nodes on this machine, of which a worker and a node are killed
-	$(call extra,ray)
+	$(call extra,ray,Ray: 80 MB to download)
 	$(RUN) -m pytest -m ray
 
 faults: $(VENV)/.dev  ## sweeps under kills, signals, full disks, flipped bytes; a report against an undisturbed one, in ten minutes
 	$(RUN) -m tests.faults
+
+# Outside of .ci/run, since where the index has only the build for CUDA it downloads 1.7 GB
+test-oldest: $(VENV)/.dev  ## every module and every row of every table with torch 2.11, the oldest that pyproject.toml allows
+	$(RUN) -m venv $(VENV)-oldest
+	$(RUN) -c 'import site; print(site.getsitepackages()[0])' > $$(echo $(VENV)-oldest/lib/python*/site-packages)/core.pth
+	grep -v '^torch==' constraints.txt > $(VENV)-oldest/constraints.txt
+	@$(STEP) "installing torch 2.11: 1.7 GB to download where the index has only the build for CUDA" \
+	  $(VENV)-oldest/bin/pip install -q -c $(VENV)-oldest/constraints.txt torch==2.11.0
+	$(VENV)-oldest/bin/python -m pytest -n 2 -p no:cacheprovider tests/test_imports.py tests/test_tables.py tests/test_gates.py tests/test_blocks.py tests/test_rhn.py tests/test_resume.py -m $(FAST)
 
 parity: $(VENV)/.dev  ## Transformer-XL against transformers 4.35, in an environment of its own
 	$(RUN) -m venv $(VENV)-parity
@@ -80,12 +95,12 @@ parity: $(VENV)/.dev  ## Transformer-XL against transformers 4.35, in an environ
 	$(VENV)-parity/bin/python -m pytest -W ignore -p no:cacheprovider tests/test_transformer_xl.py
 
 mutate: $(VENV)/.dev  ## mutants of gates, blocks, lanes, optimisation and statistics: which of them no test notices
-	$(call extra,mutate)
+	$(call extra,mutate,mutmut)
 	OMP_NUM_THREADS=1 $(VENV)/bin/mutmut run --max-children 2
 	$(VENV)/bin/mutmut results
 
 clean:  ## remove the environment and what tools left behind; outputs/ stays
-	rm -rf $(VENV) $(VENV)-parity mutants .pytest_cache .ruff_cache .mypy_cache .coverage *.egg-info
+	rm -rf $(VENV) $(VENV)-parity $(VENV)-oldest mutants .pytest_cache .ruff_cache .mypy_cache .coverage *.egg-info
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than Python 3.11; name another one, as in make $(MAKECMDGOALS) PYTHON=python3.12"; exit 2; }
@@ -95,15 +110,16 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	  $(PYTHON) -m venv --system-site-packages $(VENV) && grep -v '^torch==' constraints.txt > $(VENV)/constraints.txt; \
 	else \
 	  $(PYTHON) -m venv $(VENV) && cp constraints.txt $(VENV)/constraints.txt && \
-	  $(VENV)/bin/pip install -q -c $(VENV)/constraints.txt torch; \
+	  $(STEP) "installing torch: 200 MB to download (1.7 GB where the index has only the build for CUDA), 0.9 GB on disk" \
+	    $(VENV)/bin/pip install -q -c $(VENV)/constraints.txt torch; \
 	fi
-	$(EDITABLE) .
+	@$(STEP) "installing what the project needs: 200 MB to download, 0.9 GB on disk" $(EDITABLE) .
 	@touch $@ && rm $(BEGUN)
 
 $(VENV)/.dev: $(VENV)/.core
-	$(call extra,dev)
+	$(call extra,dev,the tools for tests: 40 MB to download, 0.15 GB on disk)
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.core
-	$(call extra,bench)
+	$(call extra,bench,the implementations to compare with: 1 MB to download)
 	@touch $@

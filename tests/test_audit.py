@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,14 @@ def test_selections_that_gate_nothing() -> None:
     assert all("gates no layer" in text for text in found.values())
 
 
-def test_sizes_and_parameters_that_nothing_uses() -> None:
+class InThisProcess:
+    """A pool of no processes: those of the audit's import torch first; docs/COMMANDS.md runs it with them."""
+
+    map = staticmethod(map)
+
+
+def test_sizes_and_parameters_that_nothing_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highway.audit.audit.ProcessPoolExecutor", lambda *_, **__: nullcontext(InThisProcess))
     found = audit(["r_transformer_t2"])
     told = differing(iter(found.findings))
     assert told["the released code builds 1,704,088 parameters"] == "1,420,888 are used, 283,200 (17%) never are"

@@ -7,8 +7,9 @@ process can succeed, on any file system, so a run whose holder died is taken ove
 
 A lease is alive on its own machine while its process exists (a zombie does not count). Seen from another machine, and
 where the system does not tell which process is which (highway/ledger/system.py), it is alive while its file is at most
-STALE seconds old by the clock of the file system; the holder rewrites it every BEAT seconds. A process that slept and finds a higher number ends without writing. A run that a sweep started saves and stops
-when that sweep is gone, so `kill -9` of a sweep leaves no process behind.
+STALE seconds old by the clock of the file system; the holder rewrites it every BEAT seconds. A process that slept and
+finds a higher number ends without writing. A run that a sweep started saves and stops when that sweep is gone, so
+`kill -9` of a sweep leaves no process behind.
 """
 
 import json
