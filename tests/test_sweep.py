@@ -42,14 +42,14 @@ def results(folder: Path) -> list[Path]:
 
 @pytest.mark.parametrize("few", [FEW, pytest.param((), marks=pytest.mark.slow)])
 def test_a_table_in_processes_of_its_own(tmp_path: Path, few: tuple[str, ...]) -> None:
-    """Quickly with three steps, which make rows of their own; slowly as `make demo` trains it."""
+    """Quickly with two words that make rows of their own and one that does not; slowly as `make demo` trains it."""
     words = ("table=highway_t1", "budget=smoke", "seeds=2", "rows=baseline,tanh", *few)
     done = sweep(tmp_path, *words)
     assert done.returncode == 0, done.stderr
     assert "2 cells: 0 done already, 2 to run." in done.stderr
     assert len(results(tmp_path)) == 2
     links = sorted(tmp_path.glob("highway_t1/smoke/*/*"))
-    rows = [",".join((row, *few)) for row in ("baseline", "tanh")]
+    rows = [",".join((row, *few[:2])) for row in ("baseline", "tanh")]
     assert [str(link.relative_to(tmp_path / "highway_t1/smoke")) for link in links] == [f"{row}/seed2" for row in rows]
     result = read_json(links[1] / "result.json")
     assert (result["seed"], result["status"], result["environment"]["threads"]) == (

@@ -1,5 +1,6 @@
 """What Linux tells in /proc is found out another way where there is none: each first way is taken away here."""
 
+import math
 import os
 import shutil
 import subprocess
@@ -148,9 +149,12 @@ def test_leases_of_living_and_dead_processes_without_proc(tmp_path: Path, withou
     assert latest is not None and latest.alive, "for a minute: nothing else says that it is dead"
 
 
-def test_nothing_is_claimed_about_neighbours_that_cannot_be_seen(only: Command, tmp_path: Path) -> None:
+def test_nothing_is_claimed_about_neighbours_that_cannot_be_seen(
+    only: Command, caplog: pytest.LogCaptureFixture
+) -> None:
     neighbours = machine.Neighbours()
-    assert neighbours.processors() is None
+    assert neighbours.processors() == math.inf
+    assert "install ps" in caplog.text
     recorder = Recorder.__new__(Recorder)
     recorder.exclusive_before, recorder.neighbours = True, None
     assert recorder.exclusive
@@ -164,7 +168,7 @@ def test_a_timing_is_refused_where_its_neighbours_cannot_be_seen(
     from tests.test_timing import BATCH, NoLease, stand_in
 
     monkeypatch.setattr(timing, "seconds_of", lambda work, device: 1.0)
-    with pytest.raises(Refused, match="does not tell what other processes do"):
+    with pytest.raises(Refused, match="a timing needs an idle machine"):
         timing.measure({"a": stand_in("a", [])}, BATCH, 20, "cpu", NoLease())  # type: ignore[arg-type]
 
 

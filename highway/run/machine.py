@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import logging
+import math
 import os
 import platform
 import resource
@@ -119,11 +120,16 @@ class Neighbours:
     def __init__(self) -> None:
         self.before, self.since = _seconds_of_others(), time.monotonic()
 
-    def processors(self) -> float | None:
-        """Return how many processors they have kept busy since this was made; None where the system does not tell."""
+    def processors(self) -> float:
+        """Return how many processors they have kept busy since this was made; infinity where the system does not tell,
+        so that no time counts as undisturbed there."""
         now = _seconds_of_others()
         if self.before is None or now is None:
-            return None
+            log.warning(
+                "this system does not tell what other processes do (it has no /proc and no ps), so its times count as "
+                "disturbed; install ps (package procps)."
+            )
+            return math.inf
         spent = sum(seconds - self.before.get(process, 0.0) for process, seconds in now.items())
         return spent / max(time.monotonic() - self.since, 1e-9)
 

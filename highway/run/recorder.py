@@ -67,13 +67,10 @@ class Recorder(pl.Callback):
 
     @property
     def exclusive(self) -> bool:
-        """Tell whether nothing else ran beside this run, in any of its starts; a launcher says how many slots it fills.
-
-        Where the system does not tell what else runs, nothing is claimed.
-        """
+        """Whether nothing else ran beside this cell, in any of its starts; a launcher says how many slots it fills."""
         alone = os.environ.get("HIGHWAY_SLOTS", "1") == "1"
-        others = 0.0 if self.neighbours is None else self.neighbours.processors()
-        return self.exclusive_before and alone and others is not None and others < machine.QUIET
+        quiet = self.neighbours is None or self.neighbours.processors() < machine.QUIET
+        return self.exclusive_before and alone and quiet
 
     @property
     def _elapsed(self) -> float:

@@ -84,11 +84,6 @@ def measure(contenders: dict[str, Contender], batch: Any, rounds: int, device: s
             name = names[(quiet + place) % len(names)]
             spent[name] = seconds_of(partial(train, contenders[name], batch, block), device) / block
         others = neighbours.processors()
-        if others is None:
-            raise Refused(
-                "this system does not tell what other processes do (it has no /proc and no ps), so a timing may be "
-                "disturbed unnoticed. Install ps (package procps), or use another machine."
-            )
         if others > machine.QUIET:
             disturbed += 1
             log.info("a round beside %.1f processors' work of others: measured again.", others)
