@@ -100,7 +100,7 @@ def test_processes_that_srun_has_started_with_this_one_are_no_neighbours() -> No
         "    os.environ.update(step); print(*{number for number, _ in machine._seconds_of_others()})"
     )
     both = subprocess.run(
-        ["sh", "-c", 'sleep 60 & echo $!; "$0" -c "$1"; kill $!', sys.executable, look],
+        ["sh", "-c", 'sleep 600 & echo $!; "$0" -c "$1"; kill $!', sys.executable, look],
         stdout=subprocess.PIPE,
         text=True,
         check=False,
