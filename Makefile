@@ -15,7 +15,7 @@ extra     = @echo $$PPID > $(BEGUN); $(STEP) "installing $(2)" $(EDITABLE) '.[$(
 FAST     := "not slow and not ray and not slurm and not least"
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
 
-.PHONY: help setup demo test test-least test-slow test-slurm test-ray test-oldest coverage faults lint bench report watch audit sync parity mutate all clean $(TABLES)
+.PHONY: help setup demo test test-least test-slow test-slurm test-ray test-oldest coverage faults lint bench gpu-check report watch audit sync parity mutate all clean $(TABLES)
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,9 @@ audit: $(VENV)/.core  ## the papers held against their own numbers and models: n
 
 bench: $(VENV)/.bench  ## training speed at every table's shape against torch.nn and x-transformers; needs an idle machine
 	$(RUN) scripts/benchmark.py
+
+gpu-check: $(VENV)/.dev $(VENV)/.bench  ## all that only a GPU can show, in ten minutes, as one report to send
+	$(RUN) scripts/gpu_check.py
 
 lint: $(VENV)/.dev  ## ruff and mypy
 	$(RUN) -m ruff check . && $(RUN) -m ruff format --check -q .

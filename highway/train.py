@@ -27,6 +27,7 @@ from highway.run.checkpoint import (
     save_weights,
 )
 from highway.run.companions import companions
+from highway.run.compiled import compile_training
 from highway.run.mirror import Mirror
 from highway.run.probes import save_probes
 from highway.run.processes import environment, first_process
@@ -109,8 +110,8 @@ def train_and_test(
         watching.append(Profile(cell.directory / "profile", data.total_steps))
     trainer = make_trainer(experiment, data.validate_every, [*watching, *callbacks])
     record.describe(data, task.model, recorder, trainer)
-    if experiment.trainer.compile:
-        task.model.compile()  # in place: the names in checkpoints stay clean
+    if experiment.trainer.compile is not None:
+        compile_training(task, experiment, experiment.trainer.compile, trainer.global_rank, trainer.world_size)
     if experiment.logger.wandb and trainer.is_global_zero:
         group, name = experiment.logger.group, experiment.logger.run
         cell_id = f"{cell.name}-seed{experiment.seed}"

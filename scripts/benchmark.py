@@ -119,7 +119,7 @@ def entries(words: list[str], device: str, compiled: bool) -> list[Entry]:
     field: list[Entry] = []
     for precision in ("32", "bf16"):
         field += [Entry(precision, described, device) for described in (plain, *gated)]
-        field += [Entry(precision, plain, device, compiled=True)] if compiled else []
+        field += [Entry(precision, plain, device, compiled="default")] if compiled else []
         field += rivals(plain, precision, device)
     return field
 

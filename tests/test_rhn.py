@@ -75,6 +75,7 @@ def test_equals_the_equations_and_their_gradients(
     same_as_naive("cpu", masked, coupled, name, recompute)
 
 
+@pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize(("name", "recompute"), [("none", None), ("hsg", None), ("hsg", 2)])
 def test_a_recorded_graph_equals_them_too(name: str, recompute: int | None) -> None:

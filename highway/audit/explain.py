@@ -23,14 +23,21 @@ from highway.sweep.launch import command_line
 from highway.sweep.reading import TABLES
 from highway.sweep.table import Row, Table
 
+KERNELS = (
+    "kernels a step: operators that compute (views do not) in one training step, as a GPU would launch them; "
+    "+ n cuDNN: n calls of cuDNN, whose kernels are not counted."
+)
+
 
 def explain_table(table: Table, budget: str, console: Console) -> None:
-    """Every row with its parameters and its length."""
+    """Print every row with its parameters, its length, and the kernels that a training step launches on a GPU."""
+    from highway.audit.kernels import kernels
+
     title = f"{table.heading}, budget {budget}"
     grid = Grid(box=SIMPLE_HEAD, title=title, title_justify="left")
     grid.add_column("row", no_wrap=True)
     grid.add_column("label")
-    for name in ("parameters", "of the gates", "updates"):
+    for name in ("parameters", "of the gates", "updates", "kernels a step"):
         grid.add_column(name, justify="right")
     rows = table.at(budget)
     for before, row in zip([rows[0], *rows], rows, strict=False):
@@ -38,8 +45,9 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
             grid.add_section()
         described = experiment(table.overrides(row, budget, seed=1))
         total, gate = parameters(described)
-        grid.add_row(row.id, Text(row.label), f"{total:,}", f"{gate:,}", _length(described))
+        grid.add_row(row.id, Text(row.label), f"{total:,}", f"{gate:,}", _length(described), str(kernels(described)))
     console.print(grid)
+    console.print(KERNELS, soft_wrap=True)
     console.print(f"recipe: {' '.join(table.recipe)}", soft_wrap=True, markup=False)
     console.print(
         f"all rows: {command_line(['-m', f'table={table.id}', f'budget={budget}', 'seeds=1,2,3'])}", soft_wrap=True

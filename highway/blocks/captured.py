@@ -2,6 +2,11 @@
 
 Thousands of small kernels then cost one launch. The graph has tensors of its own: what is given is copied into them,
 and what comes back is copied out, so that no call sees another's. The function must read nothing else.
+
+torch.cuda.make_graphed_callables cannot serve here. Its callables share one set of output tensors, so a second forward
+pass before the backward pass overwrites what the first one gave, and following a gradient over 100 steps calls the same
+loop 101 times (highway/tasks/states.py). It also fixes one shape and whether gradients are wanted, and takes tensors
+only, where these loops run with several shapes, with and without gradients, and with no dropout mask.
 """
 
 from collections.abc import Callable

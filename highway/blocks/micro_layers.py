@@ -37,6 +37,7 @@ class Loop:
     gate: nn.Module
     depth: int
     recompute_every: int | None = None
+    in_graphs: bool = True  # on CUDA; False launches the kernels one by one
 
     def __post_init__(self) -> None:
         self.graphs: dict[tuple[str, torch.dtype], Captured] = {}
@@ -60,7 +61,7 @@ class Loop:
     def run(self, kind: str, precision: torch.dtype, *tensors: Tensor | None) -> tuple[Tensor, ...]:
         """forward, kept or backward; on CUDA a graph, since each is thousands of small kernels."""
         function: Any = partial(getattr(self, f"_{kind}"), precision)
-        if any(tensor is not None and tensor.is_cuda for tensor in tensors):
+        if self.in_graphs and any(tensor is not None and tensor.is_cuda for tensor in tensors):
             function = self.graphs.setdefault((kind, precision), Captured(function))
         return function(*tensors)
 

@@ -106,6 +106,8 @@ def _section(config: DictConfig, name: str, section: Any) -> Any:
 def _checked(name: str, section: Any, content: str) -> Any:
     """Kept, since the cells of a sweep have most sections in common, and OmegaConf takes its time."""
     values = json.loads(content)
+    if hasattr(section, "spelled"):  # spellings of earlier versions
+        values = section.spelled(values)
     try:
         value = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(section), values))
     except ConfigKeyError as error:

@@ -1,9 +1,13 @@
 """The keys of the groups optimizer, trainer, logger and debug."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from highway.config.fields import choice, key, number, part
 from highway.errors import Refused
+
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune")
+CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")  # on a GPU these replay a step's kernels as CUDA graphs
 
 
 @dataclass
@@ -62,13 +66,36 @@ class Trainer:
         words="of the CPU, for each device; null: all cores (the launcher shares them out). Kept on every resume",
         aside=True,
     )
-    compile: bool = key(False, "torch.compile, in place: checkpoints keep their keys", aside=True)
+    deterministic: bool = key(
+        False, "torch's deterministic algorithms; a kernel that has none is named in log.txt", aside=True
+    )
+    compile: str | None = key(
+        None,
+        "mode of torch.compile for training steps; null: none. true means default, false means null",
+        options=COMPILE_MODES,
+        aside=True,
+    )
     evaluation_batch: int = number(16, 1, words="independent evaluation windows computed at once", aside=True)
     checkpoint_seconds: float = number(60.0, 0, words="how much work a kill may cost", aside=True)
     log_every: int = number(50, 1, words="steps between rows of the training curve", aside=True)
     diverged_above: float = number(
         50.0, 0, words="a mean training loss above this, or one that is no number, ends the run as diverged", aside=True
     )
+
+    @staticmethod
+    def spelled(values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values with `compile`, which used to be true or false, as a mode or null."""
+        if isinstance(values.get("compile"), bool):
+            return {**values, "compile": "default" if values["compile"] else None}
+        return values
+
+    def check(self) -> None:
+        if self.compile in CUDA_GRAPH_MODES and self.accumulate > 1:
+            raise Refused(
+                f"trainer.compile={self.compile} keeps gradients in CUDA graphs, and the second of "
+                f"trainer.accumulate={self.accumulate} parts would overwrite those of the first: "
+                "use trainer.compile=default or trainer.accumulate=1."
+            )
 
     @property
     def processes(self) -> int:

@@ -43,5 +43,7 @@ class Timing:
     @property
     def cell(self) -> Cell:
         surroundings: dict[str, Any] = {"device": device_name(self.device), "threads": self.threads}
-        name = of_timing(list(self.rows.values()), {**surroundings, "compile": self.first.trainer.compile})
+        mode = self.first.trainer.compile
+        surroundings["compile"] = {None: False, "default": True}.get(mode, mode)  # as before there were modes
+        name = of_timing(list(self.rows.values()), surroundings)
         return Cell(self.first.outputs_dir / "cells" / name / f"seed{self.first.seed}")

@@ -106,7 +106,7 @@ class EncoderDecoderBackbone(nn.Module):
     def encode(self, x: Tensor, padding: Tensor) -> Encoded:
         """x (B, S, D); padding (B, S), true where there is nothing to read."""
         mask = torch.zeros(padding.shape, device=x.device).masked_fill(padding, -torch.inf)
-        x, earlier = self._placed(x), list[Tensor]()
+        x, earlier = self._placed(x), no_scores()
         encoded = Encoded(x, mask[:, None, None].to(x.dtype))
         for layer in self.encoder:
             x = layer(x, encoded.mask, earlier)
@@ -114,7 +114,7 @@ class EncoderDecoderBackbone(nn.Module):
 
     def decode(self, y: Tensor, encoded: Encoded) -> Tensor:
         """y (B, T, D) -> features (B, T, D)."""
-        y, earlier = self._placed(y), (list[Tensor](), list[Tensor]())
+        y, earlier = self._placed(y), (no_scores(), no_scores())
         length = y.shape[1]
         future = torch.full((length, length), -torch.inf, dtype=y.dtype, device=y.device).triu(1)
         for layer, keys_values in zip(self.decoder, self.keys_values(encoded), strict=True):
@@ -132,7 +132,7 @@ class EncoderDecoderBackbone(nn.Module):
     def step(self, y: Tensor, place: int, source: list[KeysValues], source_mask: Tensor, pasts: list[Past]) -> Tensor:
         """y (B, 1, D), at `place` -> features (B, 1, D), from what pasts hold."""
         y = self._placed(y, place)
-        earlier = (list[Tensor](), list[Tensor]())
+        earlier = (no_scores(), no_scores())
         everything = torch.zeros(1, place + 1, dtype=y.dtype, device=y.device)
         for layer, keys_values, past in zip(self.decoder, source, pasts, strict=True):
             y = layer(y, everything, keys_values, source_mask, earlier, past, first_query=place)
@@ -144,3 +144,8 @@ class EncoderDecoderBackbone(nn.Module):
             self.positions = distance_codes(max(end, 128), self.positions.shape[1]).to(self.positions)
         codes = self.positions[first:end].to(x.dtype)
         return dropout(x + codes, self.dropout, self.training)
+
+
+def no_scores() -> list[Tensor]:
+    """Return an empty list of earlier layers' scores."""
+    return []

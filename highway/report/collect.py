@@ -262,7 +262,8 @@ def _timings(table: Table, budget: str, roots: list[Path]) -> Collected:
 def _setting(result: dict[str, Any]) -> str:
     """What two timings must share to be seeds of one row."""
     environment = result["environment"]
-    compiled = ", compiled" if environment["compile"] else ""
+    mode = environment["compile"]  # older records have true or false
+    compiled = f", compiled{'' if mode in (True, 'default') else f' ({mode})'}" if mode else ""
     return f"{result['cost']['device']}, {environment['threads']} threads{compiled}"
 
 

@@ -41,6 +41,9 @@ def settle(experiment: Experiment, cell: Cell, threads: int | None, first: bool)
     if first:
         write_down(cell, configuration(experiment))
     prepare(experiment.trainer.threads)
+    if experiment.trainer.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS starts
+    torch.use_deterministic_algorithms(experiment.trainer.deterministic, warn_only=True)
 
 
 def write_down(cell: Cell, described: dict[str, Any]) -> None:
@@ -94,7 +97,7 @@ def _quiet_lightning() -> None:
 def environment(experiment: Experiment, processes: int) -> dict[str, Any]:
     """Describe what a run was computed with, for its record."""
     return {
-        "git_commit": _git_commit(),
+        "git_commit": commit(),
         "python": platform.python_version(),
         "versions": {name: found for name in PACKAGES if (found := _version(name))},
         "precision": experiment.trainer.precision,
@@ -167,7 +170,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _git_commit() -> str | None:
+def commit() -> str | None:
     """The commit of the code, with `+` where files differ from it."""
     root = Path(__file__).parents[2]
     try:

@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from highway.config.experiment import Experiment
 from highway.run import build, machine
+from highway.run.compiled import compile_training
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Entry:
     precision: str  # 32 | bf16
     shape: Experiment
     device: str
-    compiled: bool = False
+    compiled: str | None = None  # a mode of torch.compile
 
     @property
     def kind(self) -> str:
@@ -38,7 +39,8 @@ class Entry:
 
     @property
     def name(self) -> str:
-        return f"{self.kind}{self._gates()}{', compiled' if self.compiled else ''}, {self.precision}"
+        mode = {None: "", "default": ", compiled"}.get(self.compiled, f", compiled ({self.compiled})")
+        return f"{self.kind}{self._gates()}{mode}, {self.precision}"
 
     def _gates(self) -> str:
         found = []
@@ -56,7 +58,7 @@ class Entry:
     def build(self) -> Contender:
         task = self.task().to(self.device).train()
         if self.compiled:
-            task.model.compile()
+            compile_training(task, self.shape, self.compiled)
         return self.contender(
             task, lambda batch: task.learn(batch).objective, task.configure_optimizers(), task.prepare_gradients
         )

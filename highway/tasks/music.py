@@ -16,6 +16,8 @@ from highway.tasks.task import Learnt, Task
 class Music(Task):
     """The model is (keys, state) -> (features, state), and logits(features)."""
 
+    lengths_vary = True
+
     def shown(self, loss: float) -> dict[str, float]:
         return {"loss": loss, "nll": loss}
 

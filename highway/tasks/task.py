@@ -12,7 +12,7 @@ from highway.data.lanes import lanes_of
 from highway.data.module import ExperimentData
 from highway.describe import probes_of
 from highway.errors import Refused
-from highway.tasks.optimisation import add_decay, build_optimizer, schedule_of
+from highway.tasks.optimisation import build_optimizer, prepare_gradients, schedule_of
 
 
 class Learnt(NamedTuple):
@@ -32,6 +32,7 @@ class Task(pl.LightningModule):
     """A task gives `learn`, and adds what a batch scores to `self.counts` in `score`."""
 
     counted: tuple[str, ...] = ("nats", "units")  # what an evaluation counts
+    lengths_vary = False  # from one training batch to the next
 
     def __init__(self, model: nn.Module, experiment: Experiment, steps_per_epoch: int, total_steps: int) -> None:
         super().__init__()
@@ -113,10 +114,7 @@ class Task(pl.LightningModule):
         self.prepare_gradients()
 
     def prepare_gradients(self) -> None:
-        config = self.experiment.optimizer
-        add_decay(self.model.parameters(), config.weight_decay)
-        if config.clip is not None:
-            nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
+        prepare_gradients(self.model.parameters(), self.experiment.optimizer)
 
     # Evaluation: counts over all scored units, exact for any grouping of batches
 

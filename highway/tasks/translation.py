@@ -18,6 +18,7 @@ class Translation(Task):
     """The model is (source, inputs) -> features, and logits(features)."""
 
     counted = ("nats", "right", "units")
+    lengths_vary = True
 
     def tokens(self, batch: PairBatch) -> int:
         return batch.scored

@@ -1,0 +1,117 @@
+"""The same ten training steps on two devices, and how far they may lie apart.
+
+Both devices get the same weights, the same batch and no dropout. Three numbers are compared, each relative to the
+reference, fp32 on the CPU: the loss of the first step, its gradient (norm of the difference over norm), and the loss
+furthest away in ten steps. Sums in another order give other last digits, so the bounds come from the precision: a
+fp32 operand carries 24 bits, TF32 11, bf16 8. They were measured on a CPU over all rows (docs/LOG.md, "How far ten
+steps may lie apart"): fp32 against fp64, products rounded to TF32, bf16 by autocast; each bound is about four times
+the largest value found.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from pytorch_lightning.utilities import move_data_to_device
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from highway.config.experiment import Experiment
+from highway.run import build
+
+STEPS = 10
+
+
+@dataclass(frozen=True)
+class Apart:
+    """How far two traces lie apart, or may."""
+
+    first_loss: float
+    gradient: float
+    later_loss: float
+
+    def within(self, bound: "Apart") -> bool:
+        return all(getattr(self, item.name) <= getattr(bound, item.name) for item in fields(self))
+
+    def __str__(self) -> str:
+        return f"{self.first_loss:.1e} {self.gradient:.1e} {self.later_loss:.1e}"
+
+
+BOUNDS = {"32": Apart(1e-5, 1e-3, 1e-2), "tf32": Apart(1e-3, 2e-2, 5e-2), "bf16": Apart(1e-2, 2e-1, 2e-1)}
+
+
+@dataclass(frozen=True)
+class Trace:
+    losses: list[float]
+    gradient: Tensor  # of the first step, all parameters in one vector, on the CPU
+
+    def apart(self, reference: "Trace") -> Apart:
+        differences = [abs(a - b) / abs(b) for a, b in zip(self.losses, reference.losses, strict=True)]
+        gradient = (self.gradient - reference.gradient).norm() / reference.gradient.norm()
+        return Apart(differences[0], float(gradient), max(differences, key=lambda value: (value != value, value)))
+
+
+def without_dropout(described: Experiment) -> Experiment:
+    rates = {item.name: 0.0 for item in fields(described.model) if item.name.startswith("dropout")}
+    return replace(described, model=replace(described.model, **rates))
+
+
+def trace(described: Experiment, device: str, precision: str, steps: int = STEPS) -> Trace:
+    """Train some steps on one batch; precision: 32, tf32, bf16 or 64."""
+    torch.manual_seed(0)
+    batch: Any = build.like_real(described, "cpu")
+    task = build.task(described).to(device).train()
+    if precision == "64":
+        task.double()
+    batch = move_data_to_device(batch, torch.device(device))
+    optimizer = task.configure_optimizers()
+    losses, gradient = [], torch.empty(0)
+    with computing_in(precision, device):
+        for step in range(steps):
+            optimizer.zero_grad()
+            with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
+                objective = task.learn(batch).objective
+            objective.backward()
+            if step == 0:
+                given = [parameter.grad for parameter in task.parameters() if parameter.grad is not None]
+                gradient = torch.cat([one.flatten().double().cpu() for one in given])
+            task.prepare_gradients()
+            optimizer.step()
+            losses.append(objective.item())
+    return Trace(losses, gradient)
+
+
+@contextmanager
+def computing_in(precision: str, device: str) -> Iterator[None]:
+    """Allow TF32 in products, convolutions and cuDNN for `tf32` alone; a CPU, which has none, rounds operands to it."""
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    if device == "cuda":
+        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+        torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    try:
+        with RoundedProducts() if precision == "tf32" and device == "cpu" else nullcontext():
+            yield
+    finally:
+        if device == "cuda":
+            torch.set_float32_matmul_precision(before[0])
+            torch.backends.cudnn.allow_tf32 = before[1]
+
+
+class RoundedProducts(TorchDispatchMode):
+    """Round what products and convolutions read to the 11 bits of TF32."""
+
+    PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "convolution_backward", "_linear_pointwise")
+
+    def __torch_dispatch__(self, operator: Any, types: Any, given: Any = (), named: Any = None) -> Any:
+        if operator.overloadpacket.__name__ in self.PRODUCTS:
+            given = [rounded(one) if isinstance(one, Tensor) and not one.is_mkldnn else one for one in given]
+        return operator(*given, **(named or {}))
+
+
+def rounded(x: Tensor) -> Tensor:
+    """Return fp32 values rounded to eleven significant bits; others as they are."""
+    if x.dtype != torch.float32:
+        return x
+    return ((x.contiguous().view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)

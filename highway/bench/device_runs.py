@@ -1,0 +1,136 @@
+"""Checks of a device that start real runs, as a user would: scripts/train.py, scripts/benchmark.py and pytest."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+from highway.bench.checklist import Failed, Setting
+from highway.config.compose import experiment
+from highway.ledger.cell import Cell
+
+ROOT = Path(__file__).parents[2]
+FOUR_SHAPES = ("highway_t3", "highway_t5", "r_transformer_t3", "hsg_t1")
+RUN = (  # a run that a kill can hit between two checkpoints, and that is over in seconds
+    *("budget=smoke", "dataset=ptb_char", "gate=sdu_tanh", "model.width=64", "model.heads=4", "model.feed_forward=128"),
+    *("dataset.train={lanes:16,window:80,stride:80,scored:80}", "trainer.max_epochs=1", "trainer.max_steps=300"),
+    *("dataset.evaluation={lanes:40,window:80,stride:80,scored:80}", "trainer.validate_every=100"),
+    *("trainer.checkpoint_seconds=0", "trainer.threads=1", "trainer.deterministic=true"),
+)
+NAMED = re.compile(r"(\S+) does not have a deterministic implementation")
+BOUND = 1e-3  # of the difference of weights, relative, where a kernel without a deterministic version took part
+
+
+def cuda_tests(setting: Setting) -> list[str]:
+    """The tests marked cuda."""
+    told = _finished([sys.executable, "-m", "pytest", "-q", "-m", "cuda", "-p", "no:cacheprovider", "tests"], setting)
+    last = told.strip().splitlines()[-1]
+    if re.search(r"skipped", last) and not re.search(r"\d+ passed", last):
+        raise Failed(f"every test was skipped: {last}")
+    return [last]
+
+
+def benchmark_at_four_shapes(setting: Setting) -> list[str]:
+    """scripts/benchmark.py at the shapes of four tables."""
+    lines, wrong = [], []
+    for table in FOUR_SHAPES:
+        words = [table, "--budget", setting.budget, "--rounds", "3"]
+        try:
+            told = _finished([sys.executable, str(ROOT / "scripts" / "benchmark.py"), *words], setting)
+        except Failed as failure:
+            wrong.append(f"{table} ({failure.reason})")
+            told = "\n".join(failure.lines)
+        kept = (line.replace(str(setting.folder), "OUTPUTS") for line in told.strip().splitlines())
+        lines += ["", f"{table}:", "```", *kept, "```"]
+    if wrong:
+        raise Failed(f"no figures of {'; '.join(wrong)}", lines)
+    return lines
+
+
+def kill_and_resume(setting: Setting) -> list[str]:
+    """A run killed with SIGKILL and started again ends with the weights of one that was left alone, bit for bit."""
+    whole, said = run_alone(setting, "whole", 1)
+    killed = start(setting, "killed", 1)
+    cell = cell_of(setting, "killed", 1)
+    deadline = time.monotonic() + 120
+    while killed.poll() is None and not cell.checkpoints and time.monotonic() < deadline:
+        time.sleep(0.02)
+    was_running = killed.poll() is None
+    killed.kill()
+    killed.communicate()
+    if not was_running:
+        raise Failed("the run ended before it could be killed")
+    resumed, more = run_alone(setting, "killed", 1)
+    return compared(whole, resumed, said + more, "the resumed run")
+
+
+def two_at_once(setting: Setting) -> list[str]:
+    """Two runs on the device at the same time; the first ends with the weights that it has alone."""
+    alone, said = run_alone(setting, "alone", 1)
+    both = {seed: start(setting, "together", seed) for seed in (1, 2)}
+    for seed, process in both.items():
+        more = process.communicate()[0]
+        said += more
+        if process.returncode:
+            raise Failed(f"seed {seed} ended with exit code {process.returncode}", _end_of(more))
+    return compared(alone, cell_of(setting, "together", 1), said, "the run beside another")
+
+
+def compared(expected: Cell, found: Cell, said: str, which: str) -> list[str]:
+    """Weights are equal bit for bit; or within BOUND, where torch named a kernel that is not deterministic."""
+    one, two = load_file(expected.last), load_file(found.last)
+    if all(torch.equal(one[name], two[name]) for name in one):
+        return ["Weights are equal, bit for bit."]
+    apart = max(float((two[name] - one[name]).norm() / one[name].norm().clamp(min=1e-6)) for name in one)
+    kernels = sorted(set(NAMED.findall(said)))
+    lines = [f"Kernels without a deterministic implementation: {', '.join(kernels) or 'none named by torch'}."]
+    lines.append(f"Largest relative difference of a parameter: {apart:.1e}; bound {BOUND:g} with such a kernel.")
+    if not kernels or apart > BOUND:
+        raise Failed(f"{which} has other weights, by {apart:.1e}", lines)
+    return lines
+
+
+def words(setting: Setting, folder: str, seed: int) -> list[str]:
+    accelerator = "gpu" if setting.device == "cuda" else "cpu"
+    places = [f"outputs_dir={setting.folder / folder}", "dataset.source=sample"]
+    return [*RUN, f"seed={seed}", f"trainer.accelerator={accelerator}", *places]
+
+
+def cell_of(setting: Setting, folder: str, seed: int) -> Cell:
+    return Cell.of(experiment(words(setting, folder, seed)))
+
+
+def start(setting: Setting, folder: str, seed: int) -> "subprocess.Popen[str]":
+    command = [sys.executable, str(ROOT / "scripts" / "train.py"), *words(setting, folder, seed)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_surroundings())
+
+
+def run_alone(setting: Setting, folder: str, seed: int) -> tuple[Cell, str]:
+    """Return the run and what it printed."""
+    process = start(setting, folder, seed)
+    said = process.communicate()[0]
+    if process.returncode:
+        raise Failed(f"a run ended with exit code {process.returncode}", _end_of(said))
+    return cell_of(setting, folder, seed), said
+
+
+def _finished(command: list[str], setting: Setting) -> str:
+    surroundings = {**_surroundings(), "HIGHWAY_OUTPUTS": str(setting.folder)}
+    ended = subprocess.run(command, cwd=ROOT, env=surroundings, capture_output=True, text=True)
+    said = ended.stdout + ended.stderr
+    if ended.returncode:
+        raise Failed(f"{Path(command[1]).name or command[2]} ended with exit code {ended.returncode}", _end_of(said))
+    return said
+
+
+def _surroundings() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def _end_of(said: str) -> list[str]:
+    return ["```", *said.replace(str(ROOT), ".").strip().splitlines()[-15:], "```"]

@@ -1,0 +1,97 @@
+"""Training steps through torch.compile, with the shapes that it sees held fixed.
+
+The forward pass of a full training batch is compiled, once. Everything else runs eagerly: a shorter last window or
+batch, the first window of an epoch (which has no state to go on from), evaluation and decoding. Both compute the same
+function of weights and batch, so nothing is padded, and nothing is compiled a second time. The batch alone decides
+which of the two a step takes, so a resumed run takes the same. Where lengths vary from batch to batch (translation,
+music), one program with symbolic sizes serves all of them.
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from highway.config.experiment import Experiment
+from highway.config.training import CUDA_GRAPH_MODES
+from highway.data.lanes import lanes_of
+from highway.models import rhn
+from highway.run import build
+from highway.tasks.states import mapped
+from highway.tasks.task import Task
+
+WARNINGS_OF_THE_COMPILER = (  # about what it does itself while it traces
+    "The .grad attribute of a Tensor that is not a leaf",
+    ".*torch.autograd.function.Function'> should not be instantiated",
+)
+
+
+def compile_training(task: Task, experiment: Experiment, mode: str, rank: int = 0, processes: int = 1) -> None:
+    """Compile the forward pass of a task's model in this mode, in place: the names in checkpoints stay the same."""
+    for message in WARNINGS_OF_THE_COMPILER:
+        warnings.filterwarnings("ignore", message)
+    shape = None if task.lengths_vary else _full_shape(experiment, rank, processes)
+    carries = bool(getattr(experiment.dataset, "carry_state", False))
+    for module in task.model.modules():
+        if isinstance(module, rhn.Layer):  # unrolled, thousands of kernels would compile for minutes
+            module.loop = torch.compiler.disable(module.loop.__call__)
+    task.model.forward = FixedShapes(task.model, mode, shape, carries)
+
+
+def _full_shape(experiment: Experiment, rank: int, processes: int) -> torch.Size:
+    """Return the shape of what the model reads in a full batch, or in the first of its parts, on this device."""
+    first = build.like_real(experiment, "meta")[0]
+    share = first[lanes_of(len(first), rank, processes)]
+    return share[lanes_of(len(share), 0, experiment.trainer.accumulate)].shape
+
+
+class FixedShapes:
+    """A model's forward pass: compiled for training batches of one shape, eager for everything else.
+
+    shape: of the first argument; None: any shape whose sizes are all above 1 (torch compiles sizes 0 and 1 apart).
+    carries: the model goes on from a state, so that a call without one is another program and runs eagerly.
+    """
+
+    def __init__(self, model: Any, mode: str, shape: torch.Size | None, carries: bool) -> None:
+        self.model, self.shape, self.carries = model, shape, carries
+        self.eager: Callable[..., Any] = model.forward
+        self.in_graphs = mode in CUDA_GRAPH_MODES
+        self.compiled = self.compile(mode, dynamic=shape is None)
+        self.prepared = False
+
+    def compile(self, mode: str, dynamic: bool) -> Callable[..., Any]:
+        return torch.compile(self.eager, mode=mode, dynamic=dynamic)
+
+    def __call__(self, *given: Any) -> Any:
+        if not self.fits(*given):
+            return self.eager(*given)
+        if not self.prepared:
+            self._prepare(*given)
+        if not self.in_graphs:
+            return self.compiled(*given)
+        torch.compiler.cudagraph_mark_step_begin()
+        found = self.compiled(*given)
+        if isinstance(found, Tensor):
+            return found
+        features, state = found  # the next replay of the graph overwrites its outputs, and the state outlives the step
+        return features, mapped(Tensor.clone, state)
+
+    @torch.no_grad()
+    def _prepare(self, *given: Any) -> None:
+        """Run eagerly once, so that tables of positions are as long as they need to be before they are compiled in."""
+        devices = [first.device] if (first := given[0]).is_cuda else []
+        with torch.random.fork_rng(devices):
+            self.eager(*given)
+        self.prepared = True
+
+    def fits(self, first: Tensor, *rest: Any) -> bool:
+        if not (self.model.training and torch.is_grad_enabled()):
+            return False
+        if self.carries and (not rest or rest[0] is None):
+            return False
+        if self.shape is not None:
+            return first.shape == self.shape
+        tensors = [first, *(one for one in rest if isinstance(one, Tensor))]
+        return all(size > 1 for tensor in tensors for size in tensor.shape[:2])
