@@ -28,7 +28,7 @@ def test_python_commands_run(command: str, tmp_path: Path) -> None:
 
 def test_make_targets_exist() -> None:
     targets = [command.split()[1] for command in COMMANDS if command.startswith("make ")]
-    assert targets == ["demo", "highway_t1", "report", "audit"]
+    assert targets == ["demo", "highway_t1", "report", "audit", "gpu-check"]
     for target in targets:
         subprocess.run(["make", "-n", target], cwd=ROOT, check=True, capture_output=True)
 

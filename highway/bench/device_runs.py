@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[2]
 FOUR_SHAPES = ("highway_t3", "highway_t5", "r_transformer_t3", "hsg_t1")
 RUN = (  # a run that a kill can hit between two checkpoints, and that is over in seconds
     *("budget=smoke", "dataset=ptb_char", "gate=sdu_tanh", "model.width=64", "model.heads=4", "model.feed_forward=128"),
-    *("dataset.train={lanes:16,window:80,stride:80,scored:80}", "trainer.max_epochs=1", "trainer.max_steps=300"),
-    *("dataset.evaluation={lanes:40,window:80,stride:80,scored:80}", "trainer.validate_every=100"),
+    *("dataset.train={lanes:16,window:80,stride:80,scored:80}", "trainer.max_epochs=1", "trainer.max_steps=60"),
+    *("dataset.evaluation={lanes:40,window:80,stride:80,scored:80}", "trainer.validate_every=30"),
     *("trainer.checkpoint_seconds=0", "trainer.threads=1", "trainer.deterministic=true"),
 )
 NAMED = re.compile(r"(\S+) does not have a deterministic implementation")
