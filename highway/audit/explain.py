@@ -36,9 +36,9 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
     title = f"{table.heading}, budget {budget}"
     grid = Grid(box=SIMPLE_HEAD, title=title, title_justify="left")
     grid.add_column("row", no_wrap=True)
-    grid.add_column("label")
-    for name in ("parameters", "of the gates", "updates", "kernels a step"):
-        grid.add_column(name, justify="right")
+    grid.add_column("label", overflow="fold")
+    for name in ("parameters", "of the\ngates", "updates", "kernels\na step"):
+        grid.add_column(name, justify="right", no_wrap=True)
     rows = table.at(budget)
     for before, row in zip([rows[0], *rows], rows, strict=False):
         if row.arm and not before.arm:
