@@ -23,7 +23,7 @@ help:  ## this list
 
 setup: $(VENV)/.dev  ## the environment in .venv; PYTHON=... chooses the interpreter, and its torch is kept if it has one
 
-demo: $(VENV)/.core  ## Table 1 of Highway Transformer on generated text, in two minutes, with its report
+demo: $(VENV)/.core  ## Table 1 of Highway Transformer on generated text, in four minutes with set-up, and its report
 	$(RUN) scripts/train.py -m table=highway_t1 budget=smoke seeds=1
 
 $(TABLES): $(VENV)/.core
