@@ -5,9 +5,9 @@
     s[t] = gate(s[t-1], what the last one gives, drop)
 
 Matrices are prepared once a window and not once a step. The loop back does only what depends on the step after; what a
-matrix gets of all steps is one product at the end. Gates are any functions of rows: autograd differentiates them, step
-by step where the state goes through, and all steps at once for their parameters. `recompute_every` keeps states at
-every so many steps only, and computes what is between them again. On CUDA the loops are recorded once, as graphs.
+matrix gets of all steps is one product at the end. The gate's own steps are in gated_steps.py. `recompute_every` keeps
+states at every so many steps only, and computes what is between them again. On CUDA the loops are recorded once, as
+graphs.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.func import functional_call
 
 from highway.blocks.captured import Captured
+from highway.blocks.gated_steps import steps_of
 from highway.blocks.products import precision_of_products, prepared
-from highway.gates.state import NewState
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
@@ -49,10 +48,6 @@ class Loop:
         parameters = (*weights, *biases, *self.gate.parameters())
         learns = torch.is_grad_enabled() and any(one.requires_grad for one in (reads, start, *parameters))
         return Window.apply(self, precision_of_products(reads), learns, reads, start, drop, *parameters)
-
-    @property
-    def gated(self) -> bool:
-        return not isinstance(self.gate, NewState)
 
     def segments(self, length: int) -> list[slice]:
         size = self.recompute_every or length
@@ -81,9 +76,10 @@ class Loop:
         *parameters: Tensor,
     ) -> tuple[Tensor, ...]:
         """States, and for the way back: before[l] (the state that a micro-layer gets), read[l] (the same, dropped, as
-        its matrix reads it), maps[l] (h, t and c), new (what the gate gets)."""
+        its matrix reads it), maps[l] (h, t and c), new (what the gate gets), gated (what the gate keeps)."""
         weights, biases, of_gate = self._parts(parameters)
         length, batch, _ = reads.shape
+        gate = steps_of(self.gate, of_gate, precision, batch, keep)
         width = start.shape[1]
         products = [prepared(weight.to(precision), batch) for weight in weights]
         room = length if keep else 1
@@ -92,13 +88,14 @@ class Loop:
         separate = drop is not None or precision != start.dtype
         read = before.new_empty(before.shape, dtype=precision) if separate else before
         maps = start.new_empty(self.depth, room, batch, reads.shape[2])
-        new = start.new_empty(room, batch, width) if self.gated else states
+        new = start.new_empty(room, batch, width) if gate else states
+        gated = gate.kept_by_steps(new) if gate else start.new_empty(0)
         places = by_step(before, read, maps, *maps.split(width, 3))
         previous = start
         for step, added in enumerate(reads.unbind()):
             at = step if keep else 0
             befores = [place[0] for place in places[at]]
-            afters = [*befores[1:], new[at] if self.gated else states[step]]
+            afters = [*befores[1:], new[at] if gate else states[step]]
             befores[0].copy_(previous)
             for layer, (state, reading, both, *parts) in enumerate(places[at]):
                 if drop is not None:
@@ -107,10 +104,10 @@ class Loop:
                     reading.copy_(state)
                 torch.add(products[layer](reading), biases[layer - 1] if layer else added, out=both)
                 micro_layer(state, parts, out=afters[layer])
-            if self.gated:
-                states[step] = self._gate(of_gate, precision, previous, afters[-1], drop)
+            if gate:
+                gate.step(previous, new[at], drop, gated[at], out=states[step])
             previous = states[step]
-        return states, before, read, maps, new
+        return states, before, read, maps, new, gated
 
     def _backward(
         self,
@@ -123,9 +120,10 @@ class Loop:
     ) -> tuple[Tensor, ...]:
         """What reaches reads, start, matrices, biases and the gate's parameters; d_last: what reaches the last state
         from beyond."""
-        states, before, read, maps, new = more[:5]
-        weights, _, of_gate = self._parts(more[5:])
+        states, before, read, maps, new, gated = more[:6]
+        weights, _, of_gate = self._parts(more[6:])
         length, batch, width = states.shape
+        gate = steps_of(self.gate, of_gate, precision, batch)
         products = [prepared(weight.to(precision).t(), batch) for weight in weights]
         d_maps = torch.empty_like(maps, dtype=precision)
         d_gated = torch.empty_like(states)
@@ -133,49 +131,28 @@ class Loop:
         ds = d_last
         for step in reversed(range(length)):
             ds = ds + d_states[step]
-            if self.gated:
-                d_gated[step] = ds
-                with torch.enable_grad():
-                    previous, last = leaves(states[step - 1] if step else start, new[step])
-                    gated = self._gate(of_gate, precision, previous, last, drop)
-                    d_previous, ds = torch.autograd.grad(gated, (previous, last), ds, materialize_grads=True)
+            if gate:
+                previous = states[step - 1] if step else start
+                d_previous, ds = gate.step_back(ds, previous, new[step], drop, gated[step], d_gated[step])
             for product, (state, d_both, *parts) in zip(reversed(products), reversed(places[step]), strict=True):
                 count = len(parts) // 2
                 through = micro_layer_back(ds, state, parts[:count], parts[count:])
                 read_gave = product(d_both).to(ds.dtype)
                 ds = through.add_(read_gave) if drop is None else through.addcmul_(read_gave, drop)
-            if self.gated:
+            if gate:
                 ds = ds + d_previous
         rows, columns = d_maps.flatten(1, 2), read.flatten(1, 2)
         d_weights = [(rows[layer].t() @ columns[layer]).to(ds.dtype) for layer in range(self.depth)]
         d_biases = d_maps[1:].sum((1, 2), dtype=ds.dtype)
         d_gate: Sequence[Tensor] = ()
-        if of_gate:
-            with torch.enable_grad():
-                of_gate = leaves(*of_gate)
-                gated = self._gate(of_gate, precision, torch.cat([start[None], states[:-1]]), new, drop)
-                d_gate = torch.autograd.grad(gated, of_gate, d_gated)
+        if gate:
+            d_gate = gate.parameters_back(torch.cat([start[None], states[:-1]]), new, drop, d_gated)
         return d_maps[0].to(ds.dtype), ds, *d_weights, *d_biases, *d_gate
 
     def _parts(self, parameters: Sequence[Tensor]) -> tuple[Sequence[Tensor], ...]:
         """Matrices, biases, and the gate's parameters."""
         biases = 2 * self.depth - 1
         return parameters[: self.depth], parameters[self.depth : biases], parameters[biases:]
-
-    def _gate(
-        self, parameters: Sequence[Tensor], precision: torch.dtype, previous: Tensor, new: Tensor, drop: Tensor | None
-    ) -> Tensor:
-        """The gate with these for parameters; its products are of the precision of all others."""
-        names = [name for name, _ in self.gate.named_parameters()]
-        lower = precision in (torch.bfloat16, torch.float16)
-        cast: Any = torch.autocast(new.device.type, precision, cache_enabled=False) if lower else nullcontext()
-        with cast:
-            return functional_call(self.gate, dict(zip(names, parameters, strict=True)), (previous, new, drop))
-
-
-def leaves(*tensors: Tensor) -> list[Tensor]:
-    """The same values, to be differentiated by; as views, since what counts operations hooks into no leaf."""
-    return [leaf.view_as(leaf) for leaf in (tensor.detach().requires_grad_() for tensor in tensors)]
 
 
 class Window(torch.autograd.Function):
