@@ -22,5 +22,5 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
     dropped = round(probability * LEVELS)
     words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(LOWEST, None)
     draws = words.view(torch.int16)[: x.numel()].view(x.shape)  # uniform on -32768 ... 32767
-    keep = (draws >= dropped - LEVELS // 2).to(x.dtype).mul_(LEVELS / (LEVELS - dropped))
-    return x * keep
+    keep = torch.ge(draws, dropped - LEVELS // 2, out=torch.empty(x.shape, dtype=x.dtype))  # 0 or 1, in one pass
+    return x * keep.mul_(LEVELS / (LEVELS - dropped))

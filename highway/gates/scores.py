@@ -40,7 +40,7 @@ class ResidualScores(Gate):
 
     def forward(self, scores: Tensor, earlier: Sequence[Tensor], mask: Tensor, first_query: int) -> Tensor:
         """scores and each of earlier (B, H, Q, K); mask, 0 where a key may be seen, broadcasts to that."""
-        return scores + sum(earlier[-self.predecessors :])
+        return sum(earlier[-self.predecessors :], start=scores)
 
 
 class GatedScores(Gate):
