@@ -160,10 +160,10 @@ def test_a_parameter_without_gradient_is_counted(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("stated", "sentence"),
     [
-        ({"text": "x", "rows": ["tanh"]}, "it is of one kind"),
+        ({"text": "x", "rows": ["tanh"]}, "write exactly one of value, percent"),
         ({"text": "x", "rows": ["tanh"], "value": 1.0, "metric": "nothing"}, "nothing"),
         ({"text": "x", "rows": ["missing"], "parameters": 1.0}, "there is no row 'missing'"),
-        ({"text": "x", "rows": ["tanh"], "metric": "test_bpc", "percent": 1.0}, "compared with one of `than`"),
+        ({"text": "x", "rows": ["tanh"], "metric": "test_bpc", "percent": 1.0}, "Name as many rows in `than`"),
         ({"text": "x", "rows": "all", "parameters": 1.0}, "there is no row 'a'"),
         ({"text": "x", "rows": ["highway"], "metric": "test_bpc", "value": 1.0}, "no test_bpc of row 'highway'"),
     ],

@@ -56,7 +56,7 @@ def test_only_what_is_to_be_run_needs_its_data(
     words = ("dataset=ptb_word", "model=transformer_word")
     write_record(Cell.of(experiment(*words)).directory, {"status": "failed", "error": "of old"})
     code, told = typed("-m", *words)
-    assert code == 1 and "1 of 1 cells did not finish" in told and "Penn Treebank" not in told
+    assert code == 1 and "1 of 1 run did not finish" in told and "Penn Treebank" not in told
 
 
 def test_a_data_set_is_read_once(experiment: Callable[..., Experiment], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,9 +44,9 @@ def test_a_failed_cell_runs_again_only_when_asked(
         code, said = inline(monkeypatch, tmp_path, *words)
     assert code == 1 and "gate=sdu_tanh: failed (ValueError: that was to be expected)" in said
     ended = capsys.readouterr().err
-    assert "1 of 2 cells did not finish" in ended and "retry_failed=true runs the failed ones again" in ended
+    assert "1 of 2 runs did not finish" in ended and "Add retry_failed=true to train failed runs again" in ended
     code, said = inline(monkeypatch, tmp_path, *words)
-    assert code == 1 and "2 cells: 2 done already, 0 to run." in said
+    assert code == 1 and "2 runs: 1 finished already, 1 failed already, 0 to train." in said
     assert inline(monkeypatch, tmp_path, *words, "retry_failed=true")[0] == 0
     assert {cell.status for cell in cells(tmp_path)} == {"finished"}
 
@@ -87,7 +87,7 @@ def test_a_changed_recipe_shows_what_changed(tmp_path: Path, monkeypatch: pytest
         wait_for(lambda: link.resolve() != earlier.directory)
         process.terminate()
         process.wait()
-    assert said.startswith(f"highway_t1 baseline seed 1: the recipe is not that of {earlier.directory} any more: ")
+    assert said.startswith(f"highway_t1 baseline seed 1: the recipe has changed since the run in {earlier.directory}: ")
     for change in ("model.width 16 -> 64", "model.heads 2 -> 4", "trainer.max_steps 3 -> ", "evaluation.lanes 100 -> "):
         assert change in said
     assert "vocabulary" not in said and earlier.status == "finished"
@@ -155,8 +155,9 @@ def test_the_overview_on_a_terminal(experiment: Compose, tmp_path: Path, monkeyp
     text = shown.get()
     waiting = Overview(planned, slots=3, queued=True)
     with planned[0].cell.leased():
-        assert waiting._summary([], planned, planned[:1]) == "3 cells: 1 running, 2 queued, 0 waiting"
-    for part in ("50/200", "4.5000", "1,234", "0:30", "elsewhere", "3 cells: 1 running, 2 waiting; about 1:50 left"):
+        assert waiting._summary([], planned, planned[:1]) == "3 runs: 1 running, 2 queued, 0 waiting"
+    summary = "3 runs: 1 running, 2 waiting; about 1:50 left"
+    for part in ("training loss", "50/200", "4.5000", "1,234", "0:30", "running elsewhere", summary):
         assert part in text
 
 

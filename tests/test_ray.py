@@ -59,7 +59,7 @@ def test_without_ray_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"num_cpus": 0.5}, "num_cpus=0.5 is not a whole number"),
         ({"per_gpu": "many"}, "per_gpu=many is not a whole number"),
         ({"retries": -1}, "retries=-1 is not a whole number from 0 upwards"),
-        ({"address": "auto", "cores": 2}, "one with an address has its own"),
+        ({"address": "auto", "cores": 2}, "remove it when hydra.launcher.address is set"),
     ],
 )
 def test_wrong_values(values: dict[str, Any], sentence: str) -> None:
@@ -150,13 +150,13 @@ def test_who_finds_the_lost_process_still_at_it_tries_again(outcomes: list[Any],
 def test_a_task_that_is_lost_too_often_fails(outcomes: list[Any], tmp_path: Path) -> None:
     outcomes += [Lost()] * 3
     assert codes(task(tmp_path, retries=2))[-1] == 1
-    assert (tmp_path / "log.txt").read_text() == "Ray lost it 3 times, last with Lost\n"
+    assert (tmp_path / "log.txt").read_text() == "Ray lost the run 3 times; the last error was: Lost\n"
 
 
 def test_what_a_worker_cannot_start_is_said(outcomes: list[Any], tmp_path: Path) -> None:
     outcomes += [sys.modules["ray.exceptions"].RayTaskError()]
     assert codes(task(tmp_path)) == [1]
-    assert (tmp_path / "log.txt").read_text() == "Ray's worker could not start it: no such file\n"
+    assert (tmp_path / "log.txt").read_text() == "the Ray worker could not start the run: no such file\n"
 
 
 @pytest.fixture(scope="module")
@@ -312,8 +312,8 @@ def test_where_no_cluster_answers(tmp_path: Path) -> None:
 @pytest.mark.ray
 def test_a_cell_that_fits_nowhere(cluster: Any, tmp_path: Path) -> None:
     for words, sentence in (
-        (["hydra.launcher.num_cpus=2"], "needs 2 CPU, and no node of Ray's cluster has so much."),
-        (["trainer.accelerator=gpu"], "but Ray's cluster has no GPU"),
+        (["hydra.launcher.num_cpus=2"], "needs 2 CPU, but no node of the Ray cluster has that much."),
+        (["trainer.accelerator=gpu"], "but the Ray cluster has no GPU"),
     ):
         done = sweep(tmp_path, *LONG, ON_RAY, at(cluster), *words)
         assert done.returncode == 2 and sentence in done.stderr.splitlines()[-1]

@@ -216,17 +216,17 @@ def test_stopping_cancels(tmp_path: Path, pretended: Pretended) -> None:
 
 def test_slurm_may_refuse(tmp_path: Path, pretended: Pretended) -> None:
     pretended.tool("sbatch", "echo sbatch: error: invalid partition specified: long >&2; exit 1")
-    with pytest.raises(Refused, match=r"^Slurm does not take these cells: .*invalid partition specified: long\.$"):
+    with pytest.raises(Refused, match=r"^Slurm refused the jobs: .*invalid partition specified: long\.$"):
         jobs_of(launcher(tmp_path), [planned(tmp_path)])
     pretended.tool("sbatch", "echo 'sbatch: error: Invalid generic resource (gres) specification' >&2; exit 1")
-    with pytest.raises(Refused, match=r"; trainer.accelerator=cpu asks for no GPU"):
+    with pytest.raises(Refused, match=r"\. Write trainer.accelerator=cpu to ask for no GPU"):
         jobs_of(launcher(tmp_path), [planned(tmp_path, accelerator="auto")])
 
 
 @pytest.mark.parametrize(
     ("word", "sentence"),
     {
-        "partition='gpu long'": "hydra.launcher.partition='gpu long' is no name",
+        "partition='gpu long'": "hydra.launcher.partition='gpu long' is not a valid Slurm name",
         "minutes=abc": "hydra.launcher.minutes=abc is not a whole number from 1 upwards",
         "cpus=0": "hydra.launcher.cpus=0 is not a whole number from 1 upwards",
         "kills=-1": "hydra.launcher.kills=-1 is not a whole number from 0 upwards",
@@ -451,7 +451,7 @@ def test_a_cancelled_job_is_interrupted(tmp_path: Path, sweeping: Any) -> None:
     process = sweeping(tmp_path, *SHORT[:-3], "gate=none", "trainer.max_steps=4000")
     until(process, lambda: bool(steps(tmp_path)))
     tool("scancel", *queue())
-    assert "1 of 1 cells did not finish; the same command resumes the interrupted ones" in told(process, 1)
+    assert "1 of 1 run did not finish. Type the same command again to resume interrupted runs." in told(process, 1)
     assert [read_json(path)["status"] for path in results(tmp_path)] == ["interrupted"]
     assert queue() == {}
 

@@ -46,7 +46,7 @@ def test_a_table_in_processes_of_its_own(tmp_path: Path, few: tuple[str, ...]) -
     words = ("table=highway_t1", "budget=smoke", "seeds=2", "rows=baseline,tanh", *few)
     done = sweep(tmp_path, *words)
     assert done.returncode == 0, done.stderr
-    assert "2 cells: 0 done already, 2 to run." in done.stderr
+    assert "2 runs: 0 finished already, 2 to train." in done.stderr
     assert len(results(tmp_path)) == 2
     links = sorted(tmp_path.glob("highway_t1/smoke/*/*"))
     rows = [",".join((row, *few[:2])) for row in ("baseline", "tanh")]
@@ -62,7 +62,7 @@ def test_a_table_in_processes_of_its_own(tmp_path: Path, few: tuple[str, ...]) -
 
     again = sweep(tmp_path, *words)
     assert again.returncode == 0
-    assert "2 cells: 2 done already, 0 to run." in again.stderr
+    assert "2 runs: 2 finished already, 0 to train." in again.stderr
 
 
 def test_a_grid_inline(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_grid_inline(tmp_path: Path) -> None:
 
 def test_grids_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("gate=none", *TINY, *FEW)
-    for name, sentence in (("highway_t1", "is a table"), ("../x", "is no name of a folder")):
+    for name, sentence in (("highway_t1", "is the name of a table"), ("../x", "cannot name a folder")):
         with pytest.raises(Refused, match=sentence):
             grid.as_table(name, "command", {"gate": ["none"]}, [experiment([*words, f"outputs_dir={tmp_path}"])])
     first, second, other = (
@@ -96,7 +96,7 @@ def test_grids_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.Monke
         for seeds, rates in ((["1"], ["1", "2"]), (["2"], ["1", "2"]), (["1"], ["1", "3"]))
     )
     assert first["id"] == second["id"] != other["id"], "more seeds are the same grid"
-    with pytest.raises(Refused, match="there is no table 'layer_study', nor a grid"):
+    with pytest.raises(Refused, match="there is no table or grid 'layer_study'"):
         grid.find("layer_study", tmp_path)
     code, _ = inline(monkeypatch, tmp_path, "table=highway_t1", "name=mine")
     assert code == 2
@@ -120,7 +120,7 @@ def test_a_failing_cell_does_not_stop_the_others(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    assert "2 of 4 cells did not finish" in done.stderr
+    assert "2 of 4 runs did not finish" in done.stderr
     assert sorted(read_json(path)["status"] for path in results(tmp_path)) == [
         "diverged",
         "diverged",
@@ -204,11 +204,11 @@ def test_cells_of_other_code_run_again_when_asked(tmp_path: Path, monkeypatch: p
     words = ("gate=none", "seed=1", *TINY, *FEW)
     assert inline(monkeypatch, tmp_path, *words)[0] == 0
     (path,) = results(tmp_path)
-    assert "0 to run" in inline(monkeypatch, tmp_path, *words, "rerun=true")[1], "it is of today's code"
+    assert "0 to train" in inline(monkeypatch, tmp_path, *words, "rerun=true")[1], "it is of today's code"
     write_record(path.parent, {**read_json(path), "fingerprint": "0" * 12})
-    assert "0 to run" in inline(monkeypatch, tmp_path, *words)[1]
+    assert "0 to train" in inline(monkeypatch, tmp_path, *words)[1]
     code, said = inline(monkeypatch, tmp_path, *words, "rerun=true")
-    assert code == 0 and "finished by other code; its record is in" in said
+    assert code == 0 and "stale: other code. It is trained again; the old record is in" in said
     assert read_json(path)["fingerprint"] != "0" * 12
     assert read_json(path.parent / "earlier" / "1" / "result.json")["fingerprint"] == "0" * 12
     last = Path("checkpoints", "last.safetensors")

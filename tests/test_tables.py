@@ -200,7 +200,7 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
             "not give test_bpc; they give step",
         ),
         ({"claims": [{"text": "x", "bettr": "a", "than": "a", "metric": "test_bpc"}]}, "'bettr' is not a key here"),
-        ({"claims": [{"text": "x", "metric": "test_bpc"}]}, "t, claim 'x': it is of one kind, and there is better"),
+        ({"claims": [{"text": "x", "metric": "test_bpc"}]}, "t, claim 'x': write exactly one of better, sooner"),
         (
             {"claims": [{"text": "x", "better": "a", "than": "a", "metric": "bpc"}]},
             "x': metric bpc is unknown",
@@ -215,17 +215,20 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ),
         ({"figures": [{"id": "f", "caption": "c"}]}, "t, figure f: a figure of kind curves needs metrics"),
         ({"figures": [{"id": "f", "caption": "c", "kind": "biases"}]}, "a figure of kind biases needs rows"),
-        ({"figures": [{**CURVES, "kind": "scatter", "metrics": ["test_bpc"]}]}, "draws test_bpc, which is no column"),
-        ({"claims": [{"text": "x", "better": "a", "metric": "test_bpc"}]}, "'x': it lacks `than`"),
-        ({"claims": [{"text": "x", "opposed": "all", "metric": "test_bpc"}]}, "'x': .* lacks `to`"),
+        (
+            {"figures": [{**CURVES, "kind": "scatter", "metrics": ["test_bpc"]}]},
+            "draws test_bpc, which is not a col",
+        ),
+        ({"claims": [{"text": "x", "better": "a", "metric": "test_bpc"}]}, "'x': `than` is missing"),
+        ({"claims": [{"text": "x", "opposed": "all", "metric": "test_bpc"}]}, "'x': .* with `to`"),
         ({"claims": [{"text": "x", "sooner": "a", "than": "a", "metric": "train_seconds"}]}, "has no curve"),
         ({"rows": [{"id": "a", "label": "A", "overrides": []}] * 2}, "t: two rows have the id a"),
-        ({"kind": "timing"}, "t: a timing takes rounds: 2 or more"),
-        ({"reaches": "train_seconds"}, "t: reaches train_seconds, which has no curve"),
-        ({"bootstrap": {"a": []}}, "its runs do not give bleu"),
-        ({"reaches": "bleu"}, "its runs do not give bleu"),
-        ({"select": "first"}, "select is best or last"),
-        ({"budgets": {"tiny": []}}, "t: budget tiny does not exist; there is mini, paper, smoke"),
+        ({"kind": "timing"}, "t: .* Write `rounds: 2` or more"),
+        ({"reaches": "train_seconds"}, "t: reaches: train_seconds has no curve"),
+        ({"bootstrap": {"a": []}}, "its runs do not measure bleu"),
+        ({"reaches": "bleu"}, "its runs do not measure bleu"),
+        ({"select": "first"}, "select must be best or last"),
+        ({"budgets": {"tiny": []}}, "t: budget tiny does not exist. Available: mini, paper, smoke"),
         ({"rows": [{"id": "a", "label": "A", "overrides": [], "budgets": ["huge"]}]}, "row a names budget huge"),
     ],
 )
@@ -240,14 +243,14 @@ def test_a_series_is_over_what_its_rows_set() -> None:
         parse_table(content(figures=[figure]))
     with pytest.raises(Refused, match="row a does not set model"):
         parse_table(content(figures=[{**figure, "along": "model.depth"}]))
-    with pytest.raises(Refused, match="compares 1 rows with 2"):
+    with pytest.raises(Refused, match="pairs 1 rows with 2"):
         parse_table(content(claims=[{"text": "x", "growing": "a", "than": ["a", "a"], "metric": "test_bpc"}]))
 
 
 def test_a_table_is_called_as_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("highway.sweep.reading.TABLES", tmp_path)
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content(id="other")))
-    with pytest.raises(Refused, match=r"mine\.yaml: a table's id is the name of its file, `id: mine`"):
+    with pytest.raises(Refused, match=r"mine\.yaml: the id of a table must be the name of its file\. Write `id: mine`"):
         load_table("mine")
 
 

@@ -1,7 +1,7 @@
-"""What all launchers share that run a cell as a process of its own: one command a cell, and the watch over them.
+"""The base of every launcher that starts each run as a process: builds the commands, and watches them until they end.
 
-An engine says how much room there is (`take`, `give_back`) and how a command is started (`start`); local processes,
-Slurm's jobs and Ray's tasks are jobs alike. Cells that another sweep runs are left to it, and taken over if it dies.
+A subclass reserves room (`take`, `give_back`) and starts commands (`start`). Local processes, Slurm jobs and Ray tasks
+all implement `Job`. A run that another sweep has started is left to that sweep, and taken over if that sweep dies.
 """
 
 import signal
@@ -12,61 +12,63 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from highway.errors import Refused, as_typed
-from highway.sweep.launch import LOOK_AGAIN, CellLauncher, Planned, quoted
+from highway.sweep.launch import LOOK_AGAIN, CellLauncher, Planned, quoted, runs
 
 TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
-LOOK = 0.02  # seconds between two looks at the running cells: a slot stands empty no longer than that
+LOOK = 0.02  # seconds between two polls of the running jobs; a slot stays empty at most that long
 
 
 class Job(Protocol):
     def poll(self) -> int | None:
-        """Its exit code; None while it waits, runs, or is to be run again."""
+        """Return the exit code, or None while the job waits, runs, or is about to run again."""
 
     def stop(self) -> None:
-        """Ask it to save where it is, and to end; it may be waiting still."""
+        """Ask the job to save a checkpoint and exit; the job may still be queued."""
 
     def wait(self) -> Any:
-        """Until it has ended."""
+        """Block until the job has ended."""
 
 
 def check_whole(key: str, value: Any, least: int = 1) -> None:
-    """Of a launcher's settings; null, where it means something, is not to be asked for."""
+    """Refuse a launcher setting that is not a whole number of at least `least`. Call this only if it is not null."""
     if type(value) is not int or value < least:
         raise Refused(f"hydra.launcher.{key}={as_typed(value)} is not a whole number from {least} upwards.")
 
 
 class EngineLauncher(CellLauncher):
-    threads: int  # of a cell whose words name none
-    spans_nodes = False  # whether one cell may have several machines
-    queues = False  # whether a cell may wait for long between its start and its beginning
+    threads: int  # threads of a run whose overrides do not set trainer.threads
+    spans_nodes = False  # True if a run may use several machines
+    queues = False  # True if a run may wait in a queue after it has been started
 
     def threads_of_a_run(self, missing: Sequence[Planned], planned: int) -> int | None:
         return self.threads
 
     def prepare(self, cells: Sequence[Planned], planned: int) -> int:
-        """Get ready for cells, of `planned` in the sweep; how many may run at once."""
+        """Get ready for these runs, out of `planned` in the sweep; return how many can run at once."""
         raise NotImplementedError
 
     def start(self, cells: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
-        """Each of the cells with its job, as it is started; there is room for them."""
+        """Start these runs, for which `take` has reserved room; yield each with its job."""
         raise NotImplementedError
 
     def take(self, planned: Planned) -> bool:
-        """Room for a cell, if there is any now; engines with a queue of their own always have it."""
+        """Reserve room for a run and return True, or False if none is free; Slurm and Ray queue the run themselves."""
         return True
 
     def give_back(self, planned: Planned) -> None:
-        """The cell needs its room no more."""
+        """Release the room that a run has taken."""
 
     def launch_cells(self, cells: Sequence[Planned], planned: int, fail_fast: bool) -> None:
-        from highway.sweep.overview import Overview  # rich, which a single run has no use for; Hydra loads this file
+        from highway.sweep.overview import Overview  # imports rich: Hydra loads this file for single runs too
 
-        wide = next((one for one in cells if one.nodes > 1), None)
+        wide = next((run for run in cells if run.nodes > 1), None)
         if wide and not self.spans_nodes:
-            raise Refused(f"trainer.nodes={wide.nodes} needs hydra/launcher=slurm: only srun starts a cell on nodes.")
+            raise Refused(
+                f"trainer.nodes={wide.nodes} needs hydra/launcher=slurm: only Slurm starts a run on several machines."
+            )
         at_once = self.prepare(cells, planned)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # nohup means it; a shell's & does not
+            # an ignored SIGHUP comes from nohup and stays ignored; a shell's & ignores SIGINT without meaning it
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, signal.default_int_handler)
         self.waiting = list(cells)
@@ -78,14 +80,14 @@ class EngineLauncher(CellLauncher):
                 self._stop()
 
     def command(self, planned: Planned) -> list[str]:
-        """What runs a cell, wherever it is started."""
-        words = [str(word) for word in planned.overrides]
-        if not any(word.startswith("trainer.threads=") for word in words):
-            words.append(f"trainer.threads={self.threads}")
+        """Return the command that trains a run, the same for every launcher."""
+        overrides = [str(override) for override in planned.overrides]
+        if not any(override.startswith("trainer.threads=") for override in overrides):
+            overrides.append(f"trainer.threads={self.threads}")
         for key in ("data_dir", "outputs_dir"):
-            words.append(f"{key}={quoted(str(Path(self.config[key]).resolve()))}")
-        words.append(f"hydra.run.dir={quoted(str(planned.cell.directory.resolve()))}")
-        return [sys.executable, str(TRAIN), *words]
+            overrides.append(f"{key}={quoted(str(Path(self.config[key]).resolve()))}")
+        overrides.append(f"hydra.run.dir={quoted(str(planned.cell.directory.resolve()))}")
+        return [sys.executable, str(TRAIN), *overrides]
 
     def _work(self, fail_fast: bool) -> None:
         look_at = 0.0
@@ -102,17 +104,17 @@ class EngineLauncher(CellLauncher):
             time.sleep(LOOK)
 
     def _ended(self, planned: Planned, code: int) -> bool:
-        """Make room; False if the cell went wrong."""
+        """Release the room of a job that has ended; return False if its run failed."""
         del self.running[planned]
         self.give_back(planned)
-        if planned.cell.status == "running":  # another sweep was first
+        if planned.cell.status == "running":  # another sweep took the lease first
             self.waiting.append(planned)
             return True
         self.overview.ended(planned, code)
         return code == 0
 
     def _fill(self) -> None:
-        """Start what can be started now; leave what others run, forget what they have ended."""
+        """Start every run for which there is room; skip runs of other sweeps, and drop those that have ended there."""
         ready = []
         for planned in list(self.waiting):
             if not self.take(planned):
@@ -131,9 +133,9 @@ class EngineLauncher(CellLauncher):
             self.overview.started(planned)
 
     def _stop(self) -> None:
-        """Each cell saves where it is; also one that is still importing torch, and has nothing to save."""
+        """Stop every job: a run saves a checkpoint first, unless it has not begun to train."""
         if self.running:
-            self.overview.say(f"stopping {len(self.running)} cells; each saves where it is ...")
+            self.overview.say(f"stopping {runs(len(self.running))}; progress is saved first ...")
         for job in self.running.values():
             job.stop()
         for job in self.running.values():

@@ -1,6 +1,6 @@
-"""An ordinary grid as a table of its own: what varies makes its rows, and the seeds theirs.
+"""A grid of overrides as a table: each combination of the values that vary is a row, and a row has one run per seed.
 
-It is kept in outputs/grids/<name>/table.yaml, with the command, so that reports find it again.
+The table is saved with its command in outputs/grids/<name>/table.yaml, where reports read it.
 """
 
 import hashlib
@@ -26,25 +26,36 @@ ALSO = ("parameters", "gate_parameters", "tokens_per_second", "train_seconds")
 def as_table(
     name: str | None, command: str, choices: dict[str, list[str]], run: Sequence[Experiment]
 ) -> dict[str, Any]:
-    """What table.yaml says. `choices`: key -> its values as they were given; `run`: every experiment of the grid."""
+    """Return the content of table.yaml.
+
+    `choices` maps each key to its values as typed; `run` holds every experiment of the grid.
+    """
     content = described(choices, run)
     made = hashlib.sha256(yaml.safe_dump(content).encode()).hexdigest()[:8]
     return {"id": _checked(name or f"grid-{made}"), "caption": command, **content}
 
 
 def keep(content: dict[str, Any], outputs_dir: Path) -> None:
+    """Save a grid's table where reports read it."""
     path = outputs_dir / "grids" / content["id"] / "table.yaml"
     write_text(path, yaml.safe_dump(content, sort_keys=False, width=120))
 
 
 def described(choices: dict[str, list[str]], run: Sequence[Experiment]) -> dict[str, Any]:
+    """Return a grid's table without its id and caption: the parts from which the default name is hashed."""
     chosen = {key: values for key, values in choices.items() if key not in ("seed", "budget")}
     varying = [key for key, values in chosen.items() if len(values) > 1]
     fixed = [f"{key}={value[0]}" for key, value in chosen.items() if key not in varying and not changes_nothing(key)]
     rows = []
     for combination in itertools.product(*(chosen[key] for key in varying)):
-        words = [f"{key}={value}" for key, value in zip(varying, combination, strict=True)]
-        rows.append({"id": _file_name(" ".join(words) or "run"), "label": " ".join(words) or "run", "overrides": words})
+        overrides = [f"{key}={value}" for key, value in zip(varying, combination, strict=True)]
+        rows.append(
+            {
+                "id": _file_name(" ".join(overrides) or "run"),
+                "label": " ".join(overrides) or "run",
+                "overrides": overrides,
+            }
+        )
     kind, splits = _shown(run)
     return {
         "recipe": fixed,
@@ -59,36 +70,41 @@ def described(choices: dict[str, list[str]], run: Sequence[Experiment]) -> dict[
 
 
 def _shown(run: Sequence[Experiment]) -> tuple[str, list[str]]:
-    """The kind of metric that all experiments show, and the splits on which all have it."""
-    given = [set(one.task_card.gives(one.metric, one.dataset_card.watched)) for one in run]
-    every = set.intersection(*given)
+    """Return a kind of metric that all experiments measure, and the splits on which all measure it."""
+    available = [
+        set(experiment.task_card.gives(experiment.metric, experiment.dataset_card.watched)) for experiment in run
+    ]
+    common = set.intersection(*available)
     for kind in (run[0].metric, *KINDS):
-        splits = [split for split in SPLITS if f"{split}_{kind}" in every]
+        splits = [split for split in SPLITS if f"{split}_{kind}" in common]
         if splits:
             return kind, splits
-    raise Refused("the runs of this grid have no metric in common: nothing could be compared.")
+    raise Refused("the runs of this grid share no metric, so they cannot be compared. Start them as separate grids.")
 
 
 def find(name: str, outputs_dir: Path) -> Table:
-    """A table, or a grid that was run here."""
+    """Load a table, or a grid that was run here, by its name."""
     grids = grid_names(outputs_dir)
     if name in grids:
         return parse_table(yaml.safe_load((outputs_dir / "grids" / name / "table.yaml").read_text()))
     if name in table_ids():
         return load_table(name)
     known = [*table_ids(), *grids]
-    raise Refused(f"there is no table '{name}', nor a grid; there is {listing(known)}.{closest(name, known)}")
+    raise Refused(f"there is no table or grid '{name}'.{closest(name, known)} Available: {listing(known)}.")
 
 
 def grid_names(outputs_dir: Path) -> list[str]:
+    """Return the names of the grids that were run here."""
     return sorted(path.parent.name for path in (outputs_dir / "grids").glob("*/table.yaml"))
 
 
 def _checked(name: str) -> str:
     if not re.fullmatch(r"\w[\w.-]{0,99}", name):
-        raise Refused(f"name={as_typed(name)} is no name of a folder: letters, digits, dots, dashes and _ are.")
+        raise Refused(
+            f"name={as_typed(name)} cannot name a folder. Use letters, digits, dots, dashes and _, as in name=my-grid."
+        )
     if name in table_ids():
-        raise Refused(f"name={name} is a table: a grid takes another name.")
+        raise Refused(f"name={name} is the name of a table. Choose another name for the grid.")
     return name
 
 

@@ -1,6 +1,6 @@
-"""Launchers: how the cells of a sweep are started, each in its fixed directory. Here the interface, and `inline`.
+"""The interface of all launchers, which start the runs of a sweep in their directories; and the launcher `inline`.
 
-What runs a cell in this process is handed to `inline` (hydra_plugins/highway_sweep.py): a sweep imports no training.
+hydra_plugins/highway_sweep.py passes the training function to `inline`, so that this room imports no training code.
 """
 
 import logging
@@ -28,26 +28,26 @@ from highway.ledger.together import Timing
 from highway.sweep.timed import timing
 
 log = logging.getLogger("highway")
-LOOK_AGAIN = 1.0  # seconds, where the only cells left are run by others
+LOOK_AGAIN = 1.0  # seconds between two checks of runs that other sweeps have started
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One cell of a sweep: the words that describe it, where it lives, and what it needs."""
+    """A run of a sweep: its overrides, its directory, and the devices that it needs."""
 
     label: str
     overrides: tuple[str, ...]
     cell: Cell
     accelerator: str
     devices: int
-    before: str = "waiting"  # its status when the sweep began; a failed one is here because it is to be run again
-    alone: bool = False  # a timing, beside which nothing else of the sweep may run
-    fingerprint: str = ""  # of the code that would run it now
-    nodes: int = 1  # each with so many devices
-    experiment: Experiment | None = field(default=None, compare=False)  # None: of a timing, which reads no data
+    before: str = "waiting"  # status when the sweep began; a run that had failed is planned only with retry_failed=true
+    alone: bool = False  # True for a timing: no other run of the sweep may run beside it
+    fingerprint: str = ""  # hash of the code that would train it now
+    nodes: int = 1  # machines, each with `devices` devices
+    experiment: Experiment | None = field(default=None, compare=False)  # None for a timing, which reads no data
 
     def next_move(self) -> Literal["start", "wait", "leave"]:
-        """wait: another process runs it. leave: another sweep has ended it meanwhile."""
+        """Decide what to do now. wait: another process is training it. leave: another sweep has ended it meanwhile."""
         status = self.cell.status
         if status == "running":
             return "wait"
@@ -55,7 +55,7 @@ class Planned:
 
 
 class CellLauncher(Launcher):
-    """Hydra's interface takes overrides; ours takes planned cells, which know their directory."""
+    """The base of our launchers: Hydra passes overrides to a launcher, our sweeper passes planned runs."""
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context = hydra_context
@@ -65,37 +65,40 @@ class CellLauncher(Launcher):
         raise NotImplementedError("highway's launchers work with hydra/sweeper=highway")
 
     def threads_of_a_run(self, missing: Sequence[Planned], planned: int) -> int | None:
-        """Return how many threads a run gets that names none; None: every core of the machine it runs on."""
+        """Return the threads of a run that does not set trainer.threads, or None for every core of its machine."""
         return None
 
     def launch_cells(self, cells: Sequence[Planned], planned: int, fail_fast: bool) -> None:
-        """Run cells until all are ended, by us or by others, of `planned` in the sweep; fail_fast: until one fails."""
+        """Run these, of `planned` in the sweep, until all have ended here or in other sweeps.
+
+        With fail_fast, return when the first run fails.
+        """
         raise NotImplementedError
 
 
 class InlineLauncher(CellLauncher):
-    """One after another in this process."""
+    """A launcher that trains one run after another in this process."""
 
-    run: Callable[[Experiment, Cell, str], str]  # a cell, to the status that it then has
+    run: Callable[[Experiment, Cell, str], str]  # trains a run and returns its status
     time_rows: Callable[[Timing, str], str]
 
     def launch_cells(self, cells: Sequence[Planned], planned: int, fail_fast: bool) -> None:
         waiting = list(cells)
         while waiting:
-            moves = {one: one.next_move() for one in waiting}
-            waiting = [one for one in waiting if moves[one] != "leave"]
-            ready = [one for one in waiting if moves[one] == "start"]
+            moves = {entry: entry.next_move() for entry in waiting}
+            waiting = [entry for entry in waiting if moves[entry] != "leave"]
+            ready = [entry for entry in waiting if moves[entry] == "start"]
             if not ready:
                 time.sleep(LOOK_AGAIN)
                 continue
             waiting.remove(ready[0])
-            words = list(ready[0].overrides)
+            overrides = list(ready[0].overrides)
             try:
                 if ready[0].alone:
-                    status = self.time_rows(timing(words, partial(composed, self)), command_line(words))
+                    status = self.time_rows(timing(overrides, partial(composed, self)), command_line(overrides))
                 else:
-                    status = self.run(composed(self, words), ready[0].cell, command_line(words))
-            except Held:  # by another sweep, since we have looked
+                    status = self.run(composed(self, overrides), ready[0].cell, command_line(overrides))
+            except Held:  # another sweep has taken the lease since next_move
                 waiting.append(ready[0])
                 continue
             if status == "interrupted":
@@ -104,12 +107,12 @@ class InlineLauncher(CellLauncher):
                 return
 
 
-def composed(plugin: Any, words: Sequence[str]) -> Experiment:
-    """What words describe, with the search path of the sweep that this sweeper or launcher serves."""
+def composed(plugin: Any, overrides: Sequence[str]) -> Experiment:
+    """Compose the experiment that these overrides describe, with the sweep's own search path."""
     hydra = plugin.config.hydra
     composer = _composer(plugin.context.config_loader, hydra.job.config_name, tuple(hydra.overrides.hydra))
     with composing():
-        config = composer(words)
+        config = composer(overrides)
     return check(config)
 
 
@@ -117,17 +120,25 @@ _composer = cache(Composer)
 
 
 def command_line(overrides: Sequence[str]) -> str:
-    """How a user would type a run, to be pasted into a shell: without the folders that a launcher or machine adds."""
-    ours = [word for word in overrides if not re.match(r"(hydra\.|data_dir=|outputs_dir=|logger[.=])", word)]
-    return f"python scripts/train.py {shlex.join(ours)}"
+    """Return the shell command that repeats a run, without the folders and logger that a launcher adds."""
+    kept = [
+        override for override in overrides if not re.match(r"(hydra\.|data_dir=|outputs_dir=|logger[.=])", override)
+    ]
+    return f"python scripts/train.py {shlex.join(kept)}"
+
+
+def runs(count: int) -> str:
+    """Return `1 run`, `2 runs`, and so on."""
+    return f"{count} run{'' if count == 1 else 's'}"
 
 
 def last_words(path: Path) -> str:
+    """Return the last line of a log, with its path."""
     lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
     return f"{lines[-1]} ({path})" if lines else str(path)
 
 
 def quoted(text: str) -> str:
-    """A value that Hydra's grammar reads back as this text: backslashes count before a quote, a `${` and the end."""
+    """Quote a text for Hydra's grammar, which treats backslashes before a quote, before `${` and at the end."""
     escaped = re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
-    return "'" + re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + found[2].replace("'", "\\'"), escaped) + "'"
+    return "'" + re.sub(r"(\\*)('|$)", lambda match: match[1] * 2 + match[2].replace("'", "\\'"), escaped) + "'"

@@ -1,7 +1,7 @@
-"""hydra/launcher=local: the cells of a sweep as processes side by side on this machine.
+"""hydra/launcher=local: trains the runs of a sweep as parallel processes on this machine.
 
-A slot is a GPU (several cells may share one: `per_gpu`) or a share of the cores; each cell sees only its own
-GPUs and has a fixed number of threads.
+A slot is a GPU (`per_gpu` runs share each) or a share of the cores. A run sees only the GPUs of its slots, and has a
+fixed number of threads.
 """
 
 import os
@@ -16,6 +16,8 @@ from highway.sweep.slots import slots_for
 
 
 class Process:
+    """A local process as a `Job`."""
+
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.poll, self.stop, self.wait = process.poll, process.terminate, process.wait
 
@@ -28,21 +30,21 @@ class LocalLauncher(EngineLauncher):
         self.slots, self.per_gpu = slots, per_gpu
 
     def threads_of_a_run(self, missing: Sequence[Planned], planned: int) -> int | None:
-        self.prepare(missing, planned)  # decides the slots, which share the cores; starts nothing
+        self.prepare(missing, planned)  # counts the slots among which the cores are divided; starts nothing
         return self.threads
 
     def prepare(self, cells: Sequence[Planned], planned: int) -> int:
-        accelerators, devices = {one.accelerator for one in cells}, max(one.devices for one in cells)
+        accelerators, devices = {run.accelerator for run in cells}, max(run.devices for run in cells)
         self.free, self.on_gpus = slots_for(accelerators, devices, planned, self.slots, self.per_gpu)
         self.threads = max(cores() // self.free.count, 1)
         self.places: dict[Planned, list[str]] = {}
         return self.free.count
 
     def take(self, planned: Planned) -> bool:
-        places = self.free.take(planned.devices)
-        if places is not None:
-            self.places[planned] = places
-        return places is not None
+        names = self.free.take(planned.devices)
+        if names is not None:
+            self.places[planned] = names
+        return names is not None
 
     def give_back(self, planned: Planned) -> None:
         self.free.give_back(self.places.pop(planned))
@@ -51,13 +53,13 @@ class LocalLauncher(EngineLauncher):
         return ((planned, self._process(planned)) for planned in cells)
 
     def _process(self, planned: Planned) -> Process:
-        surroundings = {
+        environment = {
             "HIGHWAY_SLOTS": str(self.free.count),
             "OMP_NUM_THREADS": str(self.threads),
             SWEEP: str(os.getpid()),
         }
         if self.on_gpus:
-            surroundings["CUDA_VISIBLE_DEVICES"] = ",".join(self.places[planned])
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(self.places[planned])
         planned.cell.directory.mkdir(parents=True, exist_ok=True)
         with open(planned.cell.log, "ab") as output:
             process = subprocess.Popen(
@@ -65,7 +67,7 @@ class LocalLauncher(EngineLauncher):
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **surroundings},
-                start_new_session=True,  # a terminal's Ctrl-C reaches the sweep alone, which stops its cells
+                env={**os.environ, **environment},
+                start_new_session=True,  # Ctrl-C in a terminal then reaches only the sweep, which stops its runs
             )
         return Process(process)

@@ -1,4 +1,4 @@
-"""What a sweep shows while it runs: a live table on a terminal, plain lines anywhere else."""
+"""The progress of a sweep: a live table on a terminal, plain lines anywhere else."""
 
 import sys
 import time
@@ -12,25 +12,28 @@ from rich.table import Table
 from rich.text import Text
 
 from highway.clock import clock
-from highway.sweep.launch import Planned, last_words
+from highway.sweep.launch import Planned, last_words, runs
 
-LINES_EVERY = 60.0  # seconds, off a terminal
+LINES_EVERY = 60.0  # seconds between two summaries where there is no terminal
 EXIT_REFUSED = 2
+HEADS = ("step", "training loss", "validation loss", "tokens/s", "time left")
 COLOURS = {"running": "cyan", "elsewhere": "blue"}
 
 
 class Overview:
+    """A view of a sweep's progress, to be entered with `with`."""
+
     def __init__(self, cells: Sequence[Planned], slots: int, queued: bool = False) -> None:
-        """`queued`: a cell of ours may wait for long before it begins."""
+        """`queued`: a run may wait in a queue after it has been started."""
         self.total, self.slots = len(cells), slots
         self.before = "queued" if queued else "starting"
-        self.remarks: dict[str, str] = {}  # by label of a run, what it said while it was running
-        self.counts: dict[str, int] = {}  # of cells that ended, by status
-        self.seconds: list[float] = []  # that cells of this sweep took
+        self.remarks: dict[str, str] = {}  # label of a run -> its latest remark that was shown
+        self.counts: dict[str, int] = {}  # status -> number of runs that ended with it
+        self.seconds: list[float] = []  # duration of each finished run of this sweep
         self._looked = self._said = time.monotonic()
         self.console = Console(file=sys.stderr, soft_wrap=True, highlight=False)
         self.live: Live | None = None
-        if self.console.is_terminal:  # what an engine prints on stdout is none of the table's business
+        if self.console.is_terminal:  # rich would otherwise capture what a launcher prints on stdout
             self.live = Live(console=self.console, auto_refresh=False, transient=True, redirect_stdout=False)
 
     def __enter__(self) -> "Overview":
@@ -50,7 +53,7 @@ class Overview:
             self.say(f"{'queued' if self.before == 'queued' else 'started':9} {planned.label}")
 
     def ended(self, planned: Planned, code: int | None) -> None:
-        """`code` is the exit code of our process; None where another sweep ended the cell."""
+        """Report a run that has ended. `code` is the exit code of our process, or None if another sweep ended it."""
         status, result = planned.cell.status, planned.cell.result() or {}
         self.counts[status] = self.counts.get(status, 0) + 1
         if status == "finished":
@@ -64,7 +67,7 @@ class Overview:
             self.say(f"{'refused' if code == EXIT_REFUSED else status:9} {planned.label}: {_how(code)}{why}")
 
     def update(self, waiting: Sequence[Planned], ours: Sequence[Planned]) -> None:
-        """`ours`: the cells that this sweep has started, or queued, and that have not ended."""
+        """Show the progress now and then. `ours`: the runs that this sweep has started or queued and that go on."""
         now = time.monotonic()
         if self.live and now - self._looked >= 0.5:
             self._looked = now
@@ -75,10 +78,11 @@ class Overview:
             self._say_remarks(running)
             self.say(self._summary(waiting, ours, running))
             for planned in running:
-                self.say(f"          {planned.label}  {'  '.join(_cells(planned))}")
+                headed = [f"{head} {value}" for head, value in zip(HEADS, _cells(planned), strict=False) if value]
+                self.say(f"          {planned.label}: {', '.join(headed) or 'starting'}")
 
     def _say_remarks(self, running: Sequence[Planned]) -> None:
-        """Repeat, once, what a run remarks in its own log, as that it has become slow."""
+        """Show once each remark that a run has made, for example that it has become slow."""
         for planned in running:
             remark = (planned.cell.progress or {}).get("remark")
             if remark and self.remarks.get(planned.label) != remark:
@@ -89,19 +93,23 @@ class Overview:
         running = _running(ours)
         self._say_remarks(running)
         grid = Table(box=SIMPLE_HEAD, expand=False)
-        grid.add_column("cell", no_wrap=True)
-        grid.add_column("state")
-        for head in ("step", "train", "valid", "tokens/s", "left"):
+        grid.add_column("run", no_wrap=True)
+        grid.add_column("status")
+        for head in HEADS:
             grid.add_column(head, justify="right")
-        room = max(self.console.height - 7, 1)  # of the others, which may be thousands, nothing is read
+        room = max(self.console.height - 7, 1)  # reads no files of runs that do not fit, which may be thousands
         for planned in running[:room]:
-            grid.add_row(Text(planned.label), Text("running", COLOURS["running"]), *_cells(planned))
-        for planned in [one for one in ours if one not in running][: max(room - len(running), 0)]:
+            grid.add_row(Text(planned.label), Text("running", COLOURS["running"]), *(_cells(planned) or ["starting"]))
+        for planned in [entry for entry in ours if entry not in running][: max(room - len(running), 0)]:
             grid.add_row(Text(planned.label), Text(self.before, "dim"))
         looked_at = [(planned, planned.cell.status) for planned in waiting[: max(room - len(ours), 0)]]
-        for planned, status in sorted(looked_at, key=lambda one: one[1] != "running"):
+        for planned, status in sorted(looked_at, key=lambda entry: entry[1] != "running"):
             if status == "running":
-                grid.add_row(Text(planned.label), Text("elsewhere", COLOURS["elsewhere"]), *_cells(planned))
+                grid.add_row(
+                    Text(planned.label),
+                    Text("running elsewhere", COLOURS["elsewhere"]),
+                    *(_cells(planned) or ["starting"]),
+                )
             else:
                 grid.add_row(Text(planned.label, "dim"), Text(status, "dim"))
         return Group(grid, Text(self._summary(waiting, ours, running)))
@@ -112,13 +120,15 @@ class Overview:
         ended = "".join(f", {count} {status}" for status, count in sorted(self.counts.items()))
         left = self._seconds_left(len(waiting) + to_begin, running)
         about = f"; about {clock(left)} left" if left is not None else ""
-        return f"{self.total} cells: {len(running)} running{before}, {len(waiting)} waiting{ended}{about}"
+        return f"{runs(self.total)}: {len(running)} running{before}, {len(waiting)} waiting{ended}{about}"
 
     def _seconds_left(self, to_begin: int, running: Sequence[Planned]) -> float | None:
-        """The running cells as they say of themselves; the others as long as those take, in our slots."""
+        """Estimate the time left: running runs by their own estimates, the others by the mean run, over our slots."""
         known = [progress for planned in running if (progress := planned.cell.progress)]
         left = [progress["seconds_left"] for progress in known]
-        whole = [one["seconds_left"] * one["steps"] / max(one["steps"] - one["step"], 1) for one in known]
+        whole = [
+            report["seconds_left"] * report["steps"] / max(report["steps"] - report["step"], 1) for report in known
+        ]
         usual = [*self.seconds, *whole]
         if not usual or not (running or to_begin) or (running and not known):
             return None
@@ -131,11 +141,11 @@ def _running(ours: Sequence[Planned]) -> list[Planned]:
 
 
 def _cells(planned: Planned) -> list[str]:
-    """How far a running cell is, for the columns after its state."""
+    """Return how far a run is: a text for each of HEADS, empty if not measured yet; [] before the first step."""
     progress = planned.cell.progress
     if not progress:
-        return ["starting"]
-    train, valid = (f"{progress[name]:.4f}" if name in progress else "—" for name in ("train_loss", "valid_loss"))
+        return []
+    train, valid = (f"{progress[name]:.4f}" if name in progress else "" for name in ("train_loss", "valid_loss"))
     step = f"{progress['step']:,}/{progress['steps']:,}"
     return [step, train, valid, f"{progress['tokens_per_second']:,.0f}", clock(progress["seconds_left"])]
 

@@ -1,7 +1,8 @@
-"""hydra/launcher=ray: every cell a task on a Ray cluster: one that runs, or one of this machine while the sweep lasts.
+"""hydra/launcher=ray: trains each run as a task on a Ray cluster.
 
-A task starts the cell's command as a process and waits for it. The process is tied to Ray's worker as a cell is to its
-sweep: where the worker is lost it saves and ends, and the cell goes on from there in another task.
+The cluster is an existing one, or a local one that lasts as long as the sweep. A task starts the run's command as a
+process and waits for it. When the Ray worker is lost, the process saves a checkpoint and exits, and another task
+resumes the run.
 """
 
 import importlib.util
@@ -22,22 +23,22 @@ from highway.sweep.engine import EngineLauncher, Job, check_whole
 from highway.sweep.launch import Planned
 from highway.sweep.overview import EXIT_REFUSED
 
-ANSWERS = 10.0  # seconds in which a cluster must answer; Ray itself tries for two minutes
+ANSWERS = 10.0  # seconds within which a cluster must answer; Ray itself tries for two minutes
 INTERRUPTED = 130
-OBJECTS = 100 * 2**20  # bytes that a cluster of our own sets aside for objects; ours are exit codes
+OBJECTS = 100 * 2**20  # bytes of object store in a local cluster; our tasks return only exit codes
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # what later versions do, and this one warns of
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # the default of later versions; without it this version warns
 }
 
 
 def run_cell(command: list[str], output: str, surroundings: dict[str, str]) -> int:
-    """What Ray's worker does: a cell as a process, whose exit code it gives.
+    """Train a run as a process in a Ray worker, and return the exit code of the process.
 
-    The cell saves where it is when the task is cancelled, and when the node that started the worker is gone.
+    The run saves a checkpoint when the task is cancelled, and when the node that started the worker is lost.
     """
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & ignores it, and so would all that Ray starts
-    node, asked = os.getppid(), False
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & ignores SIGINT, and children inherit that
+    node, stopping = os.getppid(), False
     surroundings = {**os.environ, **surroundings, SWEEP: str(os.getpid())}
     with open(output, "ab") as file:
         process = subprocess.Popen(
@@ -45,21 +46,21 @@ def run_cell(command: list[str], output: str, surroundings: dict[str, str]) -> i
         )
     while True:
         try:
-            while process.poll() is None and (asked or os.getppid() == node):
+            while process.poll() is None and (stopping or os.getppid() == node):
                 time.sleep(0.1)
             if process.returncode is not None and os.getppid() != node:
-                os._exit(1)  # lost, for the sweep to notice: it might hear of a mere interruption
+                os._exit(1)  # the sweep then sees a lost worker; an exit code could arrive as a mere interruption
             if process.returncode is not None:
                 return process.returncode
-        except KeyboardInterrupt:  # Ray's word for a cancelled task; it may say it again
+        except KeyboardInterrupt:  # Ray cancels a task with it, perhaps several times
             pass
-        if not asked:
+        if not stopping:
             process.terminate()
-        asked = True
+        stopping = True
 
 
 class Task:
-    """A cell's task, and the next one where Ray has lost it."""
+    """A run as a Ray task, which is submitted again when Ray has lost it."""
 
     def __init__(self, planned: Planned, submit: Callable[[], Any], retries: int) -> None:
         self.planned, self.submit, self.retries = planned, submit, retries
@@ -71,7 +72,7 @@ class Task:
 
         if self.reference is not None:
             return self._code() if ray.wait([self.reference], timeout=0)[0] else None
-        if self.planned.cell.status != "running":  # the lost worker's process has saved, and holds the cell no more
+        if self.planned.cell.status != "running":  # the process of the lost worker has saved and released the lease
             self.reference = self.submit()
         return None
 
@@ -95,16 +96,16 @@ class Task:
             code: int = ray.get(self.reference)
             if code != EXIT_REFUSED or not self.losses:
                 return code
-            why = "the cell was still held"  # by the lost worker's process, which had yet to notice
+            why = "the run was still leased"  # by the process of the lost worker, which has not noticed the loss yet
         except TaskCancelledError:
             return INTERRUPTED
         except RayTaskError as error:
-            return self._failed(f"Ray's worker could not start it: {error.cause}")
+            return self._failed(f"the Ray worker could not start the run: {error.cause}")
         except RayError as error:
             why = type(error).__name__
         self.losses += 1
         if self.losses > self.retries:
-            return self._failed(f"Ray lost it {self.losses} times, last with {why}")
+            return self._failed(f"Ray lost the run {self.losses} times; the last error was: {why}")
         self.reference = None
         return None
 
@@ -115,6 +116,8 @@ class Task:
 
 
 class RayLauncher(EngineLauncher):
+    """A launcher whose settings conf/hydra/launcher/ray.yaml explains."""
+
     queues = True
 
     def __init__(
@@ -135,14 +138,17 @@ class RayLauncher(EngineLauncher):
         check_whole("per_gpu", per_gpu)
         check_whole("retries", retries, least=0)
         if address is not None and cores is not None:
-            raise Refused("hydra.launcher.cores is of a cluster on this machine; one with an address has its own.")
+            raise Refused(
+                "hydra.launcher.cores applies only to a local Ray cluster; "
+                "remove it when hydra.launcher.address is set."
+            )
         self.address, self.cores, self.threads = address, cores, num_cpus
         self.per_gpu, self.retries = per_gpu, retries
 
     def launch_cells(self, cells: Sequence[Planned], planned: int, fail_fast: bool) -> None:
         import ray
 
-        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # Ray prints there what its nodes complain of
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # Ray prints warnings of its nodes on stdout
             _connect(self.address, self.cores)
             try:
                 super().launch_cells(cells, planned, fail_fast)
@@ -154,17 +160,19 @@ class RayLauncher(EngineLauncher):
 
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         self.on_gpus = any(node.get("GPU") for node in nodes)
-        if not self.on_gpus and any(one.accelerator == "gpu" for one in cells):
-            raise Refused("trainer.accelerator=gpu, but Ray's cluster has no GPU; accelerator=cpu runs without one.")
-        for one in cells:
-            if not any(_room(node, self.needs(one)) for node in nodes):
-                wanted = " and ".join(f"{amount:g} {name}" for name, amount in self.needs(one).items() if amount)
-                raise Refused(f"{one.label} needs {wanted}, and no node of Ray's cluster has so much.")
+        if not self.on_gpus and any(run.accelerator == "gpu" for run in cells):
+            raise Refused(
+                "trainer.accelerator=gpu is set, but the Ray cluster has no GPU. Write trainer.accelerator=cpu instead."
+            )
+        for run in cells:
+            if not any(_room(node, self.needs(run)) for node in nodes):
+                needed = " and ".join(f"{amount:g} {name}" for name, amount in self.needs(run).items() if amount)
+                raise Refused(f"{run.label} needs {needed}, but no node of the Ray cluster has that much.")
         self.at_once = sum(_room(node, self.needs(cells[0])) for node in nodes)
         return self.at_once
 
     def needs(self, planned: Planned) -> dict[str, float]:
-        """As Ray counts it: a GPU in ten thousandths, and parts of one GPU only."""
+        """Return the CPUs and GPUs of a run as Ray counts them: shares of a GPU are multiples of 1/10,000."""
         gpus = 0.0
         if self.on_gpus and planned.accelerator != "cpu":
             gpus = planned.devices if planned.devices > 1 else 10_000 // self.per_gpu / 10_000
@@ -184,30 +192,32 @@ class RayLauncher(EngineLauncher):
 
 
 def _room(node: dict[str, float], needs: dict[str, float]) -> int:
-    """How many such cells a node holds when it is empty."""
+    """Return how many runs with these needs fit on an empty node."""
     return min(int(node.get(name, 0) / amount + 1e-6) for name, amount in needs.items() if amount)
 
 
 def _connect(address: str | None, cores: int | None) -> None:
-    """One sentence where it fails, soon, and without a word of Ray's own."""
+    """Connect to a Ray cluster, or start a local one; if that fails, refuse within seconds and hide Ray's messages."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     import ray
     from ray import cloudpickle
 
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a worker needs none of our modules to start a process
-    about: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    cloudpickle.register_pickle_by_value(
+        sys.modules[__name__]
+    )  # a worker can then unpickle run_cell without importing highway
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None:
-        own: dict[str, Any] = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": OBJECTS}
-        ray.init(address="local", **about, **own)
+        local_options: dict[str, Any] = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": OBJECTS}
+        ray.init(address="local", **options, **local_options)
         return
-    found = (os.environ.get("RAY_ADDRESS") or address) if address == "auto" else address
-    host, colon, port = found.removeprefix("ray://").rpartition(":")
+    cluster = (os.environ.get("RAY_ADDRESS") or address) if address == "auto" else address
+    host, colon, port = cluster.removeprefix("ray://").rpartition(":")
     try:
         if colon:
             socket.create_connection((host, int(port)), timeout=ANSWERS).close()
-        ray.init(address=found, **about)
+        ray.init(address=cluster, **options)
     except (OSError, ValueError, RuntimeError, SystemExit) as error:
-        gave_up = isinstance(error, SystemExit)  # Ray ends the process where nothing answers
+        gave_up = isinstance(error, SystemExit)  # Ray exits the process when nothing answers
         why = "it does not answer" if gave_up else " ".join(str(error).split())
         raise Refused(f"hydra.launcher.address={address}: no Ray cluster could be joined there ({why}).") from None

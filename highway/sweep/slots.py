@@ -1,4 +1,4 @@
-"""Where the cells of a sweep may run at once on this machine: shares of the cores, or GPUs with several cells each."""
+"""Slots in which runs of a sweep train in parallel on this machine: shares of the cores, or GPUs that runs share."""
 
 import os
 import shutil
@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from highway.errors import Refused
 from highway.ledger.device import cores
 
-MOST_ON_CPU = 4  # cells at once, where nothing is asked for
+MOST_ON_CPU = 4  # parallel runs on the CPU if hydra.launcher.slots is not set
 
 
 class Slots:
-    """Places to take and to give back. A place on a GPU is the GPU's name, as CUDA_VISIBLE_DEVICES has it."""
+    """Slots to take and to give back. A slot on a GPU has the GPU's name in CUDA_VISIBLE_DEVICES; names may repeat."""
 
-    def __init__(self, places: Sequence[str]) -> None:
-        self.count = len(places)
-        self._names = sorted(set(places), key=list(places).index)
-        self._free = list(places)
+    def __init__(self, names: Sequence[str]) -> None:
+        self.count = len(names)
+        self._names = sorted(set(names), key=list(names).index)
+        self._free = list(names)
 
     @classmethod
     def of_gpus(cls, gpus: Sequence[str], per_gpu: int) -> "Slots":
@@ -28,11 +28,11 @@ class Slots:
         return cls([f"cpu{number}" for number in range(count)])
 
     def most(self) -> int:
-        """How many devices one cell can have."""
+        """Return the largest number of devices that a run can have."""
         return len(self._names)
 
     def take(self, devices: int) -> list[str] | None:
-        """Places on so many different devices, the emptiest first; None when they are not free now."""
+        """Take slots on so many different devices, the emptiest first; return None if they are not free now."""
         by_room = sorted(self._names, key=lambda name: -self._free.count(name))
         chosen = [name for name in by_room if name in self._free][:devices]
         if len(chosen) < devices:
@@ -41,12 +41,12 @@ class Slots:
             self._free.remove(name)
         return chosen
 
-    def give_back(self, places: Sequence[str]) -> None:
-        self._free.extend(places)
+    def give_back(self, names: Sequence[str]) -> None:
+        self._free.extend(names)
 
 
 def visible_gpus() -> list[str]:
-    """The GPUs that this process may use, found without importing torch."""
+    """List the GPUs that this process may use, without importing torch."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         return [gpu for gpu in chosen.split(",") if gpu.strip() and gpu.strip() != "-1"]
@@ -58,14 +58,16 @@ def visible_gpus() -> list[str]:
 
 
 def slots_for(accelerators: set[str], devices: int, cells: int, slots: int | None, per_gpu: int) -> tuple[Slots, bool]:
-    """The slots for a sweep of so many cells, and whether they are on GPUs; the largest cell needs `devices`."""
+    """Return the slots for a sweep of `cells` runs, and True if they are on GPUs; the largest run needs `devices`."""
     gpus = visible_gpus() if accelerators != {"cpu"} else []
     if not gpus and "gpu" in accelerators:
-        raise Refused("trainer.accelerator=gpu, but no GPU is visible here; trainer.accelerator=cpu runs without one.")
+        raise Refused(
+            "trainer.accelerator=gpu is set, but no GPU is visible here. Write trainer.accelerator=cpu instead."
+        )
     if gpus:
-        found = Slots.of_gpus(gpus[:slots] if slots else gpus, per_gpu)
-        if devices > found.most():
-            raise Refused(f"trainer.devices={devices} needs {devices} GPUs; this sweep may use {found.most()}.")
-        return found, True
+        gpu_slots = Slots.of_gpus(gpus[:slots] if slots else gpus, per_gpu)
+        if devices > gpu_slots.most():
+            raise Refused(f"trainer.devices={devices} needs {devices} GPUs; this sweep may use {gpu_slots.most()}.")
+        return gpu_slots, True
     count = min(slots or min(cores(), MOST_ON_CPU), cells)
     return Slots.of_cores(max(count, devices)), False

@@ -1,7 +1,7 @@
-"""hydra/launcher=slurm: each cell a job of Slurm's, all of a sweep in a few arrays, submitted through submitit.
+"""hydra/launcher=slurm: trains each run as a Slurm job; submitit submits the jobs of a sweep in a few arrays.
 
-Slurm warns a job before its time is up, and when it pre-empts it: SIGTERM reaches scripts/train.py, which saves and
-exits with 130, and the job goes back to the queue, from where it resumes. `scancel` ends a job, saved, for good.
+Slurm sends SIGTERM before a job's time limit and before it pre-empts a job. scripts/train.py then saves a checkpoint
+and exits with 130; the job is requeued and resumes. After `scancel` a job saves a checkpoint and is not requeued.
 """
 
 import os
@@ -21,15 +21,16 @@ from highway.sweep.engine import EngineLauncher, Job, check_whole
 from highway.sweep.launch import Planned
 from highway.sweep.submitted import Becomes
 
-ASK_EVERY = 3.0  # seconds between two looks at the queue, one for all jobs
-STOP_WITHIN = 120.0  # seconds until a sweep leaves its cancelled jobs to Slurm
-LARGEST_ARRAY = 1000  # jobs; Slurm's MaxArraySize is 1001 where nobody has changed it
-MARGIN = 60  # seconds by which Slurm may warn too early
+ASK_EVERY = 3.0  # seconds between two calls of squeue, each for all jobs
+STOP_WITHIN = 120.0  # seconds for which a sweep waits for its cancelled jobs
+LARGEST_ARRAY = 1000  # jobs; the default of Slurm's MaxArraySize is 1001
+MARGIN = 60  # seconds by which Slurm may warn early
 
-# After the cell, in the job: `killed` may be a fault of the node, or of the cell, which then would come back for ever.
+# Runs in the job after the run's command. A kill may be the fault of the node, or of the run; the latter would be
+# requeued for ever, so the number of restarts after a kill is limited.
 AGAIN = """code=$? again=no
 case $code in
-130 | 143) again=yes ;; # it was asked to stop, and has saved
+130 | 143) again=yes ;; # asked to stop, and saved
 137) [ "${{SLURM_RESTART_COUNT:-0}}" -lt {kills} ] && again=yes ;; # killed
 esac
 if [ "$again" = yes ] && [ "$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T)" = RUNNING ]; then
@@ -40,7 +41,7 @@ exit $code"""
 
 @dataclass
 class SlurmLauncher(EngineLauncher):
-    """conf/hydra/launcher/slurm.yaml says what each is."""
+    """A launcher whose settings conf/hydra/launcher/slurm.yaml explains."""
 
     partition: str | None = None
     account: str | None = None
@@ -60,7 +61,9 @@ class SlurmLauncher(EngineLauncher):
         for name in ("partition", "account", "qos"):
             value = getattr(self, name)
             if value is not None and not re.fullmatch(r"[\w.,:@+-]+", str(value)):
-                raise Refused(f"hydra.launcher.{name}='{value}' is no name that Slurm could know: it has no blanks.")
+                raise Refused(
+                    f"hydra.launcher.{name}='{value}' is not a valid Slurm name: use letters, digits and _ . , : @ + -."
+                )
         for name in ("cpus", "minutes", "warn_seconds"):
             check_whole(name, getattr(self, name))
         self.threads = self.cpus
@@ -71,21 +74,30 @@ class SlurmLauncher(EngineLauncher):
             raise Refused(f"hydra.launcher.memory_gb={self.memory_gb} is not a number above 0.")
         if self.minutes * 60 <= self.warn_seconds + MARGIN:
             raise Refused(
-                f"hydra.launcher.minutes={self.minutes} leaves no time to train: Slurm asks a cell to save "
-                f"hydra.launcher.warn_seconds={self.warn_seconds} before the end, or up to {MARGIN} seconds earlier."
+                f"hydra.launcher.minutes={self.minutes} leaves no time to train: Slurm asks a run to save "
+                f"hydra.launcher.warn_seconds={self.warn_seconds} before the end, or up to {MARGIN} seconds earlier. "
+                "Raise minutes, or lower warn_seconds."
             )
         if not isinstance(self.parameters, dict):
-            raise Refused(f"hydra.launcher.parameters={self.parameters}: write it as {{constraint: a100}}.")
+            raise Refused(
+                f"hydra.launcher.parameters={self.parameters} is not a mapping: write it as {{constraint: a100}}."
+            )
         if not isinstance(self.setup_lines, list):
-            raise Refused(f"hydra.launcher.setup_lines={self.setup_lines}: write it as ['module load cuda'].")
+            raise Refused(
+                f"hydra.launcher.setup_lines={self.setup_lines} is not a list: write it as ['module load cuda']."
+            )
 
     def prepare(self, cells: Sequence[Planned], planned: int) -> int:
         try:
             import submitit  # noqa: F401
         except ImportError as error:
-            raise Refused("hydra/launcher=slurm needs submitit: pip install -e '.[slurm]'") from error
+            raise Refused(
+                "hydra/launcher=slurm needs submitit, which is not installed: pip install -e '.[slurm]'."
+            ) from error
         if not (shutil.which("sbatch") and shutil.which("srun")):
-            raise Refused("hydra/launcher=slurm needs Slurm's sbatch, which is not here: start it on a login node.")
+            raise Refused(
+                "hydra/launcher=slurm needs sbatch and srun, which this machine lacks: start it on a login node."
+            )
         self.queue = Queue()
         return min(self.array_parallelism or planned, planned)
 
@@ -102,23 +114,23 @@ class SlurmLauncher(EngineLauncher):
 
         executor = SlurmExecutor(folder=Path(self.config.outputs_dir).resolve() / "slurm")
         executor.update_parameters(**self._asked(cells[0], len(cells)))
-        which = {name: os.environ[name] for name in ("SLURM_CONF",) if name in os.environ}
+        kept = {name: os.environ[name] for name in ("SLURM_CONF",) if name in os.environ}
         try:
-            with clean_env(), executor.batch():  # the sweep may be a job itself, and its jobs are not to take after it
-                os.environ.update(which)
+            with clean_env(), executor.batch():  # a sweep that is a job itself must not pass its SLURM_ variables on
+                os.environ.update(kept)
                 submitted = [
-                    executor.submit(Becomes(self.command(one), one.cell.log.resolve(), self.threads)) for one in cells
+                    executor.submit(Becomes(self.command(run), run.cell.log.resolve(), self.threads)) for run in cells
                 ]
         except FailedJobError as error:
-            said = " ".join(str(error).split())
-            hint = "; trainer.accelerator=cpu asks for no GPU" if "gres" in said else ""
-            raise Refused(f"Slurm does not take these cells: {said}{hint}.") from error
+            answer = " ".join(str(error).split())
+            hint = ". Write trainer.accelerator=cpu to ask for no GPU" if "gres" in answer else ""
+            raise Refused(f"Slurm refused the jobs: {answer}{hint}.") from error
         numbers = [job.job_id for job in submitted]
-        return {one: Submitted(one, number, self.queue) for one, number in zip(cells, numbers, strict=True)}
+        return {run: Submitted(run, number, self.queue) for run, number in zip(cells, numbers, strict=True)}
 
     def _asked(self, planned: Planned, cells: int) -> dict[str, Any]:
-        """What sbatch is asked for, in submitit's words."""
-        asked = {
+        """Return the options of sbatch, under submitit's names."""
+        options = {
             "job_name": "highway",
             "partition": self.partition,
             "account": self.account,
@@ -133,15 +145,15 @@ class SlurmLauncher(EngineLauncher):
             "array_parallelism": self.array_parallelism or cells,
             "setup": list(self.setup_lines),
             "teardown": AGAIN.format(kills=self.kills).splitlines(),
-            # since Slurm 22.05 srun does not take over what sbatch was told
+            # since Slurm 22.05 srun does not inherit --cpus-per-task from sbatch
             "srun_args": [f"--cpus-per-task={self.cpus}", "--kill-on-bad-exit=1"],
             "additional_parameters": {"signal": f"TERM@{self.warn_seconds}", "requeue": True, **self.parameters},
         }
-        return {name: value for name, value in asked.items() if value is not None}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 class Queue:
-    """Slurm's queue, asked for all of our jobs at once; while it does not answer, nothing has changed."""
+    """A view of Slurm's queue, read for all jobs at once; while squeue fails, every job counts as still queued."""
 
     def __init__(self) -> None:
         self.numbers: set[str] = set()
@@ -150,6 +162,7 @@ class Queue:
         self.leave_at = float("inf")
 
     def holds(self, number: str, since: float) -> bool:
+        """Return True if a job submitted at `since` is still queued or running, as far as squeue has said."""
         if time.monotonic() - self.asked >= ASK_EVERY:
             self.asked = time.monotonic()
             command = ["squeue", "--me", "--noheader", "--array", "--format=%i"]
@@ -159,14 +172,14 @@ class Queue:
         return number in self.numbers or self.answered <= since
 
     def cancel(self) -> None:
-        """Every unwanted job, at once; some may have ended by themselves."""
+        """Cancel all unwanted jobs with one call; some may have ended by themselves."""
         if self.unwanted:
             subprocess.run(["scancel", *self.unwanted], capture_output=True, check=False)
             self.unwanted, self.leave_at = [], time.monotonic() + STOP_WITHIN
 
 
 class Submitted:
-    """A job, wherever it is between the queue and its end; how it ended is for the cell's ledger to say."""
+    """A Slurm job from submission to end; its run directory tells how it ended."""
 
     def __init__(self, planned: Planned, number: str, queue: Queue) -> None:
         self.planned, self.number, self.queue = planned, number, queue
@@ -177,7 +190,7 @@ class Submitted:
             return None
         status = self.planned.cell.status
         if status == "running" and time.monotonic() - self.seen <= STALE + ASK_EVERY:
-            return None  # killed on another machine: its lease shows it after a while
+            return None  # killed on another machine: the run counts as running until its lease is stale
         return int(status != "finished")
 
     def stop(self) -> None:
@@ -196,5 +209,5 @@ class Submitted:
 
 
 def _needs(planned: Planned) -> tuple[int, int, bool]:
-    """Jobs of one array are alike in this."""
+    """Return the resources by which runs are grouped: all jobs of an array ask for the same."""
     return planned.nodes, planned.devices, planned.accelerator == "cpu"

@@ -1,4 +1,4 @@
-"""What a job of Slurm does: it becomes the command of its cell. Read in the job, so it imports nothing of ours."""
+"""The function that submitit runs in a Slurm job. The job unpickles it, so this module imports nothing of highway."""
 
 import os
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Becomes:
-    """The command takes the place of the process that called it: every signal of Slurm's reaches it, and its exit
-    code is the job's."""
+    """A call that replaces the job's process with the command of a run: the command gets every signal from Slurm, and
+    its exit code is the job's."""
 
     command: list[str]
     log: Path

@@ -1,6 +1,6 @@
-"""A table is data: one YAML file in conf/table/ from which sweeps, make targets, reports and figures all come.
+"""Tables as data: the classes whose fields are the keys of a file in conf/table/.
 
-What it may say stands in the classes here, and nothing else is taken (highway/sweep/reading.py).
+Sweeps, make targets, reports and figures all derive from these files. highway/sweep/reading.py refuses any other key.
 """
 
 from collections.abc import Sequence
@@ -9,35 +9,37 @@ from dataclasses import dataclass, field
 from highway.config.metrics import METRICS
 from highway.errors import Refused, closest, listing
 
-AXES = ("epoch", "step", "seconds", "tokens")  # what curves may be drawn over
+AXES = ("epoch", "step", "seconds", "tokens")  # horizontal axes of curves
 CLAIMS = ("better", "sooner", "within", "growing", "unrelated", "opposed")
 
 
 @dataclass(frozen=True)
 class Row:
+    """A row of a table, as a user reads it (label) and as it is trained (overrides)."""
+
     id: str
     label: str
     overrides: tuple[str, ...]
     paper: dict[str, float] = field(default_factory=dict)
-    reported: str = ""  # what papers/reported.yaml calls it
-    copied: str = ""  # from where the paper has copied its numbers
-    shrunk: dict[str, tuple[str, ...]] = field(default_factory=dict)  # budget -> what it changes in this row besides
-    budgets: tuple[str, ...] = ()  # none: all
-    arm: bool = False  # a row that the paper lacks
+    reported: str = ""  # id of the row in papers/reported.yaml
+    copied: str = ""  # the source from which the paper has copied its numbers
+    shrunk: dict[str, tuple[str, ...]] = field(default_factory=dict)  # budget -> its further overrides for this row
+    budgets: tuple[str, ...] = ()  # budgets that have this row; empty: all
+    arm: bool = False  # True for an extra row, which the paper lacks
 
     def sets(self, key: str) -> str | None:
-        """What the row itself sets a key to."""
-        return next((word.split("=", 1)[1] for word in self.overrides if word.startswith(f"{key}=")), None)
+        """Return the value to which the row itself sets a key, or None."""
+        return next((override.split("=", 1)[1] for override in self.overrides if override.startswith(f"{key}=")), None)
 
 
 @dataclass(frozen=True)
 class Column:
-    """A metric; its card says which way is better, and what is not said here."""
+    """A column shows a metric; the metric's card says which direction is better, and gives the default title."""
 
     metric: str
     title: str = ""
     digits: int = -1
-    printed: str = ""  # what the paper calls it, where it is something else
+    printed: str = ""  # the paper's name for it, if the paper calls it something else
 
     @property
     def better(self) -> str:
@@ -45,21 +47,23 @@ class Column:
 
     @classmethod
     def of(cls, metric: str, title: str = "", digits: int = -1, printed: str = "") -> "Column":
+        """Make a column; the metric's card supplies the title and digits that are not given."""
         card = METRICS[metric]
         return cls(metric, title or card.title, card.digits if digits < 0 else digits, printed)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Every one of `rows` compared with every one of `than` on `metric`; the least favourable pair counts.
+    """A claim of a paper about rows, tested on `metric`.
 
-    better: a better value.   sooner: at than's final value in fewer steps.   within: at most `share` above than's.
+    These compare each of `rows` with each of `than`, and the least favourable pair counts:
+    better: `rows` has the better value.   within: the value of `rows` is at most `share` above that of `than`.
+    sooner: `rows` reaches the final value of `than` in fewer steps.
 
-    Or the first of `rows` with the first of `than`, and so on:
-    growing: each of these advantages is larger than the one before.
+    growing: pair by pair in the given order, the advantage of `rows` over `than` becomes larger.
 
-    Or, over `rows` alone, of `metric` and the metric `to`, by Kendall's tau:
-    unrelated: no more in one order than chance would have it.   opposed: in opposite orders, more than by chance.
+    These rank `rows` by `metric` and by the metric `to`, and test Kendall's tau:
+    unrelated: the two orders agree no more than by chance.   opposed: they are opposite, more than by chance.
     """
 
     text: str
@@ -73,11 +77,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Stated:
-    """What the paper's text, or its code, says of rows: scripts/audit.py holds it against the table and the models.
+    """A statement of the paper's text or code about rows, which scripts/audit.py compares with the table and models.
 
-    One of: `value` of a metric; `percent` by which it is above that of `than`, in the mean over the rows, or below;
-    `worse`, each row than its own of `than`; `parameters` of the models; `built`, the parameters that released code
-    builds, used or not; `words`, settings that the text would have.
+    It has one of these. `value`: the value of `metric`. `percent`: how far the mean of `metric` lies above that of
+    `than`, or below if negative. `worse`: each row is worse than its partner in `than`. `parameters`: size of the
+    models. `built`: the parameters that the released code builds, used or not. `words`: overrides for the settings
+    that the text gives.
     """
 
     text: str
@@ -94,45 +99,51 @@ class Stated:
 
 @dataclass(frozen=True)
 class Figure:
-    """curves: a panel for each metric and split; biases: those of a row's transform gates, as a map and scattered;
-    times: every round of a timing, by row; scatter: rows as points, of the first metric over the second; bars: the rows
-    of each group beside those of the others; series: each group's rows as a line over the key `along`; lengths: those
-    of the training sentences; gate_values: histograms of state gates; gradients: how far they reach, by group."""
+    """A figure of a table, of one of these kinds.
+
+    curves: a panel for each metric and split.   biases: a row's transform-gate biases, as a map and as points.
+    times: every round of a timing, by row.   scatter: rows as points, the first metric over the second.
+    bars: the rows of each group beside those of the others.   series: each group's rows as a line over the key `along`.
+    lengths: a histogram of the lengths of training sentences.   gate_values: histograms of state gates.
+    gradients: gradient norms by distance, for each group.
+    """
 
     id: str
     caption: str
-    kind: str = "curves"  # one of these
+    kind: str = "curves"
     metrics: tuple[str, ...] = ()
     splits: tuple[str, ...] = ()
-    rows: tuple[str, ...] = ()  # none: all
+    rows: tuple[str, ...] = ()  # empty: all
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)  # name -> rows
-    along: str = ""  # of series: a key that each of their rows sets
+    along: str = ""  # for series: a key that each of their rows sets
     over: str = "epoch"  # one of AXES
-    logs: bool = False  # with the authors' own curves below, where outputs/reference/series has them
+    logs: bool = False  # True: also show the authors' curves, if outputs/reference/series has them
 
 
 @dataclass(frozen=True)
 class Table:
+    """A table: rows that are trained, and what the report shows of them. It is the paper's, or a user's."""
+
     id: str
     caption: str
     recipe: tuple[str, ...]
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]  # the paper's rows first, then the arms
-    budgets: dict[str, tuple[str, ...]]
-    paper: str = ""  # whose table it is; none: one's own
-    reported: str = ""  # which table of papers/reported.yaml
+    rows: tuple[Row, ...]  # the paper's rows first, then the extra rows
+    budgets: dict[str, tuple[str, ...]]  # budget -> its overrides
+    paper: str = ""  # the paper whose table it is; empty: a user's table
+    reported: str = ""  # id of the table in papers/reported.yaml
     note: str = ""
-    choices: tuple[str, ...] = ()  # what the paper and its code leave open or contradict, and what we take
-    select: str = "best"  # best | last: which of the two tested models gives the number
+    choices: tuple[str, ...] = ()  # sentences: where the paper and its code are silent or disagree, and our choice
+    select: str = "best"  # best | last: the checkpoint whose test result is the number
     claims: tuple[Claim, ...] = ()
     figures: tuple[Figure, ...] = ()
-    reaches: str | None = None  # of each row is told when it first has the first row's final value of this metric
-    ranked_by: str | None = None  # the column on which the order of the rows is compared with the paper's
-    kind: str = "training"  # training: a cell a row | timing: all rows in one cell, in interleaved rounds
-    rounds: int = 0  # of a timing
-    also: tuple[Column, ...] = ()  # what the report tells beside the paper's columns
-    stated: tuple[Stated, ...] = ()  # what the audit holds against the table
-    bootstrap: dict[str, tuple[str, ...]] = field(default_factory=dict)  # row -> those compared with it by sentences
+    reaches: str | None = None  # the report says when each row first reaches the first row's final value of this metric
+    ranked_by: str | None = None  # the column by which the order of the rows is compared with the paper's
+    kind: str = "training"  # training: a run for each row and seed | timing: one run of all rows, in interleaved rounds
+    rounds: int = 0  # rounds of a timing
+    also: tuple[Column, ...] = ()  # columns of the report that the paper lacks
+    stated: tuple[Stated, ...] = ()  # statements of the paper that the audit compares with the table
+    bootstrap: dict[str, tuple[str, ...]] = field(default_factory=dict)  # row -> rows compared with it over sentences
 
     @property
     def heading(self) -> str:
@@ -146,11 +157,11 @@ class Table:
         raise Refused(f"{self.id} has no row '{row_id}'; it has {listing(known)}.{closest(row_id, known)}")
 
     def at(self, budget: str) -> list[Row]:
-        """The rows that a budget has."""
+        """List the rows that a budget has."""
         return [row for row in self.rows if not row.budgets or budget in row.budgets]
 
     def overrides(self, row: Row, budget: str, seed: int) -> list[str]:
-        """Recipe, then row, then budget, first in all rows, then in this one: the words after `train.py`."""
+        """Return the overrides of a run: the recipe's, the row's, the budget's, the budget's for this row."""
         if budget not in self.budgets:
             raise Refused(f"{self.id} has no budget '{budget}'; it has {listing(list(self.budgets))}.")
         if row not in self.at(budget):
@@ -159,9 +170,9 @@ class Table:
         return last_on_each_key([*self.recipe, *row.overrides, *smaller, f"budget={budget}", f"seed={seed}"])
 
 
-Told = tuple[Table, str, tuple[str, ...]]  # a table at a budget, and the words that the command line adds
+Told = tuple[Table, str, tuple[str, ...]]  # what a report shows: table, budget, overrides from the command line
 
 
-def last_on_each_key(words: Sequence[str]) -> list[str]:
-    """Override words without repetition: the last word on a key counts."""
-    return list({word.split("=", 1)[0]: word for word in words}.values())
+def last_on_each_key(overrides: Sequence[str]) -> list[str]:
+    """Drop repeated keys from overrides: the last override of a key counts."""
+    return list({override.split("=", 1)[0]: override for override in overrides}.values())

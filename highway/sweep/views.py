@@ -1,6 +1,6 @@
-"""outputs/<table>/<budget>/<row>/seed<k>: links by table to the cells, which may serve several tables.
+"""Links outputs/<table>/<budget>/<row>/seed<k> to run directories, since a run may serve several tables.
 
-What the command line adds to a row stands in the link's name, where it changes the cell.
+Where overrides of the command line change a row's configuration, they are part of the link's name.
 """
 
 import os
@@ -14,7 +14,7 @@ from highway.ledger.identity import PARTS, changes_nothing, configuration
 
 
 def link_view(cell: Cell, table: str, budget: str, row: str) -> Cell | None:
-    """Link a row to its cell; the cell that the row was before, where it was another."""
+    """Link a row to its run; return the run to which the row was linked before, or None if it is the same or new."""
     outputs = cell.directory.parents[2]
     link = outputs / table / budget / row.replace("/", "_") / cell.directory.name
     target = os.path.relpath(cell.directory, link.parent)
@@ -31,9 +31,9 @@ def link_view(cell: Cell, table: str, budget: str, row: str) -> Cell | None:
 
 
 def differences(earlier: Cell, experiment: Experiment) -> list[str]:
-    """What a recipe has become since an earlier cell was run: `model.width 128 -> 64`."""
+    """List what has changed in a recipe since an earlier run, as in `model.width 128 -> 64`."""
     if not earlier.config.exists():
-        return ["that cell was never run"]
+        return ["that run was never started"]
     old, new = yaml.safe_load(earlier.config.read_text()), configuration(experiment)
     before, after = (flat({name: values[name] for name in PARTS}) for values in (old, new))
     keys = [key for key, value in before.items() if value != after.get(key) and not changes_nothing(key)]
