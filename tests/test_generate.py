@@ -140,8 +140,8 @@ def test_a_tune_as_typed(experiment: Compose, tmp_path: Path) -> None:
     assert mido.MidiFile(path).length <= 7
     for words, sentence in {
         "--prompt th": "--prompt is for models of text",
-        "--tune 21": "--tune 21: the test set has tunes 1 to 20",
-        "--begin 9999": "--begin 9999: tune 1 has steps 1 to",
+        "--tune 21": "--tune 21 does not exist: the test set has tunes 1 to 20",
+        "--begin 9999": "--begin 9999 is out of range: tune 1 has steps 1 to",
         "--step-seconds nan": "--step-seconds: 'nan' is not a number from 0.001",
     }.items():
         done = typed(*words.split())

@@ -290,7 +290,7 @@ OF_SCRIPTS = {  # script and words; `folder`, `text.txt` and others lie in the f
     "generate folder": "folder has no best.safetensors",
     "generate cell": "cell has no best.safetensors",  # which is a folder
     "generate text.txt": "damaged, or no file of weights",
-    "generate text.txt --last": "--last is of a cell",
+    "generate text.txt --last": "--last chooses a checkpoint of a run",
     "generate folder --top-p 1e-300": "--top-p: '1e-300' is not a number",
     "generate folder --top-p nan": "--top-p: 'nan' is not a number",
     "generate folder --temperature nan": "--temperature: 'nan' is not a number",

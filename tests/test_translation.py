@@ -390,7 +390,7 @@ translate = partial(typed, "translate.py")
 
 def test_refusals_of_translate(tmp_path: Path) -> None:
     for words, text, sentence in (
-        ([str(tmp_path), "um"], b"", "has no best.safetensors; is it a cell's directory"),
+        ([str(tmp_path), "um"], b"", "has no best.safetensors. Name the directory of a run"),
         ([str(tmp_path)], b"", "there is nothing to translate."),
         ([str(tmp_path)], b"\xff\n", "standard input is not UTF-8 text."),
         ([str(tmp_path), "--file", "none.pt"], b"", "none.pt cannot be read: No such file or directory."),
@@ -415,7 +415,7 @@ def test_translate_reads_words_files_and_standard_input(experiment: Compose, tmp
     long = translate(str(where.directory), *("bota " * 80).split())
     assert "1 of 1 lines were cut at 64 pieces." in long.stderr
     generated = typed("generate.py", str(where.directory))
-    assert "holds a translation model; scripts/translate.py is for those." in generated.stderr
+    assert "holds a translation model. Use scripts/translate.py instead." in generated.stderr
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Classification of a sequence from its last position."""
+"""Sequence classification from the features at the last position."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from highway.tasks.task import Learnt, Task
 
 
 class Classification(Task):
-    """The model is (values, state) -> (features, state), and logits(features)."""
+    """Classification of images read pixel by pixel; the model maps (values, state) to (features, state)."""
 
     counted = ("nats", "right", "units")
 

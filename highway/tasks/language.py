@@ -1,4 +1,4 @@
-"""Language modelling: the loss on the scored tail of each window, state carried where the recipe carries it."""
+"""Language modelling: loss on the scored tail of each window; the state is carried if the recipe says so."""
 
 import math
 from typing import Any
@@ -16,12 +16,12 @@ from highway.tasks.task import Learnt, Task
 
 
 class LanguageModelling(Task):
-    """The model is (tokens, state) -> (features, state), and logits(features)."""
+    """Language modelling with a model that maps (tokens, state) to (features, state)."""
 
     def __init__(self, model: nn.Module, experiment: Experiment, steps_per_epoch: int, total_steps: int) -> None:
         super().__init__(model, experiment, steps_per_epoch, total_steps)
         self.parts = experiment.trainer.accumulate
-        self.states: list[Any] = [None] * self.parts  # what the model carries in training, of each part's lanes
+        self.states: list[Any] = [None] * self.parts  # carried state in training, for the lanes of each part
         self.evaluation_state: Any = None
 
     def shown(self, loss: float) -> dict[str, float]:
@@ -31,7 +31,7 @@ class LanguageModelling(Task):
         return self.experiment.dataset.train.lanes * batch.inputs.shape[1]
 
     def on_train_start(self) -> None:
-        self.states = move_data_to_device(self.states, self.device)  # a checkpoint's are on the CPU
+        self.states = move_data_to_device(self.states, self.device)  # states from a checkpoint are on the CPU
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         super().on_train_batch_start(batch, batch_idx)
@@ -45,7 +45,7 @@ class LanguageModelling(Task):
         share = batch.inputs.shape[0] * self.devices / self.experiment.dataset.train.lanes
         units = batch.targets.numel()
         steps = batch.targets.shape[1] if self.experiment.dataset.loss == "sum" else 1
-        # share: with uneven lanes, the average over devices is exact, and the sum over parts
+        # `share` keeps the average over devices and the sum over parts exact when lanes are distributed unevenly
         return Learnt(mean * share * steps, mean * units, units)
 
     def _loss(self, batch: Batch, state: Any, reduction: str, smoothing: float = 0.0) -> tuple[Tensor, Any]:
@@ -75,21 +75,21 @@ class LanguageModelling(Task):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
         lanes, trainer = self.experiment.dataset.train.lanes, self.trainer
-        own = lanes_of(lanes, trainer.global_rank, trainer.world_size)
+        local_lanes = lanes_of(lanes, trainer.global_rank, trainer.world_size)
         for part in range(self.parts):
-            rows = lanes_of(own.stop - own.start, part, self.parts)
-            self.states[part] = mapped(lambda lane: lane[own][rows], checkpoint["task"]["state"])  # noqa: B023
+            rows = lanes_of(local_lanes.stop - local_lanes.start, part, self.parts)
+            self.states[part] = mapped(lambda lane: lane[local_lanes][rows], checkpoint["task"]["state"])  # noqa: B023
 
     def observed(self, data: Any) -> dict[str, dict[str, Tensor]]:
-        """Of a model that carries a state, also what it does with it over the test text."""
-        found = super().observed(data)
+        """Add, for a model that carries a state, gradient norms and values of state gates over the test text."""
+        arrays = super().observed(data)
         if self.experiment.remembers is Remembers.STATE:
             self.model.eval()
             stream = data.streams.splits["test"]
-            found["gradient_norms"] = {"state": gradient_norms(self.model, stream)}
+            arrays["gradient_norms"] = {"state": gradient_norms(self.model, stream)}
             if values := gate_values(self.model, stream):
-                found["gate_values"] = values
-        return found
+                arrays["gate_values"] = values
+        return arrays
 
     def _of_all_devices(self, state: Any) -> Any:
         if self.trainer.world_size == 1:
@@ -100,7 +100,7 @@ class LanguageModelling(Task):
 
 
 def shown_as(loss: float, metric: str) -> float:
-    """A loss in nats as bits per character or as perplexity."""
+    """Convert a loss in nats to bits per character or to perplexity."""
     if metric == "bpc":
         return loss / math.log(2)
     return math.exp(loss) if loss < 700 else math.inf

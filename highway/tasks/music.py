@@ -1,9 +1,9 @@
-"""Polyphonic music: which of 88 keys are down at the next step, each for itself.
+"""Polyphonic music: predicts for each of 88 keys whether it is down at the next step.
 
     nats of a step = - sum over keys of  y log p + (1 - y) log(1 - p)
 
-R-Transformer's code sums them over the steps of a tune for the gradient, in double precision, and tells their mean over
-all predicted steps of a split; so do we. Padding counts nowhere.
+As in R-Transformer's code, the gradient is that of the sum over the steps of a tune, in double precision, and the
+reported number is the mean over all predicted steps of a split. Padding is not counted.
 """
 
 import torch.nn.functional as F
@@ -14,7 +14,7 @@ from highway.tasks.task import Learnt, Task
 
 
 class Music(Task):
-    """The model is (keys, state) -> (features, state), and logits(features)."""
+    """Music modelling with a model that maps (keys, state) to (features, state)."""
 
     lengths_vary = True
 

@@ -1,4 +1,4 @@
-"""Optimisers and learning-rate schedules, as the papers' code has them."""
+"""Optimisers and learning-rate schedules, as in the papers' code."""
 
 import math
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from highway.config.training import Optimizer
 
 
 def build_optimizer(parameters: Iterable[nn.Parameter], config: Optimizer) -> torch.optim.Optimizer:
-    """Fused kernels: the same mathematics, one pass over the weights."""
+    """Build the optimiser with fused kernels, which compute the same update in one pass over the weights."""
     if config.name == "sgd":
         return torch.optim.SGD(parameters, lr=config.lr, fused=True)
     first, second = config.betas
@@ -20,7 +20,7 @@ def build_optimizer(parameters: Iterable[nn.Parameter], config: Optimizer) -> to
 
 @torch.no_grad()
 def add_decay(parameters: Iterable[nn.Parameter], weight_decay: float) -> None:
-    """The gradient of weight_decay / 2 times the sum of squares, before clipping: as if it were part of the loss."""
+    """Add the gradient of an L2 penalty, weight_decay / 2 times the sum of squares; call this before clipping."""
     if weight_decay:
         for parameter in parameters:
             if parameter.grad is not None:
@@ -36,22 +36,23 @@ def prepare_gradients(parameters: Iterable[nn.Parameter], config: Optimizer, for
 
 
 class Schedule:
-    """The learning rate of every update; the constant one, after a linear warm-up."""
+    """A learning-rate schedule; this base class is linear warm-up, then a constant rate."""
 
     def __init__(self, config: Optimizer, total_steps: int) -> None:
         self.config, self.total_steps = config, total_steps
 
     def rate(self, step: int, epoch: int) -> float:
-        """Of update `step`, which is in `epoch`, both from 0."""
+        """Return the learning rate of update `step` in `epoch`, both counted from 0."""
         if step < self.config.warmup_steps:
             return self.config.lr * (step + 1) / self.config.warmup_steps
         return self.after_warmup(step, epoch)
 
     def after_warmup(self, step: int, epoch: int) -> float:
+        """Return the learning rate of an update after the warm-up."""
         return self.config.lr
 
     def epoch_ended(self, validation_loss: float) -> None:
-        """Called with the loss of every validation that ends an epoch."""
+        """Receive the loss of each validation at the end of an epoch."""
 
     def state_dict(self) -> dict[str, Any]:
         return {}
@@ -61,14 +62,14 @@ class Schedule:
 
 
 class Cosine(Schedule):
-    """lr * (1 + cos(pi s / total)) / 2"""
+    """Cosine schedule: lr * (1 + cos(pi s / total)) / 2."""
 
     def after_warmup(self, step: int, epoch: int) -> float:
         return self.config.lr * (1 + math.cos(math.pi * step / self.total_steps)) / 2
 
 
 class InverseSquareRoot(Schedule):
-    """lr * min(s / warm-up, sqrt(warm-up / s)): Vaswani et al. 2017 with its peak named lr"""
+    """Schedule of Vaswani et al. 2017, scaled to the peak lr: lr * min(s / warm-up, sqrt(warm-up / s))."""
 
     def rate(self, step: int, epoch: int) -> float:
         count, warmup = step + 1, self.config.warmup_steps
@@ -76,8 +77,9 @@ class InverseSquareRoot(Schedule):
 
 
 class OnPlateau(Schedule):
-    """Divide the rate when, after epoch `after_epoch`, the validation loss is above the worst of the last `window`.
+    """Schedule that divides the rate when the validation loss exceeds the worst of the last `window` epochs.
 
+    It starts after epoch `after_epoch`; with strict=false an equal loss counts too.
     R-Transformer's code: character PTB, loss > max(last 3), lr / 10; word PTB, loss >= max(last 5), lr / 2.
     """
 
@@ -105,7 +107,7 @@ class OnPlateau(Schedule):
 
 
 class InSteps(Schedule):
-    """lr / divide_by ^ ((epochs past - after_epoch) // every_epochs)"""
+    """Step schedule: lr / divide_by ^ (max(epochs past - after_epoch, 0) // every_epochs)."""
 
     def rate(self, step: int, epoch: int) -> float:
         steps = self.config.steps
@@ -122,4 +124,5 @@ SCHEDULES: dict[str, type[Schedule]] = {
 
 
 def schedule_of(config: Optimizer, total_steps: int) -> Schedule:
+    """Build the schedule that an optimiser's configuration names."""
     return SCHEDULES[config.schedule](config, total_steps)

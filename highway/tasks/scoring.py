@@ -1,4 +1,4 @@
-"""What scores a translation: BLEU, chrF; and how sparse a model is."""
+"""Metrics of translations (BLEU, chrF), and the sparsity of a model's weights."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from torch import nn
 from highway.config.metrics import SPARSE
 from highway.tasks.decoding import Translator
 
-SAMPLES = (  # of the tutorial that the paper builds on, with their references
+SAMPLES = (  # sentences of the tutorial on which the paper builds, with their references
     ("este é um problema que temos que resolver .", "this is a problem we have to solve ."),
     ("os meus vizinhos ouviram sobre esta ideia .", "and my neighboring homes heard about this idea ."),
     (
@@ -21,22 +21,30 @@ SAMPLES = (  # of the tutorial that the paper builds on, with their references
 
 
 def scores(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[dict[str, float], dict[str, Any]]:
-    """Corpus BLEU and chrF on lower-cased text as the data has it, split at blanks; and what a record notes of them:
-    sacreBLEU's signatures, and of each sentence the counts that corpus BLEU is a function of."""
+    """Return corpus BLEU and chrF, and notes for the record.
+
+    The text is scored as the data has it: lower-cased and split at blanks. The notes are sacreBLEU's signatures and,
+    for each sentence, the counts from which corpus BLEU is computed.
+    """
     from sacrebleu.metrics import BLEU, CHRF
 
-    found, signatures = {}, {}
+    metrics, signatures = {}, {}
     for name, metric in (("bleu", BLEU(tokenize="none", force=True)), ("chrf", CHRF())):
-        found[name] = metric.corpus_score(list(hypotheses), [list(references)]).score
+        metrics[name] = metric.corpus_score(list(hypotheses), [list(references)]).score
         signatures[name] = str(metric.get_signature())
-    single = BLEU(tokenize="none", effective_order=True)  # counts the same, and expects single sentences
-    scored = [single.sentence_score(*pair) for pair in zip(hypotheses, ([one] for one in references), strict=True)]
-    counts = [" ".join(map(str, (one.sys_len, one.ref_len, *one.counts, *one.totals))) for one in scored]
-    return found, {"signatures": signatures, "bleu_counts": counts}
+    per_sentence = BLEU(
+        tokenize="none", effective_order=True
+    )  # same counts as corpus BLEU; avoids sacreBLEU's warning for single sentences
+    scored = [
+        per_sentence.sentence_score(*pair)
+        for pair in zip(hypotheses, ([reference] for reference in references), strict=True)
+    ]
+    counts = [" ".join(map(str, (score.sys_len, score.ref_len, *score.counts, *score.totals))) for score in scored]
+    return metrics, {"signatures": signatures, "bleu_counts": counts}
 
 
 def sample_bleu(translator: Translator) -> dict[str, float]:
-    """BLEU of the tutorial's sentences, one by one: why single-sentence scores tie across models, as in the paper."""
+    """Return BLEU of each of the tutorial's sentences; on so few words it takes the same value for many models."""
     from sacrebleu.metrics import BLEU
 
     metric = BLEU(tokenize="none", effective_order=True)
@@ -49,7 +57,7 @@ def sample_bleu(translator: Translator) -> dict[str, float]:
 
 
 def sparsity(model: nn.Module) -> dict[str, float]:
-    """Percent of all parameters at or below each threshold; `sparsity` is that of the largest."""
+    """Return the percentage of parameters at or below each threshold; `sparsity` is that of the largest threshold."""
     weights = torch.cat([parameter.detach().flatten().abs().float() for parameter in model.parameters()])
-    found = {f"sparsity_{limit:g}": 100 * float((weights <= limit).float().mean()) for limit in SPARSE}
-    return {**found, "sparsity": found[f"sparsity_{SPARSE[-1]:g}"]}
+    percents = {f"sparsity_{limit:g}": 100 * float((weights <= limit).float().mean()) for limit in SPARSE}
+    return {**percents, "sparsity": percents[f"sparsity_{SPARSE[-1]:g}"]}

@@ -1,5 +1,7 @@
-"""States that are carried; and what a trained recurrent model does with its own, for figures: how open its gates are,
-how far gradients reach."""
+"""Carried states: helpers to change and join them, and measurements of trained recurrent models for figures.
+
+The measurements are the values of state gates, and gradient norms by distance.
+"""
 
 import random
 from collections.abc import Callable
@@ -11,46 +13,49 @@ from torch import Tensor, nn
 
 from highway.describe import gates_of
 
-STEPS = 80  # of the text, drawn at random, at which gates are looked at
-BINS = 100  # of their values, from 0 to 1
-REACH = 100  # steps back to which gradients are followed
-LANES, WARM_UP, PLACES = 20, 35, 3  # gradients: lanes of text, steps before the first place, places in each lane
+STEPS = 80  # random steps of the text at which gate values are recorded
+BINS = 100  # histogram bins of gate values, from 0 to 1
+REACH = 100  # largest distance, in steps, of gradient norms
+LANES, WARM_UP, PLACES = 20, 35, 3  # gradient norms: lanes of text, steps before the first position, positions a lane
 
 
 @torch.no_grad()
 def gate_values(model: Any, stream: Tensor) -> dict[str, Tensor]:
-    """By state gate: how many of its values at STEPS random steps of a text are in each of BINS parts of 0..1."""
-    gates = {place: gate for place, gate in gates_of(model).items() if hasattr(gate, "carried")}
+    """Return for each state gate a histogram, BINS bins over [0, 1], of its values at STEPS random steps of a text."""
+    gates = {location: gate for location, gate in gates_of(model).items() if hasattr(gate, "carried")}
     if not gates:
         return {}
     tokens = stream[: 20 * STEPS].long()[None]
     chosen = set(random.Random(0).sample(range(tokens.shape[1]), min(STEPS, tokens.shape[1])))
-    found: dict[str, list[Tensor]] = {}
+    values_at: dict[str, list[Tensor]] = {}
     hooks = []
-    for place, gate in gates.items():
-        hooks.append(gate.register_forward_hook(_look(chosen, found.setdefault(place, []))))
+    for location, gate in gates.items():
+        hooks.append(gate.register_forward_hook(_look(chosen, values_at.setdefault(location, []))))
     model(tokens.to(next(model.parameters()).device))
     for hook in hooks:
         hook.remove()
     return {
-        place: torch.histc(torch.cat([value.flatten() for value in values]).float().cpu(), BINS, 0, 1)
-        for place, values in found.items()
+        location: torch.histc(torch.cat([value.flatten() for value in values]).float().cpu(), BINS, 0, 1)
+        for location, values in values_at.items()
     }
 
 
 def _look(chosen: set[int], values: list[Tensor]) -> Any:
-    """A hook that keeps what a gate carries on at the chosen ones of its calls, which are a step each."""
+    """Return a forward hook that records a gate's values at the chosen steps; the gate is called once for each step."""
     calls = iter(range(1 << 62))
 
-    def hook(gate: nn.Module, given: tuple[Any, ...], _: Tensor) -> None:
+    def hook(gate: nn.Module, inputs: tuple[Any, ...], _: Tensor) -> None:
         if next(calls) in chosen:
-            values.append(gate.carried(*given))  # type: ignore[operator]
+            values.append(gate.carried(*inputs))  # type: ignore[operator]
 
     return hook
 
 
 def gradient_norms(model: Any, stream: Tensor) -> Tensor:
-    """The norm of d loss[t] / d s[t-k] by k, of the last layer's state, the mean over lanes and places of a text."""
+    """Return the norm of d loss[t] / d s[t-k] for each k, where s is the last layer's state.
+
+    The norms are averaged over LANES lanes and PLACES positions t of each lane.
+    """
     lanes = min(LANES, max(len(stream) // (WARM_UP + PLACES * (REACH + 1) + 1), 1))
     text = stream[: len(stream) // lanes * lanes].view(lanes, -1).long().to(next(model.parameters()).device)
     reach = min(REACH, (text.shape[1] - 1 - WARM_UP) // PLACES - 1)
@@ -64,22 +69,24 @@ def gradient_norms(model: Any, stream: Tensor) -> Tensor:
             features, state = model(text[:, at : at + 1], state)
             states.append(_last_of(state))
             at += 1
-        states[-1] = features  # from which the loss is: the state after the last step reaches nothing else
+        states[-1] = features  # the loss is computed from these; the state after the last step is unused
         loss = F.cross_entropy(model.logits(features[:, 0]), text[:, at], reduction="sum")
         gradients = torch.autograd.grad(loss, states)
-        norms += torch.stack([one.flatten(1).norm(dim=1).mean() for one in reversed(gradients)]).cpu() / PLACES
+        norms += (
+            torch.stack([gradient.flatten(1).norm(dim=1).mean() for gradient in reversed(gradients)]).cpu() / PLACES
+        )
         state = mapped(Tensor.detach, state)
     return norms
 
 
 def _last_of(state: Any) -> Tensor:
-    """Of a state, which is a tensor or one of these for each layer, that of the last; of an LSTM's (h, C), h."""
+    """Return the hidden state of the last layer (h, for an LSTM)."""
     last = state if isinstance(state, Tensor) else state[-1]
     return last if isinstance(last, Tensor) else last[0]
 
 
 def mapped(change: Callable[[Tensor], Tensor], state: Any) -> Any:
-    """A state (None, a tensor, or tensors in tuples and lists) with each tensor changed."""
+    """Apply a function to each tensor of a state, which is None, a tensor, or tensors in tuples and lists."""
     if state is None:
         return None
     if isinstance(state, Tensor):
@@ -88,7 +95,7 @@ def mapped(change: Callable[[Tensor], Tensor], state: Any) -> Any:
 
 
 def joined(states: list[Any]) -> Any:
-    """The state of all lanes from those of parts of them; every tensor has lanes first."""
+    """Concatenate the states of groups of lanes into the state of all lanes; every tensor has lanes first."""
     if len(states) == 1 or states[0] is None:
         return states[0]
     tensors = iter([torch.cat(parts) for parts in zip(*map(flattened, states), strict=True)])
@@ -96,4 +103,5 @@ def joined(states: list[Any]) -> Any:
 
 
 def flattened(state: Any) -> list[Tensor]:
+    """List the tensors of a state."""
     return [state] if isinstance(state, Tensor) else [tensor for part in state for tensor in flattened(part)]

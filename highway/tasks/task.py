@@ -1,4 +1,4 @@
-"""What all tasks share: optimiser and schedule, a seed for every update, clipping, and how an evaluation ends."""
+"""The base class of all tasks: optimiser and schedule, a seed for every update, clipping, and evaluation by counts."""
 
 import hashlib
 from typing import Any, NamedTuple
@@ -16,23 +16,26 @@ from highway.tasks.optimisation import build_optimizer, prepare_gradients, sched
 
 
 class Learnt(NamedTuple):
-    """What a training batch gives: where the gradient comes from, and what is shown."""
+    """The result of a training batch: the objective to differentiate, and the counts of the training loss shown."""
 
-    objective: Tensor  # whatever the recipe sums or averages
-    nats: Tensor  # of the units scored
-    units: Tensor | float  # how many
+    objective: Tensor  # the loss, summed or averaged as the recipe says
+    nats: Tensor  # sum over the scored units
+    units: Tensor | float  # number of scored units
 
 
 def rows_of(batch: Any, rows: slice) -> Any:
-    """Some rows of a batch, with what it says of the whole batch."""
+    """Return a batch with only these rows of its tensors; its other fields, which describe the whole batch, stay."""
     return type(batch)(*(field[rows] if isinstance(field, Tensor) else field for field in batch))
 
 
 class Task(pl.LightningModule):
-    """A task gives `learn`, and adds what a batch scores to `self.counts` in `score`."""
+    """A Lightning module that trains and evaluates a model.
 
-    counted: tuple[str, ...] = ("nats", "units")  # what an evaluation counts
-    lengths_vary = False  # from one training batch to the next
+    A subclass implements `learn`, the loss of a training batch, and `score`, which adds to the counts of an evaluation.
+    """
+
+    counted: tuple[str, ...] = ("nats", "units")  # names of an evaluation's counts
+    lengths_vary = False  # True if training batches differ in length
 
     def __init__(self, model: nn.Module, experiment: Experiment, steps_per_epoch: int, total_steps: int) -> None:
         super().__init__()
@@ -41,36 +44,38 @@ class Task(pl.LightningModule):
         self.steps_per_epoch = steps_per_epoch
         self.total_steps = total_steps
         self.schedule = schedule_of(experiment.optimizer, total_steps)
-        self.notes: dict[str, Any] = {}  # what result.json says beyond numbers
-        self.results_of: dict[str, dict[str, float]] = {}  # what the last evaluation of each split gave
-        self.part = 0  # of the batch at hand, which may be learnt part by part
+        self.notes: dict[str, Any] = {}  # entries of result.json that are not numbers
+        self.results_of: dict[str, dict[str, float]] = {}  # split -> metrics of its last evaluation
+        self.part = 0  # the part of the batch that is being learnt, with trainer.accumulate above 1
 
-    # What a task says of itself
+    # For subclasses to implement or extend
 
     def learn(self, batch: Any) -> Learnt:
+        """Compute the loss of a training batch, or of a part of it."""
         raise NotImplementedError
 
     def shown(self, loss: float) -> dict[str, float]:
-        """A mean loss under every name that it is shown by."""
+        """Return a mean loss in nats under each of its names, converted where needed."""
         return {"loss": loss}
 
     def tokens(self, batch: Any) -> int:
-        """How many symbols a batch trains on, on all devices."""
+        """Return the number of symbols that a batch trains on, over all devices."""
         raise NotImplementedError
 
     def score(self, batch: Any) -> None:
+        """Evaluate a batch, and add its counts with `add`."""
         raise NotImplementedError
 
     def results(self, counts: dict[str, float]) -> dict[str, float]:
-        """What the counts of a whole split say, by kind of metric."""
+        """Compute the metrics of a split from its counts; the keys are kinds of metric."""
         return self.shown(counts["nats"] / counts["units"])
 
     def finished(self, data: ExperimentData) -> dict[str, float]:
-        """Metrics of a trained model beyond those; called for the last and for the best weights."""
+        """Compute further metrics of a trained model; called for the last and for the best checkpoint."""
         return {}
 
     def observed(self, data: ExperimentData) -> dict[str, dict[str, Tensor]]:
-        """What is worth keeping of a trained model for figures: its name -> a place in the model -> an array."""
+        """Return arrays of a trained model for figures: name of the measurement -> location in the model -> array."""
         return probes_of(self.model)
 
     # Training
@@ -83,7 +88,7 @@ class Task(pl.LightningModule):
         return build_optimizer(self.model.parameters(), self.experiment.optimizer)
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
-        """Each update draws its dropout from its own seed, so that a resumed run needs no stored RNG state."""
+        """Seed each update by its number, so that a resumed run needs no stored RNG state; set its learning rate."""
         torch.manual_seed(step_seed(self.experiment.seed, self.global_step, self.global_rank))
         rate = self.schedule.rate(self.global_step, self.global_step // self.steps_per_epoch)
         for group in self.trainer.optimizers[0].param_groups:
@@ -91,13 +96,13 @@ class Task(pl.LightningModule):
         self.trainer.optimizers[0].zero_grad()
 
     def optimizer_zero_grad(self, *_: Any) -> None:
-        """Done before the first part of a batch, since Lightning would do it after the last."""
+        """Do nothing: on_train_batch_start zeroes gradients before the first part, Lightning would after the last."""
 
     def training_step(self, batch: Any, batch_idx: int) -> dict[str, Any]:
-        """One part of the batch after another; Lightning goes back through the last, and updates once.
+        """Learn a batch part by part: the backward passes run here, except the last part's, which Lightning runs.
 
-        Parts are shares as those of devices are, so their gradients add up to that of the batch. On several devices
-        the gradients meet in the last part alone: Lightning's wrapper waits for what training_step returns.
+        The objective of each part is scaled so that the gradients of all parts add up to that of the batch. On several
+        devices the gradients are averaged once, in the backward pass of the last part.
         """
         nats: Tensor | float = 0.0
         units: Tensor | float = 0.0
@@ -110,13 +115,14 @@ class Task(pl.LightningModule):
         return {"loss": learnt.objective, "nats": nats, "units": units}
 
     def configure_gradient_clipping(self, optimizer: torch.optim.Optimizer, *_: Any, **__: Any) -> None:
-        """Here, since Lightning refuses to clip for a fused optimiser in bf16, where nothing needs unscaling."""
+        """Clip here: Lightning refuses to clip for a fused optimiser in bf16, although nothing needs unscaling."""
         self.prepare_gradients()
 
     def prepare_gradients(self) -> None:
+        """Add weight decay to the gradients, then clip them."""
         prepare_gradients(self.model.parameters(), self.experiment.optimizer)
 
-    # Evaluation: counts over all scored units, exact for any grouping of batches
+    # Evaluation: sums over all scored units, so the result does not depend on how they are batched
 
     def start_evaluation(self) -> None:
         self.counts = {name: torch.zeros((), dtype=torch.float64, device=self.device) for name in self.counted}
@@ -144,7 +150,7 @@ class Task(pl.LightningModule):
         self.score(batch)
 
     def _reach(self, split: int) -> None:
-        """End the evaluations of the splits before; a device may have no batch of some."""
+        """End the evaluations of all splits before this one; a device may have no batch of some splits."""
         while self._split < split:
             self._finish_evaluation(self.data.curves[self._split])
             self.start_evaluation()
@@ -165,17 +171,18 @@ class Task(pl.LightningModule):
     def on_test_epoch_end(self) -> None:
         self._finish_evaluation(self.data.tested)
 
-    # What a checkpoint holds beyond weights, optimiser and position
+    # Checkpoints: state beyond weights, optimiser and position
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["task"] = {"schedule": self.schedule.state_dict()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         if "schedule" not in checkpoint["task"]:
-            raise Refused("this cell's checkpoints are of older code, which cannot be gone on from: delete them.")
+            raise Refused("the checkpoints of this run were written by older code and cannot be resumed. Delete them.")
         self.schedule.load_state_dict(checkpoint["task"]["schedule"])
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:
+    """Return the random seed of an update on a device."""
     digest = hashlib.sha256(f"{seed}/{step}/{rank}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1

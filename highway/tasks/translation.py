@@ -1,4 +1,4 @@
-"""Translation: cross-entropy and accuracy on the target's pieces, padding left out; then BLEU of what is decoded."""
+"""Translation: cross-entropy and accuracy on the target's pieces without padding; BLEU and chrF of the translations."""
 
 import time
 from typing import Any
@@ -15,7 +15,7 @@ from highway.tasks.task import Learnt, Task
 
 
 class Translation(Task):
-    """The model is (source, inputs) -> features, and logits(features)."""
+    """Translation with a model that maps (source, inputs) to features."""
 
     counted = ("nats", "right", "units")
     lengths_vary = True
@@ -50,7 +50,7 @@ class Translation(Task):
         )
 
     def finished(self, data: Any) -> dict[str, float]:
-        """Every sentence of the test set, decoded greedily. Notes and the time of inference are of the last weights."""
+        """Translate the test set greedily and score it; notes and inference time are those of the last checkpoint."""
         assert isinstance(data, TranslationData)
         corpus, dataset = data.corpus, self.experiment.dataset
         translator = Translator(self.model, corpus.source, corpus.target, dataset.longest)
@@ -60,11 +60,11 @@ class Translation(Task):
             before = time.perf_counter()
             outputs = translator.translate(sources)
             decoding_seconds = time.perf_counter() - before
-            found, notes = scores(outputs, references)
+            metrics, notes = scores(outputs, references)
             if not self.notes:
                 self.notes = {**notes, "translations": outputs}
                 before = time.perf_counter()
                 translator.one_by_one(sources[: dataset.timed_sentences])
                 self.inference_seconds = time.perf_counter() - before
-        found |= {"decoding_seconds": decoding_seconds, "inference_seconds": self.inference_seconds}
-        return {**found, **sample_bleu(translator), **sparsity(self.model)}
+        metrics |= {"decoding_seconds": decoding_seconds, "inference_seconds": self.inference_seconds}
+        return {**metrics, **sample_bleu(translator), **sparsity(self.model)}

@@ -1,4 +1,4 @@
-"""Writing text with a trained language model, symbol by symbol, its memory carried."""
+"""Text generation with a trained language model, symbol by symbol."""
 
 import math
 from collections.abc import Iterator
@@ -14,6 +14,8 @@ from highway.use.load import Trained
 
 @dataclass(frozen=True)
 class Sampling:
+    """The settings by which the next symbol is drawn; Refused if one is out of range."""
+
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float | None = None
@@ -22,27 +24,32 @@ class Sampling:
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:
             raise Refused(
-                f"--temperature {self.temperature:g} is no number from 0 upwards; 0 always takes the likeliest symbol."
+                f"--temperature {self.temperature:g} is out of range. Write a number from 0 upwards; "
+                "0 always takes the likeliest symbol."
             )
         if self.top_k is not None and self.top_k < 1:
-            raise Refused(f"--top-k {self.top_k} leaves no symbol; it must be at least 1.")
+            raise Refused(f"--top-k {self.top_k} leaves no symbol. Write a whole number from 1 upwards.")
         if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise Refused(f"--top-p {self.top_p:g} is no probability above 0.")
+            raise Refused(f"--top-p {self.top_p:g} is not a probability. Write a number above 0, and at most 1.")
 
     def draw(self, logits: Tensor, generator: torch.Generator) -> int:
-        """One symbol of the distribution that is left: temperature first, then top-k, then top-p."""
+        """Draw a symbol from `logits` (vocabulary): apply the temperature, then top-k, then top-p."""
         if self.temperature == 0:
             return int(logits.argmax())
         probabilities, symbols = (logits.float() / self.temperature).softmax(-1).sort(descending=True, stable=True)
         if self.top_k is not None:
             probabilities, symbols = probabilities[: self.top_k], symbols[: self.top_k]
         if self.top_p is not None:
-            before = probabilities.cumsum(-1) - probabilities  # the first symbol always stays
+            before = (
+                probabilities.cumsum(-1) - probabilities
+            )  # 0 for the likeliest symbol, which therefore always stays
             probabilities = probabilities[before < self.top_p * probabilities.sum()]
         return int(symbols[torch.multinomial(probabilities, 1, generator=generator)])
 
 
 class Writer:
+    """A generator of text with a trained model, which carries its state or reads the last window again."""
+
     def __init__(self, trained: Trained) -> None:
         dataset = trained.experiment.dataset
         self.model, self.spelling = trained.model, trained.spelling
@@ -51,7 +58,10 @@ class Writer:
 
     @torch.no_grad()
     def write(self, prompt: str, length: int, sampling: Sampling) -> Iterator[str]:
-        """The prompt, then text piece by piece; a piece is a symbol, or the few bytes that make a character."""
+        """Yield the prompt, then a piece of text for each of `length` symbols.
+
+        With a vocabulary of bytes, a piece is empty until the bytes form a character.
+        """
         generator = torch.Generator().manual_seed(sampling.seed)
         logits, context = self._read(self.spelling.numbers_of(prompt) or [0], None)
         yield prompt
@@ -61,13 +71,13 @@ class Writer:
             pending += self.spelling.spelled(number)
             try:
                 text, pending = pending.decode(), b""
-            except UnicodeDecodeError:  # a character whose bytes are not all there, or never will be
+            except UnicodeDecodeError:  # an incomplete character, or bytes that form none
                 text, pending = ("", pending) if len(pending) < 4 else (pending.decode(errors="replace"), b"")
             yield text
             logits, context = self._read([number], context)
 
     def _read(self, numbers: list[int], context: Any) -> tuple[Tensor, Any]:
-        """Logits after these symbols, and what the next call needs: the memory, or the symbols of the last window."""
+        """Return the logits after these symbols, and the context for the next call: the state, or the last window."""
         if self.remembers:
             for start in range(0, len(numbers), self.window):
                 features, context = self.model(torch.tensor([numbers[start : start + self.window]]), context)

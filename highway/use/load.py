@@ -1,6 +1,6 @@
-"""A trained model, read back from its cell, or from a file of weights alone: its header says of which experiment.
+"""Load a trained model from its run directory or from a single file of weights, whose header has its configuration.
 
-The symbols come from the text that it was trained on, which must be at hand, and unchanged.
+The vocabulary is built from the training text, which must be present and unchanged.
 """
 
 import csv
@@ -26,65 +26,71 @@ from highway.use.spelling import Spelling
 
 @dataclass(frozen=True)
 class Trained:
+    """A trained model with its run, its configuration and its data."""
+
     cell: Cell
     experiment: Experiment  # with the folders of this machine
     model: Any
-    streams: Any  # of its text
+    streams: Any  # the data set, with its vocabulary
 
     @property
     def spelling(self) -> Spelling:
+        """The conversion between text and the symbols of a language model's vocabulary."""
         spelled = self.experiment.dataset_card.forms[self.experiment.dataset.form]
         if spelled not in ("words", "characters", "bytes"):
             raise Refused(
-                f"a {self.experiment.task} model reads no symbols: {self.experiment.task_card.script} is for it."
+                f"a {self.experiment.task} model does not read text. Use {self.experiment.task_card.script} instead."
             )
         return Spelling(self.streams.vocabulary, in_words=spelled == "words", in_bytes=spelled == "bytes")
 
     def logits(self, text: Any) -> Any:
-        """(T, V): at every symbol of a text, of the one after it; the text is read from a state of nothing.
+        """Return logits (T, V): for each of the T symbols of a text, those of the next symbol; the state starts empty.
 
-        Of a model that reads values: from a tensor (B, T, values), at every position.
+        For a model that reads vectors, `text` is a tensor (B, T, width) and the logits are (B, T, V).
         """
         if isinstance(text, torch.Tensor):
             with torch.inference_mode():
                 return self.model.logits(self.model(text)[0])
         numbers = self.spelling.numbers_of(text)
         if not numbers:
-            raise Refused("an empty text has no logits.")
+            raise Refused("an empty text has no logits: pass at least one symbol.")
         with torch.inference_mode():
             features, _ = self.model(torch.tensor([numbers]))
             return self.model.logits(features[0])
 
     def curve(self, split: str, metric: str) -> tuple[Any, Any]:
-        """Steps and values, as arrays."""
+        """Return a curve of the run as two arrays: steps and values."""
         if not self.cell.curves.exists():
-            raise Refused(f"{self.cell.directory} has no curves.csv: a file of weights alone has no curves.")
+            raise Refused(f"{self.cell.directory} has no curves.csv. Load the run directory, not a file of weights.")
         with open(self.cell.curves, newline="") as file:
             rows = [row for row in csv.DictReader(file) if (row["split"], row["metric"]) == (split, metric)]
         return np.array([int(row["step"]) for row in rows]), np.array([float(row["value"]) for row in rows])
 
 
 def load(where: str | Path, last: bool = False, *tasks: str) -> Trained:
-    """Of a cell with the best weights, or the last."""
+    """Load a model from a run directory, with the best checkpoint or the last, or from a file of weights.
+
+    With `tasks`, refuse a model of any other task.
+    """
     where = Path(where)
     cell = Cell(where.resolve().parents[1] if where.is_file() else where.resolve())
     path = where if where.is_file() else cell.last if last else cell.best
     if where.is_file() and last:
-        raise Refused(f"--last is of a cell, and {where} is one file of weights.")
+        raise Refused(f"--last chooses a checkpoint of a run, but {where} is a file of weights. Leave --last out.")
     if not path.is_file():
-        raise Refused(f"{where} has no {path.name}; is it a cell's directory, and has it been trained?")
+        raise Refused(f"{where} has no {path.name}. Name the directory of a run that has been trained.")
     tensors, header = read_weights(path)
     experiment = _experiment(header["config"])
     if tasks and experiment.task not in tasks:
-        raise Refused(f"{where} holds a {experiment.task} model; {TASKS[experiment.task].script} is for those.")
+        raise Refused(f"{where} holds a {experiment.task} model. Use {TASKS[experiment.task].script} instead.")
     machine.keep_freed_memory()
     model = build.model(experiment)
     put_into(model, tensors, path)
     streams = build.streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir)
     if header.get("vocabulary_sha256") not in (None, getattr(streams, "vocabulary_sha256", None)):
         raise Refused(
-            f"{path} was trained with another vocabulary than that of {experiment.dataset.name} here: "
-            f"its text in {experiment.data_dir} is not the one that the model has read."
+            f"{path} was trained with another vocabulary than that of {experiment.dataset.name} here. "
+            f"Put the text on which it was trained into {experiment.data_dir}, or set HIGHWAY_DATA to its folder."
         )
     return Trained(cell, experiment, model.eval(), streams)
 
@@ -95,6 +101,6 @@ def _experiment(config: str) -> Experiment:
     except yaml.YAMLError:
         values = None
     if not isinstance(values, dict):
-        raise Refused("the header of these weights has no configuration of an experiment.")
+        raise Refused("the header of these weights has no configuration. Use weights that this project has written.")
     _, data_dir, outputs_dir = dataset([])
     return check(OmegaConf.create({**values, "data_dir": str(data_dir), "outputs_dir": str(outputs_dir)}))

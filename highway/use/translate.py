@@ -1,4 +1,4 @@
-"""Translating with a trained model of a cell, and where it looked."""
+"""Translation with the trained model of a run, and a map of its cross-attention."""
 
 from pathlib import Path
 
@@ -14,21 +14,22 @@ from highway.use.load import load
 
 
 def translator_of(directory: Path, last: bool = False) -> Translator:
-    """The trained model of a cell, with the pieces of the data that it was trained on."""
+    """Load the trained model of a run, with the vocabularies of its training data."""
     trained = load(directory, last, "translation")
     corpus = trained.streams
     return Translator(trained.model, corpus.source, corpus.target, trained.experiment.dataset.longest)
 
 
 def check_layer(translator: Translator, layer: int) -> None:
+    """Refuse a layer number that the decoder lacks."""
     layers = len(translator.model.backbone.decoder)
     if not 1 <= layer <= layers:
-        raise Refused(f"--attention {layer}: the model has layers 1 to {layers}.")
+        raise Refused(f"--attention {layer} is not a layer of the model. Write a number from 1 to {layers}.")
 
 
 @torch.inference_mode()
 def show_attention(translator: Translator, text: str, output: str, layer: int, console: Console) -> None:
-    """Where each piece of the output looks, all heads together; with a score gate also how far it moved that."""
+    """Print the cross-attention of each output piece, averaged over heads, and how far a score gate has moved it."""
     source = translator.source.encode(text, add_bos=True, add_eos=True)[: translator.longest]
     target = translator.target.encode(output, add_bos=True)[: translator.longest]
     attention = translator.model.backbone.decoder[layer - 1].get_submodule("cross.function")
