@@ -1,7 +1,7 @@
-"""The command line of scripts/train.py: Hydra composes, we check, and every mistake gets one sentence.
+"""The command line of scripts/train.py: Hydra composes a configuration, highway checks it, mistakes get one line each.
 
-Hydra raises its own errors before a task function runs, and prints them over several lines with exit
-code 1. Here they are caught, said in one sentence, and end with exit code 2; debug=trace shows the trace.
+Hydra prints its own errors over several lines and exits with code 1. This module catches them, prints one line and
+exits with code 2; debug=trace also prints the stack trace.
 """
 
 import argparse
@@ -37,7 +37,7 @@ log = logging.getLogger("highway")
 
 
 def train() -> None:
-    """The entry point of scripts/train.py."""
+    """Run scripts/train.py."""
     log.addHandler(logging.StreamHandler())
     log.setLevel(logging.INFO)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then hands us its exceptions and prints nothing itself
@@ -53,46 +53,49 @@ def train() -> None:
 
 
 class _GuardedHydra(hydra._internal.hydra.Hydra):
-    """Every configuration of a command line is looked at before Hydra builds callbacks, logging or plugins from it."""
+    """A Hydra that checks every configuration before it builds callbacks, logging or plugins from it."""
 
     def get_mode(self, config_name: str | None, overrides: list[str]) -> Any:
-        return None  # -m says it; Hydra would compose everything once more for the key hydra.mode
+        """Return None, so that only -m decides; Hydra would compose everything again to read hydra.mode."""
+        return None
 
-    def compose_config(self, *about: Any, **more: Any) -> DictConfig:
+    def compose_config(self, *positional: Any, **named: Any) -> DictConfig:
         with composing():
-            config = super().compose_config(*about, **{**more, "with_log_configuration": False})
-        if more.get("with_log_configuration"):  # what is only shown (--cfg, --help) builds nothing
+            config = super().compose_config(*positional, **{**named, "with_log_configuration": False})
+        if named.get("with_log_configuration"):  # --cfg and --help only print, and build nothing
             check_hydra(config.hydra)
-            _check_folders(config, more["run_mode"])
+            _check_folders(config, named["run_mode"])
         return config
 
 
 def _check_folders(config: DictConfig, mode: RunMode) -> None:
-    """A launcher says where a cell is that it starts; nobody else can move one."""
+    """Refuse hydra.run.dir and hydra.sweep.dir, unless a launcher sets the directory that the run has anyway."""
     run, sweep = (OmegaConf.to_container(config.hydra[name], resolve=False) for name in ("run", "sweep"))
-    moved = run != {"dir": "${cell_dir:}"}
-    if moved and mode is RunMode.RUN:
-        moved = Path(config.hydra.run.dir).resolve() != Cell.of(check(config)).directory.resolve()
-    if moved or sweep != {"dir": "${outputs_dir}", "subdir": "."}:
-        raise Refused("hydra.run.dir and hydra.sweep.dir cannot be set: outputs_dir=... says where cells are.")
+    run_moved = run != {"dir": "${cell_dir:}"}
+    if run_moved and mode is RunMode.RUN:
+        run_moved = Path(config.hydra.run.dir).resolve() != Cell.of(check(config)).directory.resolve()
+    if run_moved or sweep != {"dir": "${outputs_dir}", "subdir": "."}:
+        raise Refused(
+            "hydra.run.dir and hydra.sweep.dir cannot be set. Write outputs_dir=FOLDER to choose where runs are kept."
+        )
 
 
-def _of_some_rows(word: str) -> str:
-    """Before a sweep Hydra composes the default run, which may lack keys that the rows have: `++` lets it have them."""
-    return f"++{word}" if re.match(r"(?!hydra\.)\w+\.[\w.]+=", word) else word
+def _of_some_rows(argument: str) -> str:
+    """Prefix an override with `++`: before a sweep Hydra composes the default run, which may lack keys of the rows."""
+    return f"++{argument}" if re.match(r"(?!hydra\.)\w+\.[\w.]+=", argument) else argument
 
 
 def _task(config: DictConfig) -> None:
-    with one_sentence():  # here, since Hydra would print a line of its own before it hands on what we raise
+    with one_sentence():  # inside the task, since Hydra prints a line of its own before it re-raises
         experiment = check(config)
         cell = Cell.of(experiment)
-        from highway.train import run  # imports torch: only now that the configuration is known to be right
+        from highway.train import run  # imports torch, so not before the configuration is checked
 
         sys.exit(EXIT_CODES[run(experiment, cell, command_line(sys.argv[1:]))])
 
 
 def _time() -> None:
-    """A table of `kind: timing` without -m is one run of all its rows; Hydra composes each of them."""
+    """Run a table of `kind: timing` without -m: one run of all its rows, each composed by Hydra."""
     described = timing(sys.argv[1:], composed)
     from highway.run.timing import run
 
@@ -100,7 +103,7 @@ def _time() -> None:
 
 
 def _cell_directory(*, _root_: DictConfig) -> str:
-    """hydra.run.dir of a run: checked first, and its data at hand, so that a mistake leaves no directory behind."""
+    """Return a run's directory for hydra.run.dir; check it and fetch its data first, so mistakes leave no folder."""
     experiment = check(_root_)
     directory = Cell.of(experiment).directory
     if not directory.exists():
@@ -111,33 +114,31 @@ def _cell_directory(*, _root_: DictConfig) -> str:
 
 
 NOT_OURS = {
-    "--config-path": "conf/ is where configurations are",
-    "--config-name": "conf/train.yaml is what every run begins with",
-    "--experimental-rerun": "the command in a cell's result.json runs it again",
+    "--config-path": "configurations are read from conf/",
+    "--config-name": "every run starts from conf/train.yaml",
+    "--experimental-rerun": "type the command in result.json to repeat a run",
 }
 
 
-def _check_flags(words: list[str]) -> None:
-    """Hydra's own parser says what it does not understand over many lines."""
+def _check_flags(arguments: list[str]) -> None:
+    """Refuse unknown flags, and flags that do not fit together; Hydra's own parser prints many lines."""
     parser = get_args_parser()
     known = [name for action in parser._actions for name in action.option_strings]
-    for word in words:
-        name = word.split("=", 1)[0]
+    for argument in arguments:
+        name = argument.split("=", 1)[0]
         if name.startswith("-") and name not in known:
-            near = closest(name, known)
-            raise Refused(
-                f"{name} is not a flag; settings are written without dashes, as in trainer.max_epochs=3.{near}"
-            )
+            hint = closest(name, known)
+            raise Refused(f"{name} is not a flag.{hint} Write settings without dashes, as in trainer.max_epochs=3.")
     parser.error = _refuse  # type: ignore[assignment]
-    flags = parser.parse_args(words)
-    for name, instead in NOT_OURS.items():
+    flags = parser.parse_args(arguments)
+    for name, reason in NOT_OURS.items():
         if getattr(flags, name[2:].replace("-", "_")) is not None:
-            raise Refused(f"{name} is not for this project: {instead}.")
+            raise Refused(f"{name} cannot be used here: {reason}.")
     shown = [name for name in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(flags, name)]
     if len(shown) > 1:
-        raise Refused(f"--{shown[0]} and --{shown[1]} are two things to do: choose one of them.".replace("_", "-"))
+        raise Refused(f"--{shown[0]} and --{shown[1]} cannot be combined: choose one of them.".replace("_", "-"))
     if (flags.resolve or flags.package) and not flags.cfg and not flags.help:
-        raise Refused("--resolve and --package say how --cfg job shows the configuration: add --cfg job.")
+        raise Refused("--resolve and --package only change what --cfg job prints: add --cfg job.")
     if flags.cfg is None and not flags.shell_completion:
         check_words(flags.overrides)
 
@@ -147,11 +148,11 @@ def _refuse(message: str) -> None:
 
 
 class Arguments(argparse.ArgumentParser):
-    """Of the other scripts: what they do not understand is one sentence, too."""
+    """The argument parser of the other scripts, which reports a mistake in one line."""
 
-    def __init__(self, about: str | None = None, **more: Any) -> None:
+    def __init__(self, description: str | None = None, **options: Any) -> None:
         layout = argparse.RawDescriptionHelpFormatter
-        super().__init__(description=about, formatter_class=layout, allow_abbrev=False, **more)
+        super().__init__(description=description, formatter_class=layout, allow_abbrev=False, **options)
 
     def error(self, message: str) -> Any:
         print(f"error: {message}.", file=sys.stderr)
@@ -159,7 +160,7 @@ class Arguments(argparse.ArgumentParser):
 
 
 def whole(low: int, high: int = 2**31 - 1) -> Callable[[str], int]:
-    """A type of arguments: a whole number between bounds."""
+    """Return an argument type: a whole number from low to high."""
 
     def read(text: str) -> int:
         if not re.fullmatch(r"-?[0-9]{1,20}", text) or not low <= int(text) <= high:
@@ -170,7 +171,7 @@ def whole(low: int, high: int = 2**31 - 1) -> Callable[[str], int]:
 
 
 def between(low: float, high: float, open_below: bool = False) -> Callable[[str], float]:
-    """A type of arguments: a number between bounds, none of which is infinite."""
+    """Return an argument type: a number from low to high, without low if open_below."""
 
     def read(text: str) -> float:
         try:
@@ -187,24 +188,24 @@ def between(low: float, high: float, open_below: bool = False) -> Callable[[str]
 
 
 def outputs_folder() -> Path:
-    """Where cells and reports are, for the scripts that compose nothing."""
+    """Return the outputs folder, for scripts that compose no configuration."""
     return Path(os.environ.get("HIGHWAY_OUTPUTS") or "outputs")
 
 
 class one_sentence:  # noqa: N801 (reads as what it does: `with one_sentence():`)
-    """Turns what a user can mend into one sentence on stderr and exit code 2."""
+    """A context that turns errors which a user can fix into one line on stderr and exit code 2."""
 
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, KeyboardInterrupt):
-            print("interrupted: the same command goes on from here.", file=sys.stderr)
+            print("interrupted. Type the same command again to resume.", file=sys.stderr)
             sys.exit(130)
         if isinstance(error, SweepFailed):
             print(f"error: {error}", file=sys.stderr)
             sys.exit(1)
-        if isinstance(error, BrokenPipeError):  # of `... | head`: nobody reads on
+        if isinstance(error, BrokenPipeError):  # the reader has gone, as in `... | head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         if error is None or not isinstance(error, Refused | HydraException | OmegaConfBaseException | OSError):
@@ -216,36 +217,36 @@ class one_sentence:  # noqa: N801 (reads as what it does: `with one_sentence():`
 
 
 def sentence(error: BaseException) -> str:
-    """The one sentence that an exception stands for: ours as it is, Hydra's and OmegaConf's in our words."""
+    """Return the line to print for an exception: our message as it is, a message of Hydra or OmegaConf reworded."""
     chain = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:  # it may go in a circle
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:  # the chain may be circular
         chain.append(cause)
     for link in chain:
         if isinstance(link, Refused):
             return " ".join(str(link).split())
-    if isinstance(error, OSError) and not isinstance(error, HydraException):  # some of Hydra's are both
+    if isinstance(error, OSError) and not isinstance(error, HydraException):  # some of Hydra's errors are also OSErrors
         return f"{error.filename or 'a file'} cannot be used: {error.strerror or error}."
-    for link in reversed(chain):  # the innermost knows most
+    for link in reversed(chain):  # the innermost error is the most specific
         if isinstance(link, OverrideParseException):
-            return f"{as_typed(link.override)} could not be read: settings are written key=value, as in gate=sdu_tanh."
+            return f"{as_typed(link.override)} could not be read. Write settings as key=value, as in gate=sdu_tanh."
         for kind, say in _SAYINGS:
-            if isinstance(link, kind) and (said := say(str(link))):
-                return said
+            if isinstance(link, kind) and (message := say(str(link))):
+                return message
     return " ".join(str(chain[-1]).split()) or type(chain[-1]).__name__
 
 
 def _unknown_option(message: str) -> str | None:
-    """Hydra: Could not find 'gate/x' ... Available options in 'gate': a b c."""
+    """Reword Hydra's "Could not find 'gate/x' ... Available options in 'gate': a b c", or return None."""
     match = re.search(r"(?:Could not find|In '.*?': Could not (?:find|load)) '([\w/]+?)/([^/']+)'", message)
     if match is None:
         return None
     group, option = match[1], match[2]
     known = options(group)
-    return f"{group}={option} does not exist; {group} has {listing(known)}.{closest(option, known)}"
+    return f"{group}={option} does not exist.{closest(option, known)} {group} has {listing(known)}."
 
 
 def _unknown_key(message: str) -> str | None:
-    """Hydra: Could not override 'a.b'. ... Key 'b' is not in struct."""
+    """Reword Hydra's "Could not override 'a.b'. ... Key 'b' is not in struct", or return None."""
     match = re.search(r"Could not (?:override|append to config\.|delete from config\.)? ?'([^']+)'", message)
     if match is None:
         return None
@@ -253,16 +254,16 @@ def _unknown_key(message: str) -> str | None:
     groups = sorted(path.name for path in CONF.iterdir() if path.is_dir())
     known = [*groups, "seed", "data_dir", "outputs_dir", *SWEEP_ONLY]
     if "." not in key:
-        return f"{key} is neither a key nor a group; there are {listing(known)}.{closest(key, known)}"
+        return f"{key} is neither a key nor a group.{closest(key, known)} Available: {listing(known)}."
     parent, name = key.rsplit(".", 1)
     keys = _keys_of(parent)
     if not keys:
         return f"{key} is not a key.{closest(parent, known)}"
-    return f"{key} is not a key; {parent} has {listing(keys)}.{closest(name, keys)}"
+    return f"{key} is not a key.{closest(name, keys)} {parent} has {listing(keys)}."
 
 
 def _keys_of(parent: str) -> list[str]:
-    """What stands below a key, of every model or task where that depends on which."""
+    """List the keys below a key; where they depend on the model or task, those of all models or tasks."""
     section, *rest = parent.split(".")
     kinds = kinds_of(section)
     for name in rest:
@@ -272,9 +273,9 @@ def _keys_of(parent: str) -> list[str]:
 
 
 def _several_values(message: str) -> str | None:
-    """Hydra: Ambiguous value for argument 'gate=none,sdu_tanh' ..."""
+    """Reword Hydra's "Ambiguous value for argument 'gate=none,sdu_tanh' ...", or return None."""
     match = re.search(r"Ambiguous value for argument '(.+?)'\n", message)
-    return f"{match[1]} names several values: add -m to run each of them." if match else None
+    return f"{match[1]} gives several values: add -m to run each of them." if match else None
 
 
 _SAYINGS: list[tuple[type[BaseException], Callable[[str], str | None]]] = [

@@ -1,4 +1,4 @@
-"""A thin face: Hydra loads sweepers and launchers from a package of this name and from nowhere else."""
+"""The sweeper and launchers as Hydra finds them: it loads plugins only from a package of this name."""
 
 from typing import Any
 
@@ -6,51 +6,51 @@ from highway.sweep import launch, local, ray, slurm, sweeper
 
 
 class HighwaySweeper(sweeper.HighwaySweeper):
-    """Is handed what tells how a sweep ended, what one would take, and what has its data at hand."""
+    """The sweeper with the functions of other rooms: the report, the cost estimate, and the download of data."""
 
-    def tell(self, *about: Any) -> None:
+    def tell(self, *arguments: Any) -> None:
         from rich.console import Console
 
         from highway.report.tell import tell
 
-        tell(*about, Console())
+        tell(*arguments, Console())
 
-    def foresee(self, *about: Any) -> None:
+    def foresee(self, *arguments: Any) -> None:
         from rich.console import Console
 
         from highway.audit.plan import foresee
 
-        foresee(*about, Console())
+        foresee(*arguments, Console())
 
-    def have_data(self, *about: Any) -> None:
+    def have_data(self, *arguments: Any) -> None:
         from highway.run.beforehand import have_data
         from highway.run.cautions import warn
 
-        have_data(*about)
-        warn(*about)
+        have_data(*arguments)
+        warn(*arguments)
 
 
 class InlineLauncher(launch.InlineLauncher):
-    """Is handed what runs a cell, and a timing; torch is imported when one does."""
+    """The inline launcher with the functions that train a run and a timing; torch is imported when one is called."""
 
-    def run(self, *about: Any) -> str:
+    def run(self, *arguments: Any) -> str:
         from highway.train import run
 
-        return run(*about)
+        return run(*arguments)
 
-    def time_rows(self, *about: Any) -> str:
+    def time_rows(self, *arguments: Any) -> str:
         from highway.run.timing import run
 
-        return run(*about)
+        return run(*arguments)
 
 
 class LocalLauncher(local.LocalLauncher):
-    pass
+    """hydra/launcher=local."""
 
 
 class RayLauncher(ray.RayLauncher):
-    pass
+    """hydra/launcher=ray."""
 
 
 class SlurmLauncher(slurm.SlurmLauncher):
-    pass
+    """hydra/launcher=slurm."""

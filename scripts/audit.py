@@ -1,4 +1,4 @@
-"""What papers say, held against their numbers and models, without data:  python scripts/audit.py [TABLE...]"""
+"""Check statements of the papers against their numbers and models, without data:  python scripts/audit.py [TABLE...]"""
 
 from pathlib import Path
 
@@ -13,16 +13,16 @@ from highway.sweep.reading import table_ids
 
 def main() -> None:
     parser = Arguments(__doc__)
-    parser.add_argument("tables", nargs="*", metavar="TABLE", help="every table by default")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="what differs, as a page in Markdown")
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help="default: every table")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="also write the differences to this Markdown file")
     arguments = parser.parse_args()
     with one_sentence():
         if arguments.write and arguments.write.is_dir():
-            raise Refused(f"{arguments.write} is a folder; --write takes a file.")
-        found = audit(arguments.tables or table_ids())
-        show(found, Console())
+            raise Refused(f"{arguments.write} is a folder; --write takes a file, as in --write audit.md.")
+        findings = audit(arguments.tables or table_ids())
+        show(findings, Console())
         if arguments.write:
-            write_text(arguments.write, to_markdown(found))
+            write_text(arguments.write, to_markdown(findings))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The data sets:  python scripts/data.py list | prepare [DATASET...] | verify [DATASET...]"""
+"""List, download or verify data sets:  python scripts/data.py list | prepare [DATASET...] | verify [DATASET...]"""
 
 import logging
 import os
@@ -20,16 +20,18 @@ from highway.run import build
 def main() -> None:
     parser = Arguments(__doc__)
     parser.add_argument("action", choices=["list", "prepare", "verify"])
-    parser.add_argument("datasets", nargs="*", metavar="DATASET", help="all of them by default")
-    parser.add_argument("--source", default="files", choices=["files", "sample"])
+    parser.add_argument("datasets", nargs="*", metavar="DATASET", help="default: every data set")
+    parser.add_argument(
+        "--source", default="files", choices=["files", "sample"], help="files (default), or the bundled sample"
+    )
     arguments = parser.parse_args()
     logging.basicConfig(format="%(message)s")
-    logging.getLogger("highway").setLevel(logging.INFO)  # which place a data set came from
+    logging.getLogger("highway").setLevel(logging.INFO)  # shows the source from which a file was downloaded
     with one_sentence():
         known = options("dataset")
         for name in arguments.datasets:
             if name not in known:
-                raise Refused(f"there is no data set '{name}'; there is {listing(known)}.{closest(name, known)}")
+                raise Refused(f"there is no data set '{name}'.{closest(name, known)} Available: {listing(known)}.")
         names = arguments.datasets or known
         if arguments.action == "list":
             list_datasets(names)
@@ -39,6 +41,7 @@ def main() -> None:
 
 
 def list_datasets(names: list[str]) -> None:
+    """Print the data sets, and which of their files are missing."""
     data_dir = Path(os.environ.get("HIGHWAY_DATA", "data"))
     grid = Table(box=SIMPLE_HEAD, title=f"data sets, with files in {data_dir}", title_justify="left")
     for head in ("data set", "form", "vocabulary", "files"):
@@ -52,15 +55,15 @@ def list_datasets(names: list[str]) -> None:
 
 
 def prepare(name: str, source: str) -> None:
-    """Fetch what is missing, check every sha256, number the symbols."""
+    """Download missing files, check every sha256, build the vocabulary, and print the sizes."""
     dataset, *folders = composed_dataset([f"dataset={name}", f"dataset.source={source}"])
     streams = build.streams(dataset, *folders)
     vocabulary = f": vocabulary {_sizes(dataset)}, sha256 {streams.vocabulary_sha256}" if _sizes(dataset) else ""
     print(f"{name} ({source}){vocabulary}")
     for split, stream in streams.splits.items():
         print(f"  {split:5} {len(stream):>11,} {streams.units}   sha256 of the text {streams.sha256[split]}")
-    for about in getattr(streams, "remarks", []):
-        print(f"  {about}")
+    for remark in getattr(streams, "remarks", []):
+        print(f"  {remark}")
 
 
 def _sizes(dataset: Any) -> str:
@@ -68,7 +71,7 @@ def _sizes(dataset: Any) -> str:
 
 
 def verify(name: str, source: str) -> None:
-    """Check what is there, fetch nothing."""
+    """Check the sha256 of the files that are present, without downloading any."""
     if source == "sample":
         print(f"{name}: its sample is generated; there is nothing to check")
         return

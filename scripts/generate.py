@@ -1,8 +1,8 @@
-"""What a trained model writes:  python scripts/generate.py CELL [--prompt TEXT] [--length 500] [--top-p 0.9]
+"""Generate text or music with a trained model:  python scripts/generate.py RUN [--prompt TEXT] [--length 500]
 
-CELL is a cell's directory, outputs/cells/<model>-<hash>/seed<k>, a view, as outputs/highway_t5/mini/tanh/seed1, or a
-file of weights (.safetensors). A language model goes on with a text, and a model of music with the beginning of a tune
-of the test set: that becomes a MIDI file.
+RUN is a run directory (outputs/cells/<model>-<hash>/seed<k>), a link to one (outputs/highway_t5/mini/tanh/seed1), or a
+file of weights (.safetensors). A language model continues the prompt. A music model continues a tune of the test set,
+and writes a MIDI file.
 """
 
 import argparse
@@ -23,22 +23,22 @@ TEXT = ("prompt", "top_k", "top_p")
 
 def main() -> None:
     parser = Arguments(__doc__)
-    parser.add_argument("cell", type=Path, metavar="CELL")
-    parser.add_argument("--length", type=whole(1), default=500, help="symbols, or steps of a tune, to write")
-    words = "below 1: what is likelier; 0: only that"
-    parser.add_argument("--temperature", type=between(0, 1e6), default=1.0, help=words)
-    parser.add_argument("--seed", type=whole(0, LARGEST_SEED), default=1)
-    parser.add_argument("--last", action="store_true", help="the last model instead of that of the best validation")
+    parser.add_argument("cell", type=Path, metavar="RUN", help="a run directory, or a file of weights")
+    parser.add_argument("--length", type=whole(1), default=500, help="number of symbols, or of steps of a tune")
+    description = "below 1: prefer likely symbols; 0: always take the likeliest; default: 1"
+    parser.add_argument("--temperature", type=between(0, 1e6), default=1.0, help=description)
+    parser.add_argument("--seed", type=whole(0, LARGEST_SEED), default=1, help="random seed; default: 1")
+    parser.add_argument("--last", action="store_true", help="use the last checkpoint instead of the best")
     text = parser.add_argument_group("text")
-    text.add_argument("--prompt", help="text to go on from")
-    text.add_argument("--top-k", type=whole(1), help="only the k likeliest symbols")
-    words = "only the likeliest symbols that together have this probability"
-    text.add_argument("--top-p", type=between(1e-6, 1), help=words)
+    text.add_argument("--prompt", help="text to continue; default: none")
+    text.add_argument("--top-k", type=whole(1), help="draw only from the k likeliest symbols")
+    description = "draw only from the likeliest symbols that together have this probability"
+    text.add_argument("--top-p", type=between(1e-6, 1), help=description)
     tune = parser.add_argument_group("tunes")
-    tune.add_argument("--tune", type=whole(1), help="of the test set, to go on from; the first by default")
-    tune.add_argument("--begin", type=whole(1), help="with so many of its steps; 32 by default")
-    tune.add_argument("--step-seconds", type=between(0.001, 60), help="how long a step sounds; 0.25 by default")
-    tune.add_argument("--midi", type=Path, help="the file; tune.mid by default")
+    tune.add_argument("--tune", type=whole(1), help="number of the tune of the test set to continue; default: 1")
+    tune.add_argument("--begin", type=whole(1), help="number of its steps to start from; default: 32")
+    tune.add_argument("--step-seconds", type=between(0.001, 60), help="duration of a step; default: 0.25")
+    tune.add_argument("--midi", type=Path, help="file to write; default: tune.mid")
     arguments = parser.parse_args()
     with one_sentence():
         sampling = Sampling(arguments.temperature, arguments.top_k, arguments.top_p, arguments.seed)
@@ -49,13 +49,16 @@ def main() -> None:
 
 
 def refuse(arguments: argparse.Namespace, unfitting: tuple[str, ...]) -> None:
+    """Refuse options that do not fit the kind of model."""
     for name in unfitting:
         if getattr(arguments, name) is not None:
             kind = "text" if name in TEXT else "tunes"
-            raise Refused(f"--{name.replace('_', '-')} is for models of {kind}, which {arguments.cell} is not.")
+            option = f"--{name.replace('_', '-')}"
+            raise Refused(f"{option} is for models of {kind}, which {arguments.cell} is not. Leave it out.")
 
 
 def write(trained: Trained, arguments: argparse.Namespace, sampling: Sampling) -> None:
+    """Print the prompt and the generated text, piece by piece."""
     for text in Writer(trained).write(arguments.prompt or "", arguments.length, sampling):
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -63,13 +66,14 @@ def write(trained: Trained, arguments: argparse.Namespace, sampling: Sampling) -
 
 
 def play(trained: Trained, arguments: argparse.Namespace, sampling: Sampling) -> None:
+    """Continue a tune and write it as a MIDI file."""
     number, begin, seconds, path = (
-        usual if (given := getattr(arguments, name)) is None else given for name, usual in TUNE.items()
+        default if (value := getattr(arguments, name)) is None else value for name, default in TUNE.items()
     )
     keys = beginning(trained, number, begin)
     keys = continued(trained, keys, arguments.length, sampling.temperature, sampling.seed)
     write_midi(keys, path, seconds)
-    print(f"{path}: {len(keys)} steps, of which the first {begin} are those of test tune {number}")
+    print(f"{path}: {len(keys)} steps, of which the first {begin} are from tune {number} of the test set")
 
 
 if __name__ == "__main__":

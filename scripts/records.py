@@ -1,7 +1,7 @@
-"""Carry records from one machine to another:  python scripts/records.py export FILE TABLE... | import FILE
+"""Move records between machines:  python scripts/records.py export FILE [TABLE...] | import FILE
 
-export FILE [TABLE...] [--budget mini]     the records of some tables (all by default), without checkpoints
-import FILE [--into outputs/reference]     merge them into the records here; nothing that ended better is replaced
+export FILE [TABLE...] [--budget mini]     write the records of these tables (default: all), without checkpoints
+import FILE [--into outputs/reference]     merge a file into the records here; a record that ended better is kept
 """
 
 from pathlib import Path
@@ -15,13 +15,13 @@ from highway.sweep.reading import load_table, table_ids
 def main() -> None:
     parser = Arguments(__doc__)
     actions = parser.add_subparsers(dest="action", required=True)
-    export = actions.add_parser("export", help="write the records of some tables as one file")
+    export = actions.add_parser("export", help="write the records of tables to a file")
     export.add_argument("file", type=Path, metavar="FILE")
-    export.add_argument("tables", nargs="*", metavar="TABLE", help="all tables by default")
-    export.add_argument("--budget", choices=options("budget"), help="paper, mini or smoke; all by default")
-    merge = actions.add_parser("import", help="merge such a file into the records here")
+    export.add_argument("tables", nargs="*", metavar="TABLE", help="default: every table")
+    export.add_argument("--budget", choices=options("budget"), help="paper, mini or smoke; default: all")
+    merge = actions.add_parser("import", help="merge an exported file into the records here")
     merge.add_argument("file", type=Path, metavar="FILE")
-    merge.add_argument("--into", type=Path, metavar="FOLDER", help="$HIGHWAY_OUTPUTS or outputs/ by default")
+    merge.add_argument("--into", type=Path, metavar="FOLDER", help="default: $HIGHWAY_OUTPUTS, or outputs/")
     arguments = parser.parse_args()
     outputs = outputs_folder()
     with one_sentence():
@@ -32,7 +32,7 @@ def main() -> None:
         else:
             folder = arguments.into or outputs
             imported = import_records(arguments.file, folder)
-            print(f"{folder}: {len(imported.new)} records imported, {len(imported.kept)} here already")
+            print(f"{folder}: {len(imported.new)} records imported, {len(imported.kept)} kept as they were here")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Render tables with verdicts and figures from the records:  python scripts/report.py [TABLE...] [--budget mini]
 
-Without a table: every one that has records, and the site, outputs/report/index.html. With --watch the site is served
-on localhost, and made again while a sweep runs.
+Without TABLE, render every table that has records, and the web site outputs/report/index.html. With --watch, serve the
+site on localhost and rebuild it while a sweep runs.
 """
 
 from rich.console import Console
@@ -18,9 +18,9 @@ from highway.sweep.reading import table_ids
 
 def main() -> None:
     parser = Arguments(__doc__)
-    parser.add_argument("tables", nargs="*", metavar="TABLE", help="or grid; all that have records by default")
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help="table or grid; default: all that have records")
     parser.add_argument(
-        "--budget", choices=options("budget"), help="paper, mini or smoke; all that have records by default"
+        "--budget", choices=options("budget"), help="paper, mini or smoke; default: all that have records"
     )
     parser.add_argument(
         "--with",
@@ -28,20 +28,26 @@ def main() -> None:
         default=(),
         dest="words",
         metavar="KEY=VALUE",
-        help="rows of a table beside its own, as a sweep with these words has run them",
+        help="also show the rows as trained by a sweep with these overrides",
     )
-    parser.add_argument("--watch", action="store_true", help="serve the site, and keep it up to date")
+    parser.add_argument("--watch", action="store_true", help="serve the site and keep it up to date")
     parser.add_argument(
-        "--every", type=whole(1, 86400), default=20, metavar="SECONDS", help="between two looks of --watch"
+        "--every",
+        type=whole(1, 86400),
+        default=20,
+        metavar="SECONDS",
+        help="time between two updates with --watch; default: 20",
     )
-    parser.add_argument("--port", type=whole(0, 65535), default=8000, help="of --watch; 0: any that is free")
+    parser.add_argument(
+        "--port", type=whole(0, 65535), default=8000, help="port for --watch; 0: any free port; default: 8000"
+    )
     arguments = parser.parse_args()
     outputs = outputs_folder()
     with one_sentence():
         check_words(arguments.words)
         if arguments.watch:
             if arguments.tables or arguments.budget or arguments.words:
-                raise Refused("--watch serves every table: name none, and no budget.")
+                raise Refused("--watch serves every table: leave out tables, --budget and --with.")
             watch(lambda: build_site(outputs, refresh=arguments.every), arguments.port, arguments.every)
             return
         for name in arguments.tables or [*table_ids(), *grid_names(outputs)]:
@@ -49,7 +55,7 @@ def main() -> None:
             budgets = [arguments.budget] if arguments.budget else list(table.budgets)
             known = [budget for budget in budgets if arguments.tables or budget in table.budgets]
             if not tell([(table, budget, tuple(arguments.words)) for budget in known], outputs, Console()):
-                print(f"{table.id}: no records yet; make {table.id} BUDGET={list(table.budgets)[-1]} runs it.")
+                print(f"{table.id}: no records yet. Type make {table.id} BUDGET={list(table.budgets)[-1]} to train it.")
         if not arguments.tables:
             print(f"The site: {build_site(outputs)}")
 

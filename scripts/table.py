@@ -1,4 +1,4 @@
-"""What a table is and where it stands:  python scripts/table.py status|explain|render TABLE [ROW] [--budget mini]"""
+"""Explain a table, show its progress, or render it:  python scripts/table.py status|explain|render TABLE [ROW]"""
 
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ def main() -> None:
     parser = Arguments(__doc__)
     parser.add_argument("action", choices=["status", "explain", "render"])
     parser.add_argument("table", metavar="TABLE")
-    parser.add_argument("row", metavar="ROW", nargs="?")
+    parser.add_argument("row", metavar="ROW", nargs="?", help="with explain: a row; default: the whole table")
     parser.add_argument("--budget", default="paper", choices=options("budget"), help="paper (default), mini or smoke")
     parser.add_argument("--format", default="terminal", choices=["terminal", "markdown", "csv", "latex"])
     arguments = parser.parse_args()
@@ -26,7 +26,7 @@ def main() -> None:
     with one_sentence():
         table = load_table(arguments.table)
         if arguments.row and arguments.action != "explain":
-            raise Refused(f"{arguments.action} is of a whole table: leave out '{arguments.row}'.")
+            raise Refused(f"{arguments.action} takes a whole table: leave out '{arguments.row}'.")
         if arguments.action == "explain":
             explain(table, arguments.row, arguments.budget, console)
         elif arguments.action == "status":
@@ -36,6 +36,7 @@ def main() -> None:
 
 
 def explain(table: Table, row: str | None, budget: str, console: Console) -> None:
+    """Print how a row, or each row of a table, is configured."""
     from highway.audit.explain import explain_row, explain_table
 
     if row:
@@ -45,6 +46,7 @@ def explain(table: Table, row: str | None, budget: str, console: Console) -> Non
 
 
 def rendered(table: Table, budget: str, outputs: Path, form: str, console: Console) -> str:
+    """Return a table's report in a text format; "" for the terminal, where it is printed."""
     from highway.report import texts
     from highway.report.collect import collect
     from highway.report.render import build_report

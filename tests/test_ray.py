@@ -261,7 +261,7 @@ def test_ctrl_c_saves_what_runs_and_cancels_what_is_queued(cluster: Any, tmp_pat
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "the same command goes on from here" in errors
+    assert "Type the same command again to resume" in errors
     assert [cell.status for cell in cells] == ["interrupted", "interrupted"]
     assert [read_json(path)["status"] for path in results(tmp_path)] == ["interrupted", "interrupted"]
     assert [born(pid) for pid in pids] == [None, None]

@@ -178,8 +178,8 @@ WRONG = {  # the words after train.py, and what their sentence must have
     "logger.wandb=cloud": "null, offline or online",
     # Hydra's own settings
     "hydra.mode=MULTIRUN": "-m is how several runs are asked for",
-    "hydra.run.dir=elsewhere dataset.source=sample": "outputs_dir=... says where cells are",
-    "hydra.sweep.dir=elsewhere": "outputs_dir=... says where cells are",
+    "hydra.run.dir=elsewhere dataset.source=sample": "Write outputs_dir=FOLDER to choose where runs are kept",
+    "hydra.sweep.dir=elsewhere": "Write outputs_dir=FOLDER to choose where runs are kept",
     "hydra.output_subdir=.hydra": "hydra.output_subdir cannot be set",
     "hydra.job.chdir=true": "hydra.job.chdir cannot be set",
     "hydra.verbose=true": "hydra.verbose cannot be set",
@@ -208,13 +208,13 @@ WRONG = {  # the words after train.py, and what their sentence must have
     "--cfg": "expected one argument",
     "--cfg nonsense": "choose from 'job', 'hydra', 'all'",
     "--info nonsense": "choose from",
-    "-m --cfg job": "two things to do",
-    "--run --multirun": "two things to do",
+    "-m --cfg job": "cannot be combined",
+    "--run --multirun": "cannot be combined",
     "-cd": "expected one argument",
     "-cd nowhere": "not found",
-    "-cp nowhere": "conf/ is where configurations are",
-    "-cn nothing": "conf/train.yaml is what every run begins with",
-    "--experimental-rerun config.pickle": "--experimental-rerun is not for this project",
+    "-cp nowhere": "configurations are read from conf/",
+    "-cn nothing": "every run starts from conf/train.yaml",
+    "--experimental-rerun config.pickle": "--experimental-rerun cannot be used here",
     # sweeps
     "table=highway_t1": "add -m",
     "table=null": "table=null names no option",
@@ -285,7 +285,7 @@ TYPED = [  # of these, as from a shell: what happens before and after Hydra, too
     "table=highway_t7 budget=mini gate=null",
 ]
 OF_SCRIPTS = {  # script and words; `folder`, `text.txt` and others lie in the folder that it is started in
-    "generate": "required: CELL",
+    "generate": "required: RUN",
     "generate nowhere": "nowhere has no best.safetensors",
     "generate folder": "folder has no best.safetensors",
     "generate cell": "cell has no best.safetensors",  # which is a folder
@@ -307,7 +307,7 @@ OF_SCRIPTS = {  # script and words; `folder`, `text.txt` and others lie in the f
     "translate folder hello --penalty 1e9": "--penalty: '1e9' is not a number",
     "translate folder hello --beam 0": "--beam: '0' is not a whole number",
     "translate folder hello --attention x": "--attention: 'x' is not a whole number",
-    "translate folder hello --file text.txt": "and not both",
+    "translate folder hello --file text.txt": "a text and --file cannot be combined",
     "translate folder --file nowhere.txt": "nowhere.txt cannot be read",
     "translate folder --file folder": "folder cannot be read: Is a directory",
     "translate folder --file latin.txt": "latin.txt is not UTF-8 text",

@@ -427,7 +427,7 @@ def test_a_stopped_sweep_takes_its_jobs_along(tmp_path: Path, sweeping: Any) -> 
     until(process, lambda: bool(steps(tmp_path)))
     assert sorted(queue().values()) == ["PENDING", "RUNNING"]
     process.send_signal(signal.SIGTERM)
-    assert "the same command goes on from here" in told(process, 130)
+    assert "Type the same command again to resume" in told(process, 130)
     assert queue() == {}
     assert [read_json(path)["status"] for path in results(tmp_path)] == ["interrupted"]
 

@@ -232,7 +232,7 @@ def test_ctrl_c_stops_the_cells_and_the_same_command_goes_on(tmp_path: Path) -> 
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "the same command goes on from here" in errors
+    assert "Type the same command again to resume" in errors
     assert [read_json(path)["status"] for path in results(tmp_path)] == ["interrupted", "interrupted"]
     done = sweep(tmp_path, *words)
     assert done.returncode == 0, done.stderr

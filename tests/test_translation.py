@@ -391,7 +391,7 @@ translate = partial(typed, "translate.py")
 def test_refusals_of_translate(tmp_path: Path) -> None:
     for words, text, sentence in (
         ([str(tmp_path), "um"], b"", "has no best.safetensors. Name the directory of a run"),
-        ([str(tmp_path)], b"", "there is nothing to translate."),
+        ([str(tmp_path)], b"", "there is nothing to translate: the text is empty."),
         ([str(tmp_path)], b"\xff\n", "standard input is not UTF-8 text."),
         ([str(tmp_path), "--file", "none.pt"], b"", "none.pt cannot be read: No such file or directory."),
         ([str(tmp_path), "um", "--beam", "0"], b"", "--beam: '0' is not a whole number"),
@@ -413,7 +413,7 @@ def test_translate_reads_words_files_and_standard_input(experiment: Compose, tmp
     shown = translate(str(where.directory), *lines[0].split(), "--attention", "2")
     assert "cross-attention of layer 2, percent" in shown.stdout
     long = translate(str(where.directory), *("bota " * 80).split())
-    assert "1 of 1 lines were cut at 64 pieces." in long.stderr
+    assert "1 of 1 line truncated to 64 pieces." in long.stderr
     generated = typed("generate.py", str(where.directory))
     assert "holds a translation model. Use scripts/translate.py instead." in generated.stderr
 
