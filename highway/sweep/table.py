@@ -79,8 +79,8 @@ class Claim:
 class Stated:
     """A statement of the paper's text or code about rows, which scripts/audit.py compares with the table and models.
 
-    It has one of these. `value`: the value of `metric`. `percent`: how far the mean of `metric` lies above that of
-    `than`, or below if negative. `worse`: each row is worse than its partner in `than`. `parameters`: size of the
+    It has one of these. `value`: the value of `metric`. `percent`: by how much `metric` exceeds that of the partner in
+    `than`, averaged over the rows. `worse`: each row is worse than its partner in `than`. `parameters`: size of the
     models. `built`: the parameters that the released code builds, used or not. `words`: overrides for the settings
     that the text gives.
     """
