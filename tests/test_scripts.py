@@ -163,7 +163,7 @@ def test_report_writes_what_it_names(typed: Callable[..., tuple[int, str, str]])
         ("table explain highway_t2x", "Did you mean 'highway_t"),
         ("table explain highway_t1 tann", "Did you mean 'tanh'"),
         ("table explain highway_t1 --budget huge", "choose from 'mini', 'paper', 'smoke'"),
-        ("report highway_t9", "there is no table 'highway_t9'"),
+        ("report highway_t9", "there is no table or grid 'highway_t9'"),
         ("data prepare ptb_wrd", "Did you mean 'ptb_word'"),
         ("data verify ptb_word", "ptb.train.txt is missing"),
     ],
