@@ -139,6 +139,7 @@ def test_the_choice_by_speed_stays_with_a_run(experiment: Compose, monkeypatch: 
 def test_slow_bf16_is_said_with_its_factor(
     tiny: Compose, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, factor: float, says: bool
 ) -> None:
+    monkeypatch.delenv("HIGHWAY_CAUTIONS")
     monkeypatch.setattr(cautions, "bf16_factor", lambda: factor)
     monkeypatch.setattr(cautions.os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     monkeypatch.setattr(cautions, "SAID", set())
@@ -162,6 +163,7 @@ def test_a_busy_machine_is_said(
             raise OSError("unobtainable")
         return load, 0.0, 0.0
 
+    monkeypatch.delenv("HIGHWAY_CAUTIONS")
     monkeypatch.setattr(cautions.os, "getloadavg", average)
     monkeypatch.setattr(cautions.os, "cpu_count", lambda: 2)
     monkeypatch.delenv("HIGHWAY_SLOTS", raising=False)
@@ -171,6 +173,8 @@ def test_a_busy_machine_is_said(
     assert ("load" in found) == says
     if says:
         assert found["load"].startswith("This machine is busy: its load is 9.0 with 2 processors")
+        monkeypatch.setenv("HIGHWAY_CAUTIONS", "off")
+        assert not cautions.cautions([tiny()])
 
 
 def test_a_run_that_became_slow_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:

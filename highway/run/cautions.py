@@ -12,8 +12,6 @@ from highway.ledger.device import cores, device_name
 
 log = logging.getLogger("highway")
 SLOWER = 1.1  # times as long as fp32: what is within this is not worth a sentence
-
-
 SAID: set[str] = set()  # in this process, which may run a whole sweep
 
 
@@ -26,7 +24,9 @@ def warn(experiments: Iterable[Experiment]) -> None:
 
 
 def cautions(experiments: Iterable[Experiment]) -> dict[str, str]:
-    """Return what to say about runs on this machine, by subject."""
+    """Return what to say about runs on this machine, by subject; nothing where HIGHWAY_CAUTIONS=off."""
+    if os.environ.get("HIGHWAY_CAUTIONS") == "off":
+        return {}
     on_cpu = [one for one in experiments if one.trainer.accelerator == "cpu" or not torch.cuda.is_available()]
     in_bf16 = any(one.trainer.precision == "bf16" for one in on_cpu)
     found = {"bf16": slow_precision() if in_bf16 else None, "load": busy() if on_cpu else None}
@@ -51,9 +51,8 @@ def busy() -> str | None:
         load = os.getloadavg()[0]
     except (AttributeError, OSError):  # Windows has none
         return None
-    if load < processors + 1 or os.environ.get(
-        "HIGHWAY_SLOTS"
-    ):  # a sweep says it for its runs, and is part of the load
+    in_sweep = os.environ.get("HIGHWAY_SLOTS")  # the sweep has said it, and is part of the load
+    if load < processors + 1 or in_sweep:
         return None
     advice = " trainer.threads=1 suffers least: threads that wait for each other can make a run many times slower."
     return (
