@@ -1,4 +1,4 @@
-"""Gives back the tables of four papers on gating. From Python:
+"""Reproduce the tables of four papers on gating. From Python:
 
 import highway
 trained = highway.load("outputs/highway_t3/smoke/tanh/seed1")
@@ -10,10 +10,10 @@ from typing import Any
 
 
 def load(cell: Any, last: bool = False) -> Any:
-    """The trained model of a cell, a view or a file of weights, with the best weights or the last.
+    """Load the trained model of a run, a view or a file of weights, with the best weights or the last.
 
-    `experiment`, `model` (a torch module), `streams`, `logits(text)`, `curve(split, metric)`.
+    It has `experiment`, `model` (a torch module), `streams`, `logits(text)`, `curve(split, metric)`.
     """
-    from highway.use.load import load as loaded  # torch takes seconds, and most of highway does without
+    from highway.use.load import load as loaded  # importing torch takes seconds, and most of highway does not need it
 
     return loaded(cell, last)

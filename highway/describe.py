@@ -1,8 +1,10 @@
-"""What a module says of itself. Initial values, records and probes ask, and know no class by name.
+"""Declarations of modules, read when parameters are initialised, recorded or probed.
 
-starts     parameter name -> how it starts, for the module's own parameters; none may be left out
-is_gate    whether its parameters count as those of a gate
-probes()   arrays that are worth keeping when it is trained, by name
+The readers know no class by name. A module may declare:
+
+starts     parameter name -> kind of initial value; every parameter of the module itself needs one
+is_gate    True if its parameters count as gate parameters
+probes()   arrays to save after training, by name
 """
 
 from dataclasses import dataclass
@@ -13,18 +15,20 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Start:
-    """A kind of initial value; what it is drawn from is the family's to say (highway/models/initial.py)."""
+    """A kind of initial value. The model's family defines its distribution (highway/models/initial.py)."""
 
     kind: str
-    value: float = 0.0  # of a constant; the bound of a uniform draw, the deviation of a normal one
-    parts: int = 1  # matrices one above the other, each drawn as if it stood alone
-    of: str = ""  # of the norms of another parameter's rows: which
+    value: float = (
+        0.0  # the value of a constant, the bound of a uniform draw, or the standard deviation of a normal draw
+    )
+    parts: int = 1  # number of stacked matrices, each drawn on its own
+    of: str = ""  # the parameter whose row norms are the value
 
 
 MAP, MAP_BIAS, GAIN, EMBEDDING, VECTOR = map(Start, ("map", "map_bias", "gain", "embedding", "vector"))
 ZERO = Start("constant")
 
-OF_TORCH = {  # torch's own layers cannot say it
+OF_TORCH = {  # layers of torch have no `starts` of their own
     nn.Linear: {"weight": MAP, "bias": MAP_BIAS},
     nn.Conv1d: {"weight": MAP, "bias": MAP_BIAS},
     nn.Embedding: {"weight": EMBEDDING},
@@ -32,6 +36,7 @@ OF_TORCH = {  # torch's own layers cannot say it
 
 
 def start_of(module: nn.Module, name: str) -> Start:
+    """Return the declared initial value of a module's parameter."""
     declared = getattr(module, "starts", {}) or OF_TORCH.get(type(module), {})
     if name not in declared:
         raise TypeError(f"{type(module).__name__}.{name} has no declared start: its class says it in `starts`.")
@@ -39,11 +44,12 @@ def start_of(module: nn.Module, name: str) -> Start:
 
 
 def gates_of(model: nn.Module) -> dict[str, Any]:
-    """The gates of a model by name."""
+    """Return the gates of a model by name."""
     return {name: module for name, module in model.named_modules() if getattr(module, "is_gate", False)}
 
 
 def parameter_counts(model: nn.Module) -> dict[str, int]:
+    """Count all, the trainable and the gate parameters of a model."""
     gates = {id(parameter): parameter for gate in gates_of(model).values() for parameter in gate.parameters()}
     return {
         "total": sum(parameter.numel() for parameter in model.parameters()),
@@ -53,9 +59,9 @@ def parameter_counts(model: nn.Module) -> dict[str, int]:
 
 
 def probes_of(model: nn.Module) -> dict[str, dict[str, Tensor]]:
-    """What is worth keeping -> where it is in the model -> its value."""
-    found: dict[str, dict[str, Tensor]] = {}
-    for place, module in model.named_modules():
+    """Return the probes of a model: probe name -> name of the module -> array."""
+    probes: dict[str, dict[str, Tensor]] = {}
+    for location, module in model.named_modules():
         for name, value in getattr(module, "probes", dict)().items():
-            found.setdefault(name, {})[place] = value
-    return found
+            probes.setdefault(name, {})[location] = value
+    return probes

@@ -1,32 +1,32 @@
-"""What can go wrong in a way that the user can mend: one sentence, no stack trace."""
+"""Errors that the user can mend. Each is shown as one sentence, without a stack trace."""
 
 from typing import Any
 
-LONGEST = 60  # characters of a value that a sentence repeats
+LONGEST = 60  # characters of a value that a message repeats
 
 
 class Refused(Exception):
-    """The command, the configuration or the data is wrong; the message says what would be right."""
+    """The command, the configuration or the data is wrong. The message says how to mend it."""
 
 
 class Unwritable(Refused):
-    """The disk is full, or a folder may not be written to: what runs stops, and goes on once that is mended."""
+    """A file cannot be written: the disk is full, or the folder is read-only. The run stops and can be resumed."""
 
 
 class Held(Refused):
-    """Another process is at it."""
+    """Another process holds the lease."""
 
 
 class Damaged(Refused):
-    """A file is not what was written: nothing may come of it."""
+    """A file is corrupt: its content does not match its checksum, so it must not be used."""
 
 
 class SweepFailed(Exception):
-    """Some cells did not finish. Hydra ignores what a sweeper returns, so this is raised."""
+    """Some runs of a sweep did not finish. Raised, because Hydra ignores the return value of a sweeper."""
 
 
 def closest(word: str, options: list[str]) -> str:
-    """' Did you mean X?' when an option is near, else the empty string."""
+    """Return " Did you mean 'X'?" for the option most similar to the word, or the empty string."""
     from difflib import get_close_matches
 
     near = get_close_matches(str(word), options, n=1)
@@ -34,11 +34,12 @@ def closest(word: str, options: list[str]) -> str:
 
 
 def listing(options: list[str]) -> str:
+    """Return the options in one line, for a message."""
     return ", ".join(str(option) for option in options)
 
 
 def as_typed(value: Any) -> str:
-    """A value as a command line has it, of any length only the beginning."""
+    """Return a value as written on a command line, at most its first LONGEST characters."""
     text = " ".join(str(value).split())
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]

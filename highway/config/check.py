@@ -1,4 +1,4 @@
-"""From a composed Hydra configuration to a checked `Experiment`, or one sentence that says what is wrong."""
+"""Check a composed Hydra configuration: an `Experiment`, or one sentence that says what is wrong."""
 
 import copy
 import dataclasses
@@ -23,7 +23,7 @@ from highway.config.tasks import TASKS
 from highway.config.training import Debug, Logger, Optimizer, Trainer
 from highway.errors import Refused, as_typed, closest, listing
 
-SECTIONS: dict[str, type] = {  # those whose keys are always the same
+SECTIONS: dict[str, type] = {  # the sections whose keys never depend on the model or the data set
     "gate": GateOptions,
     "layers": Layers,
     "optimizer": Optimizer,
@@ -31,16 +31,16 @@ SECTIONS: dict[str, type] = {  # those whose keys are always the same
     "logger": Logger,
     "debug": Debug,
 }
-WANTED = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", type(None): "null"}
-LARGEST_SEED = 2**63 - 1  # that torch takes
-LARGEST = 2**31 - 1  # of whole numbers: nothing here is counted beyond it
+DESCRIBED = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", type(None): "null"}
+LARGEST_SEED = 2**63 - 1  # the largest that torch takes
+LARGEST = 2**31 - 1  # the largest whole number of any key
 READS = {"sequence": "one text", "pair": "a source and its target"}
 SWEEP_ONLY = ("table", "name", "seeds", "arms", "rows", "fail_fast", "retry_failed", "rerun", "plan")
 ROOT = ("model", "dataset", *SECTIONS, "budget", "seed", "data_dir", "outputs_dir")
 
 
 def kinds_of(section: str) -> list[Any]:
-    """The dataclasses that a section may be: it depends on the model, or on the data set's task."""
+    """Return the dataclasses that may describe a section; `model` and `dataset` have several."""
     cards: dict[str, Any] = {"model": MODELS, "dataset": TASKS}
     return [card.options for card in cards.get(section, {}).values()] + [
         kind for name, kind in SECTIONS.items() if name == section
@@ -48,7 +48,7 @@ def kinds_of(section: str) -> list[Any]:
 
 
 def check(config: DictConfig) -> Experiment:
-    """The configuration as typed objects; `Refused` with one sentence when anything in it is wrong."""
+    """Return the configuration as typed objects. Raise `Refused` with one sentence if anything in it is wrong."""
     for key in config:
         if key not in (*ROOT, *SWEEP_ONLY, "hydra"):
             raise Refused(f"'{key!s}' is not a key of the configuration.{closest(str(key), list(ROOT))}")
@@ -56,7 +56,7 @@ def check(config: DictConfig) -> Experiment:
         check_hydra(config.hydra)
     for key in SWEEP_ONLY:
         if config.get(key):
-            raise Refused(f"{key}=... describes a sweep: add -m, as in python scripts/train.py -m table=highway_t1.")
+            raise Refused(f"{key}=... belongs to a sweep. Add -m, as in python scripts/train.py -m table=highway_t1.")
     model = MODELS[_name(config, "model", list(MODELS))].options
     sections_of = {**SECTIONS, "dataset": _dataset_options(config), "model": model}
     sections: dict[str, Any] = {name: _section(config, name, section) for name, section in sections_of.items()}
@@ -72,7 +72,7 @@ def check(config: DictConfig) -> Experiment:
 
 
 def check_dataset(config: DictConfig) -> tuple[Any, Path, Path]:
-    """The data set alone, whatever the model, with the folders of data and outputs."""
+    """Check the data set alone. Return it, data_dir and outputs_dir; the model may be anything."""
     return (
         _section(config, "dataset", _dataset_options(config)),
         Path(_text(config, "data_dir")),
@@ -83,7 +83,7 @@ def check_dataset(config: DictConfig) -> tuple[Any, Path, Path]:
 def _name(config: DictConfig, section: str, known: list[str]) -> str:
     name = OmegaConf.select(config, f"{section}.name")
     if name not in known:
-        raise Refused(f"{section}.name={as_typed(name)} is unknown; there is {listing(known)}.")
+        raise Refused(f"{section}.name={as_typed(name)} is unknown. Available: {listing(known)}.")
     return name
 
 
@@ -98,13 +98,13 @@ def _section(config: DictConfig, name: str, section: Any) -> Any:
     try:
         values = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
     except MissingMandatoryValue as error:
-        raise Refused(f"{error.full_key} has no value.") from error
+        raise Refused(f"{error.full_key} has no value. Set it: {error.full_key}=VALUE.") from error
     return copy.deepcopy(_checked(name, section, json.dumps(values, default=str)))
 
 
 @lru_cache(maxsize=1024)
 def _checked(name: str, section: Any, content: str) -> Any:
-    """Kept, since the cells of a sweep have most sections in common, and OmegaConf takes its time."""
+    """Return one section, typed and checked. Cached: the runs of a sweep share most sections, and OmegaConf is slow."""
     values = json.loads(content)
     if hasattr(section, "spelled"):  # spellings of earlier versions
         values = section.spelled(values)
@@ -113,39 +113,41 @@ def _checked(name: str, section: Any, content: str) -> Any:
     except ConfigKeyError as error:
         path = f"{name}.{error.full_key!s}"
         keys = [item.name for item in dataclasses.fields(section)]
-        raise Refused(f"{path} is not a key.{closest(str(error.key), keys)} {name} has {listing(keys)}.") from error
+        raise Refused(
+            f"{path} is not a key.{closest(str(error.key), keys)} Keys of {name}: {listing(keys)}."
+        ) from error
     except (OmegaConfBaseException, OverflowError) as error:
         path = getattr(error, "full_key", None) or _wrong_key(section, values)
         wrong = as_typed(OmegaConf.select(OmegaConf.create(values), path))
-        raise Refused(f"{name}.{path}={wrong} must be {_wanted(section, path)}.") from error
+        raise Refused(f"{name}.{path}={wrong} must be {_described_type(section, path)}.") from error
     _bounds(value, name)
     return value
 
 
 def _wrong_key(section: Any, values: dict[str, Any]) -> str:
-    """Which it is, where OmegaConf only says that something is wrong."""
+    """Return the key whose value has the wrong type, for errors of OmegaConf that name none."""
     for key, value in values.items():
         try:
             OmegaConf.merge(OmegaConf.structured(section), {key: value})
         except (OmegaConfBaseException, OverflowError):
             return key
-    raise AssertionError("each of the values is right alone")
+    raise AssertionError("every value has the right type")
 
 
-def _wanted(section: Any, path: str) -> str:
-    """In words, the type that a key below a section is declared with."""
+def _described_type(section: Any, path: str) -> str:
+    """Describe the declared type of a key below a section."""
     name, *inside = path.split("[")
     kind = declared(section, name.split("."))[-1].type
     if inside:
         kind = get_args(kind)[0]
     kinds = (kind,) if get_origin(kind) is list else get_args(kind) or (kind,)
-    return " or ".join(_kind(one) for one in kinds)
+    return " or ".join(map(_described_kind, kinds))
 
 
-def _kind(kind: Any) -> str:
+def _described_kind(kind: Any) -> str:
     if get_origin(kind) is list:
         return "a list, as in [0.9,0.98]" if get_args(kind) == (float,) else "a list, as in [a,b]"
-    return "keys with values in braces" if dataclasses.is_dataclass(kind) else WANTED[kind]
+    return "keys with values in braces" if dataclasses.is_dataclass(kind) else DESCRIBED[kind]
 
 
 def _bounds(values: Any, path: str) -> None:
@@ -156,20 +158,20 @@ def _bounds(values: Any, path: str) -> None:
             _bounds(value, where)
         elif value is None:
             continue
-        elif isinstance(value, list) and any(isinstance(one, list | dict) for one in value):
-            raise Refused(f"{where}={as_typed(value)} has a list or more inside, and is one itself.")
+        elif isinstance(value, list) and any(isinstance(member, list | dict) for member in value):
+            raise Refused(f"{where}={as_typed(value)} is nested: its members must be plain values, as in [a,b].")
         elif isinstance(value, float) and math.isinf(value):
-            raise Refused(f"{where}={value} is infinite.")
+            raise Refused(f"{where}={value} is infinite; it must be a finite number.")
         elif isinstance(value, int) and value > LARGEST:
             raise Refused(f"{where}={value} is out of range; it must be at most {LARGEST}.")
         elif options and value not in options:
             known = f"{listing(options)}.{closest(value, options)}"
-            raise Refused(f"{where}={as_typed(value)} is unknown; it takes {known}")
+            raise Refused(f"{where}={as_typed(value)} is unknown. Available: {known}")
         elif members and not value:
-            raise Refused(f"{where}=[] names none; it takes some of {listing(list(members))}.")
+            raise Refused(f"{where}=[] is empty. Name at least one of {listing(list(members))}.")
         elif members and not set(value) <= set(members):
-            wrong = next(one for one in value if one not in members)
-            raise Refused(f"{where}={as_typed(wrong)} is unknown; it takes {listing(list(members))}.")
+            wrong = next(member for member in value if member not in members)
+            raise Refused(f"{where}={as_typed(wrong)} is unknown. Available: {listing(list(members))}.")
         elif "low" in item.metadata and not item.metadata["low"] <= value <= item.metadata["high"]:
             low, high = item.metadata["low"], item.metadata["high"]
             allowed = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
@@ -181,7 +183,7 @@ def _bounds(values: Any, path: str) -> None:
 def _text(config: DictConfig, key: str) -> str:
     value = config.get(key)
     if not isinstance(value, str | int | float) or isinstance(value, bool) or not str(value).strip():
-        raise Refused(f"{key}={'' if value == '' else as_typed(value)} is not a name.")
+        raise Refused(f"{key}={'' if value == '' else as_typed(value)} is not a name: it must be a word or a number.")
     return str(value)
 
 
@@ -197,54 +199,54 @@ def _fits_together(experiment: Experiment) -> None:
     if card.reads != experiment.task_card.reads:
         fitting = [name for name, other in MODELS.items() if other.reads == experiment.task_card.reads]
         raise Refused(
-            f"{model.name} reads {READS[card.reads]}, and {dataset.name} is {experiment.task} data: "
-            f"for that there is {listing(fitting)}."
+            f"{model.name} reads {READS[card.reads]}, and {dataset.name} is {experiment.task} data. "
+            f"Models that read it: {listing(fitting)}."
         )
-    _gates_have_places(experiment)
-    for place in card.places.get("residual", ()):  # also when the gate is none: a wrong number is a mistake
-        layers.selected(getattr(experiment.layers, place), model.layers, f"layers.{place}")
+    _gates_have_locations(experiment)
+    for location in card.places.get("residual", ()):  # also without a gate: a wrong layer number is a mistake
+        layers.selected(getattr(experiment.layers, location), model.layers, f"layers.{location}")
     dataset.fits(experiment)
 
 
-def _gates_have_places(experiment: Experiment) -> None:
-    gate, model, places = experiment.gate, experiment.model, experiment.model_card.places
+def _gates_have_locations(experiment: Experiment) -> None:
+    gate, model, locations = experiment.gate, experiment.model, experiment.model_card.places
     for interface, name in gate.chosen().items():
         if name == "none":
             continue
-        if interface not in places:
+        if interface not in locations:
             offering = [other for other, card in MODELS.items() if interface in card.places]
             raise Refused(
-                f"{model.name} has no place for the {interface} gate {name}"
-                f"{f'; {listing(offering)} has' if offering else ''}."
+                f"{model.name} has no location for the {interface} gate {name}"
+                f"{f'. Models that have one: {listing(offering)}' if offering else ''}."
             )
         if GATES[interface][name].sideways and experiment.remembers is not Remembers.NOTHING:
             raise Refused(
-                f"{name} reads neighbouring positions, and {model.name} goes on from {experiment.remembers}, "
-                "in which they are not."
+                f"{name} reads neighbouring positions, and {model.name} continues from {experiment.remembers}, "
+                "which does not contain them. Choose another gate or model."
             )
     if gate.reads == "normalised" and "reads" in gate.card().reads and model.norm == "post":
-        raise Refused("gate.reads=normalised needs model.norm=pre: post-norm sublayers read the stream itself.")
+        raise Refused("gate.reads=normalised needs model.norm=pre, because post-norm sublayers read the stream itself.")
     score = gate.score
-    for place in score.attention if score.name != "none" else ():
-        if place not in places["score"]:
-            raise Refused(
-                f"gate.score.attention={place} is no place of {model.name}; it has {listing(list(places['score']))}."
-            )
+    for attention in score.attention if score.name != "none" else ():
+        if attention not in locations["score"]:
+            known = listing(list(locations["score"]))
+            raise Refused(f"gate.score.attention={attention} is unknown in {model.name}. Available: {known}.")
     if "length" in GATES["score"][score.name].reads and experiment.dataset.longest_text > score.length:
         raise Refused(
-            f"gate.score.length={score.length} has no place for texts of {experiment.dataset.longest_text} positions: "
-            "it must be as large."
+            f"gate.score.length={score.length} is too small for texts of {experiment.dataset.longest_text} positions: "
+            f"set gate.score.length={experiment.dataset.longest_text} or more."
         )
 
 
 def flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
-    """Nested keys as dotted ones, as a command line names them."""
-    found: dict[str, Any] = {}
+    """Return nested keys as dotted keys, as in an override."""
+    dotted_values: dict[str, Any] = {}
     for key, value in values.items():
         dotted = joined(path, str(key))
-        found |= flat(value, dotted) if isinstance(value, dict) and value else {dotted: value}
-    return found
+        dotted_values |= flat(value, dotted) if isinstance(value, dict) and value else {dotted: value}
+    return dotted_values
 
 
 def joined(path: str | None, key: str) -> str:
+    """Return the dotted key below a path; a file of the package `_global_` sets keys at the top."""
     return f"{path}.{key}" if path and path != "_global_" else key

@@ -1,14 +1,15 @@
-"""Cards name code as "module:name", imported only when it is used: what may be asked for is known without torch."""
+"""Code that a card names as "module:name". It is imported only when used, so that cards can be read without torch."""
 
 from importlib import import_module
 from typing import Any
 
 
 def loaded(code: str) -> Any:
+    """Import the module and return the named class or function."""
     module, name = code.split(":")
     return getattr(import_module(module), name)
 
 
 def where(code: str) -> str:
-    """The file that it is in, for people."""
+    """Return the path of the file that contains the code."""
     return code.split(":")[0].replace(".", "/") + ".py"

@@ -1,4 +1,4 @@
-"""An experiment from override words, for everything but training itself: sweeps, reports, tables, data, tests."""
+"""Compose an experiment from overrides, for everything but training: sweeps, reports, tables, data, tests."""
 
 import copy
 import dataclasses
@@ -24,7 +24,7 @@ from highway.config.check import CONF, SECTIONS, check, check_dataset
 from highway.config.experiment import Experiment
 from highway.config.guard import check_words, composing
 
-# Groups whose options say what they change of the neutral defaults.
+# Groups whose option files list only their differences from the neutral defaults.
 NEUTRAL = ("gate", "layers", "optimizer", "trainer", "logger", "debug")
 
 for group in NEUTRAL:
@@ -32,47 +32,48 @@ for group in NEUTRAL:
 
 
 class Composer:
-    """What Hydra composes, without Hydra's settings of itself, which take most of its time.
+    """A composer like Hydra's, without the `hydra` section, which takes most of Hydra's time.
 
-    Each file is read once, and each choice of groups composed once: values decide nothing of that, and are set on a
-    copy, by Hydra as ever.
+    It reads each file once and composes each choice of groups once. Hydra then sets the values on a copy, because
+    values do not change which files are read.
     """
 
     def __init__(self, loader: ConfigLoaderImpl, name: str = "train", hydra: Sequence[str] = ()) -> None:
-        """`hydra`: words to Hydra itself, which may add to where it looks for files."""
+        """Prepare the search path; `hydra` holds overrides of Hydra's own keys, which may extend it."""
         self.loader, self.name, self.files = loader, name, _Files(loader.repository)
-        loader._process_config_searchpath(name, [_parsed(word) for word in hydra], self.files)
+        loader._process_config_searchpath(name, [_parsed(override) for override in hydra], self.files)
         self.chosen = lru_cache(maxsize=64)(self._chosen)
 
-    def __call__(self, words: Sequence[str]) -> DictConfig:
-        parsed = [word for word in map(_parsed, words) if not word.is_hydra_override()]
+    def __call__(self, overrides: Sequence[str]) -> DictConfig:
+        parsed = [override for override in map(_parsed, overrides) if not override.is_hydra_override()]
         self.loader.validate_sweep_overrides_legal(parsed, RunMode.RUN, from_shell=True)
-        groups = tuple(str(word.input_line) for word in parsed if self._chooses(word))
+        groups = tuple(str(override.input_line) for override in parsed if self._chooses(override))
         config = copy.deepcopy(self.chosen(groups))
-        self.loader._apply_overrides_to_config([word for word in parsed if not self._chooses(word)], config)
+        values = [override for override in parsed if not self._chooses(override)]
+        self.loader._apply_overrides_to_config(values, config)
         return config
 
-    def _chooses(self, word: Override) -> bool:
-        """Whether it chooses an option of a group, as Hydra has it."""
-        return self.files.group_exists(word.key_or_group) and not isinstance(word.value(), dict)
+    def _chooses(self, override: Override) -> bool:
+        """Return True if the override chooses an option of a group, by Hydra's rule."""
+        return self.files.group_exists(override.key_or_group) and not isinstance(override.value(), dict)
 
-    def _chosen(self, words: tuple[str, ...]) -> DictConfig:
+    def _chosen(self, overrides: tuple[str, ...]) -> DictConfig:
         self.files.begin()
-        found = create_defaults_list(
+        composed = create_defaults_list(
             repo=self.files,
             config_name=self.name,
-            overrides_list=[_parsed(word) for word in words],
+            overrides_list=[_parsed(override) for override in overrides],
             prepend_hydra=False,
             skip_missing=False,
         )
-        config = self.loader._compose_config_from_defaults_list(found.defaults, self.files)
+        config = self.loader._compose_config_from_defaults_list(composed.defaults, self.files)
         config.pop("hydra", None)
         OmegaConf.set_struct(config, True)
         return config
 
 
 class _Files(CachingConfigRepository):
-    """Read once. Each composition has copies of its own, since Hydra merges into what it is given."""
+    """Configuration files, read once. Each composition gets its own copies, because Hydra merges into its inputs."""
 
     def __init__(self, *about: Any) -> None:
         super().__init__(*about)
@@ -80,16 +81,16 @@ class _Files(CachingConfigRepository):
         self.begin()
 
     def begin(self) -> None:
-        """Another composition."""
+        """Start another composition, with fresh copies."""
         self.given: dict[str, ConfigResult | None] = {}
 
     def load_config(self, config_path: str) -> ConfigResult | None:
         if config_path not in self.given:
-            found = copy.copy(super().load_config(config_path))
-            if found is not None:
-                found.config = copy.deepcopy(found.config)
-                found.defaults_list = [one for one in found.defaults_list or [] if not _of_hydra(one)]
-            self.given[config_path] = found
+            file = copy.copy(super().load_config(config_path))
+            if file is not None:
+                file.config = copy.deepcopy(file.config)
+                file.defaults_list = [default for default in file.defaults_list or [] if not _of_hydra(default)]
+            self.given[config_path] = file
         return self.given[config_path]
 
 
@@ -98,26 +99,27 @@ def _of_hydra(default: Any) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _parsed(word: str) -> Override:
-    return OverridesParser.create().parse_overrides([word])[0]
+def _parsed(override: str) -> Override:
+    return OverridesParser.create().parse_overrides([override])[0]
 
 
 @cache
-def _own(hydra: tuple[str, ...]) -> Composer:
+def _composer(hydra: tuple[str, ...]) -> Composer:
     version.setbase("1.3")
     return Composer(ConfigLoaderImpl(create_config_search_path(str(CONF))), hydra=hydra)
 
 
-def experiment(words: Sequence[str]) -> Experiment:
-    return check(_composed(words))
+def experiment(overrides: Sequence[str]) -> Experiment:
+    """Return the checked experiment that the overrides describe."""
+    return check(_composed(overrides))
 
 
-def dataset(words: Sequence[str]) -> tuple[Any, Path, Path]:
-    """The data set that the words choose, and the folders of data and outputs."""
-    return check_dataset(_composed(words))
+def dataset(overrides: Sequence[str]) -> tuple[Any, Path, Path]:
+    """Return the data set that the overrides choose, data_dir and outputs_dir."""
+    return check_dataset(_composed(overrides))
 
 
-def _composed(words: Sequence[str]) -> DictConfig:
-    check_words(words)
+def _composed(overrides: Sequence[str]) -> DictConfig:
+    check_words(overrides)
     with composing():
-        return _own(tuple(word for word in words if word.startswith("hydra.")))(words)
+        return _composer(tuple(override for override in overrides if override.startswith("hydra.")))(overrides)

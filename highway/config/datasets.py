@@ -1,4 +1,4 @@
-"""What data sets there are: a card each, and the keys of the group `dataset`, which depend on the data set's task."""
+"""The cards of all data sets, and the keys of the group `dataset`, which depend on the data set's task."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from highway.config.fields import choice, key, number, part
 from highway.config.models import Remembers
 from highway.errors import Refused, listing
 
-PADDING, UNKNOWN, START, END = range(4)  # the pieces that every vocabulary of a translation begins with
+PADDING, UNKNOWN, START, END = range(4)  # the first pieces of every vocabulary for translation
 SOURCE = "files: the real data; sample: generated, no network needed"
 
 
@@ -16,11 +16,11 @@ SOURCE = "files: the real data; sample: generated, no network needed"
 class DatasetCard:
     reader: str  # a module with streams(dataset, data_dir, cache_dir), files and verify(dataset, data_dir)
     task: str  # one of highway/config/tasks.py
-    forms: dict[str, str]  # how a text is spelled in each: in words, characters, bytes or pieces
-    watched: str = "valid"  # the split that is evaluated in training; `test` where the papers have no other
-    extent: str = "files"  # files: the whole data set of the papers; else what records call it
-    caveat: str = "full data"  # what reports say of results on it
-    checked: str = "every file has the published sha256"  # what scripts/data.py verify has found out
+    forms: dict[str, str]  # form -> the unit of its text: words, characters, bytes or pieces
+    watched: str = "valid"  # the split that is evaluated in training; `test` if the papers use no other
+    extent: str = "files"  # files: the whole data set of the papers; otherwise its name in records
+    caveat: str = "full data"  # the remark of reports on results with it
+    checked: str = "every file has the published sha256"  # the statement of scripts/data.py verify
     revision: int = 1
 
 
@@ -32,7 +32,7 @@ IN_PIECES = dict.fromkeys(("unigram", "bpe"), "pieces")
 IN_CHARACTERS = dict.fromkeys(("eos", "newline", "joined", "characters"), "characters")
 ENWIK8 = "its length and the sha256 of its first 4,150,000 bytes are right"
 TRANSLATION = "highway.data.translation"
-SIDE = 28  # of an image of MNIST
+SIDE = 28  # pixels, of an image of MNIST
 CLASSES, KEYS = 10, 88
 
 DATASETS = {
@@ -58,34 +58,41 @@ DATASETS = {
     "mnist": DatasetCard("highway.data.mnist", "classification", {"pixels": "values"}, watched="test"),
     "nottingham": DatasetCard("highway.data.nottingham", "music", {"keys": "values"}),
 }
-CORPORA = ("tatoeba", "wiki_health", "tico19", "ntrex128", "flores101_devtest", "bible")  # of the substitute
+CORPORA = (
+    "tatoeba",
+    "wiki_health",
+    "tico19",
+    "ntrex128",
+    "flores101_devtest",
+    "bible",
+)  # the parts of the substitute corpus
 
 
 def check_no_embedding(experiment: Any) -> None:
-    """Values are read as they are: what belongs to an embedding would be another cell, and change nothing."""
+    """Refuse keys of an embedding for data without one: they would name another run, but change nothing."""
     for item in dataclasses.fields(experiment.model):
         value = getattr(experiment.model, item.name)
         if "_embedding" in item.name and value != item.default:
             raise Refused(
-                f"model.{item.name}={value}: {experiment.dataset.name} is read as values, without an embedding; "
-                f"leave it at {item.default}."
+                f"model.{item.name}={value}: {experiment.dataset.name} is read as values, without an embedding. "
+                f"Leave model.{item.name}={item.default}."
             )
 
 
 def check_share(experiment: Any, key: str, whole: int) -> None:
-    """Each part of each device's share has one lane or example at least."""
+    """Refuse a split into devices and parts that leaves a part without a lane or example."""
     trainer = experiment.trainer
     if trainer.processes * trainer.accumulate > whole:
         times = f" times trainer.accumulate={trainer.accumulate}" if trainer.accumulate > 1 else ""
         raise Refused(
-            f"{trainer.processes_as_asked}{times} is more than {key}={whole}: lower it, each needs one at least."
+            f"{trainer.processes_as_asked}{times} is more than {key}={whole}. Lower it: each part needs at least one."
         )
 
 
 def check_form(dataset: Any) -> None:
     forms = list(DATASETS[dataset.name].forms)
     if dataset.form not in forms:
-        raise Refused(f"dataset.form={dataset.form} does not exist for {dataset.name}; it has {listing(forms)}.")
+        raise Refused(f"dataset.form={dataset.form} does not exist for {dataset.name}. Available: {listing(forms)}.")
 
 
 @dataclass
@@ -96,30 +103,34 @@ class Vocabulary:
 
 @dataclass
 class Cut:
-    """How a stream is read: parallel lanes, a window walking over them, the scored tail of each."""
+    """The way a stream is read: parallel lanes, a window that moves over them, and the scored tail of each window."""
 
     lanes: int = number(1, 1)
     window: int = number(1, 1)
     stride: int = number(1, 1)
     scored: int = number(1, 1)
-    memory: int = number(0, 0, words="positions before the window that a model with memory attends to")
-    clamp: int | None = number(None, 1, words="relative distances beyond this one count as this one")
-    same_length: bool = key(False, "every position sees exactly `memory` positions, itself included")
-    whole: bool = key(False, "a last window that is shorter than the others is left out")
+    memory: int = number(0, 0, description="positions before the window that a model with memory attends to")
+    clamp: int | None = number(None, 1, description="larger relative distances count as this distance")
+    same_length: bool = key(False, "every position attends to exactly `memory` positions, itself included")
+    whole: bool = key(False, "leave out a last window that is shorter than the others")
 
 
 @dataclass
 class LanguageDataset:
     name: str = "penn_treebank"
     form: str = "eos"
-    source: str = choice("files", "sample", words=SOURCE)
+    source: str = choice("files", "sample", description=SOURCE)
     vocabulary: Vocabulary = part(Vocabulary, "checked when the data is read", aside=True)
-    metric: str = choice("bpc", "ppl", words="what is shown beside the loss", aside=True)
+    metric: str = choice("bpc", "ppl", description="metric shown beside the loss", aside=True)
     train: Cut = part(Cut)
-    evaluation: Cut = part(Cut, "in training, and at the end unless `final` says otherwise")
-    final: Cut | None = key(None, "how the trained model is evaluated; null: as in training")
-    carry_state: bool = key(False, "windows follow one another, and the model's state is carried")
-    loss: str = choice("mean", "sum", words="of training, over the scored steps of a window; over lanes, their mean")
+    evaluation: Cut = part(Cut, "during training; also at the end if `final` is null")
+    final: Cut | None = key(None, "evaluation of the trained model; null: as during training")
+    carry_state: bool = key(False, "windows follow one another, and the model carries its state from window to window")
+    loss: str = choice(
+        "mean",
+        "sum",
+        description="training loss: mean or sum over the scored steps of a window, then the mean over lanes",
+    )
 
     @property
     def vocabulary_size(self) -> int:
@@ -136,7 +147,7 @@ class LanguageDataset:
 
     @property
     def longest_text(self) -> int:
-        """Positions that a model sees at once."""
+        """The number of positions that a model reads at once."""
         return max(cut.window for cut in self.cuts.values())
 
     def check(self) -> None:
@@ -146,7 +157,7 @@ class LanguageDataset:
                 raise Refused(f"dataset.{name}.scored={cut.scored} is longer than the window of {cut.window}.")
             if cut.stride > cut.scored:
                 raise Refused(
-                    f"dataset.{name}.stride={cut.stride} is longer than scored={cut.scored}: symbols would be skipped."
+                    f"dataset.{name}.stride={cut.stride} is longer than scored={cut.scored}, which skips symbols."
                 )
             if cut.memory and not self.carry_state:
                 raise Refused(f"dataset.{name}.memory={cut.memory} needs dataset.carry_state=true.")
@@ -162,18 +173,18 @@ class LanguageDataset:
         model = experiment.model
         if model.width_in != model.width_out:
             raise Refused(
-                f"a language model predicts by the embedding that it reads by, and {model.name} reads vectors of width "
-                f"{model.width_in} and gives such of {model.width_out}: model.input and model.output make them equal."
+                f"a language model reads and predicts with one embedding, but {model.name} reads vectors of width "
+                f"{model.width_in} and returns vectors of width {model.width_out}: set model.input so that they agree."
             )
         if any(cut.memory or cut.clamp for cut in self.cuts.values()) and experiment.remembers is not Remembers.MEMORY:
             zeros = " and ".join(f"dataset.{name}.memory=0" for name in self.cuts)
-            raise Refused(f"{experiment.model.name} has no memory: set {zeros}, and no clamp.")
+            raise Refused(f"{experiment.model.name} has no memory: set {zeros}, and clamp=null.")
         check_share(experiment, "dataset.train.lanes", self.train.lanes)
 
 
 @dataclass
 class Pieces:
-    """How many pieces the vocabularies of source and target have, the four special ones included."""
+    """The sizes of the source and target vocabularies, including four special pieces."""
 
     files: list[int] = key([8000, 8000])
     sample: list[int] = key([200, 200])
@@ -182,20 +193,28 @@ class Pieces:
 @dataclass
 class TranslationDataset:
     name: str = "iwslt_pt_en"
-    form: str = key("unigram", "of sentencepiece")
-    source: str = choice("files", "sample", words=SOURCE)
-    pieces: Pieces = part(Pieces, "of source and target, the four special ones included")
+    form: str = key("unigram", "model type of sentencepiece")
+    source: str = choice("files", "sample", description=SOURCE)
+    pieces: Pieces = part(Pieces, "sizes of the source and target vocabularies, including four special pieces")
     corpora: list[str] = key(
-        [], "which parts of the substitute are trained on", read_when={"name": ("pt_en_substitute",)}
+        [], "parts of the substitute corpus to train on", read_when={"name": ("pt_en_substitute",)}
     )
-    longest_words: int = number(50, 1, words="longer training pairs are left out")
+    longest_words: int = number(50, 1, description="leave out training pairs with more words on a side")
     longest: int = number(
-        64, 3, words="in pieces, start and end included: longer training pairs are left out, other text is cut there"
+        64,
+        3,
+        description="pieces, start and end included: longer training pairs are left out, other text is cut there",
     )
-    batch: int = number(64, 1, words="sentences")
-    batch_pieces: int | None = number(None, 1, words="instead: batches of so many target pieces, padding included")
-    timed_sentences: int = number(0, 0, words="translated one by one after training, as the paper measures inference")
-    metric: str = choice("accuracy", words="what is shown beside the loss", aside=True)
+    batch: int = number(64, 1, description="sentences")
+    batch_pieces: int | None = number(
+        None,
+        1,
+        description="target pieces in a training batch, padding included; null: dataset.batch sentences",
+    )
+    timed_sentences: int = number(
+        0, 0, description="sentences translated one at a time after training, as the paper measures inference"
+    )
+    metric: str = choice("accuracy", description="metric shown beside the loss", aside=True)
 
     @property
     def vocabulary_sizes(self) -> tuple[int, int]:
@@ -211,7 +230,7 @@ class TranslationDataset:
         return self.longest
 
     def canonical(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Of the two sizes of vocabularies, the one that is read."""
+        """Return the values with the vocabulary sizes of the chosen source, files or sample, only."""
         return {**values, "pieces": list(self.vocabulary_sizes)}
 
     def check(self) -> None:
@@ -222,9 +241,11 @@ class TranslationDataset:
                 raise Refused(f"dataset.pieces.{name} takes two numbers above {END + 1}, for source and target.")
         wrong = [name for name in self.corpora if name not in CORPORA]
         if wrong:
-            raise Refused(f"dataset.corpora names {wrong[0]}; there is {listing(list(CORPORA))}.")
+            raise Refused(f"dataset.corpora={wrong[0]} is unknown. Available: {listing(list(CORPORA))}.")
         if self.batch_pieces is not None and self.batch_pieces < self.longest:
-            raise Refused(f"dataset.batch_pieces={self.batch_pieces} holds no sentence of {self.longest} pieces.")
+            raise Refused(
+                f"dataset.batch_pieces={self.batch_pieces} holds no sentence of {self.longest} pieces. Raise it."
+            )
 
     def fits(self, experiment: Any) -> None:
         check_share(experiment, "dataset.batch", self.batch)
@@ -234,11 +255,13 @@ class TranslationDataset:
 class ImageDataset:
     name: str = "mnist"
     form: str = "pixels"
-    source: str = choice("files", "sample", words=SOURCE)
-    side: int = number(SIDE, 1, SIDE, words="images are shrunk to side x side, each pixel a mean; the papers do not")
-    batch: int = number(32, 1, words="images")
-    shuffled: bool = key(False, "a new order in each epoch; the released code keeps that of the file")
-    metric: str = choice("accuracy", words="what is shown beside the loss", aside=True)
+    source: str = choice("files", "sample", description=SOURCE)
+    side: int = number(
+        SIDE, 1, SIDE, description="images are reduced to side x side pixels by averaging; the papers use 28"
+    )
+    batch: int = number(32, 1, description="images")
+    shuffled: bool = key(False, "true: a new order in each epoch; false: the order of the file, as the released code")
+    metric: str = choice("accuracy", description="metric shown beside the loss", aside=True)
 
     @property
     def longest_text(self) -> int:
@@ -247,7 +270,7 @@ class ImageDataset:
     def check(self) -> None:
         check_form(self)
         if SIDE % self.side:
-            raise Refused(f"dataset.side={self.side} does not divide {SIDE}.")
+            raise Refused(f"dataset.side={self.side} does not divide {SIDE}. Use 1, 2, 4, 7, 14 or 28.")
 
     def fits(self, experiment: Any) -> None:
         check_no_embedding(experiment)
@@ -258,9 +281,9 @@ class ImageDataset:
 class MusicDataset:
     name: str = "nottingham"
     form: str = "keys"
-    source: str = choice("files", "sample", words=SOURCE)
-    batch: int = number(1, 1, words="tunes; the loss is summed over their steps")
-    metric: str = choice("nll", words="what is shown beside the loss", aside=True)
+    source: str = choice("files", "sample", description=SOURCE)
+    batch: int = number(1, 1, description="tunes; the loss is summed over their steps")
+    metric: str = choice("nll", description="metric shown beside the loss", aside=True)
 
     def check(self) -> None:
         check_form(self)
@@ -268,5 +291,7 @@ class MusicDataset:
     def fits(self, experiment: Any) -> None:
         check_no_embedding(experiment)
         if experiment.optimizer.label_smoothing:
-            raise Refused("optimizer.label_smoothing is of classes, and music has none: leave it at 0.")
+            raise Refused(
+                "optimizer.label_smoothing needs classes, and music has none: set optimizer.label_smoothing=0."
+            )
         check_share(experiment, "dataset.batch", self.batch)

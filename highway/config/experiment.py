@@ -1,4 +1,4 @@
-"""One run, checked: what `highway.train.run` needs, and nothing that Hydra left behind."""
+"""The checked configuration of one run: all that `highway.train.run` needs, free of Hydra's objects."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,19 +22,19 @@ class Layers:
 
 @dataclass(frozen=True)
 class Gating:
-    """Which gates a backbone has, and on which of its layers (from 1)."""
+    """The gates of a backbone, and the layers (counted from 1) that have them."""
 
     options: GateOptions
-    layers: dict[str, tuple[int, ...]]  # place -> gated layers
+    layers: dict[str, tuple[int, ...]]  # location -> gated layers
 
-    def residual(self, layer: int, place: str | None) -> str:
-        """The residual gate of one sublayer; one without a place has none."""
-        return self.options.residual if place is not None and layer in self.layers[place] else "none"
+    def residual(self, layer: int, location: str | None) -> str:
+        """Return the name of one sublayer's residual gate; a sublayer without a location has no gate."""
+        return self.options.residual if location is not None and layer in self.layers[location] else "none"
 
 
 @dataclass
 class Experiment:
-    model: Any  # options of its card, as the dataset's are
+    model: Any  # the options class of the model's card; `dataset` likewise
     gate: GateOptions
     layers: Layers
     dataset: Any
@@ -65,7 +65,7 @@ class Experiment:
 
     @property
     def metric(self) -> str:
-        """What is shown beside the loss."""
+        """The metric shown beside the loss."""
         return self.dataset.metric
 
     @property
@@ -74,19 +74,19 @@ class Experiment:
 
     @property
     def gating(self) -> Gating:
-        places = self.model_card.places.get("residual", ())
-        return Gating(self.gate, {place: self._gated(place) for place in places})
+        locations = self.model_card.places.get("residual", ())
+        return Gating(self.gate, {location: self._gated(location) for location in locations})
 
-    def _gated(self, place: str) -> tuple[int, ...]:
+    def _gated(self, location: str) -> tuple[int, ...]:
         if self.gate.residual == "none":
             return ()
-        chosen = layers.selected(getattr(self.layers, place), self.model.layers, f"layers.{place}")
+        chosen = layers.selected(getattr(self.layers, location), self.model.layers, f"layers.{location}")
         if self.layers.as_released:
             return tuple(layer for number, layer in enumerate(chosen, start=1) if layer == number)
         return chosen
 
     def revisions(self) -> dict[str, int]:
-        """Of everything that has one; the residual gate's is called `gate`."""
+        """Return the revisions of model, gates, data set and task; the residual gate's is called `gate`."""
         gates = {interface: GATES[interface][name].revision for interface, name in self.gate.chosen().items()}
         return {
             "model": self.model_card.revision,

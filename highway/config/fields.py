@@ -1,7 +1,7 @@
-"""How a key is declared: its neutral default, bounds, words and readers, all at its dataclass field and nowhere else.
+"""Declare configuration keys. A dataclass field states a key's neutral default, bounds, description and readers.
 
-A cell's identity is what differs from the neutral defaults, so they never change (tests/fixtures/neutral.yaml holds
-them fast), and a key that comes later at a neutral default changes no identity.
+The identity of a run consists of its differences from the neutral defaults. The defaults therefore never change
+(tests/fixtures/neutral.yaml freezes them), and a new key at its neutral default changes no identity.
 """
 
 import dataclasses
@@ -9,75 +9,80 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Options = tuple[str, ...] | Callable[[], tuple[str, ...]]
-ReadWhen = Mapping[str, Sequence[Any]]  # a key of the same section -> the values under which something reads this one
+ReadWhen = Mapping[str, Sequence[Any]]  # another key of the section -> its values with which this key has an effect
 
 
-def number(default: Any, low: float, high: float = float("inf"), words: str = "", **more: Any) -> Any:
-    return key(default, words, low=low, high=high, **more)
+def number(default: Any, low: float, high: float = float("inf"), description: str = "", **metadata: Any) -> Any:
+    """Declare a number from `low` to `high`, both included."""
+    return key(default, description, low=low, high=high, **metadata)
 
 
-def rate(words: str = "") -> Any:
-    """Of dropout."""
-    return number(0.0, 0, 0.999, words)
+def rate(description: str = "") -> Any:
+    """Declare a dropout rate in [0, 0.999]."""
+    return number(0.0, 0, 0.999, description)
 
 
-def choice(default: str, *others: str, words: str = "", **more: Any) -> Any:
-    return key(default, words, options=(default, *others), **more)
+def choice(default: str, *others: str, description: str = "", **metadata: Any) -> Any:
+    """Declare a choice among fixed options, the default first."""
+    return key(default, description, options=(default, *others), **metadata)
 
 
-def one_of(default: str, options: Callable[[], tuple[str, ...]], words: str = "", **more: Any) -> Any:
-    """A choice among what exists when it is asked, so that a card is all that a new one needs."""
-    return key(default, words, options=options, **more)
+def one_of(default: str, options: Callable[[], tuple[str, ...]], description: str = "", **metadata: Any) -> Any:
+    """Declare a choice among options that are looked up at each check, so that a new card is an option at once."""
+    return key(default, description, options=options, **metadata)
 
 
-def several(*members: str, words: str = "", **more: Any) -> Any:
-    """Some of these, by default all; their order says nothing."""
-    return key(list(members), words, members=members, **more)
+def several(*members: str, description: str = "", **metadata: Any) -> Any:
+    """Declare a subset of these members, by default all; their order has no meaning."""
+    return key(list(members), description, members=members, **metadata)
 
 
-def key(default: Any, words: str = "", *, aside: bool = False, read_when: ReadWhen | None = None, **more: Any) -> Any:
-    """aside: it changes where or how fast a run goes, or how it is shown, and so is no part of a cell's identity."""
-    metadata = {"words": words, "aside": aside, "read_when": read_when or {}, **more}
+def key(
+    default: Any, description: str = "", *, aside: bool = False, read_when: ReadWhen | None = None, **metadata: Any
+) -> Any:
+    """Declare a key. `aside` keeps it out of a run's identity: it changes only where, how fast or how shown."""
+    metadata = {"description": description, "aside": aside, "read_when": read_when or {}, **metadata}
     if isinstance(default, list):
         return dataclasses.field(default_factory=lambda: list(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def part(kind: type, words: str = "", *, aside: bool = False, read_when: ReadWhen | None = None) -> Any:
-    """Keys below a key."""
-    metadata = {"words": words, "aside": aside, "read_when": read_when or {}}
+def part(kind: type, description: str = "", *, aside: bool = False, read_when: ReadWhen | None = None) -> Any:
+    """Declare keys below a key."""
+    metadata = {"description": description, "aside": aside, "read_when": read_when or {}}
     return dataclasses.field(default_factory=kind, metadata=metadata)
 
 
 def options_of(item: "dataclasses.Field[Any]") -> list[str]:
+    """Return the options of a key; an empty list if it takes any value of its type."""
     options: Options = item.metadata.get("options", ())
     return list(options() if callable(options) else options)
 
 
 def unread(section: Any) -> set[str]:
-    """The keys of a section that nothing reads as the others stand."""
-    found = {
+    """Return the keys of a section that have no effect, given the values of its other keys."""
+    keys = {
         item.name
         for item in dataclasses.fields(section)
         for other, values in item.metadata.get("read_when", {}).items()
         if getattr(section, other) not in values
     }
-    return found | (section.unread() if hasattr(section, "unread") else set())
+    return keys | (section.unread() if hasattr(section, "unread") else set())
 
 
 def canonical(section: Any) -> dict[str, Any]:
-    """A section's values as its identity has them: one way to spell what is the same."""
+    """Return a section's values as they enter a run's identity: equal experiments give equal values."""
     values = _read(section)
     return section.canonical(values) if hasattr(section, "canonical") else values
 
 
 def neutral(kind: type) -> dict[str, Any]:
-    """The defaults that identities are the differences from."""
+    """Return the neutral defaults of a section."""
     return _read(kind())
 
 
 def _read(section: Any) -> dict[str, Any]:
-    """Without what is aside; what nothing reads stands at its default."""
+    """Return a section's values without the `aside` keys; a key without effect has its default."""
     values: dict[str, Any] = {}
     defaults, idle = type(section)(), unread(section)
     for item in dataclasses.fields(section):
@@ -93,21 +98,21 @@ def _read(section: Any) -> dict[str, Any]:
 
 
 def words_of(section: type, path: Sequence[str]) -> str:
-    """What a key below a section is, in words."""
-    found = declared(section, path)
-    return found[-1].metadata.get("words", "") if found else ""
+    """Return the description of a key below a section."""
+    fields = declared(section, path)
+    return fields[-1].metadata.get("description", "") if fields else ""
 
 
 def is_aside(section: type, path: Sequence[str]) -> bool:
-    """Whether a key below a section, or one that it is inside of, is aside."""
+    """Return True if a key below a section, or a key that contains it, is aside."""
     return any(item.metadata.get("aside") for item in declared(section, path))
 
 
 def declared(section: Any, path: Sequence[str]) -> "list[dataclasses.Field[Any]]":
-    """The declaration of a key below a section, after those of the keys that it is inside of."""
-    found: list[dataclasses.Field[Any]] = []
+    """Return the fields on the path to a key below a section, the key's own field last."""
+    fields: list[dataclasses.Field[Any]] = []
     for name in path:
         items = dataclasses.fields(section) if dataclasses.is_dataclass(section) else ()
-        found += [item for item in items if item.name == name]
-        section = found[-1].type if found else None
-    return found
+        fields += [item for item in items if item.name == name]
+        section = fields[-1].type if fields else None
+    return fields

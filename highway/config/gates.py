@@ -1,11 +1,11 @@
-"""What gates there are, by interface, and the keys of the group `gate`.
+"""The cards of all gates, by interface, and the keys of the group `gate`.
 
     residual   (x, fx, reads) -> sum                               around a sublayer f of a block
     score      (scores, earlier, mask, first_query) -> scores      inside an attention
     state      (previous, new, drop) -> state                      at every step of a recurrence
 
 A new gate is one class in highway/gates/, one card here and one file in conf/gate/. A `revision` is raised by hand
-when a fix changes the numbers that the gate gives; it is part of a cell's identity.
+when a fix changes the gate's output; it is part of a run's identity.
 """
 
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from highway.config.fields import choice, key, number, one_of, part, several
 
 @dataclass(frozen=True)
 class GateCard:
-    code: str  # "module:class"; built from the width, the score gates from (predecessors, heads), and the options
+    code: str  # "module:class"; built from the width (score gates: predecessors and heads) and the options
     equation: str
     words: str  # for someone who has not read the paper
-    reads: tuple[str, ...] = ()  # which options of its interface
-    sideways: bool = False  # reads neighbouring positions
+    reads: tuple[str, ...] = ()  # the options of its interface that it reads
+    sideways: bool = False  # True if it reads neighbouring positions
     revision: int = 1
 
 
@@ -28,53 +28,52 @@ GATES: dict[str, dict[str, GateCard]] = {
         "none": GateCard(
             "highway.gates.residual:Sum",
             "x + f(x)",
-            "The residual connection alone: what a sublayer computes is added to what it was given.",
+            "The residual connection alone: the output of a sublayer is added to its input.",
         ),
         "sdu": GateCard(
             "highway.gates.residual:SelfDependencyUnit",
             "x + f(x) + psi(x W1 + b1) * (x W2 + b2)",
-            "A self-dependency unit: beside what the sublayer computes, each position adds something that it computes "
-            "from itself alone, a linear map of x whose every component a second map, through psi, lets pass more or "
-            "less.",
+            "A self-dependency unit: beside the output of the sublayer, each position adds a linear map of its own x. "
+            "A second linear map of x, passed through psi, scales each component of the first.",
             reads=("activation", "reads"),
         ),
         "sdu_conv": GateCard(
             "highway.gates.residual:ConvolutionalUnit",
             "x + f(x) + psi(conv1(x) + b1) * (conv2(x) + b2)",
-            "A self-dependency unit with two small convolutions in place of the linear maps: each position also sees "
-            "the few positions just before it, and far fewer parameters are added.",
+            "A self-dependency unit with two small convolutions in place of the linear maps: each position also reads "
+            "the few positions just before it, and the gate has far fewer parameters.",
             reads=("activation", "reads", "kernel"),
             sideways=True,
         ),
         "highway": GateCard(
             "highway.gates.residual:HighwayGate",
             "(1 - T) * x + T * (x W2 + b2) + f(x),  T = sigmoid(x W1 + b1)",
-            "A highway gate on the stream: T decides, component by component, how much of x is carried on as it is and "
-            "how much is replaced by a linear map of it; what the sublayer computes is added as usual.",
+            "A highway gate on the stream: T decides, component by component, how much of x is kept and how much is "
+            "replaced by a linear map of x. The output of the sublayer is added as usual.",
             reads=("reads",),
         ),
         "gated_mhdpa": GateCard(
             "highway.gates.residual:GatedMHDPA",
             "x + (1 - T) * f(x) + T * (x W2 + b2),  T = sigmoid(x W1 + b1)",
-            "A highway gate on the sublayer: T decides, component by component, how much of what the sublayer computes "
-            "is kept and how much is replaced by a linear map of x.",
+            "A highway gate on the sublayer: T decides, component by component, how much of the sublayer's output is "
+            "kept and how much is replaced by a linear map of x.",
             reads=("reads",),
         ),
     },
     "score": {
-        "none": GateCard("highway.gates.scores:Scores", "softmax(S) V", "Attention scores as they are."),
+        "none": GateCard("highway.gates.scores:Scores", "softmax(S) V", "Attention scores without a gate."),
         "realformer": GateCard(
             "highway.gates.scores:ResidualScores",
             "softmax(S + P) V,  S = Q K^T / sqrt(d),  P = the S of the last 1, 2 or 3 layers, summed",
-            "Attention scores with a residual connection of their own: to how much each position wants to look at each "
-            "other, a layer adds what the layers before it wanted.",
+            "Attention scores with a residual connection: each layer adds the raw scores of the layers before it to "
+            "its own.",
             reads=("predecessors", "accumulated", "attention"),
         ),
         "gated": GateCard(
             "highway.gates.scores:GatedScores",
             "softmax(S + P * psi(P W + B)) V,  S = Q K^T / sqrt(d),  P = the S of the last 1, 2 or 3 layers, summed",
-            "The same connection with a gate on it: a map over the positions decides, score by score, how much of what "
-            "the earlier layers wanted is let through, and with which sign.",
+            "RealFormer's residual connection with a gate on it: a linear map over the positions decides, score by "
+            "score, how much of the earlier layers' scores is added, and with which sign.",
             reads=(
                 *("predecessors", "accumulated", "activation", "per_head", "each", "length", "as_printed"),
                 "attention",
@@ -82,50 +81,54 @@ GATES: dict[str, dict[str, GateCard]] = {
         ),
     },
     "state": {
-        "none": GateCard("highway.gates.state:NewState", "s[t] = new", "A recurrence's state as it is."),
+        "none": GateCard(
+            "highway.gates.state:NewState", "s[t] = new", "The state of a recurrent network without a gate."
+        ),
         "hsg": GateCard(
             "highway.gates.state:HighwayStateGate",
             "s[t] = g * s[t-1] + (1 - g) * new,  g = sigmoid(W_R s[t-1] + W_F new + b)",
-            "A highway from step to step: g decides, component by component, how much of the state of the step before "
-            "is carried on, past everything that the recurrence does with it.",
+            "A highway from step to step: g decides, component by component, how much of the previous state is kept, "
+            "and how much is replaced by the new state that the recurrence computes.",
             reads=("bias", "dropped"),
         ),
     },
 }
 
-READINGS = {  # what the letters of an equation are, by interface
+READINGS = {  # the symbols of an equation, by interface
     "residual": "x goes into a sublayer f, and the sum comes out",
-    "score": "S is what attention makes its softmax of, a number for each query and key",
-    "state": "s[t - 1] is the state before a step, new what the recurrence makes of it",
+    "score": "S holds the attention scores before the softmax, a number for each query and key",
+    "state": "s[t - 1] is the state before a step, and new is the state that the recurrence computes from it",
 }
 
 
 class _Chosen:
-    """Options of a gate are read by it alone: its card says which."""
+    """The options of one interface. The card of the chosen gate names those that it reads."""
 
     def card(self) -> GateCard:
         raise NotImplementedError
 
     def unread(self) -> set[str]:
-        own = {"residual", "name", "score", "state"}
-        return set(self.__dataclass_fields__) - own - set(self.card().reads)  # type: ignore[attr-defined]
+        always_read = {"residual", "name", "score", "state"}
+        return set(self.__dataclass_fields__) - always_read - set(self.card().reads)  # type: ignore[attr-defined]
 
 
 @dataclass
 class ScoreGateOptions(_Chosen):
-    """What attention scores take from those of earlier layers."""
+    """The options of the score gate: how attention uses the scores of earlier layers."""
 
     name: str = one_of("none", lambda: tuple(GATES["score"]))
     predecessors: int = number(
-        1, 1, words="how many earlier layers, where there are as many", read_when={"accumulated": (False,)}
+        1, 1, description="number of earlier layers, or all where there are fewer", read_when={"accumulated": (False,)}
     )
-    accumulated: bool = key(False, "all earlier layers, as RealFormer's own code")
+    accumulated: bool = key(False, "all earlier layers, as in RealFormer's released code")
     activation: str = choice("tanh", "sigmoid")
-    per_head: bool = key(False, "W and B for each head; else one pair for all")
-    each: bool = key(False, "W and B for each predecessor; else one pair for their sum")
-    length: int = number(64, 1, words="W and B are length x length")
-    as_printed: bool = key(False, "the formula as the paper has it, in which the decoder reads the future")
-    attention: list[str] = several("encoder", "decoder", "cross", words="which kinds of attention have one")
+    per_head: bool = key(False, "true: W and B for each head; false: one pair for all")
+    each: bool = key(False, "true: W and B for each predecessor; false: one pair for their sum")
+    length: int = number(64, 1, description="W and B have the shape (length, length)")
+    as_printed: bool = key(
+        False, "true: the formula as printed in the paper, with which the decoder reads future positions"
+    )
+    attention: list[str] = several("encoder", "decoder", "cross", description="the kinds of attention that have a gate")
 
     def card(self) -> GateCard:
         return GATES["score"][self.name]
@@ -133,11 +136,16 @@ class ScoreGateOptions(_Chosen):
 
 @dataclass
 class StateGateOptions(_Chosen):
-    """What a recurrent state keeps of the one before."""
+    """The options of the state gate: how a recurrence keeps its previous state."""
 
     name: str = one_of("none", lambda: tuple(GATES["state"]))
-    bias: float = number(-2.5, -50, 50, words="that of g starts at this: next to nothing is carried on")
-    dropped: bool = key(True, "what the gate's maps read is dropped by the recurrence's mask; what is carried is not")
+    bias: float = number(
+        -2.5, -50, 50, description="initial bias of g; at the default almost nothing of the previous state is kept"
+    )
+    dropped: bool = key(
+        True,
+        "true: the recurrence's dropout mask applies to the inputs of W_R and W_F, never to the state that is kept",
+    )
 
     def card(self) -> GateCard:
         return GATES["state"][self.name]
@@ -147,8 +155,10 @@ class StateGateOptions(_Chosen):
 class GateOptions(_Chosen):
     residual: str = one_of("none", lambda: tuple(GATES["residual"]))
     activation: str = choice("sigmoid", "tanh")
-    reads: str = choice("stream", "normalised", words="what the gate reads where f reads the normalised x")
-    kernel: int = number(3, 1, words="positions that one output sees, itself included")
+    reads: str = choice(
+        "stream", "normalised", description="input of the gate in a pre-norm block, where f reads the normalised x"
+    )
+    kernel: int = number(3, 1, description="positions that one output reads, its own included")
     score: ScoreGateOptions = part(ScoreGateOptions)
     state: StateGateOptions = part(StateGateOptions)
 
@@ -156,10 +166,10 @@ class GateOptions(_Chosen):
         return GATES["residual"][self.residual]
 
     def chosen(self) -> dict[str, str]:
-        """Interface -> the name of its gate."""
+        """Return a dictionary from each interface to the name of its gate."""
         return {"residual": self.residual, "score": self.score.name, "state": self.state.name}
 
     def activation_of(self, interface: str) -> str | None:
-        """The psi of an interface's gate, where it reads one."""
+        """Return the activation psi of an interface's gate; None if the gate has no psi."""
         options = self if interface == "residual" else getattr(self, interface)
         return options.activation if "activation" in options.card().reads else None

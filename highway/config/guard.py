@@ -1,8 +1,9 @@
-"""What a configuration may say of Hydra itself, and read of the environment: a file may come from a stranger.
+"""Refuse dangerous settings of Hydra, and limit the environment variables that a configuration reads.
 
-Before a run begins, Hydra builds what `_target_` names in callbacks, launcher and sweeper, and what logging names by
-`class` or `()`, and puts job.env_set into the environment. Through any package that imports os, ours and torch too, a
-dotted name reaches os.system; so a `_target_` is a launcher or the sweeper of hydra_plugins, by its own name.
+A configuration file may come from a stranger. Before a run begins, Hydra instantiates each `_target_` of callbacks,
+launcher and sweeper and each `class` or `()` of logging, and puts job.env_set into the environment. A dotted name
+reaches os.system through any package that imports os, such as ours or torch. A `_target_` must therefore be a launcher
+or the sweeper of hydra_plugins, by its own name.
 """
 
 import os
@@ -23,13 +24,13 @@ CONF = Path(__file__).parents[2] / "conf"
 PLUGIN = re.compile(r"hydra_plugins\.\w+\.\w+")
 SWEEPER = "hydra_plugins.highway_sweep.HighwaySweeper"
 READ = ("HIGHWAY_DATA", "HIGHWAY_OUTPUTS")
-SETTLED: dict[str, tuple[Any, str]] = {  # a key of Hydra's -> what it stays at, and why
-    "callbacks": ({}, "they would run code of their own"),
-    "job.env_set": ({}, "a configuration does not change the environment of what it runs"),
+SETTLED: dict[str, tuple[Any, str]] = {  # a key of Hydra -> the only allowed value, and the reason
+    "callbacks": ({}, "callbacks would run arbitrary code"),
+    "job.env_set": ({}, "a configuration must not change the environment of a run"),
     "job_logging.root": (None, "a run logs to log.txt in its cell's directory"),
     "hydra_logging.root": (None, "a run logs to log.txt in its cell's directory"),
-    "output_subdir": (None, "a cell keeps its own config.yaml"),
-    "job.chdir": (None, "a run stays in the folder that it was started in"),
+    "output_subdir": (None, "a run writes its own config.yaml"),
+    "job.chdir": (None, "a run stays in the folder from which it was started"),
     "verbose": (False, "debug=trace shows the stack trace of a mistake"),
 }
 NOT_SET = object()
@@ -37,30 +38,30 @@ GROUP = re.compile(r"(?P<group>hydra/\w+|\w+)=\s*(?P<option>.*?)\s*", re.DOTALL)
 
 
 def options(group: str) -> list[str]:
-    """What a configuration group offers."""
+    """Return the options of a configuration group."""
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
-def check_words(words: Sequence[str]) -> None:
-    """Refuses words of a command line that Hydra takes for something else, or trips over."""
-    for word in words:
-        if not word.strip() or word.startswith("="):
-            raise Refused(f"'{word}' sets nothing: settings are written key=value, as in gate=sdu_tanh.")
-        if word.lstrip("+~").startswith("hydra.mode"):
-            raise Refused(f"{word}: -m is how several runs are asked for, and no -m how one is.")
-        match = GROUP.fullmatch(word)
+def check_words(overrides: Sequence[str]) -> None:
+    """Refuse overrides that Hydra misunderstands, or for which it raises an unclear error."""
+    for override in overrides:
+        if not override.strip() or override.startswith("="):
+            raise Refused(f"'{override}' sets nothing. Write key=value, as in gate=sdu_tanh.")
+        if override.lstrip("+~").startswith("hydra.mode"):
+            raise Refused(f"{override} cannot be set. Add -m for a sweep of several runs; leave -m out for one run.")
+        match = GROUP.fullmatch(override)
         if match is None:
             continue
         group, option = match["group"], match["option"]
         if group.startswith("hydra/") and group not in ("hydra/launcher", "hydra/sweeper"):
             raise Refused(f"{group} cannot be chosen: of Hydra's own groups only hydra/launcher can.")
         if (CONF / group).is_dir() and (option.lower() in ("", "null") or option[0] in "[{"):
-            raise Refused(f"{word} names no option of {group}; {group} has {listing(options(group))}.")
+            raise Refused(f"{override} names no option of {group}. Options of {group}: {listing(options(group))}.")
 
 
 @contextmanager
 def composing() -> Iterator[None]:
-    """Whatever Hydra raises, or warns of, while it composes is a mistake in words or files, said in one sentence."""
+    """Turn any error or warning of Hydra while it composes into `Refused`: overrides or files are wrong."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
@@ -72,7 +73,7 @@ def composing() -> Iterator[None]:
 
 
 def check_hydra(hydra: DictConfig) -> None:
-    """Refuses what this project has no use for, before Hydra does anything with it."""
+    """Refuse settings of Hydra that this project does not allow, before Hydra acts on them."""
     for key, (settled, why) in SETTLED.items():
         if OmegaConf.select(hydra, key) != settled:
             raise Refused(f"hydra.{key} cannot be set: {why}.")
@@ -81,18 +82,20 @@ def check_hydra(hydra: DictConfig) -> None:
         assert isinstance(plugin, dict)
         target = str(plugin.pop("_target_", None))
         if "_target_" in str(plugin):
-            raise Refused(f"hydra.{section} has a _target_ inside: nothing that a configuration names there is run.")
+            raise Refused(f"hydra.{section} has a nested _target_, which is not allowed. Remove it.")
         if not PLUGIN.fullmatch(target) or (section == "sweeper" and target != SWEEPER):
             known = listing(options(f"hydra/{section}"))
-            raise Refused(f"{target} is no {section} of this project: hydra/{section} has {known}.")
+            raise Refused(f"{target} is no {section} of this project. Options of hydra/{section}: {known}.")
 
 
 def _environment(name: str, default: Any = NOT_SET) -> Any:
-    """`${oc.env:...}`: what else is in the environment may be a secret, and a record is there to be passed on."""
+    """Resolve `${oc.env:...}`. Other variables may be secrets, and records are meant to be shared."""
     if name not in READ:
-        raise Refused(f"${{oc.env:{name}}}: a configuration reads {listing(list(READ))} of the environment, no others.")
+        raise Refused(
+            f"${{oc.env:{name}}}: a configuration may read only these environment variables: {listing(list(READ))}."
+        )
     if not os.environ.get(name) and default is NOT_SET:
-        raise Refused(f"{name} is not set.")
+        raise Refused(f"The environment variable {name} is not set. Set it: export {name}=...")
     return os.environ.get(name) or default
 
 

@@ -1,4 +1,4 @@
-"""Which layers are gated: `all`, `none`, `l1`, `l1-3`, `l3-6`, or a list such as [1,3] (from 1)."""
+"""The choice of gated layers: `all`, `none`, `l1`, `l1-3`, `l3-6`, or a list such as [1,3], counted from 1."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from highway.errors import Refused, as_typed
 
 
 def selected(choice: str | int | Sequence[int], layers: int, key: str) -> tuple[int, ...]:
-    """The layer numbers that `choice` names in a model of `layers` layers."""
+    """Return the layer numbers that `choice` names in a model of `layers` layers."""
     if isinstance(choice, str):
         numbers: list[Any] = _from_text(choice, layers, key)
     else:
@@ -39,5 +39,7 @@ def _from_text(choice: str, layers: int, key: str) -> list[int]:
     first = int(match[1])
     last = int(match[2] or first)
     if last < first:
-        raise Refused(f"{key}={choice} runs backwards; write l{last}-{first}.")
-    return list(range(first, min(last, max(first, layers + 1)) + 1))  # one too many is enough to be told of
+        raise Refused(f"{key}={choice} runs backwards. Write l{last}-{first}.")
+    return list(
+        range(first, min(last, max(first, layers + 1)) + 1)
+    )  # one layer too many is enough for the error message

@@ -1,18 +1,18 @@
-"""What is measured: a card each. A record's metric is a kind on a split (`valid_loss`), or a name of its own (`bleu`).
+"""The cards of all metrics. A metric of a record is a kind on a split (`valid_loss`), or a name of its own (`bleu`).
 
-Which way is better, how it is called and how many digits it has is said here, once.
+A card states the metric's title, its unit, its direction (lower or higher is better) and its number of digits.
 """
 
 from dataclasses import dataclass
 
 SPLITS = ("train", "valid", "test")
-SPARSE = (0.0, 1e-4, 1e-3, 2e-3, 5e-3)  # a weight up to which counts as zero; the papers name none
+SPARSE = (0.0, 1e-4, 1e-3, 2e-3, 5e-3)  # a weight up to this size counts as zero; the papers state no limit
 
 
 @dataclass(frozen=True)
 class Metric:
     name: str
-    kind: str  # the name in curves.csv, where the split has a column of its own
+    kind: str  # the name in curves.csv, whose column `split` names the split
     split: str | None
     title: str
     unit: str
@@ -21,14 +21,14 @@ class Metric:
 
     @property
     def is_disturbed(self) -> bool:
-        """Means something only where nothing else was running; a timing's own times are of quiet rounds."""
+        """True if other processes on the machine distort it. The metrics of a timing come from quiet rounds."""
         return self.unit in ("seconds", "tokens a second") and self.name not in OF_A_TIMING
 
     def as_good(self, value: float, other: float) -> bool:
         return value <= other if self.better == "lower" else value >= other
 
 
-KINDS = {  # of every split: title, unit, better, digits
+KINDS = {  # for every split: title, unit, better, digits
     "loss": ("loss (nats)", "nats", "lower", 4),
     "bpc": ("bits per character", "bits", "lower", 3),
     "ppl": ("perplexity", "", "lower", 2),
@@ -58,5 +58,5 @@ METRICS = {name: Metric(name, name, None, *about) for name, about in SINGLE.item
     for split in SPLITS
     for kind, about in KINDS.items()
 }
-OF_A_RECORD = ("parameters", "gate_parameters", "tokens_per_second")  # which every record has beside its metrics
+OF_A_RECORD = ("parameters", "gate_parameters", "tokens_per_second")  # values of every record, beside its metrics
 OF_A_TIMING = ("step_seconds", "spread", "relative_time", "train_time_h", "peak_memory_mib")

@@ -1,7 +1,8 @@
-"""What models there are: a card each, and the keys of the group `model`.
+"""The cards of all models, and the keys of the group `model`.
 
-A model is a backbone, which works on vectors and knows no task, between ends that its task chooses; the keys of both
-stand under `model`. A new backbone is one file in highway/models/, one card here and one file in conf/model/.
+A model is a backbone between input and output layers ("ends"). The backbone works on vectors and knows no task; the
+task chooses the ends. `model` has the keys of both. A new backbone is one file in highway/models/, one card here and
+one file in conf/model/.
 """
 
 from dataclasses import dataclass, field
@@ -15,10 +16,10 @@ DEEPEST = 1000
 
 
 class Remembers(StrEnum):
-    """What of the text before a backbone can go on from."""
+    """The part of the preceding text from which a backbone can continue."""
 
     NOTHING = "nothing"
-    MEMORY = "a memory of segments before"  # of dataset.<train|evaluation>.memory positions
+    MEMORY = "a memory of segments before"  # its length: dataset.<train|evaluation>.memory
     STATE = "a state that is carried from step to step"
     CACHE = "what it has decoded before"
 
@@ -28,16 +29,16 @@ class ModelCard:
     options: type  # the keys below `model`
     code: str  # "module:class" of the backbone, built from (options, gating)
     words: str  # for someone who has not read the paper
-    places: dict[str, tuple[str, ...]] = field(default_factory=dict)  # interface of gates -> where the model has them
+    places: dict[str, tuple[str, ...]] = field(default_factory=dict)  # interface of gates -> locations in the model
     remembers: Remembers = Remembers.NOTHING
-    reads: str = "sequence"  # or "pair": of a source and a target
-    rivals: tuple[str, ...] = ()  # public implementations to be timed beside it (highway/bench/contenders.py)
-    timed: tuple[str, ...] = ()  # options of the group `gate` to be timed beside it
+    reads: str = "sequence"  # or "pair": a source and a target
+    rivals: tuple[str, ...] = ()  # public implementations that are timed beside it (highway/bench/contenders.py)
+    timed: tuple[str, ...] = ()  # options of the group `gate` that are timed beside it
     revision: int = 1
 
 
 class Options:
-    """What the ends of every model ask of its options."""
+    """The options that the input and output layers of every model read."""
 
     width: int
     scale_embedding = False
@@ -45,11 +46,12 @@ class Options:
 
     @property
     def width_in(self) -> int:
-        """Of the vectors that the backbone reads."""
+        """The width of the vectors that the backbone reads."""
         return self.width
 
     @property
     def width_out(self) -> int:
+        """The width of the vectors that the backbone returns."""
         return self.width
 
 
@@ -60,7 +62,7 @@ def check_heads(width: int, heads: int) -> None:
 
 def check_even(width: int) -> None:
     if width % 2:
-        raise Refused(f"model.width={width} is odd; sinusoidal positions need an even width.")
+        raise Refused(f"model.width={width} is odd, but sinusoidal positions need an even width.")
 
 
 @dataclass
@@ -71,17 +73,17 @@ class Transformer(Options):
     heads: int = number(8, 1)
     feed_forward: int = number(2048, 1)
     norm: str = choice(
-        "pre", "post", words="pre: x + f(LN x), no final norm, as the R-Transformer code; post: Eqs. 7-9"
+        "pre", "post", description="pre: x + f(LN x), no final norm, as the R-Transformer code; post: Eqs. 7-9"
     )
     norm_deviation: str = choice(
-        "unbiased", "biased", words="unbiased (n - 1), as the R-Transformer code; biased, as torch.nn.LayerNorm"
+        "unbiased", "biased", description="unbiased (n - 1), as the R-Transformer code; biased, as torch.nn.LayerNorm"
     )
     dropout: float = rate("on each sublayer's output, never on the gate")
     dropout_attention: float = rate("on the attention probabilities")
     dropout_feed_forward: float = rate("inside the feed-forward layer")
     dropout_embedding: float = rate("on the embedding, before positions are added")
-    scale_embedding: bool = key(False, "multiply the embedding by sqrt(width); Eq. 6 does not")
-    init_embedding: float = number(0.1, 1e-9, 10, words="embeddings start at U(-this, this), or at N(0, this)")
+    scale_embedding: bool = key(False, "multiply the embedding by sqrt(width); Eq. 6 of the paper does not")
+    init_embedding: float = number(0.1, 1e-9, 10, description="embeddings start at U(-this, this), or at N(0, this)")
     init_embedding_as: str = choice("uniform", "normal")
 
     def check(self) -> None:
@@ -92,9 +94,9 @@ class Transformer(Options):
 @dataclass
 class RTransformer(Transformer):
     name: str = "r_transformer"
-    cell: str = choice("gru", "lstm", "rnn", words="of the LocalRNN")
-    window: int = number(7, 1, words="positions that a LocalRNN reads, its own included")
-    local_layers: int = number(1, 0, DEEPEST, words="LocalRNN sublayers in each block")
+    cell: str = choice("gru", "lstm", "rnn", description="recurrent cell of the LocalRNN")
+    window: int = number(7, 1, description="positions that a LocalRNN reads for each position, itself included")
+    local_layers: int = number(1, 0, DEEPEST, description="LocalRNN sublayers in each block")
 
     def check(self) -> None:
         check_heads(self.width, self.heads)
@@ -106,10 +108,10 @@ class Recurrent(Options):
     cell: str = choice("lstm", "gru", "rnn")
     width: int = number(256, 1)
     layers: int = number(1, 1, DEEPEST)
-    input: int | None = number(None, 1, words="width of what it reads; null: its own")
-    dropout: float = rate("on what each layer gives")
+    input: int | None = number(None, 1, description="width of the input vectors; null: model.width")
+    dropout: float = rate("on the output of each layer")
     dropout_embedding: float = rate("on the embedding")
-    init_embedding: float = number(0.1, 1e-9, 10, words="embeddings start at U(-this, this)")
+    init_embedding: float = number(0.1, 1e-9, 10, description="embeddings start at U(-this, this)")
 
     @property
     def width_in(self) -> int:
@@ -120,19 +122,27 @@ class Recurrent(Options):
 class RHN(Options):
     name: str = "rhn"
     width: int = number(830, 1)
-    depth: int = number(10, 1, DEEPEST, words="micro-layers in a step")
-    layers: int = number(1, 1, DEEPEST, words="on one another, each `depth` deep")
-    coupled: bool = key(True, "c = 1 - t; else a third map gives c")
-    bias: float = number(-2.0, -50, 50, words="that of t starts at this; uncoupled, that of c at its opposite")
-    dropout_embedding_words: float = rate("on whole vectors: in a window, a word is dropped everywhere or nowhere")
-    dropout_input: float = rate("on what a layer reads, one mask a window")
-    dropout_state: float = rate("on the state as matrices read it, one mask a window; never on what is carried")
-    dropout_output: float = rate("on what the last layer gives, one mask a window")
-    init: float = number(0.04, 1e-9, 10, words="everything but these biases starts at U(-this, this)")
+    depth: int = number(10, 1, DEEPEST, description="micro-layers in a step")
+    layers: int = number(
+        1, 1, DEEPEST, description="recurrent layers on top of one another, each with `depth` micro-layers"
+    )
+    coupled: bool = key(True, "true: c = 1 - t; false: a third map computes c")
+    bias: float = number(-2.0, -50, 50, description="initial bias of t; without coupling, c starts at its opposite")
+    dropout_embedding_words: float = rate(
+        "on whole vectors of the embedding: a window drops a word everywhere or nowhere"
+    )
+    dropout_input: float = rate("on the input of each layer, one mask a window")
+    dropout_state: float = rate(
+        "on the state as the matrices read it, one mask a window; never on the state carried to the next step"
+    )
+    dropout_output: float = rate("on the output of the last layer, one mask a window")
+    init: float = number(
+        0.04, 1e-9, 10, description="all parameters except the biases of t and c start at U(-this, this)"
+    )
     recompute_every: int | None = number(
         None,
         1,
-        words="keep the state of every so many steps only, and compute the rest again on the way back",
+        description="keep only the state of every n-th step, and recompute the others in the backward pass",
         aside=True,
     )
 
@@ -140,14 +150,14 @@ class RHN(Options):
 @dataclass
 class TCN(Options):
     name: str = "tcn"
-    width: int = number(450, 1, words="channels")
-    layers: int = number(3, 1, 24, words="residual blocks of two convolutions; dilation 1, 2, 4, ...")
-    kernel: int = number(3, 2, words="positions that a convolution reads")
-    input: int | None = number(None, 1, words="width of what it reads; null: as many as channels")
-    output: int | None = number(None, 1, words="channels of the last block; null: as the others")
+    width: int = number(450, 1, description="channels")
+    layers: int = number(3, 1, 24, description="residual blocks of two convolutions; dilation 1, 2, 4, ...")
+    kernel: int = number(3, 2, description="positions that a convolution reads")
+    input: int | None = number(None, 1, description="width of the input vectors; null: model.width")
+    output: int | None = number(None, 1, description="channels of the last block; null: model.width")
     dropout: float = rate("after each convolution")
     dropout_embedding: float = rate("on the embedding")
-    init_embedding: float = number(0.1, 1e-9, 10, words="embeddings start at U(-this, this), or at N(0, this)")
+    init_embedding: float = number(0.1, 1e-9, 10, description="embeddings start at U(-this, this), or at N(0, this)")
     init_embedding_as: str = choice("uniform", "normal")
 
     @property
@@ -167,14 +177,17 @@ class TransformerXL(Options):
     heads: int = number(8, 1)
     head_width: int = number(64, 1)
     feed_forward: int = number(2048, 1)
-    norm: str = choice("post", "pre", words="post: LN(x + f(x)); pre: x + f(LN x), no final norm")
+    norm: str = choice("post", "pre", description="post: LN(x + f(x)); pre: x + f(LN x), no final norm")
     dropout: float = rate("embedding, positions, attention output, inside and after the feed-forward layer, features")
     dropout_attention: float = rate("on the attention probabilities")
     init_deviation: float = number(
-        0.02, 1e-9, 10, words="N(0, this) for weights and embeddings, N(1, this) for gains (the paper says N(0, 1))"
+        0.02,
+        1e-9,
+        10,
+        description="N(0, this) for weights and embeddings, N(1, this) for gains (the paper says N(0, 1))",
     )
 
-    scale_embedding = True  # no key: what its ends are told; the backbone itself drops what it is given
+    scale_embedding = True  # no key: the ends always scale; the backbone applies the dropout of the embedding
 
     def check(self) -> None:
         check_even(self.width)
@@ -184,23 +197,25 @@ class TransformerXL(Options):
 class EncoderDecoder:
     name: str = "encoder_decoder"
     width: int = number(256, 1)
-    layers: int = number(4, 1, DEEPEST, words="of the encoder, and as many of the decoder")
+    layers: int = number(4, 1, DEEPEST, description="layers of the encoder, and as many of the decoder")
     heads: int = number(6, 1)
-    key_width: int | None = number(None, 1, words="of one head; null: width // heads")
+    key_width: int | None = number(None, 1, description="width of one head; null: width // heads")
     feed_forward: int = number(2048, 1)
     norm: str = choice(
         "post",
         "pre",
-        words="post: LN(x + f(x)), as the tutorial that the paper builds on; pre: x + f(LN x), no final norms",
+        description="post: LN(x + f(x)), as the tutorial that the paper builds on; pre: x + f(LN x), no final norms",
     )
     norm_epsilon: float = number(1e-5, 0, 1)
     dropout: float = rate("on the feed-forward sublayer's output")
     dropout_attention: float = rate("on the attention probabilities")
-    dropout_attention_output: float = rate()
+    dropout_attention_output: float = rate("on the attention sublayers' output")
     dropout_feed_forward: float = rate("inside the feed-forward layer")
     dropout_embedding: float = rate("after the positions are added")
     tied: bool = key(False, "the output map is the target's embedding")
-    init_embedding: float = number(0.05, 1e-9, 10, words="embeddings start at U(-this, this); maps are Glorot-uniform")
+    init_embedding: float = number(
+        0.05, 1e-9, 10, description="embeddings start at U(-this, this); maps are Glorot-uniform"
+    )
 
     @property
     def head_width(self) -> int:
@@ -209,7 +224,10 @@ class EncoderDecoder:
     def check(self) -> None:
         check_even(self.width)
         if self.key_width is None and self.width < self.heads:
-            raise Refused(f"model.width={self.width} leaves nothing for each of model.heads={self.heads}.")
+            raise Refused(
+                f"model.width={self.width} is too small for model.heads={self.heads}: "
+                "each head needs at least one unit."
+            )
 
 
 MODELS = {
@@ -218,7 +236,7 @@ MODELS = {
         "highway.models.transformer:TransformerBackbone",
         "A Transformer that reads a text from left to right and predicts each next symbol. Every layer has two "
         "sublayers: attention, which gathers from earlier positions, and a feed-forward network, which works on each "
-        "position alone. A residual connection adds what a sublayer gives to what it was given.",
+        "position alone. A residual connection adds the output of a sublayer to its input.",
         places={"residual": SUBLAYERS},
         rivals=("torch.nn.TransformerEncoder", "x-transformers"),
         timed=("sdu_tanh",),
@@ -226,10 +244,10 @@ MODELS = {
     "r_transformer": ModelCard(
         RTransformer,
         "highway.models.r_transformer:RTransformerBackbone",
-        "A Transformer that knows of order by a small recurrent network in front of each block's attention: it reads "
-        "the last few positions, for each position anew. Attention gathers from all earlier positions, and a "
-        "feed-forward network works on each position alone. A residual connection around each adds what it gives to "
-        "what it was given.",
+        "A Transformer with a small recurrent network in front of each block's attention, which encodes the order of "
+        "positions. For each position it reads the last few positions afresh. Attention gathers from all earlier "
+        "positions, and a feed-forward network works on each position alone. A residual connection adds the output of "
+        "each sublayer to its input.",
         places={"residual": SUBLAYERS},
         rivals=("R-Transformer on gathered windows",),
         timed=("sdu_tanh",),
@@ -237,8 +255,8 @@ MODELS = {
     "recurrent": ModelCard(
         Recurrent,
         "highway.models.recurrent:RecurrentBackbone",
-        "A recurrent network: it reads position by position, and all that it knows of what came before is a state of "
-        "fixed size, which every step makes anew from itself and from what is read.",
+        "A recurrent network: it reads position by position. All that it keeps of earlier positions is a state of "
+        "fixed size, which every step computes from the previous state and the new input.",
         places={"state": ("h",)},
         remembers=Remembers.STATE,
         rivals=("torch.nn's kernel",),
@@ -247,8 +265,8 @@ MODELS = {
         RHN,
         "highway.models.rhn:RHNBackbone",
         "A recurrent highway network: a recurrent network whose step from one position to the next is itself a deep "
-        "network. Each of its micro-layers carries most of the state on as it is, and a gate decides, component by "
-        "component, how much of it is made anew.",
+        "network. Each of its micro-layers keeps most of the state, and a gate decides, component by component, how "
+        "much of it is computed afresh.",
         places={"state": ("s",)},
         remembers=Remembers.STATE,
         rivals=("plain loop",),
@@ -257,17 +275,17 @@ MODELS = {
     "tcn": ModelCard(
         TCN,
         "highway.models.tcn:TCNBackbone",
-        "A convolutional network over time: every layer looks at a few positions, each layer twice as far apart as the "
-        "one below, so that the last one sees far back without a step-by-step pass.",
+        "A convolutional network over time: every layer reads a few positions, each layer twice as far apart as the "
+        "layer below. The last layer therefore reads far back without a step-by-step pass.",
         rivals=("pytorch-tcn",),
     ),
     "transformer_xl": ModelCard(
         TransformerXL,
         "highway.models.transformer_xl:TransformerXLBackbone",
-        "A Transformer that reads a text segment by segment and keeps a memory: what every layer computed for the "
-        "segment before. Attention looks back into that memory, and knows by how far, not at which absolute position. "
-        "Every layer has two sublayers, attention and a feed-forward network, each with a residual connection that "
-        "adds what the sublayer gives to what it was given.",
+        "A Transformer that reads a text segment by segment and keeps a memory of what every layer computed for "
+        "earlier segments. Attention reads that memory by relative distances, not by absolute positions. Every layer "
+        "has two sublayers, attention and a feed-forward network, each with a residual connection that adds the "
+        "sublayer's output to its input.",
         places={"residual": SUBLAYERS},
         remembers=Remembers.MEMORY,
         rivals=("TransfoXLLMHeadModel", "x-transformers with memory"),
@@ -277,8 +295,8 @@ MODELS = {
         EncoderDecoder,
         "highway.models.encoder_decoder:EncoderDecoderBackbone",
         "A Transformer that translates: an encoder reads the whole source, and a decoder writes the target piece by "
-        "piece, looking at what it has written and at the encoder's output. Every layer has attention and a "
-        "feed-forward network, and a residual connection around each that adds what it gives to what it was given.",
+        "piece. It attends to the pieces it has written and to the encoder's output. Every layer has attention and a "
+        "feed-forward network, each with a residual connection that adds its output to its input.",
         places={"residual": SUBLAYERS, "score": ("encoder", "decoder", "cross")},
         remembers=Remembers.CACHE,
         reads="pair",

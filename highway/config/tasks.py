@@ -1,4 +1,4 @@
-"""What tasks there are: a card each. The data set determines the task, and the task what stands around a backbone."""
+"""The cards of all tasks. The data set determines the task; the task determines the layers around a backbone."""
 
 from dataclasses import dataclass
 
@@ -10,16 +10,16 @@ from highway.config.metrics import KINDS, METRICS
 class TaskCard:
     options: type  # the keys below `dataset`
     data: str  # "module:class" of the Lightning data module
-    module: str  # of the Lightning module
-    ends: str  # of what stands around the backbone
-    script: str  # for a trained model
-    reads: str = "sequence"  # or "pair": what the backbone must take
-    kinds: tuple[str, ...] = ()  # of metrics on every split that it evaluates, beside the loss and dataset.metric
-    also: tuple[str, ...] = ()  # metrics of the trained model
+    module: str  # "module:class" of the Lightning module
+    ends: str  # "module:class" of the input and output layers around the backbone
+    script: str  # the script or function that uses a trained model
+    reads: str = "sequence"  # or "pair": the input that the backbone must read
+    kinds: tuple[str, ...] = ()  # kinds of metrics on every evaluated split, beside the loss and dataset.metric
+    also: tuple[str, ...] = ()  # further metrics of the trained model
     revision: int = 1
 
     def gives(self, shown: str, watched: str) -> list[str]:
-        """Every metric that a record has, where `shown` is dataset.metric and `watched` as the data set's card says."""
+        """Return the names of all metrics of a record, for `shown` = dataset.metric and the card's `watched` split."""
         kinds = [kind for kind in KINDS if kind in ("loss", shown, *self.kinds)]
         splits = dict.fromkeys((watched, "test"))
         return [f"{split}_{kind}" for split in splits for kind in kinds] + [*self.also, "train_seconds"]

@@ -12,16 +12,21 @@ CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")  # on a GPU these replay 
 
 @dataclass
 class Plateau:
-    """After epoch `after_epoch`: divide lr when the validation loss is above the worst of the last `window`."""
+    """A schedule that divides lr when the validation loss exceeds the worst of the last `window` losses.
+
+    It begins after epoch `after_epoch`.
+    """
 
     after_epoch: int = number(5, 0)
     window: int = number(3, 1)
     divide_by: float = number(10.0, 1)
-    strict: bool = key(True, "true: above; false: above or equal")
+    strict: bool = key(True, "true: only if above the worst; false: also if equal")
 
 
 @dataclass
 class Steps:
+    """A schedule that divides lr every `every_epochs` epochs."""
+
     every_epochs: int = number(10, 1)
     divide_by: float = number(10.0, 1)
     after_epoch: int = number(0, 0)
@@ -33,37 +38,50 @@ class Optimizer:
     lr: float = number(1.0, 0)
     betas: list[float] = key([0.9, 0.999], read_when={"name": ("adam",)})
     epsilon: float = number(1e-8, 0, read_when={"name": ("adam",)})
-    clip: float | None = number(None, 0, words="largest L2 norm of the gradient; null: none")
-    weight_decay: float = number(0.0, 0, words="this / 2 times the sum of all squared weights is part of the loss")
+    clip: float | None = number(None, 0, description="largest L2 norm of the gradient; null: none")
+    weight_decay: float = number(0.0, 0, description="adds (this / 2) * the sum of all squared weights to the loss")
     schedule: str = choice("constant", "plateau", "cosine", "inverse_square_root", "steps")
     warmup_steps: int = number(0, 0, read_when={"schedule": ("constant", "cosine", "inverse_square_root")})
-    label_smoothing: float = number(0.0, 0, 0.999, words="of the training loss")
+    label_smoothing: float = number(0.0, 0, 0.999, description="label smoothing of the training loss")
     plateau: Plateau = part(Plateau, read_when={"schedule": ("plateau",)})
     steps: Steps = part(Steps, read_when={"schedule": ("steps",)})
 
     def check(self) -> None:
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
-            raise Refused(f"optimizer.betas takes two numbers in [0, 1); it is {list(self.betas)}.")
+            raise Refused(f"optimizer.betas takes two numbers in [0, 1), as in [0.9,0.98]; it is {list(self.betas)}.")
         if self.schedule == "inverse_square_root" and self.warmup_steps == 0:
-            raise Refused("optimizer.schedule=inverse_square_root needs optimizer.warmup_steps above 0.")
+            raise Refused("optimizer.schedule=inverse_square_root needs optimizer.warmup_steps=1 or more.")
 
 
 @dataclass
 class Trainer:
     max_epochs: int = number(1, 1)
-    max_steps: int | None = number(None, 1, words="stop at this step even inside an epoch; null: max_epochs decides")
-    validate_every: int | None = number(None, 1, words="steps between validations; null: at the end of each epoch")
-    test_curve: bool = key(False, "evaluate the test split with each validation, for its curve alone", aside=True)
-    precision: str = choice("32", "bf16", "64", words="bf16: by autocast")
+    max_steps: int | None = number(
+        None, 1, description="stop at this step even inside an epoch; null: max_epochs decides"
+    )
+    validate_every: int | None = number(
+        None, 1, description="steps between validations; null: at the end of each epoch"
+    )
+    test_curve: bool = key(False, "evaluate the test split with each validation, only to record its curve", aside=True)
+    precision: str = choice("32", "bf16", "64", description="32: float32; bf16: bfloat16 by autocast; 64: float64")
     accelerator: str = choice("auto", "cpu", "gpu", aside=True)
-    devices: int = number(1, 1, words="each owns whole lanes, so the number does not change the experiment", aside=True)
-    nodes: int = number(1, 1, words="machines, each with so many devices: srun starts a process for each", aside=True)
-    accumulate: int = number(1, 1, words="parts that a batch is learnt in, one after another: less memory", aside=True)
+    devices: int = number(
+        1, 1, description="devices; each has whole lanes, so the number does not change the experiment", aside=True
+    )
+    nodes: int = number(
+        1,
+        1,
+        description="machines, each with trainer.devices devices; srun starts a process for each device",
+        aside=True,
+    )
+    accumulate: int = number(
+        1, 1, description="parts of a batch that are computed one after another; saves memory", aside=True
+    )
     threads: int | None = number(
         None,
         1,
         1024,
-        words="of the CPU, for each device; null: all cores (the launcher shares them out). Kept on every resume",
+        description="CPU threads for each device; null: all cores (a launcher divides them). A resumed run keeps it",
         aside=True,
     )
     deterministic: bool = key(
@@ -75,11 +93,15 @@ class Trainer:
         options=COMPILE_MODES,
         aside=True,
     )
-    evaluation_batch: int = number(16, 1, words="independent evaluation windows computed at once", aside=True)
-    checkpoint_seconds: float = number(60.0, 0, words="how much work a kill may cost", aside=True)
-    log_every: int = number(50, 1, words="steps between rows of the training curve", aside=True)
+    evaluation_batch: int = number(
+        16, 1, description="independent evaluation windows that are computed at once", aside=True
+    )
+    checkpoint_seconds: float = number(
+        60.0, 0, description="seconds between checkpoints, and so the work that a kill may cost", aside=True
+    )
+    log_every: int = number(50, 1, description="steps between rows of the training curve", aside=True)
     diverged_above: float = number(
-        50.0, 0, words="a mean training loss above this, or one that is no number, ends the run as diverged", aside=True
+        50.0, 0, description="a mean training loss above this, or not a number, ends the run as diverged", aside=True
     )
 
     @staticmethod
@@ -99,11 +121,12 @@ class Trainer:
 
     @property
     def processes(self) -> int:
-        """One a device, on all nodes."""
+        """The number of processes on all nodes, one for each device."""
         return self.devices * self.nodes
 
     @property
     def processes_as_asked(self) -> str:
+        """The overrides that set the number of processes, for messages."""
         return f"trainer.devices={self.devices}" + (f" on trainer.nodes={self.nodes}" if self.nodes > 1 else "")
 
 
@@ -111,25 +134,26 @@ class Trainer:
 class Logger:
     wandb: str | None = key(None, "null, offline or online: mirrors the curves to Weights & Biases")
     project: str = "highway"
-    group: str | None = key(None, "a sweep sets this and the next: the table, and the row with its seed")
+    group: str | None = key(None, "a sweep sets group to the table, and run to the row with its seed")
     run: str | None = None
 
     def check(self) -> None:
         if self.wandb not in (None, "offline", "online"):
-            raise Refused(f"logger.wandb={self.wandb} is unknown; it takes null, offline or online.")
+            raise Refused(f"logger.wandb={self.wandb} is unknown. Available: null, offline or online.")
 
 
 @dataclass
 class Debug:
-    """Ways of looking into a run. All but `trace` go to outputs/debug, begin anew each time, and are never a result."""
+    """Ways to inspect a run. All except `trace` write to outputs/debug, start afresh each time and yield no result."""
 
-    trace: bool = key(False, "the stack trace beside the sentence")
-    steps: int | None = number(None, 1, words="only so many updates")
-    windows: int | None = number(None, 1, words="only so many windows of validation and test")
-    overfit: bool = key(False, "the first batch again and again, for training, validation and test")
-    profile: bool = key(False, "torch.profiler: a trace, and a table of the slowest operations")
-    anomaly: bool = key(False, "names the operation whose gradient is not a number")
+    trace: bool = key(False, "show the stack trace beside the message")
+    steps: int | None = number(None, 1, description="stop after this many updates")
+    windows: int | None = number(None, 1, description="evaluate only this many windows of validation and test")
+    overfit: bool = key(False, "use the first batch again and again, for training, validation and test")
+    profile: bool = key(False, "run torch.profiler: write a trace and a table of the slowest operations")
+    anomaly: bool = key(False, "name the operation whose gradient is not a number")
 
     @property
     def scratch(self) -> bool:
+        """True if the run is for inspection only."""
         return bool(self.steps or self.windows or self.overfit or self.profile or self.anomaly)
