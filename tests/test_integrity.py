@@ -161,7 +161,7 @@ def test_a_damaged_record_counts_as_not_finished(
     flip(finished.directory / name, 1)
     cell = Cell(finished.directory)
     assert cell.status == "interrupted"
-    assert said(caplog, "it does not count")
+    assert said(caplog, "This record is left out.")
     ends_the_same()
     assert (cell.directory / "result.damaged.json").exists()
 
@@ -224,7 +224,7 @@ def test_a_damaged_cache_is_made_anew(tiny: Compose, caplog: pytest.LogCaptureFi
     good = path.read_bytes()
     flip(path, 3)
     after = build.data(tiny()).streams.splits
-    assert said(caplog, "it is made anew") and path.read_bytes() == good
+    assert said(caplog, "It is rebuilt.") and path.read_bytes() == good
     assert all(torch.equal(before[split], after[split]) for split in before)
 
 
@@ -242,7 +242,7 @@ def test_a_damaged_cache_of_pieces_is_made_anew(experiment: Compose, caplog: pyt
         flip(path, 3)
         assert pieces() == before
         assert path.read_bytes() == good
-    assert said(caplog, "it is made anew")
+    assert said(caplog, "It is rebuilt.")
 
 
 class Full:

@@ -564,7 +564,7 @@ def test_a_damaged_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.L
         ),
         ({**result, "seed": 3, "metrics": {"<b>": {"best": 1, "last": 1}}}, "metrics names '<b>'"),
         ({**result, "seed": "4"}, "seed is not a whole number"),
-        ({**result, "seed": 5, "cost": None}, "cost is not what the run has cost"),
+        ({**result, "seed": 5, "cost": None}, "cost is not a table of costs"),
         ({"seed": 6}, "status is not one of"),
     ]
     for folder, (written, _) in zip(folders[1:], damaged, strict=False):

@@ -67,7 +67,7 @@ def test_explain_a_row(typed: Callable[..., tuple[int, str, str]]) -> None:
     assert "python scripts/train.py model=transformer layers=all dataset=ptb_char" in out
     text = " ".join(out.split())
     assert "psi = tanh" in text
-    assert "each position adds something that it computes from itself alone" in text
+    assert "each position adds a linear map of its own x" in text
     assert "the attention sublayer of every layer and the feed-forward sublayer of every layer" in text
     assert "12,634,161, of which 3,151,872 in gates; +3,151,872 (+33.2%) to T-L3" in text
     assert rows_of(out, "test bpc (test_bpc, lower is better)") == [["1.364", "1.495"]]

@@ -1,4 +1,4 @@
-"""A cell: one experiment with one seed, and its directory.
+"""A run on disk: one experiment with one seed, and its directory.
 
 outputs/cells/<model>-<hash12>/seed<k>/
     config.yaml  curves.csv  result.json  probes/  checkpoints/  log.txt  leases/  earlier/
@@ -22,10 +22,13 @@ RECORD = ("result.json", "config.yaml", "curves.csv", "probes", "checkpoints")
 
 @dataclass(frozen=True)
 class Cell:
+    """The directory of a run; its status follows from the files in it."""
+
     directory: Path
 
     @classmethod
     def of(cls, experiment: Experiment) -> "Cell":
+        """Return the run of an experiment, whether it exists on disk or not."""
         kind = "debug" if experiment.debug.scratch else "cells"
         return cls(experiment.outputs_dir / kind / identified(experiment) / f"seed{experiment.seed}")
 
@@ -47,7 +50,7 @@ class Cell:
 
     @property
     def checkpoints(self) -> list[Path]:
-        """What a run can go on from: resume-<step>.<checksum>.ckpt, the newest first."""
+        """The checkpoints from which the run can resume, resume-<step>.<checksum>.ckpt, the newest first."""
         return sorted((self.directory / "checkpoints").glob("resume-*.*.ckpt"), key=step_of, reverse=True)
 
     @property
@@ -63,11 +66,11 @@ class Cell:
         return self.directory / "leases"
 
     def leased(self) -> AbstractContextManager[HeldLease]:
-        """Only one process at a time runs a cell, on this machine or on another that shares the folder."""
+        """Hold the lease of the run, so that no other process with access to the folder can run it."""
         return leased(self.leases)
 
     def begin(self) -> None:
-        """What an earlier start left behind that this one would contradict: how it ended, files half written."""
+        """Remove what an earlier start left behind: its result and half-written files."""
         record = self.directory / "result.json"
         with writing(self.directory):
             if self.result() is None and record.exists():
@@ -77,21 +80,21 @@ class Cell:
                 remove_leftovers(folder)
 
     def set_aside(self) -> None:
-        """Keep a finished record in earlier/, and let the cell be run anew."""
+        """Move a finished record into earlier/, so that the run can start afresh."""
         earlier = made_folder(self.directory / "earlier")
-        place = earlier / str(1 + max((int(path.name) for path in earlier.iterdir()), default=0))
-        place.mkdir()
+        target = earlier / str(1 + max((int(path.name) for path in earlier.iterdir()), default=0))
+        target.mkdir()
         for path in (self.directory / name for name in RECORD):
             if path.exists():
-                os.replace(path, place / path.name)
+                os.replace(path, target / path.name)
 
     def result(self) -> dict[str, Any] | None:
-        """What result.json says; a damaged one says nothing, and the cell is not finished."""
+        """Return the content of result.json; None if it is missing or corrupt, and then the run is not finished."""
         return intact(self.directory / "result.json")
 
     @property
     def status(self) -> str:
-        """waiting, running, interrupted, failed, diverged or finished."""
+        """The status: waiting, running, interrupted, failed, diverged or finished."""
         result = self.result()
         if result is not None and result["status"] in DONE:
             return result["status"]
@@ -105,15 +108,16 @@ class Cell:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """How far a running cell is, as its lease says."""
+        """The progress of a running run, from its lease."""
         lease = Lease.latest(self.leases)
         return lease.progress if lease is not None else {}
 
     @property
     def done(self) -> bool:
-        """Nothing is left to run: a second run would give the same again."""
+        """True if the run has finished or diverged: running it again would give the same result."""
         return self.status in DONE
 
 
 def step_of(checkpoint: Path) -> int:
+    """Return the training step in the name of a checkpoint."""
     return int(checkpoint.name.split(".")[0].removeprefix("resume-"))

@@ -1,4 +1,4 @@
-"""What the device of a run is called; timings have it in their identity. And how many cores there are."""
+"""The name of a device, which is part of a timing's identity, and the number of cores."""
 
 import os
 
@@ -6,7 +6,7 @@ from highway.ledger.system import processor_name
 
 
 def device_name(kind: str) -> str:
-    """Of a `cuda` or `cpu` device."""
+    """Return the name of the `cuda` or `cpu` device."""
     if kind == "cuda":
         import torch
 
@@ -15,5 +15,5 @@ def device_name(kind: str) -> str:
 
 
 def cores() -> int:
-    """Those that this process may use: on a cluster, or under taskset, fewer than the machine has."""
+    """Return the number of cores that this process may use. A cluster or taskset may grant fewer than exist."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

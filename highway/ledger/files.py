@@ -1,4 +1,4 @@
-"""Files that are either whole or absent: written beside their place, flushed, then renamed into it."""
+"""Write files atomically: to a temporary file in the same folder, flushed, then renamed."""
 
 import hashlib
 import json
@@ -14,11 +14,11 @@ from highway.errors import Unwritable
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Says in one sentence that something cannot be written."""
+    """Turn an error of writing into one sentence, `Unwritable`."""
     try:
         yield
     except (OSError, RuntimeError) as error:
-        cause = error if isinstance(error, OSError) else error.__context__  # torch's writer hides it in its own
+        cause = error if isinstance(error, OSError) else error.__context__  # torch's writer wraps it in a RuntimeError
         if not isinstance(cause, OSError):
             raise
         raise Unwritable(f"{path} could not be written: {cause.strerror or cause}.") from error
@@ -26,9 +26,9 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def written_atomically(path: Path, durable: bool = True, sealed: bool = False) -> Iterator[BinaryIO]:
-    """A binary file to write to; it appears at `path` only when the block ends without an error.
+    """Open a binary file for writing. It appears at `path` only when the block ends without an error.
 
-    `sealed`: under a name that has its checksum in it, x.ckpt as x.<16 digits>.ckpt (highway/ledger/seal.py).
+    `sealed` adds the file's checksum to its name: x.ckpt becomes x.<16 digits>.ckpt (highway/ledger/seal.py).
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def written_atomically(path: Path, durable: bool = True, sealed: bool = False) -
             with os.fdopen(handle, "wb") as file:
                 yield file
                 file.flush()
-                if durable:  # also after a power cut
+                if durable:  # survive a power cut
                     os.fsync(file.fileno())
             os.chmod(name, 0o644)
             checksum = f".{file_sha256(Path(name))[:16]}" if sealed else ""
@@ -48,19 +48,21 @@ def written_atomically(path: Path, durable: bool = True, sealed: bool = False) -
 
 
 def append_text(path: Path, text: str) -> None:
+    """Append text to a file, not atomically."""
     with writing(path), open(path, "a", newline="") as file:
         file.write(text)
 
 
 def made_folder(path: Path) -> Path:
+    """Create a folder if it is missing, and return it."""
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def file_sha256(path: Path | str) -> str:
-    """Most files are small, and thousands are looked at: hashlib.file_digest clears 256 KiB for each."""
-    digest = hashlib.sha256()
+    """Return the sha256 of a file as hexadecimal digits."""
+    digest = hashlib.sha256()  # not hashlib.file_digest: it clears 256 KiB for each of thousands of small files
     with open(path, "rb", buffering=0) as file:
         while chunk := file.read(1 << 16):
             digest.update(chunk)
@@ -81,6 +83,6 @@ def read_json(path: Path) -> Any:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Files that a killed process was still writing."""
+    """Delete the temporary files of a process that was killed while it wrote."""
     for path in folder.glob(".*.????????"):
         path.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""Which code computed a record: a hash over the syntax trees of the modules that its cards lead to.
+"""The fingerprint of the code that computed a record: a hash of the syntax trees of its modules.
 
-The modules are those that the cards of model, gates, data set and task name, those that every run goes through, and
-what these import of ours in the rooms that compute. Comments, docstrings and paths do not count, nor does the version
-of Python. Where a finished cell's hash is not today's, reports say so; whether its numbers changed, the revisions say.
+The modules are those that the cards of model, gates, data set and task name, those of every run, and their imports from
+the rooms that compute. Comments, docstrings, paths and the version of Python do not count. Reports mark a finished run
+whose fingerprint differs from today's code. The revisions say whether its numbers changed.
 """
 
 import ast
@@ -16,23 +16,25 @@ from highway.config.experiment import Experiment
 from highway.config.gates import GATES
 
 ROOT = Path(__file__).parents[2]
-COMPUTING = ("gates", "blocks", "models", "data", "tasks", "describe")  # rooms, and modules of none, that are followed
-FETCHING = ("highway.data.download", "highway.data.places")  # what it fetches is checked by its sha256
+COMPUTING = ("gates", "blocks", "models", "data", "tasks", "describe")  # rooms and modules whose imports are followed
+FETCHING = ("highway.data.download", "highway.data.places")  # left out: the sha256 of the fetched files is checked
 OF_EVERY_RUN = ("highway.train", "highway.run.build", "highway.run.recorder", "highway.config.layers")
 OF_A_TIMING = ("highway.run.timing", "highway.run.trial")
 
 
 def fingerprint(experiment: Experiment) -> str:
-    places, task = experiment.model_card.places, experiment.task_card
-    gates = [GATES[interface][name].code for interface, name in experiment.gate.chosen().items() if interface in places]
+    """Return the fingerprint of the code that an experiment uses."""
+    interfaces, task = experiment.model_card.places, experiment.task_card
+    chosen = experiment.gate.chosen().items()
+    gates = [GATES[interface][name].code for interface, name in chosen if interface in interfaces]
     named = [experiment.model_card.code, experiment.dataset_card.reader, *gates, task.data, task.module, task.ends]
     return _hashed(frozenset({*(code.split(":")[0] for code in named), *OF_EVERY_RUN}))
 
 
 def of_together(rows: Iterable[Experiment]) -> str:
-    """Of rows that are timed together."""
-    found = sorted({fingerprint(row) for row in rows})
-    return hashlib.sha256(f"{found} {_hashed(frozenset(OF_A_TIMING))}".encode()).hexdigest()[:12]
+    """Return the fingerprint of rows that are timed together."""
+    fingerprints = sorted({fingerprint(row) for row in rows})
+    return hashlib.sha256(f"{fingerprints} {_hashed(frozenset(OF_A_TIMING))}".encode()).hexdigest()[:12]
 
 
 @cache
@@ -44,14 +46,15 @@ def _hashed(roots: frozenset[str]) -> str:
 
 
 def _reached(roots: Iterable[str]) -> set[str]:
-    found: set[str] = set()
+    """Return the modules and all that they import from the rooms that compute."""
+    reached: set[str] = set()
     waiting = list(roots)
     while waiting:
         module = waiting.pop()
-        if module not in found:
-            found.add(module)
+        if module not in reached:
+            reached.add(module)
             waiting += [name for name in _imports(module) if _computes(name)]
-    return found
+    return reached
 
 
 def _computes(module: str) -> bool:
@@ -65,14 +68,15 @@ def _tree(module: str) -> ast.Module:
 
 
 def _imports(module: str) -> list[str]:
-    found: list[str] = []
+    imported: list[str] = []
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.Import):
-            found += [name.name for name in node.names]
+            imported += [name.name for name in node.names]
         if isinstance(node, ast.ImportFrom) and node.module:
             inside = [f"{node.module}.{name.name}" for name in node.names]
-            found += [one for one in inside if (ROOT / (one.replace(".", "/") + ".py")).exists()] or [node.module]
-    return found
+            modules = [name for name in inside if (ROOT / (name.replace(".", "/") + ".py")).exists()]
+            imported += modules or [node.module]
+    return imported
 
 
 @cache
@@ -81,9 +85,9 @@ def _shape(module: str) -> str:
 
 
 def _canonical(node: Any) -> Any:
-    """A tree as nested tuples: no positions, no docstrings, no field that is empty (new Pythons add some)."""
+    """Return a tree as nested tuples without positions, docstrings and empty fields (new Pythons add some)."""
     if isinstance(node, list):
-        return [_canonical(one) for one in node]
+        return [_canonical(element) for element in node]
     if not isinstance(node, ast.AST):
         return repr(node)
     fields = {name: getattr(node, name, None) for name in node._fields}

@@ -1,8 +1,8 @@
-"""What makes an experiment what it is, and gives its cell its name.
+"""The identity of an experiment, from which the directory of its runs gets its name.
 
 The hash covers every key whose value differs from its neutral default, and the revisions of model, gates, data set and
-task. Left out: paths, logging, seeds (they have a folder of their own), what nothing reads, and every key that changes
-where or how fast a run goes and not what it computes (`aside`, where the key is declared).
+task. It leaves out paths, logging, seeds (each has a folder), keys without effect, and keys declared `aside`, which
+change where or how fast a run computes, and not its result.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ TIMING_REVISION = 1
 
 
 def identity(experiment: Experiment) -> dict[str, Any]:
-    """The keys that differ from the neutral defaults, and the revisions."""
+    """Return the keys that differ from the neutral defaults, and the revisions."""
     keys: dict[str, Any] = {}
     for name in PARTS:
         section = getattr(experiment, name)
@@ -34,28 +34,29 @@ def identity(experiment: Experiment) -> dict[str, Any]:
 
 
 def cell_name(model: str, described: dict[str, Any]) -> str:
+    """Return the name of a run's folder: the model and 12 digits of the hash of its identity."""
     content = json.dumps(described, sort_keys=True)
     return f"{model}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 
 def identified(experiment: Experiment) -> str:
-    """The name of the cell that an experiment is."""
+    """Return the name of the folder of an experiment's runs."""
     return cell_name(experiment.model.name, identity(experiment))
 
 
 def named_revisions(numbers: dict[str, int]) -> dict[str, int]:
-    """As they stand in an identity: a gate's first revision is not named."""
+    """Return the revisions that enter an identity: all except the first revision of a gate."""
     return {name: number for name, number in numbers.items() if name not in ("gate", *GATES) or number > 1}
 
 
 def configuration(experiment: Experiment) -> dict[str, Any]:
-    """Every value of a run, for config.yaml, without the folders of this machine."""
+    """Return every value of a run, for config.yaml, without the folders of this machine."""
     values = dataclasses.asdict(experiment)
     return {key: value for key, value in values.items() if key not in ("data_dir", "outputs_dir")}
 
 
 def changes_nothing(key: str) -> bool:
-    """Whether a key of the command line can change no cell."""
+    """Return True if an override of this key never changes the identity of a run."""
     section, *path = key.split(".")
     if section not in PARTS:
         return section in ("logger", "debug", "hydra", "data_dir", "outputs_dir")
@@ -63,7 +64,7 @@ def changes_nothing(key: str) -> bool:
 
 
 def _spelled(experiment: Experiment, name: str) -> dict[str, Any]:
-    """A section's values, with different spellings of one experiment made the same."""
+    """Return the values of a section, equal for all spellings of an experiment."""
     gated = experiment.gating.layers
     if name == "layers":  # all, l1-3 and [1,2,3] are one choice for a model of three layers
         return {
@@ -88,6 +89,6 @@ def _difference(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, A
 
 
 def of_timing(rows: Sequence[Experiment], surroundings: dict[str, Any]) -> str:
-    """Of rows that are timed together: their identities, and what else the time of a step depends on."""
+    """Return the folder name of rows that are timed together: a hash of their identities and `surroundings`."""
     described = {"rows": sorted(map(identified, rows)), "revision": TIMING_REVISION, **surroundings}
     return cell_name("timing", described)

@@ -31,31 +31,33 @@ from highway.ledger.system import UNKNOWN, born, machine_identity
 
 BEAT = 2.0  # seconds between two beats
 STALE = 60.0  # seconds without a beat after which another machine takes over
-SWEEP = "HIGHWAY_SWEEP"  # names the sweep's process; its cells stop, saving where they are, when it is gone
+SWEEP = "HIGHWAY_SWEEP"  # holds the process id of the sweep; its runs save and stop when that process is gone
 
 
 class Lease:
-    """A lease as it stood when it was read."""
+    """A lease, as it was when read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             self.content: dict[str, Any] = json.loads(path.read_text())
-        except (OSError, ValueError):  # just being created, or already replaced
+        except (OSError, ValueError):  # it is being created at this moment, or already replaced
             self.content = {}
 
     @classmethod
     def latest(cls, folder: Path) -> "Lease | None":
+        """Return the lease that counts; None if the run was never started."""
         numbers = _numbers(folder)
         return cls(folder / f"{numbers[-1]}.json") if numbers else None
 
     @property
     def ended(self) -> bool:
-        """Its holder came to an end of its own, good or bad; a killed one could not say so."""
+        """True if its holder ended by itself, with or without an error; False if it runs or was killed."""
         return bool(self.content.get("ended"))
 
     @property
     def alive(self) -> bool:
+        """True if its holder still runs."""
         if self.ended:
             return False
         if this_machine() != UNKNOWN and self.content.get("machine") == this_machine():
@@ -70,16 +72,16 @@ class Lease:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """step, steps, train_loss, seconds_left; empty before the first step."""
+        """The keys step, steps, train_loss and seconds_left; empty before the first step."""
         return self.content.get("progress", {})
 
 
 class HeldLease:
-    """This process's own lease, kept alive by a thread."""
+    """The lease of this process, kept alive by a thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.progress: dict[str, Any] = {}  # what others may see of the run, replaced by it as it goes
+        self.progress: dict[str, Any] = {}  # shown to other processes; the run replaces it as it advances
         self._about = {**_myself(), "since": round(time.time(), 1), "ended": False}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
@@ -93,7 +95,7 @@ class HeldLease:
         self._stop.set()
         self._thread.join()
         self._about["ended"] = True
-        with suppress(Refused, OSError):  # on a full disk: the end of this process says it too
+        with suppress(Refused, OSError):  # on a full disk the end of this process shows the same
             self._write()
 
     def _write(self) -> None:
@@ -102,8 +104,11 @@ class HeldLease:
     def _beat(self) -> None:
         while not self._stop.wait(BEAT):
             if _numbers(self.path.parent)[-1:] != [_number(self.path)]:
-                print(f"{self.path} was taken over while this process slept; it stops here.", file=sys.stderr)
-                os._exit(1)  # the cell is another's now: not one more byte into it
+                print(
+                    f"{self.path} was taken over while this process slept. This process stops.",
+                    file=sys.stderr,
+                )
+                os._exit(1)  # the run belongs to another process: write not a single byte
             if self._parent and os.getppid() != self._parent:
                 self._parent = 0
                 os.kill(os.getpid(), signal.SIGTERM)
@@ -113,7 +118,7 @@ class HeldLease:
 
 @contextmanager
 def leased(folder: Path) -> Iterator[HeldLease]:
-    """Hold the lease while the block runs; `Held` where another process does."""
+    """Hold the lease while the block runs. Raise `Held` if another process holds it."""
     held = HeldLease(_taken(made_folder(folder)))
     held.start()
     try:
@@ -125,7 +130,7 @@ def leased(folder: Path) -> Iterator[HeldLease]:
 def _taken(folder: Path) -> Path:
     before = Lease.latest(folder)
     if before is not None and before.alive:
-        raise Held(f"{folder.parent} is being run by {before.holder}; wait for it, or stop it.")
+        raise Held(f"{folder.parent} is being run by {before.holder}. Wait for it, or stop it.")
     number = _number(before.path) + 1 if before else 1
     path = folder / f"{number}.json"
     with writing(path):
@@ -133,21 +138,21 @@ def _taken(folder: Path) -> Path:
             with open(path, "x") as file:
                 json.dump({**_myself(), "ended": False}, file)
         except FileExistsError as error:
-            raise Held(f"{folder.parent} was taken by another process at this moment; wait for it.") from error
+            raise Held(f"{folder.parent} was taken by another process at this moment. Wait for it.") from error
         except OSError:  # half a lease would look alive for a minute
             path.unlink(missing_ok=True)
             raise
     for other in _numbers(folder):
         if other > number:  # a slow process that read the folder long ago
             path.unlink()
-            raise Held(f"{folder.parent} was taken by another process at this moment; wait for it.")
+            raise Held(f"{folder.parent} was taken by another process at this moment. Wait for it.")
         if other < number:
             (folder / f"{other}.json").unlink(missing_ok=True)
     return path
 
 
 def _numbers(folder: Path) -> list[int]:
-    names = os.listdir(folder) if folder.exists() else []  # a glob takes five times as long, and sweeps have thousands
+    names = os.listdir(folder) if folder.exists() else []  # five times as fast as a glob; sweeps read thousands
     return sorted(int(name.removesuffix(".json")) for name in names if name[0].isdigit() and name.endswith(".json"))
 
 
@@ -162,16 +167,17 @@ def _myself() -> dict[str, Any]:
 
 @cache
 def this_machine() -> str:
+    """Return the identity of this machine, computed once."""
     return machine_identity()
 
 
 def _age(path: Path) -> float:
-    """Seconds since the last beat by the file system's own clock; machines may disagree about the time."""
+    """Return the seconds since the last beat by the clock of the file system; clocks of machines may differ."""
     probe = path.parent / f".now-{socket.gethostname()}-{os.getpid()}"
     try:
         probe.touch()
         return probe.stat().st_mtime - path.stat().st_mtime
-    except OSError:  # replaced at this moment, so it beats
+    except OSError:  # replaced at this moment, so its holder is alive
         return 0.0
     finally:
         probe.unlink(missing_ok=True)

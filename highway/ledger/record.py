@@ -1,4 +1,4 @@
-"""What a record must be before anything is made of it: one sentence for what is wrong with one that is not."""
+"""Write and read records, and check what is read: one sentence says what is wrong with a record."""
 
 import logging
 import math
@@ -15,20 +15,29 @@ from highway.ledger.files import written_atomically
 log = logging.getLogger("highway")
 STATUSES = ("finished", "failed", "diverged", "interrupted")
 Check = Callable[[Any], bool]
-NOT_A_RECORD = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)  # what reading one raises
+NOT_A_RECORD = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+)  # raised by a wrong record
 
 
 def write_record(folder: Path, content: dict[str, Any]) -> None:
-    """result.json, with the checksums of itself and of what is read with it."""
-    beside = [folder / "config.yaml", folder / "curves.csv", *(folder / "probes").glob("*.npz")]
-    files = seal.checksums(folder, (path for path in beside if path.exists()))
+    """Write result.json, with its own checksum and those of the files that are read with it."""
+    companions = [folder / "config.yaml", folder / "curves.csv", *(folder / "probes").glob("*.npz")]
+    files = seal.checksums(folder, (path for path in companions if path.exists()))
     with written_atomically(folder / "result.json") as file:
         file.write(seal.sealed({**content, "files": files}))
 
 
 def intact(path: Path) -> dict[str, Any] | None:
-    """The content of a result.json; None where there is none, or, with a word about it, where it or a file that
-    belongs to it is damaged."""
+    """Return the content of a result.json; None if it is missing.
+
+    Also None, with a warning, if it or a file that belongs to it is corrupt.
+    """
     try:
         content = seal.opened(path.read_bytes(), path)
         seal.check_files(path.parent, content["files"])
@@ -42,7 +51,7 @@ def intact(path: Path) -> dict[str, Any] | None:
 
 
 def usable(path: Path) -> dict[str, Any] | None:
-    """An intact record that is what a record must be; None, and a word about it, where something is wrong with it."""
+    """Return the content of an intact and valid record; otherwise None, with a warning if it is there."""
     content = intact(path)
     wrong = problem(content) if content is not None else None
     return leave_out(path.parent, wrong) if wrong else content
@@ -50,24 +59,24 @@ def usable(path: Path) -> dict[str, Any] | None:
 
 @cache
 def leave_out(folder: Path, why: str) -> None:
-    """Said once."""
-    log.warning("%s: %s; it does not count.", folder, why)
+    """Log once that a record is left out, and return None."""
+    log.warning("%s: %s. This record is left out.", folder, why)
 
 
 def problem(content: Any) -> str | None:
-    """What is wrong with the content of a result.json, if anything is."""
+    """Return what is wrong with the content of a result.json; None if it is valid."""
     if not isinstance(content, dict):
-        return "result.json is no record"
-    for section, name, fits, words in WANTED:
-        inside = content.get(section) if section else content
-        if not fits(inside.get(name) if isinstance(inside, dict) else None):
-            return f"{section}{'.' if section else ''}{name} is not {words}"
+        return "result.json is not a record"
+    for section, name, fits, description in SCHEMA:
+        values = content.get(section) if section else content
+        if not fits(values.get(name) if isinstance(values, dict) else None):
+            return f"{section}{'.' if section else ''}{name} is not {description}"
     if content["status"] not in ("finished", "diverged"):
         return None
-    rows = content.get("rows", {})  # of a timing, which has metrics by row
+    rows = content.get("rows", {})  # a timing has metrics for each row
     if not isinstance(rows, dict) or not all(isinstance(row, dict) and "metrics" in row for row in rows.values()):
         return "rows is not a table of rows with metrics"
-    fits = _is_number if content["status"] == "finished" else _is(int, float)  # one that diverged may be no number
+    fits = _is_number if content["status"] == "finished" else _is(int, float)  # the metric of a diverged run may be NaN
     tables = [content["metrics"], *(row["metrics"] for row in rows.values())]
     return next((wrong for metrics in tables if (wrong := _wrong_metric(metrics, fits))), None)
 
@@ -77,14 +86,14 @@ def _wrong_metric(metrics: Any, fits: Check) -> str | None:
         return "metrics is not a table of numbers"
     for name, values in metrics.items():
         if name not in METRICS:
-            return f"metrics names {str(name)[:40]!r}, which is no metric"
+            return f"metrics names {str(name)[:40]!r}, which is not a metric"
         if not isinstance(values, dict) or not fits(values.get("best")) or not fits(values.get("last")):
             return f"metrics.{name} is not a number for best and for last"
     return None
 
 
 def _is(*kinds: type) -> Check:
-    """True is no number: what JSON gives is of one of these types and of none derived from them."""
+    """Return a check for exactly these types: `True` is an int to isinstance, and not a number here."""
     return lambda value: type(value) in kinds
 
 
@@ -96,7 +105,7 @@ def _maybe_number(value: Any) -> bool:
     return value is None or _is_number(value)
 
 
-WANTED: list[tuple[str, str, Check, str]] = [  # section, key, what it must be, and that in words
+SCHEMA: list[tuple[str, str, Check, str]] = [  # section, key, check, description of a valid value
     ("", "status", lambda value: value in STATUSES, f"one of {', '.join(STATUSES)}"),
     ("", "seed", lambda value: type(value) is int and value >= 0, "a whole number"),
     ("", "budget", _is(str), "a word"),
@@ -104,7 +113,7 @@ WANTED: list[tuple[str, str, Check, str]] = [  # section, key, what it must be, 
     ("", "files", lambda value: type(value) is dict and all(map(_is(str), value.values())), "a table of checksums"),
     ("", "data", _is(dict), "a description of the data"),
     ("data", "source", _is(str), "a word"),
-    ("", "cost", _is(dict), "what the run has cost"),
+    ("", "cost", _is(dict), "a table of costs"),
     *(("cost", key, _maybe_number, "a number") for key in ("seconds", "tokens_per_second", "peak_memory_bytes")),
     *(("parameters", key, _maybe_number, "a number") for key in ("total", "gate")),
     ("", "parameters", _is(dict, type(None)), "a table of numbers"),

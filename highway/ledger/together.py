@@ -1,4 +1,4 @@
-"""Rows that are timed together: a table of `kind: timing` is one cell, with the name of the device in its identity."""
+"""Rows that are timed together. A table of `kind: timing` is one run, with the device's name in its identity."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,21 +12,24 @@ from highway.ledger.identity import of_timing
 
 @dataclass(frozen=True)
 class Timing:
+    """The rows of a timing table, measured in `rounds` interleaved rounds."""
+
     rounds: int
     budget: str
     rows: dict[str, Experiment]
 
     @classmethod
     def of(cls, rounds: int, budget: str, rows: dict[str, Experiment]) -> "Timing":
+        """Return a timing with a fixed number of threads for each row."""
         for row in rows.values():
             row.trainer.threads = row.trainer.threads or cores()
         if next(iter(rows.values())).trainer.precision == "64":
-            raise Refused("trainer.precision=64 is for checking, not for timing; 32 and bf16 are timed.")
+            raise Refused("trainer.precision=64 cannot be timed. Use trainer.precision=32 or bf16.")
         return cls(rounds, budget, rows)
 
     @property
     def first(self) -> Experiment:
-        """The row that the others are compared with; what it says of device, threads and precision holds for all."""
+        """The row that the others are compared with. Its device, threads and precision apply to all rows."""
         return next(iter(self.rows.values()))
 
     @property
@@ -36,7 +39,7 @@ class Timing:
 
     @property
     def device(self) -> str:
-        import torch  # only now that the rows are known to be right
+        import torch  # slow to import, so only after the rows are checked
 
         return "cuda" if self.first.trainer.accelerator != "cpu" and torch.cuda.is_available() else "cpu"
 
