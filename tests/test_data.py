@@ -108,7 +108,7 @@ def test_symbol_that_training_lacks_is_refused(
 
 def test_corrupt_file_is_refused_by_name(experiment: Compose, tmp_path: Path) -> None:
     write_corpus(tmp_path / "data", " a \n", " a \n")
-    with pytest.raises(Refused, match=r"ptb\.train\.txt is not the Penn Treebank file it should be"):
+    with pytest.raises(Refused, match=r"ptb\.train\.txt is not the published Penn Treebank file"):
         build.data(experiment())
 
 

@@ -1,4 +1,4 @@
-"""Downloads, from servers of ours on the loopback: places in turn, what is right, where they go on."""
+"""Downloads, from servers of ours on the loopback: sources in turn, what is right, where they go on."""
 
 import hashlib
 import http.server
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from highway.data import places, transfer
-from highway.data.download import Files, Place, file_sha256, in_turn
+from highway.data.download import Files, Source, file_sha256, in_turn
 from highway.data.transfer import download
 from highway.errors import Refused, Unwritable
 from highway.ledger import archive
@@ -80,12 +80,12 @@ def packed(members: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def toy(*of: Place, content: bytes = RIGHT) -> Files:
+def toy(*of: Source, content: bytes = RIGHT) -> Files:
     return Files("toy", "toy", of, {"a.txt": hashlib.sha256(content).hexdigest()})
 
 
-def inside(url: str) -> Place:
-    return Place(url, {"a.txt": "in/a.txt"})
+def inside(url: str) -> Source:
+    return Source(url, {"a.txt": "in/a.txt"})
 
 
 # One file
@@ -102,7 +102,9 @@ def test_it_goes_on_where_it_broke_off(server: str, tmp_path: Path) -> None:
 def test_what_breaks_off_again_and_again_is_kept(server: str, tmp_path: Path) -> None:
     Server.held["/file"] = bytes(9000)
     Server.break_after = [4000, 1000, 500]
-    with pytest.raises(ConnectionError, match="it broke off after 500 of 4,000 bytes; run again to go on"):
+    with pytest.raises(
+        ConnectionError, match="it broke off after 500 of 4,000 bytes; run the same command again to resume"
+    ):
         download(f"{server}/file", tmp_path / "part")
     assert (tmp_path / "part").stat().st_size == 5500
     download(f"{server}/file", tmp_path / "part")
@@ -113,7 +115,7 @@ def test_what_breaks_off_again_and_again_is_kept(server: str, tmp_path: Path) ->
 def test_what_may_pass_is_asked_for_again(server: str, tmp_path: Path, code: int, times: int) -> None:
     Server.held["/a.txt"] = code
     with pytest.raises(Refused, match=f"HTTP {code}: "):
-        toy(Place(server)).ensure([tmp_path / "toy" / "a.txt"])
+        toy(Source(server)).ensure([tmp_path / "toy" / "a.txt"])
     assert len(Server.asked) == times
 
 
@@ -159,15 +161,15 @@ def test_servers_that_behave_badly_get_one_sentence(
     monkeypatch.setattr(transfer, "LARGEST", 4000)
     Server.held["/a.txt"] = answer
     with pytest.raises(Refused, match=words) as refused:
-        toy(Place(server)).ensure([tmp_path / "toy" / "a.txt"])
+        toy(Source(server)).ensure([tmp_path / "toy" / "a.txt"])
     assert "\n" not in str(refused.value)
 
 
-def test_a_disk_that_takes_nothing_is_no_fault_of_the_places(server: str, tmp_path: Path) -> None:
+def test_a_disk_that_takes_nothing_is_no_fault_of_the_sources(server: str, tmp_path: Path) -> None:
     Server.held["/a.txt"] = RIGHT
     (tmp_path / "toy").write_text("a file where the folder should be")
     with pytest.raises(Refused, match=r"toy.* could not be written: Not a directory"):
-        toy(Place(server)).ensure([tmp_path / "toy" / "a.txt"])
+        toy(Source(server)).ensure([tmp_path / "toy" / "a.txt"])
     with pytest.raises(Refused, match=r"toy/part could not be written: "):
         download(f"{server}/a.txt", tmp_path / "toy" / "part")
 
@@ -206,11 +208,11 @@ def test_the_second_place_is_asked_where_the_first_is_down(
     caplog.set_level(logging.INFO, "highway")
     Server.held["/toy.tgz"] = packed({"./in/a.txt": RIGHT, "in/b.txt": b"another"})
     path = tmp_path / "toy" / "a.txt"
-    toy(Place(NOBODY), inside(f"{server}/toy.tgz")).ensure([path])
+    toy(Source(NOBODY), inside(f"{server}/toy.tgz")).ensure([path])
     assert path.read_bytes() == RIGHT
     assert sorted(p.name for p in tmp_path.rglob("*.t*")) == ["a.txt"], "nothing else of the archive, and no half"
     assert caplog.messages == [f"toy: fetched from {server}/toy.tgz, not from {NOBODY} (Connection refused)."]
-    toy(Place(NOBODY)).ensure([path])  # present: not fetched again
+    toy(Source(NOBODY)).ensure([path])  # present: not fetched again
     assert len(Server.asked) == 1
 
 
@@ -230,12 +232,12 @@ def test_what_is_wrong_is_not_taken(server: str, tmp_path: Path, wrong: bytes) -
     path = tmp_path / "toy" / "a.txt"
     Server.held["/1/toy.tgz"] = Server.held["/2/toy.tgz"] = wrong
     alone = toy(inside(f"{server}/1/toy.tgz"), inside(f"{server}/2/toy.tgz"))
-    with pytest.raises(Refused, match=r"a\.txt missing from .*toy, and no place gave what it should, .*/1/.*/2/") as no:
+    with pytest.raises(Refused, match=r"a\.txt missing from .*toy, Every source failed: .*/1/.*/2/") as no:
         alone.ensure([path])
     assert "\n" not in str(no.value)
     assert [one for one in tmp_path.rglob("*") if one.is_file() and ".fetching" not in one.parts] == []
     Server.held["/3/toy.tgz"] = packed({"in/a.txt": RIGHT})
-    toy(*alone.places, inside(f"{server}/3/toy.tgz")).ensure([path])
+    toy(*alone.sources, inside(f"{server}/3/toy.tgz")).ensure([path])
     assert path.read_bytes() == RIGHT
 
 
@@ -244,7 +246,7 @@ def test_a_half_of_one_place_goes_on_from_another(server: str, tmp_path: Path) -
     Server.held["/a.txt"] = RIGHT
     path.parent.mkdir()
     (path.parent / "a.txt.part").write_bytes(RIGHT[:20])
-    toy(Place(server)).ensure([path])
+    toy(Source(server)).ensure([path])
     assert path.read_bytes() == RIGHT and Server.asked == [("/a.txt", "bytes=20-")]
 
 
@@ -254,7 +256,7 @@ def test_a_half_that_does_not_fit_is_begun_anew(server: str, tmp_path: Path, hal
     Server.held["/a.txt"] = RIGHT
     path.parent.mkdir()
     (path.parent / "a.txt.part").write_bytes(half)
-    toy(Place(server)).ensure([path])
+    toy(Source(server)).ensure([path])
     assert path.read_bytes() == RIGHT and Server.asked[-1] == ("/a.txt", None)
 
 
@@ -262,7 +264,7 @@ def test_what_one_place_has_given_stays(server: str, tmp_path: Path) -> None:
     """A place may have some of the files."""
     Server.held = {"/1/a.txt": b"a", "/2/a.txt": b"not a", "/2/b.txt": b"b"}
     sums = {f"{name}.txt": hashlib.sha256(name.encode()).hexdigest() for name in "ab"}
-    Files("toy", "toy", (Place(f"{server}/1"), Place(f"{server}/2")), sums).ensure([tmp_path / name for name in sums])
+    Files("toy", "toy", (Source(f"{server}/1"), Source(f"{server}/2")), sums).ensure([tmp_path / name for name in sums])
     assert [(tmp_path / name).read_text() for name in sums] == ["a", "b"]
     assert [path for path, _ in Server.asked] == ["/1/a.txt", "/1/b.txt", "/2/b.txt"]
 
@@ -326,7 +328,7 @@ def test_two_processes_fetch_one_after_the_other(server: str, tmp_path: Path, mo
     path = tmp_path / "toy" / "a.txt"
     path.parent.mkdir()
     with in_turn(path.parent):
-        second = threading.Thread(target=lambda: toy(Place(server)).ensure([path]))
+        second = threading.Thread(target=lambda: toy(Source(server)).ensure([path]))
         second.start()
         second.join(0.2)
         assert second.is_alive() and not Server.asked

@@ -51,7 +51,7 @@ def test_idx_files(tmp_path: Path) -> None:
     assert np.array_equal(mnist.idx(path), images)
     for wrong in (idx(images)[:-1], b"\0\1" + idx(images)[2:], idx(images).replace(b"\0\0\x08", b"\0\0\x0d")):
         path.write_bytes(gzip.compress(wrong))
-        with pytest.raises(Refused, match=r"images\.gz is no idx file of bytes"):
+        with pytest.raises(Refused, match=r"images\.gz is not an idx file of bytes"):
             mnist.idx(path)
 
 
@@ -85,7 +85,7 @@ def test_a_damaged_file_is_refused(experiment: Compose, tmp_path: Path) -> None:
     folder = tmp_path / "data" / "nottingham"
     folder.mkdir(parents=True)
     (folder / "Nottingham.mat").write_bytes(b"no music")
-    with pytest.raises(Refused, match=r"Nottingham\.mat is not the Nottingham file it should be"):
+    with pytest.raises(Refused, match=r"Nottingham\.mat is not the published Nottingham file"):
         build.data(experiment(*MODELS["tunes"], "dataset.source=files"))
 
 
@@ -99,7 +99,7 @@ def test_files_are_fetched_one_by_one(experiment: Compose, tmp_path: Path, monke
 
     monkeypatch.setattr("highway.data.download.download", download)
     described = experiment(*MODELS["images"], "dataset.source=files")
-    with pytest.raises(Refused, match=r"MNIST: .*train-images-idx3-ubyte\.gz there has another sha256"):
+    with pytest.raises(Refused, match=r"MNIST: .*train-images-idx3-ubyte\.gz there has the sha256"):
         build.data(described)
     assert asked == [f"{place.url}/train-images-idx3-ubyte.gz" for place in MNIST.places]
     assert [path.name for path in (tmp_path / "data" / "mnist").iterdir()] == [".fetching"]
@@ -219,8 +219,8 @@ def test_the_mean_over_devices_is_the_whole_batch(
     ("words", "sentence"),
     [
         (("model.dropout_embedding=0.1",), "model.dropout_embedding=0.1: nottingham is read as values"),
-        (("model.init_embedding=0.2",), "leave it at 0.1"),
-        (("optimizer.label_smoothing=0.1",), "label_smoothing is of classes"),
+        (("model.init_embedding=0.2",), "Leave model.init_embedding=0.1"),
+        (("optimizer.label_smoothing=0.1",), "optimizer.label_smoothing needs classes"),
         (("dataset.batch=2", "trainer.devices=3"), "trainer.devices=3 is more than dataset.batch=2"),
         (("dataset=mnist", "dataset.side=5"), "dataset.side=5 does not divide 28"),
     ],

@@ -116,7 +116,10 @@ def test_substitute_is_made_like_ted_and_filtered(experiment: Compose, tmp_path:
 @pytest.mark.parametrize(
     ("files", "sentence"),
     [
-        ({"ted_pt_en/test__pt": "a\nb"}, r"test\.pt has 2 lines and .*test\.en has 1: they are no pairs\."),
+        (
+            {"ted_pt_en/test__pt": "a\nb"},
+            r"test\.pt has 2 lines and .*test\.en has 1: each line needs a translation\.",
+        ),
         ({"ted_pt_en/valid__en": "one\n\n"}, r"valid\.en, line 2, is empty"),
         ({"ted_pt_en/valid__pt": b"um\nd\xffis\n"}, r"valid\.pt, line 2, is not UTF-8 text\."),
         ({"ted_pt_en/valid__pt": "um", "ted_pt_en/valid__en": "one"}, "valid has 1 pairs; TED pt-en has 2"),
@@ -134,7 +137,7 @@ def test_missing_corpus_and_changed_pairs(experiment: Compose, tmp_path: Path, m
     folder = written(tmp_path / "data")
     with pytest.raises(Refused, match="the pairs of valid are not those of TED pt-en"):
         build.data(experiment(*SUBSTITUTE, f"data_dir={folder}"))
-    with pytest.raises(Refused, match=r"ntrex128\.pt is missing, and nothing is published to fetch it from"):
+    with pytest.raises(Refused, match=r"ntrex128\.pt is missing, and it has no source to download it from"):
         build.data(experiment(*SUBSTITUTE, "dataset.corpora=[ntrex128]", f"data_dir={folder}"))
 
 
@@ -187,9 +190,7 @@ def test_pieces_are_as_many_as_asked_and_the_same_again(tiny: Compose, tmp_path:
     assert (first.source.get_piece_size(), first.target.get_piece_size()) == (120, 90)
     assert first.vocabulary_sha256 == again.vocabulary_sha256
     assert [first.source.id_to_piece(number) for number in range(4)] == ["<pad>", "<unk>", "<s>", "</s>"]
-    with pytest.raises(
-        Refused, match=r"\(pt\) does not give 5000 pieces: it gives \d+ at the most; see dataset.pieces"
-    ):
+    with pytest.raises(Refused, match=r"\(pt\) does not have 5000 pieces: it has at most \d+\. Change dataset\.pieces"):
         build.data(tiny("dataset.form=unigram", "dataset.pieces.sample=[5000,90]"))
 
 

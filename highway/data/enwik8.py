@@ -4,7 +4,7 @@
     enwik8          90,000,000   5,000,000   5,000,000   205, 204 without the newline
     enwik8_excerpt   3,735,000     207,500     207,500   200, 199 without the newline
 
-`without_newline` is what the released Transformer-XL code reads: it splits lines and puts nothing in their place.
+`without_newline` is the text that the released Transformer-XL code reads: it splits at newlines and drops them.
 """
 
 import gzip
@@ -27,8 +27,10 @@ WHOLE_SHA256 = ENWIK8.checksums["enwik8"]
 
 @dataclass(frozen=True)
 class File:
+    """A file with enwik8 or its beginning."""
+
     path: Path
-    length: int
+    length: int  # bytes, unpacked
     sha256: str
 
     def read(self) -> bytes:
@@ -37,7 +39,7 @@ class File:
         try:
             return gzip.decompress(self.path.read_bytes())
         except (OSError, EOFError, zlib.error) as error:
-            raise Refused(f"{self.path} is not a whole gzip file ({error}).") from error
+            raise Refused(f"{self.path} is not a whole gzip file ({error}). Replace it.") from error
 
 
 def _file(dataset: LanguageDataset, data_dir: Path) -> File:
@@ -52,23 +54,25 @@ def files(dataset: LanguageDataset, data_dir: Path) -> dict[str, Path]:
 
 
 def verify(dataset: LanguageDataset, data_dir: Path) -> None:
-    """Refuses a file that is missing or not the published one."""
+    """Refuse a file that is missing or differs from the published file."""
     file = _file(dataset, data_dir)
     if not file.path.exists():
-        raise Refused(f"{file.path} is missing; python scripts/data.py prepare fetches it.")
+        raise Refused(f"{file.path} is missing. To fetch it: python scripts/data.py prepare.")
     _check(file, file.read())
 
 
 def _check(file: File, content: bytes) -> None:
     if len(content) != file.length:
-        raise Refused(f"{file.path} holds {len(content):,} bytes; enwik8 there has {file.length:,}: delete it.")
-    found = hashlib.sha256(content).hexdigest()
-    if found != file.sha256:
-        raise Refused(f"{file.path} is not enwik8: the sha256 of its {file.length:,} bytes is {found[:12]}...")
+        raise Refused(f"{file.path} has {len(content):,} bytes, expected {file.length:,}. Delete it.")
+    actual = hashlib.sha256(content).hexdigest()
+    if actual != file.sha256:
+        raise Refused(
+            f"{file.path} is not enwik8: the sha256 of its {file.length:,} bytes is {actual[:12]}.... Delete it."
+        )
 
 
 def streams(dataset: LanguageDataset, data_dir: Path, cache_dir: Path) -> Streams:
-    """90 / 5 / 5 of the bytes as symbol numbers."""
+    """Return the symbol numbers of the three splits: 90, 5 and 5 % of the bytes."""
     content = sample.wikipedia() if dataset.source == "sample" else _content(dataset, data_dir)
     twentieth = len(content) // 20
     ends = {"train": (0, -2 * twentieth), "valid": (-2 * twentieth, -twentieth), "test": (-twentieth, None)}
@@ -81,7 +85,9 @@ def _content(dataset: LanguageDataset, data_dir: Path) -> bytes:
     file, whole = _file(dataset, data_dir), data_dir / ENWIK8.folder / "enwik8"
     if not file.path.exists() and dataset.name == "enwik8_excerpt":
         if not whole.exists():
-            raise Refused(f"{file.path} is missing, and so is {whole}, of which it is the beginning.")
+            raise Refused(
+                f"{file.path} is missing, and so is {whole}, of which it is the beginning. Put one of them there."
+            )
         with open(whole, "rb") as beginning:
             content = beginning.read(EXCERPT)
     else:

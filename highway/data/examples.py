@@ -1,5 +1,7 @@
-"""Whole examples (images, tunes) in batches, from any position of a run: the order of an epoch is that of the files, or
-drawn from (seed, epoch), so that it depends on nothing but the position."""
+"""Batches of whole examples (images, tunes), from any position of a run.
+
+The order of an epoch is the order of the files, or is drawn from (seed, epoch). It thus depends only on the position.
+"""
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -16,8 +18,10 @@ Rows = np.ndarray
 
 
 class EpochBatches:
-    def __init__(self, count: int, experiment: Experiment, shuffled: bool, taken: Callable[[Rows], Any]) -> None:
-        self.count, self.size, self.taken = count, experiment.dataset.batch, taken
+    """The training batches, epoch after epoch; `make_batch` makes a batch of the chosen rows."""
+
+    def __init__(self, count: int, experiment: Experiment, shuffled: bool, make_batch: Callable[[Rows], Any]) -> None:
+        self.count, self.size, self.make_batch = count, experiment.dataset.batch, make_batch
         self.seed, self.shuffled, self.overfit = experiment.seed, shuffled, experiment.debug.overfit
         self.order = lru_cache(maxsize=1)(self._order)
 
@@ -25,8 +29,8 @@ class EpochBatches:
         return -(-self.count // self.size)  # the last batch of an epoch may be smaller
 
     def at(self, position: int) -> Any:
-        epoch, place = divmod(0 if self.overfit else position, len(self))
-        return self.taken(self.order(epoch)[place * self.size : (place + 1) * self.size])
+        epoch, number = divmod(0 if self.overfit else position, len(self))
+        return self.make_batch(self.order(epoch)[number * self.size : (number + 1) * self.size])
 
     def _order(self, epoch: int) -> Rows:
         if not self.shuffled:
@@ -35,15 +39,17 @@ class EpochBatches:
 
 
 class EvaluationBatches:
-    def __init__(self, groups: list[Rows], taken: Callable[[Rows], Any]) -> None:
-        self.groups, self.taken = groups, taken
+    """The batches of an evaluation, one for each group of rows."""
+
+    def __init__(self, groups: list[Rows], make_batch: Callable[[Rows], Any]) -> None:
+        self.groups, self.make_batch = groups, make_batch
 
     def __iter__(self) -> Iterator[Any]:
-        return map(self.taken, self.groups)
+        return map(self.make_batch, self.groups)
 
 
 class ExampleData(ExperimentData):
-    """`streams` has splits of examples and their sha256; a subclass makes batches of them."""
+    """Data of whole examples. `streams` has their splits and sha256; a subclass makes the batches."""
 
     shuffled: bool
 
@@ -56,15 +62,15 @@ class ExampleData(ExperimentData):
         if fewest < trainer.processes:
             raise Refused(
                 f"{trainer.processes_as_asked}: "
-                f"the last batch of an epoch of {examples:,} {streams.units} has {fewest}."
+                f"the last batch of an epoch of {examples:,} {streams.units} has {fewest}, and each device needs one."
             )
 
     def batch(self, split: str, rows: Rows, share: int, shares: int) -> Any:
-        """What one of several devices has of these examples."""
+        """Return the part of these examples that device `share` of `shares` computes."""
         raise NotImplementedError
 
     def together(self, split: str) -> Rows:
-        """The examples of a split in the order in which they are evaluated, those beside one another at once."""
+        """Return the examples of a split in the order of evaluation; neighbours share a batch."""
         return np.arange(len(self.streams.splits[split]))
 
     def description(self) -> dict[str, Any]:
@@ -76,15 +82,15 @@ class ExampleData(ExperimentData):
         return TrainingBatches(self._epochs(), self.total_steps)
 
     def _epochs(self) -> EpochBatches:
-        def taken(rows: Rows) -> Any:
-            return self.batch("train", rows, *self.place())
+        def make_batch(rows: Rows) -> Any:
+            return self.batch("train", rows, *self.device_share())
 
-        return EpochBatches(len(self.streams.splits["train"]), self.experiment, self.shuffled, taken)
+        return EpochBatches(len(self.streams.splits["train"]), self.experiment, self.shuffled, make_batch)
 
     def evaluated(self, split: str) -> EvaluationBatches:
-        """Each device has whole groups; no example is evaluated twice."""
+        """Return the evaluation batches of this device: whole groups, so that no example is evaluated twice."""
         debug, count = self.experiment.debug, self.experiment.trainer.evaluation_batch
-        share, shares = self.place()
+        share, shares = self.device_share()
         if debug.overfit:
             rows = self._epochs().order(0)[: self.experiment.dataset.batch]
             return EvaluationBatches([rows][share::shares], lambda rows: self.batch("train", rows, 0, 1))

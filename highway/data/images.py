@@ -1,4 +1,4 @@
-"""Images as Lightning wants them: a row of pixels each, and a class."""
+"""A Lightning data module for images: a row of pixels and a class for each image."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from highway.data.mnist import DEVIATION, MEAN, Images
 class ImageBatch(NamedTuple):
     pixels: Tensor  # (B, T, 1)
     labels: Tensor  # (B,)
-    images: int  # in the whole batch, on all devices
+    images: int  # number of images in the whole batch, on all devices
 
 
 class ImageData(ExampleData):
@@ -23,13 +23,13 @@ class ImageData(ExampleData):
         super().__init__(experiment, images)
 
     def batch(self, split: str, rows: Rows, share: int, shares: int) -> ImageBatch:
-        own, images = rows[share::shares], self.streams.splits[split]
-        pixels = (images.pixels[own].float() / 255 - MEAN) / DEVIATION
-        return ImageBatch(pixels[..., None], images.labels[own], len(rows))
+        rows_here, images = rows[share::shares], self.streams.splits[split]
+        pixels = (images.pixels[rows_here].float() / 255 - MEAN) / DEVIATION
+        return ImageBatch(pixels[..., None], images.labels[rows_here], len(rows))
 
 
 def like_real(experiment: Experiment, device: str) -> ImageBatch:
-    """A training batch of random pixels: a step takes no other time for real ones."""
+    """Return a training batch of random pixels, for timing: a step takes equally long on real pixels."""
     dataset = experiment.dataset
     pixels = torch.randn(dataset.batch, dataset.longest_text, 1, device=device)
     return ImageBatch(pixels, torch.randint(CLASSES, (dataset.batch,), device=device), dataset.batch)

@@ -1,8 +1,8 @@
-"""Cutting a stream: parallel lanes, and a window that walks over all of them at once.
+"""Cut a stream into parallel lanes, and move a window over all of them at once.
 
-A stream of n symbols becomes `lanes` lanes of n // lanes symbols each (what is left over is dropped).
-A window covers `window` positions and moves on by `stride`; only its last positions, those beyond
-`window - scored`, enter the loss. Two ways of reading are special cases:
+A stream of n symbols becomes `lanes` lanes of n // lanes symbols each (the remainder is dropped).
+A window covers `window` positions and moves on by `stride`. Only its last `scored` positions enter the loss.
+Two ways of reading are special cases:
 
     overlapping windows   window 400, stride 320, scored 320: each scored symbol sees 80 to 399 before it
     contiguous segments   window = stride = scored: every symbol scored once, the state carried along
@@ -18,18 +18,20 @@ from highway.config.datasets import Cut
 
 
 class Batch(NamedTuple):
+    """A window of every lane; T positions."""
+
     inputs: Tensor  # (lanes, T)
     targets: Tensor  # (lanes, T - context), the scored tail only
     context: int  # positions before the scored tail
 
 
 class Windows:
-    """All windows of one stream, by index. Windows of one device: whole lanes, `share` of `shares`."""
+    """The windows of a stream, by index, for device `share` of `shares`; each device has whole lanes."""
 
     def __init__(self, stream: Tensor, cut: Cut, share: int = 0, shares: int = 1) -> None:
         length = len(stream) // cut.lanes
         self.context = cut.window - cut.scored
-        last_input = length - 1  # the last symbol of a lane is only ever a target
+        last_input = length - 1  # the last symbol of a lane is never an input
         least = cut.window - 1 if cut.whole else self.context
         self.starts = [start for start in range(0, last_input, cut.stride) if start + least < last_input]
         self.ends = [min(start + cut.window, last_input) for start in self.starts]
@@ -40,7 +42,7 @@ class Windows:
         return len(self.starts)
 
     def first(self, count: int, again: int = 1) -> "Windows":
-        """Only the first windows, over and over, in place."""
+        """Keep only the first `count` windows, repeated `again` times. Changes this object and returns it."""
         self.starts, self.ends = self.starts[:count] * again, self.ends[:count] * again
         return self
 
@@ -54,7 +56,7 @@ class Windows:
         return self[position % len(self)]
 
     def together(self, count: int, share: int = 0, shares: int = 1) -> Iterator[Batch]:
-        """Independent windows, `count` at a time, for evaluation; a shorter last window comes alone."""
+        """Yield independent windows for evaluation, `count` at a time; a shorter last window is alone."""
         group: list[Batch] = []
         for number, index in enumerate(range(share, len(self), shares)):
             batch = self[index]
@@ -67,10 +69,10 @@ class Windows:
 
 
 def lanes_of(lanes: int, share: int, shares: int) -> slice:
-    """Which lanes belong to one of several devices: whole lanes, the first of them having one more where need be."""
-    each, more = divmod(lanes, shares)
-    start = share * each + min(share, more)
-    return slice(start, start + each + (share < more))
+    """Return the lanes of device `share` of `shares`; the first devices have one lane more if it does not divide."""
+    each, remainder = divmod(lanes, shares)
+    start = share * each + min(share, remainder)
+    return slice(start, start + each + (share < remainder))
 
 
 def _joined(group: list[Batch]) -> Batch:
@@ -82,14 +84,16 @@ def _joined(group: list[Batch]) -> Batch:
 
 
 class Batches(Protocol):
+    """Batches by position."""
+
     def at(self, position: int) -> Any:
-        """The batch of update `position`, counted from 0 over all epochs."""
+        """Return the batch of update `position`, counted from 0 over all epochs."""
 
 
 class TrainingBatches:
-    """Epoch after epoch of batches from any position: what Lightning iterates over.
+    """The batches of all epochs, from any position on. Lightning iterates over this object.
 
-    The position is the number of batches handed out since step 0; it travels in the checkpoint.
+    The position is the number of batches handed out since step 0; the checkpoint holds it.
     """
 
     def __init__(self, batches: Batches, steps: int) -> None:

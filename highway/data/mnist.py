@@ -1,4 +1,4 @@
-"""MNIST as rows of pixels: 60,000 images to train on, 10,000 to test on, and no split to validate on.
+"""MNIST as rows of pixels: 60,000 training and 10,000 test images; there is no validation split.
 
 An idx file is a header of big-endian numbers (2051 and the three sizes of images, or 2049 and the number of labels)
 with one byte a pixel or label after it.
@@ -18,12 +18,14 @@ from highway.data.download import sha256_of
 from highway.data.places import MNIST
 from highway.errors import Refused
 
-MEAN, DEVIATION = 0.1307, 0.3081  # of the training pixels, from 0 to 1
+MEAN, DEVIATION = 0.1307, 0.3081  # of the training pixels, scaled to [0, 1]
 SPLITS = {"train": "train", "test": "t10k"}
 
 
 @dataclass(frozen=True)
 class Split:
+    """The images of a split."""
+
     pixels: Tensor  # (N, T) of bytes, row by row from the upper left
     labels: Tensor  # (N,)
 
@@ -33,6 +35,8 @@ class Split:
 
 @dataclass(frozen=True)
 class Images:
+    """The splits of the data set, with the sha256 of each."""
+
     splits: dict[str, Split]
     sha256: dict[str, str]
     units = "images"
@@ -64,13 +68,13 @@ def streams(dataset: ImageDataset, data_dir: Path, cache_dir: Path) -> Images:
 
 
 def idx(path: Path) -> np.ndarray:
-    """The array of bytes in a compressed idx file."""
+    """Read the array of bytes from a compressed idx file."""
     content = gzip.decompress(path.read_bytes())
     kind, dimensions = content[2], content[3]
     end = 4 + 4 * dimensions
     shape = np.frombuffer(content[4:end], ">u4").astype(int)
     if content[:2] != b"\0\0" or kind != 8 or len(content) - end != shape.prod():
-        raise Refused(f"{path} is no idx file of bytes.")
+        raise Refused(f"{path} is not an idx file of bytes. Delete it to fetch it again.")
     return np.frombuffer(content, np.uint8, offset=end).reshape(shape)
 
 

@@ -1,4 +1,4 @@
-"""What the data of all tasks share, as Lightning wants it: how long a run is, and which splits it evaluates."""
+"""The base class of all data modules: the length of a run, and the splits that it evaluates."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from highway.config.experiment import Experiment
 
 
 class ExperimentData(pl.LightningDataModule):
-    """A task's data gives `steps_per_epoch`, `train_dataloader()` and `evaluated(split)`."""
+    """A Lightning data module. Subclasses define `steps_per_epoch`, `train_dataloader()` and `evaluated(split)`."""
 
     steps_per_epoch: int
-    final_differs = False  # whether a trained model is evaluated in another way than in training
+    final_differs = False  # True if a trained model is evaluated in another way than during training
     tested = "test"  # the split that trainer.test evaluates next
-    final = False  # whether that is in the final way
+    final = False  # True while it evaluates in the way of a trained model
 
     def __init__(self, experiment: Experiment) -> None:
         super().__init__()
@@ -22,24 +22,26 @@ class ExperimentData(pl.LightningDataModule):
 
     @property
     def curves(self) -> tuple[str, ...]:
-        """The splits that are evaluated in training, the one that is watched first."""
+        """The splits that are evaluated during training, the watched split first."""
         return (
             (self.watched, "test") if self.experiment.trainer.test_curve and self.watched != "test" else (self.watched,)
         )
 
     @property
     def total_steps(self) -> int:
+        """The number of updates in a run."""
         steps = self.experiment.trainer.max_epochs * self.steps_per_epoch
         return self.experiment.debug.steps or min(steps, self.experiment.trainer.max_steps or steps)
 
     @property
     def validate_every(self) -> int:
+        """The number of updates between two validations."""
         if self.experiment.debug.overfit:
             return max(self.total_steps // 10, 1)
         return min(self.experiment.trainer.validate_every or self.steps_per_epoch, self.total_steps)
 
     def description(self) -> dict[str, Any]:
-        """What result.json says of the data; `vocabulary_sha256` where there is a vocabulary."""
+        """Describe the data for result.json, with `vocabulary_sha256` if there is a vocabulary."""
         dataset = self.experiment.dataset
         watched = {} if self.watched == "valid" else {"validation": f"none: best is by {self.watched}"}
         return {
@@ -51,15 +53,15 @@ class ExperimentData(pl.LightningDataModule):
 
     @property
     def remarks(self) -> list[str]:
-        """What to tell of the data when a run starts."""
+        """Remarks about the data, printed when a run starts."""
         return []
 
-    def place(self) -> tuple[int, int]:
-        """Which device this is, of how many."""
+    def device_share(self) -> tuple[int, int]:
+        """Return the number of this device, counted from 0, and the number of devices."""
         return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
 
     def evaluated(self, split: str) -> Any:
-        """The batches of a whole split."""
+        """Return the batches of a split."""
         raise NotImplementedError
 
     def val_dataloader(self) -> Any:

@@ -1,4 +1,4 @@
-"""Nottingham: 694 / 173 / 170 folk tunes as rows of 88 keys, each down or not, in 176,561 / 45,513 / 44,463 steps."""
+"""Nottingham: 694 / 173 / 170 folk tunes of 176,561 / 45,513 / 44,463 steps, each step 88 piano keys, down or up."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,8 @@ SPLITS = {"train": "traindata", "valid": "validdata", "test": "testdata"}
 
 @dataclass(frozen=True)
 class Tunes:
+    """The splits of the data set, with the sha256 of each."""
+
     splits: dict[str, list[Tensor]]  # (steps, 88) each, of bytes
     sha256: dict[str, str]
     units = "tunes"
@@ -43,7 +45,7 @@ def streams(dataset: MusicDataset, data_dir: Path, cache_dir: Path) -> Tunes:
 
 
 def _read(path: Path) -> dict[str, list[np.ndarray]]:
-    from scipy.io import loadmat  # which takes longer to import than the file to read
+    from scipy.io import loadmat  # importing it takes longer than reading the file
 
     content = loadmat(path)
     return {split: [np.ascontiguousarray(tune) for tune in content[name][0]] for split, name in SPLITS.items()}

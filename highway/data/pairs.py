@@ -1,7 +1,8 @@
-"""Batches of sentence pairs of like length, from any position of a run.
+"""Batches of sentence pairs of similar length, from any position of a run.
 
-An epoch sorts the pairs by length, ties in an order drawn from (seed, epoch), cuts them into batches of so many
-sentences or pieces, and shuffles the batches: little padding, and an order that depends on nothing but the position.
+An epoch sorts the pairs by length, with ties in an order drawn from (seed, epoch). It cuts them into batches of a fixed
+number of sentences or pieces, and shuffles the batches. There is little padding, and the order depends only on the
+position.
 """
 
 from collections.abc import Iterator
@@ -22,14 +23,16 @@ from highway.errors import Refused
 
 
 class PairBatch(NamedTuple):
+    """B sentence pairs; S and T are the longest source and target."""
+
     source: Tensor  # (B, S), padded
     inputs: Tensor  # (B, T), the target from its start on
-    targets: Tensor  # (B, T), the target's next piece; padding is not scored
+    targets: Tensor  # (B, T), the next pieces of the target; padding is not scored
     scored: int  # target pieces in the whole batch, on all devices
 
 
 class PairTable:
-    """One split, memory-mapped: the pieces of both sides, end to end."""
+    """A split, memory-mapped: the pieces of source and target, end to end."""
 
     def __init__(self, rows: Any) -> None:
         self.sides = []
@@ -45,9 +48,11 @@ class PairTable:
 
     def batch(self, rows: np.ndarray, share: int = 0, shares: int = 1) -> PairBatch:
         scored = int((self.lengths(1)[rows] - 1).sum())
-        own = rows[share::shares]
-        source, target = (self._padded(side, own if len(own) else rows[:1]) for side in (0, 1))
-        targets = target[:, 1:] if len(own) else torch.full_like(target[:, 1:], PADDING)  # fewer pairs than devices
+        rows_here = rows[share::shares]
+        source, target = (self._padded(side, rows_here if len(rows_here) else rows[:1]) for side in (0, 1))
+        targets = (
+            target[:, 1:] if len(rows_here) else torch.full_like(target[:, 1:], PADDING)
+        )  # fewer pairs than devices
         return PairBatch(source, target[:, :-1], targets, scored)
 
     def _padded(self, side: int, rows: np.ndarray) -> Tensor:
@@ -63,7 +68,7 @@ class EpochBatches:
     """The training pairs, epoch after epoch."""
 
     def __init__(self, table: PairTable, experiment: Experiment, share: int, shares: int) -> None:
-        self.table, self.seed, self.place = table, experiment.seed, (share, shares)
+        self.table, self.seed, self.share = table, experiment.seed, (share, shares)
         self.ends = batch_ends(np.sort(table.lengths(1)), experiment.dataset.batch, experiment.dataset.batch_pieces)
         self.overfit = experiment.debug.overfit
         self.order = lru_cache(maxsize=1)(self._order)
@@ -72,13 +77,13 @@ class EpochBatches:
         return len(self.ends) - 1
 
     def at(self, position: int) -> PairBatch:
-        epoch, place = divmod(0 if self.overfit else position, len(self))
+        epoch, number = divmod(0 if self.overfit else position, len(self))
         rows, batches = self.order(epoch)
-        start, end = self.ends[batches[place]], self.ends[batches[place] + 1]
-        return self.table.batch(rows[start:end], *self.place)
+        start, end = self.ends[batches[number]], self.ends[batches[number] + 1]
+        return self.table.batch(rows[start:end], *self.share)
 
     def _order(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        """All rows by length, and the order of the batches that they are cut into."""
+        """Return all rows sorted by length, and the order of the batches."""
         random = np.random.default_rng([self.seed, epoch])
         ties = random.permutation(len(self.table))
         rows = np.lexsort((ties, self.table.lengths(0), self.table.lengths(1)))
@@ -86,7 +91,7 @@ class EpochBatches:
 
 
 def batch_ends(lengths: np.ndarray, sentences: int, pieces: int | None) -> list[int]:
-    """Where batches of ascending target lengths begin and end: the same in every epoch."""
+    """Return the ends of the batches of rows sorted by target length, which are the same in every epoch."""
     if pieces is None:
         return [*range(0, len(lengths), sentences), len(lengths)]
     ends = [0]
@@ -116,22 +121,22 @@ class TranslationData(ExperimentData):
 
     @property
     def remarks(self) -> list[str]:
-        return [*self.corpus.remarks, f"padding: {self.padding:.1%} of all places"]
+        return [*self.corpus.remarks, f"padding: {self.padding:.1%} of all positions"]
 
     @cached_property
     def padding(self) -> float:
-        """Which share of the first epoch's places, source and target, is padding."""
+        """The share of padding among the source and target positions of the first epoch."""
         epochs, table = self._epochs(0, 1), self.tables["train"]
         rows, _ = epochs.order(0)
-        places = sum(
+        positions = sum(
             (end - start) * int(lengths[start:end].max())
             for lengths in (table.lengths(0)[rows], table.lengths(1)[rows] - 1)
             for start, end in pairwise(epochs.ends)
         )
-        return 1 - float(table.lengths(0).sum() + table.lengths(1).sum() - len(table)) / places
+        return 1 - float(table.lengths(0).sum() + table.lengths(1).sum() - len(table)) / positions
 
     def train_dataloader(self) -> TrainingBatches:
-        return TrainingBatches(self._epochs(*self.place()), self.total_steps)
+        return TrainingBatches(self._epochs(*self.device_share()), self.total_steps)
 
     def _epochs(self, share: int, shares: int) -> EpochBatches:
         return EpochBatches(self.tables["train"], self.experiment, share, shares)
@@ -143,7 +148,7 @@ class TranslationData(ExperimentData):
         table, count = self.tables[split], self.experiment.dataset.batch
         rows = np.lexsort((table.lengths(0), table.lengths(1)))
         groups = [rows[start : start + count] for start in range(0, len(rows), count)][: debug.windows]
-        share, shares = self.place()
+        share, shares = self.device_share()
         return EvaluationPairs([table.batch(group) for group in groups[share::shares]])
 
 
@@ -151,7 +156,7 @@ SENTENCE = 24  # pieces of a sentence, about the mean of TED's
 
 
 def like_real(experiment: Experiment, device: str) -> PairBatch:
-    """A training batch of random pieces: a step takes no other time for real ones."""
+    """Return a training batch of random pieces, for timing: a step takes equally long on real pieces."""
     dataset = experiment.dataset
     source, target = (
         torch.randint(END + 1, size, (dataset.batch, SENTENCE + side), device=device)
@@ -161,6 +166,8 @@ def like_real(experiment: Experiment, device: str) -> PairBatch:
 
 
 class EvaluationPairs:
+    """The batches of an evaluation."""
+
     def __init__(self, batches: list[PairBatch]) -> None:
         self.batches = batches
 

@@ -1,6 +1,6 @@
 """Penn Treebank (Mikolov's version) as a stream of words or of characters.
 
-The forms, and how many symbols train / valid / test have in each (a test counts them):
+The forms, and the number of symbols of train / valid / test in each (a test counts them):
 
     eos         word files, each newline spelled as the five characters <eos>   5,269,890 / 413,262 / 464,989
     newline     word files, each newline one symbol                             5,101,618 / 399,782 / 449,945
@@ -24,7 +24,7 @@ END = "<eos>"
 
 
 def files(dataset: LanguageDataset, data_dir: Path) -> dict[str, Path]:
-    """Where each split's file belongs, present or not."""
+    """Return the path of each split's file, whether it exists or not."""
     kind = "char." if dataset.form == "characters" else ""
     return {split: data_dir / PENN_TREEBANK.folder / f"ptb.{kind}{split}.txt" for split in SPLITS}
 
@@ -34,7 +34,7 @@ def verify(dataset: LanguageDataset, data_dir: Path) -> None:
 
 
 def streams(dataset: LanguageDataset, data_dir: Path, cache_dir: Path) -> Streams:
-    """The three splits as symbol numbers, with the vocabulary that the training split gives."""
+    """Return the three splits as symbol numbers, with the vocabulary of the training split."""
     if dataset.source == "sample":
         generated = sample.penn_treebank(characters=dataset.form == "characters")
         texts = {split: text.encode() for split, text in generated.items()}
@@ -46,7 +46,7 @@ def streams(dataset: LanguageDataset, data_dir: Path, cache_dir: Path) -> Stream
 
 
 def _symbols(text: str, form: str) -> list[str] | np.ndarray:
-    """The symbols of a text in order: words as strings, characters as code points (fast to number)."""
+    """Return the symbols of a text in order: words as strings, characters as code points (fast to number)."""
     if form == "word":
         return re.sub("\n", f" {END} ", text).split()
     if form == "characters":

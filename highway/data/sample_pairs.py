@@ -1,10 +1,10 @@
-"""A sample bilingual corpus from a grammar of ours: a made-up Romance source, and an English-like target.
+"""A sample corpus for translation, from a grammar of ours: an invented Romance source and an English-like target.
 
-What a translator has to learn on it, as on the real pair:
+A translator has to learn on it, as on the real pair:
 
     reordering    adjectives follow the noun in the source and precede it in the target
     agreement     source articles and adjectives agree with the noun in gender and number; target verbs with the subject
-    dropped words a source verb without a subject says by its ending who acts; the target needs the pronoun
+    dropped words a source verb without a subject shows the person by its ending; the target needs the pronoun
     questions     marked at the end of the source, and by an auxiliary at the beginning of the target
 """
 
@@ -21,7 +21,7 @@ PERSONS = (("o", "i"), ("as", "you"), ("amos", "we"), ("em", "they"))  # ending 
 
 @cache
 def translation() -> Splits:
-    """Pairs of source and target by split; no sentence of valid or test is in train."""
+    """Return pairs of source and target by split; no sentence of valid or test is in train."""
     language = Language(random.Random(SEED))
     seen: set[str] = set()
     splits: Splits = {}
@@ -38,6 +38,8 @@ def translation() -> Splits:
 
 
 class Language:
+    """A grammar and its dictionary; `rng` makes every choice."""
+
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         words = self._words(60)
@@ -47,16 +49,16 @@ class Language:
         self.adverbs = [(words.pop(), words.pop()) for _ in range(3)]
 
     def _words(self, count: int) -> list[str]:
-        found: dict[str, None] = {}
-        while len(found) < count:
+        words: dict[str, None] = {}
+        while len(words) < count:
             syllables = (self.rng.choice(CONSONANTS) + self.rng.choice(VOWELS) for _ in range(2))
-            found["".join(syllables) + self.rng.choice("lmnrt")] = None
-        return list(found)
+            words["".join(syllables) + self.rng.choice("lmnrt")] = None
+        return list(words)
 
     def sentence(self) -> tuple[str, str]:
         rng = self.rng
         verb = rng.choice(self.verbs)
-        if rng.random() < 0.25:  # no subject: the ending tells
+        if rng.random() < 0.25:  # no subject: the ending shows the person
             ending, pronoun = rng.choice(PERSONS)
             source, target = [verb[0] + ending], [pronoun, verb[1]]
             plural = True
@@ -77,7 +79,7 @@ class Language:
         return " ".join([*source, "."]), " ".join([*target, "."])
 
     def phrase(self, plural: bool) -> tuple[list[str], list[str]]:
-        """An article, a noun, and now and then an adjective."""
+        """Return a noun phrase in source and target: an article, a noun and sometimes an adjective."""
         source, target, feminine = self.rng.choice(self.nouns)
         ending = ("a" if feminine else "o") + ("s" if plural else "")
         definite = self.rng.random() < 0.5

@@ -1,7 +1,7 @@
-"""Sample tunes: a melody on a scale over chords, both as rows of keys that are down.
+"""Sample tunes: a melody on a scale over chords, as rows of keys that are down.
 
-What a model has to learn on them: a note is held for a few steps, a bar has one chord, the chord says which notes
-the melody comes to rest on, and bars come back.
+A model has to learn that a note is held for a few steps, that a bar has one chord, that the chord determines the notes
+on strong beats, and that phrases recur.
 """
 
 import random
@@ -14,13 +14,13 @@ from highway.config.datasets import KEYS
 TUNES = {"train": 120, "valid": 20, "test": 20}
 SEED = 20120626
 SCALE = (0, 2, 4, 5, 7, 9, 11)
-PROGRESSIONS = ((0, 3, 4, 0), (0, 5, 3, 4), (0, 4, 5, 3), (0, 0, 4, 0))  # degrees
+PROGRESSIONS = ((0, 3, 4, 0), (0, 5, 3, 4), (0, 4, 5, 3), (0, 0, 4, 0))  # degrees of the scale
 BAR = 8  # steps
 
 
 @cache
 def tunes() -> dict[str, list[np.ndarray]]:
-    """split -> tunes, (steps, 88) of 0 and 1 each."""
+    """Return a dictionary from each split to its tunes, each of shape (steps, 88) with values 0 and 1."""
     rng = random.Random(SEED)
     return {split: [_tune(rng) for _ in range(count)] for split, count in TUNES.items()}
 

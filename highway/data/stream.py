@@ -1,4 +1,4 @@
-"""Numbered symbol streams, cached on disk and memory-mapped; the cache's key is a hash of the content."""
+"""Streams of numbered symbols, cached on disk and memory-mapped. The key of the cache is a hash of the content."""
 
 import hashlib
 import json
@@ -20,10 +20,12 @@ CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Streams:
+    """The numbered symbols of the splits, and their vocabulary."""
+
     splits: dict[str, Tensor]  # train, valid, test: (n,), uint8 or int32
     vocabulary: list[str]
     sha256: dict[str, str]  # of each split's text
-    units = "symbols"  # what the length of a split counts
+    units = "symbols"  # the unit of the length of a split
 
     @property
     def vocabulary_sha256(self) -> str:
@@ -39,7 +41,7 @@ def cached_streams(
     symbols: Callable[[bytes], Symbols],
     cache_dir: Path,
 ) -> Streams:
-    """Number the symbols of each split by the vocabulary of `train`, or take what was numbered before."""
+    """Number the symbols of each split by the vocabulary of `train`, or read them from the cache."""
     sha256 = {split: hashlib.sha256(text).hexdigest() for split, text in texts.items()}
     revision = DATASETS[dataset.name].revision
     key = hashlib.sha256(json.dumps([dataset.name, revision, dataset.form, sha256]).encode()).hexdigest()[:16]
@@ -51,18 +53,19 @@ def cached_streams(
     if len(vocabulary) != dataset.vocabulary_size:
         raise Refused(
             f"dataset {dataset.name}, form {dataset.form}, has {len(vocabulary)} symbols, "
-            f"and dataset.vocabulary.{dataset.source} declares {dataset.vocabulary_size}."
+            f"and dataset.vocabulary.{dataset.source} declares {dataset.vocabulary_size}: "
+            f"set dataset.vocabulary.{dataset.source}={len(vocabulary)}."
         )
     splits = {split: _mapped(folder / f"{split}.npy") for split in texts}
     return Streams(splits, vocabulary, sha256)
 
 
 def _mapped(path: Path) -> Tensor:
-    return torch.from_numpy(np.load(path, mmap_mode="c"))  # copy-on-write: torch wants a writable array
+    return torch.from_numpy(np.load(path, mmap_mode="c"))  # copy-on-write, because torch requires a writable array
 
 
 def _number(texts: dict[str, bytes], symbols: Callable[[bytes], Symbols], folder: Path) -> None:
-    """Vocabulary in order of first appearance in `train`; a symbol that train lacks is refused."""
+    """Write the numbered splits. The vocabulary is in order of first appearance in `train`."""
     split_symbols = {split: symbols(text) for split, text in texts.items()}
     kinds, first = _kinds_and_first(split_symbols["train"])
     order = np.argsort(first)
@@ -76,19 +79,19 @@ def _number(texts: dict[str, bytes], symbols: Callable[[bytes], Symbols], folder
 
 
 def _kinds_and_first(values: Symbols) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct symbols in their own order, and where each is first."""
+    """Return the distinct symbols, sorted, and the position of the first occurrence of each."""
     if not isinstance(values, bytes):
         return np.unique(np.asarray(values), return_index=True)
-    seen = bytes(set(values[:CHUNK]))  # not sorting a hundred million bytes: most kinds are in the first of them
+    seen = bytes(set(values[:CHUNK]))  # avoids sorting 100 million bytes: most kinds occur early
     kinds = np.array(sorted({*seen, *values.translate(None, seen)}), dtype=np.uint8)
     return kinds, np.array([values.find(bytes([kind])) for kind in kinds.tolist()])
 
 
 def _by_search(values: Symbols, kinds: np.ndarray, rank: np.ndarray, split: str) -> np.ndarray:
     values = np.asarray(values)
-    found = np.searchsorted(kinds, values).clip(max=len(kinds) - 1)
-    _refuse_unknown(values[kinds[found] != values][:1], split)
-    return rank[found]
+    indices = np.searchsorted(kinds, values).clip(max=len(kinds) - 1)
+    _refuse_unknown(values[kinds[indices] != values][:1], split)
+    return rank[indices]
 
 
 def _by_table(values: bytes, kinds: np.ndarray, rank: np.ndarray, split: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""One file over HTTP: it goes on where it broke off, is asked for again where that may help, is shown as it comes."""
+"""Download a file over HTTP: resume a broken transfer, retry temporary errors, and show the progress."""
 
 import logging
 import sys
@@ -15,16 +15,16 @@ from highway.ledger.files import writing
 log = logging.getLogger("highway")
 CHUNK = 1 << 18
 TIMEOUT = 30.0  # seconds without a byte
-PAUSES = (1.0, 4.0)  # seconds before it is asked for again
+PAUSES = (1.0, 4.0)  # seconds before each retry
 TRANSIENT = (429, 500, 502, 503, 504)
-LARGEST = 1 << 30  # bytes; no data set is so large
-SHOWN_FROM = 4 << 20  # bytes that take long enough to be watched
-SAY_EVERY = 30.0  # seconds, where there is no terminal
-Failure = (OSError, HTTPException)  # what `download` raises when an address does not give the file
+LARGEST = 1 << 30  # bytes; every data set is smaller
+SHOWN_FROM = 4 << 20  # bytes; a smaller download has no progress display
+SAY_EVERY = 30.0  # seconds between lines if there is no terminal
+Failure = (OSError, HTTPException)  # raised by `download` if an address does not deliver the file
 
 
 def download(url: str, partial: Path) -> None:
-    """Fetch `url` into `partial`, going on from the bytes that an earlier attempt left there, on whatever address."""
+    """Fetch `url` into `partial`, after the bytes that an earlier attempt left there, from this or another address."""
     for pause in (*PAUSES, None):
         try:
             return _attempt(url, partial)
@@ -35,17 +35,17 @@ def download(url: str, partial: Path) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """Why an address did not give the file, in a few words."""
+    """Return in a few words why an address did not deliver the file."""
     if isinstance(error, urllib.error.HTTPError):
         error.close()
-    words = getattr(error, "reason", None) or error
-    words = getattr(words, "strerror", None) or words
+    cause = getattr(error, "reason", None) or error
+    cause = getattr(cause, "strerror", None) or cause
     code = f"HTTP {error.code}: " if isinstance(error, urllib.error.HTTPError) else ""
-    return code + (" ".join(str(words).split()) or type(error).__name__)
+    return code + (" ".join(str(cause).split()) or type(error).__name__)
 
 
 def _may_pass(error: BaseException) -> bool:
-    """A connection that broke off, a server that is overloaded; not one that is not there, or that lacks the file."""
+    """Return True for temporary errors: a broken connection or an overloaded server, not a missing server or file."""
     if isinstance(error, urllib.error.HTTPError):
         return error.code in TRANSIENT
     return not isinstance(error, urllib.error.URLError)
@@ -73,29 +73,31 @@ def _attempt(url: str, partial: Path) -> None:
                 if arrived > LARGEST:
                     raise urllib.error.URLError(f"it sends more than {LARGEST:,} bytes")
     if length is not None and arrived - begun != int(length):
-        raise ConnectionError(f"it broke off after {arrived - begun:,} of {int(length):,} bytes; run again to go on")
+        raise ConnectionError(
+            f"it broke off after {arrived - begun:,} of {int(length):,} bytes; run the same command again to resume"
+        )
 
 
 @contextmanager
-def written(path: Path, more: bool = False) -> Iterator[Callable[[bytes], None]]:
-    """What adds to a file; a disk that does not take it is no fault of an address."""
+def written(path: Path, append: bool = False) -> Iterator[Callable[[bytes], None]]:
+    """Provide a function that writes to a file. A full disk raises `Unwritable`, so no address is blamed."""
 
     def write(chunk: bytes) -> None:
         left = memoryview(chunk)
         with writing(path):
-            while left:  # a disk with little room takes a part, and says so only when it is asked again
+            while left:  # a nearly full disk writes a part, and raises an error only at the next call
                 left = left[file.write(left) :]
 
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(path, "ab" if more else "wb", buffering=0)  # noqa: SIM115 (closed below)
+        file = open(path, "ab" if append else "wb", buffering=0)  # noqa: SIM115 (closed below)
     with file:
         yield write
 
 
 @contextmanager
 def _shown(name: str, have: int, total: int | None) -> Iterator[Callable[[int], None]]:
-    """What says how much is there: a bar on a terminal, elsewhere a line now and then; nothing of a small file."""
+    """Provide a function that shows progress: a bar on a terminal, else log lines, nothing for a small file."""
     if total is not None and total - have < SHOWN_FROM:
         yield lambda arrived: None
     elif sys.stderr.isatty():
@@ -111,6 +113,8 @@ def _shown(name: str, have: int, total: int | None) -> Iterator[Callable[[int], 
 
 
 class _Lines:
+    """Progress as log lines, one every SAY_EVERY seconds."""
+
     def __init__(self, name: str, total: int | None) -> None:
         self.name, self.total, self.said = name, total, time.monotonic()
 

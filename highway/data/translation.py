@@ -1,13 +1,13 @@
-"""Portuguese to English: TED talks (HRLR, Qi et al. 2018), other real text to train on in their place, or a sample.
+"""Portuguese to English: TED talks (HRLR, Qi et al. 2018), a substitute training corpus, or a sample.
 
                         train    valid     test
     iwslt_pt_en        51,785    1,193    1,803   TED talks, lower-cased and split into words as published
-    pt_en_substitute   24,611    1,193    1,803   other human translations, made to look alike; TED's valid and test
+    pt_en_substitute   24,611    1,193    1,803   other human translations, formatted like TED; TED's valid and test
     sample              5,977      200      200   a grammar of ours (highway/data/sample_pairs.py)
 
-Training pairs with more than `longest_words` words or `longest` pieces on a side are left out, and counted. Everything
-else is cut at `longest` pieces. Pieces are sentencepiece's, trained here on the training text: one thread, since the
-vocabulary of its unigram model depends on their number.
+Training pairs with more than `longest_words` words or `longest` pieces on a side are left out, and counted. Valid
+and test are cut at `longest` pieces. The sentencepiece models are trained here on the training text, with one thread:
+the vocabulary of a unigram model depends on the number of threads.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from highway.errors import Refused
 from highway.ledger import seal
 from highway.ledger.files import read_json, write_json, written_atomically
 
-LAYOUT = 2  # of the cache; another number makes it anew
+LAYOUT = 2  # version of the cache; a new number rebuilds it
 SPLITS = ("train", "valid", "test")
 SIDES = ("pt", "en")
 Pairs = list[tuple[str, str]]
@@ -44,43 +44,43 @@ PAIRS_SHA256 = {  # of the sorted pairs, each `source\ttarget\n`
 
 @dataclass(frozen=True)
 class Corpus:
-    """A data set as pieces, memory-mapped, with its vocabularies and what there is to say of it."""
+    """A data set as pieces, memory-mapped, with its vocabularies and counts."""
 
     splits: dict[str, Any]  # Arrow tables with columns source and target: pieces, start and end included
-    texts: dict[str, Pairs]  # of valid and test, as they are scored
+    texts: dict[str, Pairs]  # valid and test, as they are scored
     source: Any  # sentencepiece processors
     target: Any
-    about: dict[str, Any]
+    about: dict[str, Any]  # counts, for result.json and remarks
     sha256: dict[str, str]
     vocabulary_sha256: str
-    units = "pairs  "  # what the length of a split counts
+    units = "pairs  "  # the unit of the length of a split
 
     @property
     def remarks(self) -> list[str]:
-        """What was left out and cut, for people."""
+        """Remarks about the pairs that were left out or cut, and about the text."""
         left_out = (
             f"{self.about['too_many_words']:,} for their words, {self.about['too_many_pieces']:,} for their pieces"
         )
         cut = ", ".join(f"{count:,} of {split}" for split, count in self.about["cut"].items())
         return [
             f"training pairs left out: {left_out}",
-            f"pairs cut, and scored all the same: {cut}",
+            f"pairs cut, but scored: {cut}",
             *(
                 f"training text ({side}): {words['mean']} words a sentence, median {words['median']:g}, "
-                f"{words['distinct']:,} different ones; most frequent: {' '.join(words['most_frequent'])}"
+                f"{words['distinct']:,} different words; most frequent: {' '.join(words['most_frequent'])}"
                 for side, words in self.about["words"].items()
             ),
         ]
 
 
 def files(dataset: TranslationDataset, data_dir: Path) -> dict[str, Path]:
-    """Where each split's files belong, present or not."""
-    found = {f"{split}.{side}": data_dir / TED.folder / f"{split}.{side}" for split in SPLITS for side in SIDES}
+    """Return the paths of each split's files, whether they exist or not."""
+    paths = {f"{split}.{side}": data_dir / TED.folder / f"{split}.{side}" for split in SPLITS for side in SIDES}
     if dataset.name == "pt_en_substitute":
-        found = {name: path for name, path in found.items() if not name.startswith("train")}
+        paths = {name: path for name, path in paths.items() if not name.startswith("train")}
         folder = data_dir / dataset.name
-        found |= {f"{name}.{side}": folder / f"{name}.{side}" for name in dataset.corpora for side in SIDES}
-    return found
+        paths |= {f"{name}.{side}": folder / f"{name}.{side}" for name in dataset.corpora for side in SIDES}
+    return paths
 
 
 def verify(dataset: TranslationDataset, data_dir: Path) -> None:
@@ -134,7 +134,10 @@ def _prepare(dataset: TranslationDataset, texts: dict[str, Pairs], folder: Path)
     for split in SPLITS:
         pairs = short if split == "train" else texts[split]
         rows = _numbered(pairs, models)
-        room = (dataset.longest, dataset.longest + (split != "train"))  # what is cut has its end beyond the last input
+        room = (
+            dataset.longest,
+            dataset.longest + (split != "train"),
+        )  # a cut target keeps one piece more: its last target
         long = [any(len(pieces) > most for pieces, most in zip(row, room, strict=True)) for row in rows]
         if split == "train":
             rows = [row for row, is_long in zip(rows, long, strict=True) if not is_long]
@@ -148,21 +151,22 @@ def _prepare(dataset: TranslationDataset, texts: dict[str, Pairs], folder: Path)
 
 
 def count_words(texts: Sequence[str]) -> dict[str, Any]:
-    """What the paper tells of its corpus: how long sentences are, in words, and which words there are."""
+    """Count what the paper reports of its corpus: the lengths of sentences in words, and the words."""
     sentences = [text.split() for text in texts]
-    lengths, found = [len(sentence) for sentence in sentences], Counter(itertools.chain.from_iterable(sentences))
+    lengths = [len(sentence) for sentence in sentences]
+    words = Counter(itertools.chain.from_iterable(sentences))
     by_length = Counter(lengths)
     return {
         "mean": round(statistics.fmean(lengths), 2),
         "median": statistics.median(lengths),
-        "distinct": len(found),
-        "most_frequent": [word for word, _ in found.most_common(10)],
+        "distinct": len(words),
+        "most_frequent": [word for word, _ in words.most_common(10)],
         "sentences_by_length": [by_length[length] for length in range(max(lengths) + 1)],
     }
 
 
 def _trained_pieces(lines: Iterable[str], size: int, form: str, side: str) -> bytes:
-    """A sentencepiece model with exactly `size` pieces; the same text gives the same pieces."""
+    """Train a sentencepiece model with exactly `size` pieces; the same text gives the same pieces."""
     from sentencepiece import SentencePieceTrainer
 
     model = io.BytesIO()
@@ -182,8 +186,10 @@ def _trained_pieces(lines: Iterable[str], size: int, form: str, side: str) -> by
         )
     except RuntimeError as error:
         most = re.search(r"<= (\d+)", str(error))
-        more = f": it gives {most[1]} at the most" if most else f" ({error})"
-        raise Refused(f"the training text ({side}) does not give {size} pieces{more}; see dataset.pieces.") from error
+        reason = f": it has at most {most[1]}" if most else f" ({error})"
+        raise Refused(
+            f"the training text ({side}) does not have {size} pieces{reason}. Change dataset.pieces."
+        ) from error
     return model.getvalue()
 
 
@@ -208,16 +214,16 @@ def _write_arrow(path: Path, rows: list[tuple[list[int], list[int]]]) -> None:
 
 
 def _vocabulary_sha256(models: list[bytes]) -> str:
-    """Of the pieces in order; the bytes of a model differ from one training to the next."""
+    """Return the sha256 of the pieces in order; the bytes of a model differ between two trainings."""
     from sentencepiece import SentencePieceProcessor
 
-    processors = [SentencePieceProcessor(model_proto=model) for model in models]
-    pieces = [one.id_to_piece(number) for one in processors for number in range(one.get_piece_size())]
+    vocabularies = [SentencePieceProcessor(model_proto=model) for model in models]
+    pieces = [model.id_to_piece(number) for model in vocabularies for number in range(model.get_piece_size())]
     return hashlib.sha256("\n".join(pieces).encode()).hexdigest()
 
 
 def pairs_sha256(pairs: Pairs) -> str:
-    """The same for the same pairs in any order: two publications of TED differ in theirs."""
+    """Return a sha256 that does not depend on the order of the pairs, in which two publications of TED differ."""
     lines = sorted(f"{source}\t{target}\n" for source, target in pairs)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -243,7 +249,7 @@ def _texts(dataset: TranslationDataset, data_dir: Path) -> dict[str, Pairs]:
 
 
 def _judge(folder: Path) -> None:
-    """Whether what was fetched is all of TED pt-en: no sha256 of its files is published."""
+    """Raise `Unfit` if the fetched files are not all of TED pt-en; their sha256 is not published."""
     try:
         for split in SPLITS:
             _check(split, _read(folder / f"{split}.pt", folder / f"{split}.en"), folder)
@@ -253,15 +259,22 @@ def _judge(folder: Path) -> None:
 
 def _check(split: str, pairs: Pairs, folder: Path) -> None:
     if len(pairs) != COUNTS[split]:
-        raise Refused(f"{folder}: {split} has {len(pairs):,} pairs; TED pt-en has {COUNTS[split]:,}.")
+        raise Refused(
+            f"{folder}: {split} has {len(pairs):,} pairs; TED pt-en has {COUNTS[split]:,}. "
+            "Delete its files to fetch them again."
+        )
     if split in PAIRS_SHA256 and pairs_sha256(pairs) != PAIRS_SHA256[split]:
-        raise Refused(f"{folder}: the pairs of {split} are not those of TED pt-en; delete them to fetch them again.")
+        raise Refused(
+            f"{folder}: the pairs of {split} are not those of TED pt-en. Delete its files to fetch them again."
+        )
 
 
 def _read(source: Path, target: Path) -> Pairs:
     sides = [_lines(source), _lines(target)]
     if len(sides[0]) != len(sides[1]):
-        raise Refused(f"{source} has {len(sides[0]):,} lines and {target} has {len(sides[1]):,}: they are no pairs.")
+        raise Refused(
+            f"{source} has {len(sides[0]):,} lines and {target} has {len(sides[1]):,}: each line needs a translation."
+        )
     return list(zip(*sides, strict=True))
 
 
@@ -269,18 +282,18 @@ def _lines(path: Path) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except FileNotFoundError as error:
-        raise Refused(f"{path} is missing, and nothing is published to fetch it from.") from error
+        raise Refused(f"{path} is missing, and it has no source to download it from. Put it there.") from error
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
         raise Refused(f"{path}, line {line}, is not UTF-8 text.") from error
     empty = next((number for number, line in enumerate(lines, start=1) if not line.strip()), None)
     if empty is not None:
-        raise Refused(f"{path}, line {empty}, is empty: its partner would have no translation.")
+        raise Refused(f"{path}, line {empty}, is empty, so its partner has no translation.")
     return lines
 
 
 def like_ted(text: str) -> str:
-    """Lower-cased, quotation marks dropped, punctuation and English endings split off, as the TED files have it."""
+    """Format a text like the TED files: lower case, no quotation marks, punctuation and English endings split off."""
     text = re.sub(r"[\"“”«»„]", " ", text.lower().replace("\u2019", "'").replace("…", "..."))
     text = re.sub(r"(\.\.\.|[,;:!?()\[\]%$€£/&*+=<>\u2013\u2014])", r" \1 ", text)
     text = re.sub(r"(?<!\.)\.(?=\s|$)", " .", text)

@@ -1,4 +1,4 @@
-"""Tunes as Lightning wants them: from the keys that are down at each step, those of the next."""
+"""A Lightning data module for tunes: predict the keys of the next step from those of this step."""
 
 from typing import NamedTuple
 
@@ -13,24 +13,26 @@ from highway.data.examples import ExampleData, Rows
 
 
 class TuneBatch(NamedTuple):
+    """B tunes of at most T predicted steps."""
+
     inputs: Tensor  # (B, T, 88), padded at the end
     targets: Tensor  # (B, T, 88), the same one step later
-    counts: Tensor  # (B, T), 1 where a step is the tune's own and 0 where it is padding
-    steps: int  # predicted in the whole batch, on all devices
+    counts: Tensor  # (B, T), 1 for a step of the tune and 0 for padding
+    steps: int  # number of predicted steps in the whole batch, on all devices
 
 
 class TuneData(ExampleData):
     shuffled = True
 
     def batch(self, split: str, rows: Rows, share: int, shares: int) -> TuneBatch:
-        every = [self.streams.splits[split][row] for row in rows]
-        lengths = [len(tune) - 1 for tune in every]
-        padded = pad_sequence(every[share::shares], batch_first=True).float()
+        tunes = [self.streams.splits[split][row] for row in rows]
+        lengths = [len(tune) - 1 for tune in tunes]
+        padded = pad_sequence(tunes[share::shares], batch_first=True).float()
         counts = torch.arange(padded.shape[1] - 1) < torch.tensor(lengths[share::shares])[:, None]
         return TuneBatch(padded[:, :-1], padded[:, 1:], counts.float(), sum(lengths))
 
     def together(self, split: str) -> Rows:
-        """Tunes of like length beside one another: little padding."""
+        """Return the tunes sorted by length, which needs little padding."""
         return np.argsort([len(tune) for tune in self.streams.splits[split]], kind="stable")
 
 
@@ -38,7 +40,7 @@ STEPS = 254  # of a tune, about the mean of Nottingham's
 
 
 def like_real(experiment: Experiment, device: str) -> TuneBatch:
-    """A training batch of random keys: a step takes no other time for real ones."""
+    """Return a training batch of random keys, for timing: a step takes equally long on real keys."""
     batch = experiment.dataset.batch
     keys = torch.randint(2, (batch, STEPS + 1, KEYS), device=device).float()
     return TuneBatch(keys[:, :-1], keys[:, 1:], torch.ones(batch, STEPS, device=device), batch * STEPS)

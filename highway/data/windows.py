@@ -1,4 +1,4 @@
-"""A stream of symbols as Lightning wants it: training windows from any position, evaluation in groups."""
+"""A Lightning data module for streams of symbols: training windows from any position, evaluation in groups."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +14,8 @@ from highway.errors import Refused
 
 
 class LanguageData(ExperimentData):
+    """The windows of a stream, for training and evaluation."""
+
     def __init__(self, experiment: Experiment, streams: Streams) -> None:
         super().__init__(experiment)
         self.streams = streams
@@ -30,6 +32,7 @@ class LanguageData(ExperimentData):
 
     @property
     def evaluation_cut(self) -> Cut:
+        """The cut of the current evaluation."""
         dataset = self.experiment.dataset
         return dataset.final if self.final and dataset.final else dataset.evaluation
 
@@ -42,12 +45,12 @@ class LanguageData(ExperimentData):
         }
 
     def train_dataloader(self) -> TrainingBatches:
-        rank, world = self.place()
+        rank, world = self.device_share()
         return TrainingBatches(self._windows("train", rank, world), self.total_steps)
 
     def evaluated(self, split: str) -> "EvaluationBatches":
-        rank, world = self.place()
-        if self.experiment.dataset.carry_state:  # in order, one window at a time, each device its lanes
+        rank, world = self.device_share()
+        if self.experiment.dataset.carry_state:  # in order, one window at a time; each device has its lanes
             windows = self._windows(split, rank, world)
             return EvaluationBatches(windows if len(windows.lanes) else windows.first(0), 1, 0, 1)
         return EvaluationBatches(self._windows(split), self.experiment.trainer.evaluation_batch, rank, world)
@@ -63,6 +66,8 @@ class LanguageData(ExperimentData):
 
 
 class EvaluationBatches:
+    """The batches of an evaluation, `count` windows at a time."""
+
     def __init__(self, windows: Windows, count: int, share: int, shares: int) -> None:
         self.windows, self.count, self.share, self.shares = windows, count, share, shares
 
@@ -71,7 +76,7 @@ class EvaluationBatches:
 
 
 def like_real(experiment: Experiment, device: str) -> Batch:
-    """A training batch of random symbols: a step takes no other time for real ones."""
+    """Return a training batch of random symbols, for timing: a step takes equally long on real symbols."""
     dataset, cut = experiment.dataset, experiment.dataset.train
     tokens = torch.randint(dataset.vocabulary_size, (cut.lanes, cut.window + 1), device=device)
     context = cut.window - cut.scored
