@@ -1,6 +1,6 @@
-"""What the operating system tells about its processes and about the machine.
+"""Ask the operating system about its processes and about the machine.
 
-Linux tells everything in /proc. Without it (macOS, a container that hides it) the commands ps, sysctl and lscpu answer
+Linux answers everything in /proc. Without it (macOS, a container that hides it) the commands ps, sysctl and lscpu answer
 the same questions. Where these are missing too, the answer is UNKNOWN or None, and callers do what is safe.
 """
 
@@ -26,6 +26,8 @@ class Process(NamedTuple):
 
 
 class Spent(NamedTuple):
+    """The parent of a process, and its processor time."""
+
     parent: str
     seconds: float  # of processor time; on Linux with that of its children that have ended
 
@@ -59,22 +61,22 @@ def born(pid: int) -> str | None:
 
 
 def processes() -> dict[Process, Spent] | None:
-    """Return the processor time of every process that can be seen; None if nothing says it."""
-    found = {}
+    """Return the processor time of every process that can be seen; None if nothing answers."""
+    spent = {}
     tick = os.sysconf("SC_CLK_TCK")
     for path in PROC.glob("[0-9]*/stat"):
         with suppress(OSError):  # it ended meanwhile
             fields = path.read_text().rpartition(")")[2].split()
-            found[Process(path.parent.name, fields[19])] = Spent(fields[1], sum(map(int, fields[11:15])) / tick)
-    return found or _processes_by_ps()
+            spent[Process(path.parent.name, fields[19])] = Spent(fields[1], sum(map(int, fields[11:15])) / tick)
+    return spent or _processes_by_ps()
 
 
 def _processes_by_ps() -> dict[Process, Spent] | None:
-    found = {}
+    spent = {}
     for line in _output_of("ps", "-A", "-o", "pid=", "-o", "ppid=", "-o", "time=", "-o", "lstart=").splitlines():
         number, parent, time, start = line.split(None, 3)
-        found[Process(number, start.strip())] = Spent(parent, _seconds(time))
-    return found or None
+        spent[Process(number, start.strip())] = Spent(parent, _seconds(time))
+    return spent or None
 
 
 def _seconds(text: str) -> float:
@@ -87,10 +89,10 @@ def _seconds(text: str) -> float:
 def processor_name() -> str:
     """Return the processor's model name, or its architecture if nothing says more."""
     with suppress(OSError):
-        if told := re.search(r"^model name\s*: *(.+)$", (PROC / "cpuinfo").read_text(), re.MULTILINE):
-            return told[1].strip()
-    if told := re.search(r"^Model name: *(.+)$", _output_of("lscpu"), re.MULTILINE):  # Linux on arm64
-        return told[1].strip()
+        if match := re.search(r"^model name\s*: *(.+)$", (PROC / "cpuinfo").read_text(), re.MULTILINE):
+            return match[1].strip()
+    if match := re.search(r"^Model name: *(.+)$", _output_of("lscpu"), re.MULTILINE):  # Linux on arm64
+        return match[1].strip()
     name = _output_of("sysctl", "-n", "machdep.cpu.brand_string").strip()
     return name or platform.processor() or platform.machine()
 
