@@ -189,7 +189,7 @@ def test_wrong_enwik8_is_refused(experiment: Compose, tmp_path: Path, small_wiki
     file = tmp_path / "enwik8" / "enwik8.first40000.gz"
     for content, sentence in (
         (gzip.compress(b"x" * 40_000), "is not enwik8: the sha256"),
-        (gzip.compress(small_wikipedia[:-1]), "holds 39,999 bytes; enwik8 there has 40,000"),
+        (gzip.compress(small_wikipedia[:-1]), "has 39,999 bytes, expected 40,000"),
         (file.read_bytes()[:40], "is not a whole gzip file"),
     ):
         file.write_bytes(content)

@@ -210,7 +210,7 @@ def test_devices_are_kept_apart(typed: Typed, tmp_path: Path, monkeypatch: pytes
     [
         (["table=highway_t7", "budget=tiny"], "highway_t7 has no budget 'tiny'; it has paper, mini, smoke."),
         (["table=highway_t7", "seed=one"], "seed=one is not a whole number"),
-        (["table=highway_t7", "trainer.precision=64"], "trainer.precision=64 is for checking, not for timing"),
+        (["table=highway_t7", "trainer.precision=64"], "trainer.precision=64 cannot be timed"),
         (["table=highway_t7", "gate.kernel=0"], "gate.kernel=0 is out of range"),
         (["-m", "table=highway_t7", "rows=tanh"], "highway_t7 times its rows side by side"),
     ],

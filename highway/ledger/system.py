@@ -1,7 +1,7 @@
 """Ask the operating system about its processes and about the machine.
 
-Linux answers everything in /proc. Without it (macOS, a container that hides it) the commands ps, sysctl and lscpu answer
-the same questions. Where these are missing too, the answer is UNKNOWN or None, and callers do what is safe.
+Linux answers everything in /proc. Without it (macOS, a container that hides it) the commands ps, sysctl and lscpu
+answer the same questions. If these are missing too, the answer is UNKNOWN or None, and callers do what is safe.
 """
 
 import os
