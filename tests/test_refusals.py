@@ -136,7 +136,7 @@ WRONG = {  # the words after train.py, and what their sentence must have
     "dataset=mnist dataset.metric=bleu": "Available: accuracy",
     "dataset.train=3": "must be keys with values",
     "dataset.train.scored=500": "longer than the window of 400",
-    "dataset.train.stride=400": "symbols would be skipped",
+    "dataset.train.stride=400": "which skips symbols",
     "dataset.carry_state=true": "without overlap",
     "dataset=enwik8": "transformer has no memory: set dataset.train.memory=0",
     "dataset.train.memory=5": "needs dataset.carry_state=true",

@@ -152,10 +152,10 @@ def archive(path: Path, names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        ("escaping", r"is not the archive it should be: it has a path that leaves its folder, '\.\./\.\./escaped'"),
-        ("incomplete", "is not the archive it should be"),
-        ("truncated", "is not the archive it should be"),
-        ("corrupt", "is not the archive it should be"),
+        ("escaping", r"is not the expected archive: it has a path that leaves its folder, '\.\./\.\./escaped'"),
+        ("incomplete", "is not the expected archive"),
+        ("truncated", "is not the expected archive"),
+        ("corrupt", "is not the expected archive"),
         ("whole", "train has 1 pairs; TED pt-en has 51,785"),
     ],
 )
