@@ -56,7 +56,7 @@ def check(config: DictConfig) -> Experiment:
         check_hydra(config.hydra)
     for key in SWEEP_ONLY:
         if config.get(key):
-            raise Refused(f"{key}=... belongs to a sweep. Add -m, as in python scripts/train.py -m table=highway_t1.")
+            raise Refused(f"{key}=... belongs to a sweep: add -m, as in python scripts/train.py -m table=highway_t1.")
     model = MODELS[_name(config, "model", list(MODELS))].options
     sections_of = {**SECTIONS, "dataset": _dataset_options(config), "model": model}
     sections: dict[str, Any] = {name: _section(config, name, section) for name, section in sections_of.items()}
