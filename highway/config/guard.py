@@ -27,8 +27,8 @@ READ = ("HIGHWAY_DATA", "HIGHWAY_OUTPUTS")
 SETTLED: dict[str, tuple[Any, str]] = {  # a key of Hydra -> the only allowed value, and the reason
     "callbacks": ({}, "callbacks would run arbitrary code"),
     "job.env_set": ({}, "a configuration must not change the environment of a run"),
-    "job_logging.root": (None, "a run logs to log.txt in its cell's directory"),
-    "hydra_logging.root": (None, "a run logs to log.txt in its cell's directory"),
+    "job_logging.root": (None, "a run logs to log.txt in its directory"),
+    "hydra_logging.root": (None, "a run logs to log.txt in its directory"),
     "output_subdir": (None, "a run writes its own config.yaml"),
     "job.chdir": (None, "a run stays in the folder from which it was started"),
     "verbose": (False, "debug=trace shows the stack trace of a mistake"),
