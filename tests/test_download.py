@@ -232,7 +232,7 @@ def test_what_is_wrong_is_not_taken(server: str, tmp_path: Path, wrong: bytes) -
     path = tmp_path / "toy" / "a.txt"
     Server.held["/1/toy.tgz"] = Server.held["/2/toy.tgz"] = wrong
     alone = toy(inside(f"{server}/1/toy.tgz"), inside(f"{server}/2/toy.tgz"))
-    with pytest.raises(Refused, match=r"a\.txt missing from .*toy, Every source failed: .*/1/.*/2/") as no:
+    with pytest.raises(Refused, match=r"a\.txt missing from .*toy\. Every source failed: .*/1/.*/2/") as no:
         alone.ensure([path])
     assert "\n" not in str(no.value)
     assert [one for one in tmp_path.rglob("*") if one.is_file() and ".fetching" not in one.parts] == []
@@ -352,7 +352,7 @@ def test_every_data_set_has_a_mirror() -> None:
     every = [one for one in vars(places).values() if isinstance(one, Files)]
     assert len(every) == 5
     for one in every:
-        assert len({place.url for place in one.places}) == len(one.places) >= 2, one.name
-        for place in one.places:
+        assert len({place.url for place in one.sources}) == len(one.places) >= 2, one.name
+        for place in one.sources:
             assert place.members is None or set(place.members) == set(one.checksums) or one is places.TED
         assert all(len(checksum) == 64 for checksum in one.checksums.values())
