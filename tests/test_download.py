@@ -352,7 +352,7 @@ def test_every_data_set_has_a_mirror() -> None:
     every = [one for one in vars(places).values() if isinstance(one, Files)]
     assert len(every) == 5
     for one in every:
-        assert len({place.url for place in one.sources}) == len(one.places) >= 2, one.name
-        for place in one.sources:
-            assert place.members is None or set(place.members) == set(one.checksums) or one is places.TED
+        assert len({source.url for source in one.sources}) == len(one.sources) >= 2, one.name
+        for source in one.sources:
+            assert source.members is None or set(source.members) == set(one.checksums) or one is places.TED
         assert all(len(checksum) == 64 for checksum in one.checksums.values())

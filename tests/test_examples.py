@@ -101,7 +101,7 @@ def test_files_are_fetched_one_by_one(experiment: Compose, tmp_path: Path, monke
     described = experiment(*MODELS["images"], "dataset.source=files")
     with pytest.raises(Refused, match=r"MNIST: .*train-images-idx3-ubyte\.gz there has the sha256"):
         build.data(described)
-    assert asked == [f"{place.url}/train-images-idx3-ubyte.gz" for place in MNIST.places]
+    assert asked == [f"{source.url}/train-images-idx3-ubyte.gz" for source in MNIST.sources]
     assert [path.name for path in (tmp_path / "data" / "mnist").iterdir()] == [".fetching"]
 
 

@@ -125,7 +125,7 @@ def test_files_that_are_no_records_are_refused(cluster: Path, tmp_path: Path) ->
         "escapes": r"holds '\.\./\.\./x', which no record has",
         "lacks": "has no result.json",
         "odd": f"{name}: status is not one of finished",
-        "flipped": f"{name}: result.json is corrupt",
+        "flipped": f"{name}: result.json is damaged",
         "emptied": f"config.yaml of {name} is not what it was when it was recorded",
         "other": "is not that cell's",
     }

@@ -579,8 +579,8 @@ def test_a_damaged_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.L
     assert len(told) == 7, "each is named once"
     for folder, (_, why) in zip(folders[1:], damaged, strict=False):
         assert any(str(folder) in line and why in line for line in told)
-    assert any(str(folders[6]) in line and "result.json is damaged" in line for line in told)
-    assert any(str(folders[7]) in line and "curves.csv is damaged" in line for line in told)
+    assert any(str(folders[6]) in line and "result.json is corrupt" in line for line in told)
+    assert any(str(folders[7]) in line and "curves.csv is corrupt" in line for line in told)
     assert Cell(folders[6]).status != "finished" and Cell(folders[0]).status == "finished"
 
 
