@@ -11,9 +11,9 @@ class HighwaySweeper(sweeper.HighwaySweeper):
     def tell(self, *arguments: Any) -> None:
         from rich.console import Console
 
-        from highway.report.tell import tell
+        from highway.report.publish import publish
 
-        tell(*arguments, Console())
+        publish(*arguments, Console())
 
     def foresee(self, *arguments: Any) -> None:
         from rich.console import Console

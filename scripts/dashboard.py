@@ -41,9 +41,9 @@ def main() -> None:
 def of_table(arguments: argparse.Namespace, outputs: Path) -> None:
     """Create, update, send or print the dashboard of a table."""
     from highway.dashboard.send import send, send_report
-    from highway.dashboard.workspace import described, save, workspace
+    from highway.dashboard.workspace import describe, save, workspace
     from highway.report.collect import collect
-    from highway.report.write import write_report
+    from highway.report.publish import write_report
     from highway.sweep.grid import find
 
     table = find(arguments.table, outputs)
@@ -61,7 +61,7 @@ def of_table(arguments: argparse.Namespace, outputs: Path) -> None:
         how = "Sent" if arguments.online else "Logged offline, to upload with --sync"
         print(f"{how}: {count} finished run{'' if count == 1 else 's'} not logged before, and the report.")
         return
-    print("\n".join(described(workspace(collected, arguments.entity, arguments.project))))
+    print("\n".join(describe(workspace(collected, arguments.entity, arguments.project))))
     if not arguments.dry_run:
         if not (os.environ.get("WANDB_API_KEY") and arguments.entity):
             raise Refused("W&B needs WANDB_API_KEY and --entity to create a workspace. Add --dry-run to only print it.")

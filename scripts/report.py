@@ -9,7 +9,7 @@ from rich.console import Console
 from highway.cli import Arguments, one_sentence, outputs_folder, whole
 from highway.config.guard import check_words, options
 from highway.errors import Refused
-from highway.report.tell import tell
+from highway.report.publish import publish
 from highway.site.build import build_site
 from highway.site.watch import watch
 from highway.sweep.grid import find, grid_names
@@ -54,7 +54,7 @@ def main() -> None:
             table = find(name, outputs)
             budgets = [arguments.budget] if arguments.budget else list(table.budgets)
             known = [budget for budget in budgets if arguments.tables or budget in table.budgets]
-            if not tell([(table, budget, tuple(arguments.words)) for budget in known], outputs, Console()):
+            if not publish([(table, budget, tuple(arguments.words)) for budget in known], outputs, Console()):
                 print(f"{table.id}: no records yet. Type make {table.id} BUDGET={list(table.budgets)[-1]} to train it.")
         if not arguments.tables:
             print(f"The site: {build_site(outputs)}")

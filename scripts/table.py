@@ -47,9 +47,9 @@ def explain(table: Table, row: str | None, budget: str, console: Console) -> Non
 
 def rendered(table: Table, budget: str, outputs: Path, form: str, console: Console) -> str:
     """Return a table's report in a text format; "" for the terminal, where it is printed."""
-    from highway.report import texts
+    from highway.report import formats
     from highway.report.collect import collect
-    from highway.report.render import build_report
+    from highway.report.report import build_report
     from highway.report.terminal import print_report
 
     report = build_report(collect(table, budget, outputs))
@@ -57,8 +57,8 @@ def rendered(table: Table, budget: str, outputs: Path, form: str, console: Conso
         print_report(report, console)
         return ""
     if form == "markdown":
-        return texts.to_markdown(report, figures=())
-    return texts.to_csv(report) if form == "csv" else texts.to_latex(report)
+        return formats.to_markdown(report)
+    return formats.to_csv(report) if form == "csv" else formats.to_latex(report)
 
 
 if __name__ == "__main__":

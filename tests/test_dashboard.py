@@ -8,7 +8,7 @@ import pytest
 
 from highway.dashboard import sync
 from highway.dashboard.send import send, send_report
-from highway.dashboard.workspace import described, panels, report, workspace
+from highway.dashboard.workspace import describe, panels, report, workspace
 from highway.report import collect as collecting
 from highway.report.collect import collect
 from highway.report.style import looks
@@ -28,7 +28,7 @@ def test_a_workspace_has_what_the_table_file_asks_for(tmp_path: Path) -> None:
     collected = collect(TABLE, "paper", tmp_path)
     made = workspace(collected, "somebody", "highway")
     shown = [figure for figure in TABLE.figures if figure.kind == "curves"]
-    wanted = {f"{split}/{kind}" for one in shown for kind in one.metrics for split in one.splits}
+    wanted = {f"{split}/{kind}" for figure in shown for kind in figure.metrics for split in figure.splits}
     convergence, training = made.sections
     assert {panel.y[0] for panel in convergence.panels} == wanted == {"train/bpc", "valid/bpc"}
     lines = {panel.y[0]: panel.custom_expressions for panel in convergence.panels}
@@ -39,7 +39,7 @@ def test_a_workspace_has_what_the_table_file_asks_for(tmp_path: Path) -> None:
     assert made.runset_settings.group_colors[("tanh",)] == looks(collected)["tanh"].colour
     model = json.loads(made._to_model().model_dump_json())  # what the server would be sent
     assert "valid/bpc" in json.dumps(model) and "highway_t5" in json.dumps(model)
-    assert any("validation bits per character" in line and "1.241" in line for line in described(made))
+    assert any("validation bits per character" in line and "1.241" in line for line in describe(made))
 
 
 def test_smaller_models_have_no_lines_of_the_paper(tmp_path: Path) -> None:

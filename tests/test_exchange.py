@@ -21,7 +21,7 @@ from highway.ledger.seal import sealed
 from highway.report import admission
 from highway.report.collect import REFERENCE, collect
 from highway.report.exchange import export_records, import_records
-from highway.report.write import write_report
+from highway.report.publish import write_report
 from highway.run.recorder import COLUMNS
 from highway.sweep.reading import load_table
 from tests import commands

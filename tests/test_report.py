@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import math
+import re
 import statistics
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,15 @@ from highway.ledger.files import write_text
 from highway.ledger.fingerprint import fingerprint
 from highway.ledger.record import write_record
 from highway.report import collect as collecting
-from highway.report.biases import t_sne
+from highway.report.bias_figures import t_sne
 from highway.report.bootstrap import paired_bootstrap
 from highway.report.collect import collect
+from highway.report.convergence import mean_difference
 from highway.report.figures import band
-from highway.report.render import build_report
+from highway.report.formats import to_csv, to_latex, to_markdown
+from highway.report.publish import write_report
+from highway.report.report import Report, build_report
+from highway.report.sections import Block, Grid, Measured, Notes, Paragraph, Picture
 from highway.report.statistics import (
     answer,
     differences,
@@ -41,15 +46,13 @@ from highway.report.statistics import (
     interval,
     judge,
     kendall_tau,
-    mean_between,
     prediction,
     summarise,
     tau_by_chance,
 )
 from highway.report.style import looks
 from highway.report.terminal import print_report
-from highway.report.texts import to_csv, to_latex, to_markdown
-from highway.report.write import write_report
+from highway.site.build import build_site
 from highway.sweep.reading import load_table, parse_table
 from highway.tasks.scoring import scores
 from tests.test_tables import content
@@ -88,6 +91,11 @@ def put(outputs: Path, row_id: str, seed: int, value: float, budget: str = "pape
     }
     write_record(folder, {**record, **changes})
     return folder
+
+
+def blocks(report: Report, key: str) -> tuple[Block, ...]:
+    """Return the blocks of the section with this key."""
+    return next(section.blocks for section in report.sections if section.key == key)
 
 
 def verdict(outputs: Path, text: str, budget: str = "paper") -> str:
@@ -166,9 +174,9 @@ def test_sooner(tmp_path: Path, curve: list[tuple[int, float]], word: str) -> No
 def test_diverged_cells_are_shown_and_not_counted(tmp_path: Path) -> None:
     put(tmp_path, "tanh", 1, 1.4)
     put(tmp_path, "tanh", 2, math.nan, status="diverged")
-    line = build_report(collect(TABLE, "paper", tmp_path)).lines[2]
-    assert line.status == "seed 1, 1 diverged"
-    assert line.entries[3].ours_text() == "1.400"
+    line = build_report(collect(TABLE, "paper", tmp_path)).rows[2]
+    assert str(line.seeds) == "seed 1, 1 diverged"
+    assert line.measured[3].our_number.text() == "1.400"
 
 
 @pytest.mark.parametrize(
@@ -180,18 +188,18 @@ def test_older_revisions_are_found_and_marked(
 ) -> None:
     put(tmp_path, "tanh", 1, 1.4)
     monkeypatch.setitem(cards, name, dataclasses.replace(cards[name], revision=3))
-    assert build_report(collect(TABLE, "paper", tmp_path)).lines[2].status == "seed 1, older revision"
+    assert str(build_report(collect(TABLE, "paper", tmp_path)).rows[2].seeds) == "seed 1, older revision"
     put(tmp_path, "tanh", 1, 1.3)
-    line = build_report(collect(TABLE, "paper", tmp_path)).lines[2]
-    assert (line.status, line.entries[3].ours_text()) == ("seed 1", "1.300")
+    line = build_report(collect(TABLE, "paper", tmp_path)).rows[2]
+    assert (str(line.seeds), line.measured[3].our_number.text()) == ("seed 1", "1.300")
 
 
 def test_records_of_other_code_are_marked(tmp_path: Path) -> None:
     """What a record does not say is taken at its word."""
     row = experiment(TABLE.overrides(TABLE.row("tanh"), "paper", 1))
-    for code, status in ((None, "seed 1"), (fingerprint(row), "seed 1"), ("0" * 12, "seed 1, other code")):
+    for code, status in ((None, "seed 1"), (fingerprint(row), "seed 1"), ("0" * 12, "seed 1, stale: other code")):
         put(tmp_path, "tanh", 1, 1.4, **({"fingerprint": code} if code else {}))
-        assert build_report(collect(TABLE, "paper", tmp_path)).lines[2].status == status
+        assert str(build_report(collect(TABLE, "paper", tmp_path)).rows[2].seeds) == status
 
 
 def test_statistics() -> None:
@@ -214,14 +222,14 @@ def test_whether_a_number_comes_back(tmp_path: Path) -> None:
         put(tmp_path, "baseline", seed, value - 0.3)
         put(tmp_path, "sigmoid", 1, value)
     report = build_report(collect(TABLE, "paper", tmp_path))
-    texts = {line.row.id: line.entries[-1].difference_text() for line in report.lines}
+    texts = {line.row.id: str(line.measured[-1].difference) for line in report.rows}
     assert texts["tanh"] == "+0.006, comes back" and texts["sigmoid"].count(",") == 0
     assert texts["baseline"].endswith(f"missed by {1.07 / TABLE.rows[0].paper['test_bpc'] - 1:+.1%}")
     assert report.answers == "4 of 12 numbers of the paper come back, 4 are missed; 4 have no three seeds yet."
-    assert "After ± stands" in to_markdown(report, ())
+    assert "after ± is the standard deviation" in to_markdown(report)
     for budget, outputs in (("mini", tmp_path), ("paper", tmp_path / "none")):
         assert not any(
-            entry.answer for line in build_report(collect(TABLE, budget, outputs)).lines for entry in line.entries
+            entry.answer for line in build_report(collect(TABLE, budget, outputs)).rows for entry in line.measured
         )
     collected = collect(TABLE, "paper", tmp_path)
     assert answer([1.0, 1.0, 1.0], 1.0004, 3, collected) and answer([1.0] * 3, 1.0004, 3, collected).comes_back  # type: ignore[union-attr]
@@ -247,7 +255,7 @@ def test_differences_are_a_paired_t_test_with_holms_correction(tmp_path: Path) -
         assert found.mean == pytest.approx(np.mean(values[row]) - np.mean(values["baseline"]))
         assert (found.low + found.high) / 2 == pytest.approx(found.mean)
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert f"## Against {TABLE.rows[0].label}" in to_markdown(report, ())
+    assert f"## Compared with {TABLE.rows[0].label}" in to_markdown(report)
     assert differences(collect(TABLE, "mini", tmp_path), "test_bpc") == {}
 
 
@@ -256,14 +264,14 @@ def test_renderings(tmp_path: Path) -> None:
         put(tmp_path, "tanh", seed, ours)
         put(tmp_path, "baseline", seed, base)
     put(tmp_path, "highway", 1, 1.3)
-    report = build_report(collect(TABLE, "paper", tmp_path))
-    assert [line.row.id for line in report.lines] == ["baseline", "sigmoid", "tanh", "highway"]  # arms that ran
-    markdown = to_markdown(report, TABLE.figures)
+    report = build_report(collect(TABLE, "paper", tmp_path), TABLE.figures)
+    assert [line.row.id for line in report.rows] == ["baseline", "sigmoid", "tanh", "highway"]  # arms that ran
+    markdown = to_markdown(report)
     assert "| + tanh SDU | seeds 1, 2 |" in markdown
     assert "| 1.410 ± 0.014 | 1.364 | +0.046 |" in markdown
     assert "Budget paper; full data" in markdown
-    assert "## Arms" in markdown
-    assert f"and what we took\n\n- {TABLE.choices[0]}\n- " in markdown
+    assert "## Extra rows (not in the paper)" in markdown
+    assert f"and what we chose\n\n- {TABLE.choices[0]}\n- " in markdown
     assert f"![convergence](convergence.svg)\n\n*{TABLE.figures[0].caption}.*" in markdown
     rows = {(row["row"], row["metric"]): row for row in csv.DictReader(io.StringIO(to_csv(report)))}
     assert float(rows["tanh", "test_bpc"]["mean"]) == pytest.approx(1.41)
@@ -272,6 +280,80 @@ def test_renderings(tmp_path: Path) -> None:
     latex = to_latex(report)
     assert "$1.410 \\pm 0.014$ & 1.364 \\\\" in latex
     assert latex.count("&") == 1 * 4 + 8 + 8 * 4
+
+
+def whole_report(outputs: Path) -> Report:
+    """Return a report of highway_t5 with every section but that of translations."""
+    for row in ("baseline", "tanh", "sigmoid_l3_6_as_released"):
+        for seed in (1, 2):
+            put(outputs, row, seed, 1.2 + seed / 100 + len(row) / 50, table=XL)
+    table = dataclasses.replace(XL, also=TABLE.columns[:1], choices=("a first choice", "a second choice"))
+    return build_report(collect(table, "paper", outputs), XL.figures)
+
+
+def plain(text: str) -> str:
+    """Return the letters and digits of a rendering, whatever its layout."""
+    return re.sub(r"[^A-Za-z0-9]+", " ", html.unescape(text))
+
+
+def test_every_renderer_shows_every_section(tmp_path: Path) -> None:
+    """Titles, sentences, heads, notes and captions, in the same order."""
+    report = whole_report(tmp_path)
+    keys = ["results", "also", "claims", "convergence", "differences", "figures", "choices", "environments"]
+    assert [section.key for section in report.sections] == keys
+    print_report(report, Console(file=(terminal := io.StringIO()), width=1000))
+    (tmp_path / "report" / XL.id / "paper").mkdir(parents=True)
+    for figure in report.figures:
+        (tmp_path / "report" / XL.id / "paper" / f"{figure.id}.svg").touch()
+    index = build_site(tmp_path, [report.collected.table])
+    page = re.sub(r"<[^>]*>", " ", (index.parent / XL.id / "index.html").read_text())
+    for text in map(plain, (terminal.getvalue(), to_markdown(report), page)):
+        position = 0
+        for section in report.sections:
+            expected = [section.title]
+            for block in section.blocks:
+                match block:
+                    case Paragraph():
+                        expected += [str(sentence[0]) for sentence in block.sentences]
+                    case Grid():
+                        expected += [head.title for head in block.heads if head.title != "seeds"]
+                        expected += [str(row.cells[0]) for row in block.rows]
+                    case Notes():
+                        expected += block.texts
+                    case Picture():
+                        expected.append(block.caption)
+            for part in map(plain, expected):
+                assert part in text[position:], (section.key, part)
+                position = text.index(part, position)
+
+
+def test_a_csv_has_every_measured_cell(tmp_path: Path) -> None:
+    report = whole_report(tmp_path)
+    grids = [block for section in report.sections for block in section.blocks if isinstance(block, Grid)]
+    cells = [cell for grid in grids for row in grid.rows for cell in row.cells if isinstance(cell, Measured)]
+    lines = list(csv.DictReader(io.StringIO(to_csv(report))))
+    assert len(lines) == len(cells) == 5 * len(report.rows)
+    paper = sorted(str(cell.paper) for cell in cells if cell.paper is not None)
+    assert sorted(line["paper"] for line in lines if line["paper"]) == paper
+
+
+def test_dashes_and_spreads_are_explained_where_they_occur(tmp_path: Path) -> None:
+    for row in ("baseline", "sigmoid", "tanh"):
+        put(tmp_path, row, 1, 1.4)
+    text = to_markdown(build_report(collect(TABLE, "paper", tmp_path)))
+    assert "A dash" not in text and "—" not in text and "±" not in text
+    put(tmp_path, "highway", 1, 1.4)  # an extra row, for which the paper has no number
+    put(tmp_path, "tanh", 2, 1.5)
+    text = to_markdown(build_report(collect(TABLE, "paper", tmp_path)))
+    assert "A dash (—) means" in text and "after ± is" in text
+
+
+def test_a_grid_without_paper_shows_our_numbers_alone(tmp_path: Path) -> None:
+    rows = tuple(dataclasses.replace(row, paper={}) for row in TABLE.rows)
+    put(tmp_path, "baseline", 1, 1.5)
+    report = build_report(collect(dataclasses.replace(TABLE, rows=rows, paper=""), "paper", tmp_path))
+    assert "| model | seeds | eval loss | eval bpc | test loss | test bpc |" in to_markdown(report)
+    assert "model & ours & ours & ours & ours \\\\\n" in to_latex(report) and "& paper" not in to_latex(report)
 
 
 def test_written_files_are_the_same_bytes_each_time(tmp_path: Path) -> None:
@@ -396,10 +478,10 @@ def test_how_far_apart_curves_lie() -> None:
         return [collecting.Point(step, 0, value, 0, 0) for step, value in points]
 
     reference = curve((0, 3), (10, 2), (30, 2))
-    assert mean_between(reference, reference) == 0
-    assert mean_between(curve((0, 4), (10, 3), (20, 9), (30, 3)), reference) == 1  # 20 is a step of one alone
-    assert mean_between(curve((0, 3), (10, 3), (30, 3)), reference) == pytest.approx((10 * 0.5 + 20 * 1) / 30)
-    assert mean_between(curve((5, 3)), reference) is None
+    assert mean_difference(reference, reference) == 0
+    assert mean_difference(curve((0, 4), (10, 3), (20, 9), (30, 3)), reference) == 1  # 20 is a step of one alone
+    assert mean_difference(curve((0, 3), (10, 3), (30, 3)), reference) == pytest.approx((10 * 0.5 + 20 * 1) / 30)
+    assert mean_difference(curve((5, 3)), reference) is None
 
 
 def test_one_colour_a_gate_in_every_table(tmp_path: Path) -> None:
@@ -434,8 +516,8 @@ def test_a_figure_over_seconds_and_tokens(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("budget", "select", "known", "said"),
     [
-        ("paper", "best", True, "full data; dots: the models that are reported; dotted lines: the paper's values"),
-        ("paper", "best", False, "full data; dots: the models that are reported"),
+        ("paper", "best", True, "full data; dots: the reported models; dotted lines: the paper's values"),
+        ("paper", "best", False, "full data; dots: the reported models"),
         ("paper", "last", True, "full data; dotted lines: the paper's values"),
         ("mini", "last", True, "full data"),
     ],
@@ -467,12 +549,13 @@ def test_what_a_table_of_many_rows_tells(tmp_path: Path, monkeypatch: pytest.Mon
     (folder / "probes").mkdir()
     np.savez(folder / "probes" / "gate_biases.npz", **{name: rng.normal(size=512) for name in names})  # type: ignore[arg-type]
     report, paths = write_report(collect(XL, "paper", tmp_path), tmp_path / "report")
-    assert report.rank_agreement == "Order of 4 rows by test_bpc against the paper's: Kendall's tau +0.67."
-    reached = {label: told for label, *told in report.reached}
-    assert reached["XL-L6"] == ["100 (100%)", "38,800 (100%)", "+0.000"]
-    assert reached["+ sigmoid SDU"][:2] == ["100 (100%)", "25,600 (66%)"]
-    assert reached["+ highway gate"][:2] == ["never", "28,800 (74%)"]
-    assert reached["+ tanh SDU, L1-3"] == ["—", "—", "—"]
+    assert report.rank_agreement == "Order of 4 rows by test_bpc, compared with the paper's order: Kendall's tau +0.67."
+    (reached,) = (block for block in blocks(report, "convergence") if isinstance(block, Grid))
+    steps = {row.cells[0]: row.cells[1:] for row in reached.rows}
+    assert steps["XL-L6"] == ("100 (100%)", "38,800 (100%)", "+0.000")
+    assert steps["+ sigmoid SDU"][:2] == ("100 (100%)", "25,600 (66%)")
+    assert steps["+ highway gate"][:2] == ("never", "28,800 (74%)")
+    assert steps["+ tanh SDU, L1-3"] == (None, None, None)
     assert {path.name for path in paths} >= {"convergence.svg", "ablation.png", "gate_biases.svg"}
     assert all(path.stat().st_size > 500 for path in paths)
     assert "the authors' logs" in (tmp_path / "report" / "convergence.svg").read_text()
@@ -481,7 +564,7 @@ def test_what_a_table_of_many_rows_tells(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_the_authors_logs_end_where_the_papers_table_does() -> None:
     """But for gated MHDPA, whose public log is of another run (FACTS.md 1.4): that of tanh SDU without FFN."""
-    logs = collecting._curves(Path(__file__).parents[1] / "outputs" / "reference" / "series" / "highway_t5.csv")
+    logs = collecting.read_curves(Path(__file__).parents[1] / "outputs" / "reference" / "series" / "highway_t5.csv")
     for row_id, curves in logs.items():
         same = "tanh_attention" if row_id == "gated_mhdpa" else row_id
         assert curves["valid", "bpc"][-1][2] == pytest.approx(XL.row(same).paper["valid_bpc"], abs=6e-4)
@@ -501,8 +584,8 @@ def test_times_count_only_where_nothing_else_ran() -> None:
     def sample(exclusive: bool) -> collecting.Sample:
         return collecting.Sample(Path(), 1, {"cost": {"exclusive": exclusive}}, older_revision=False)
 
-    assert [sample(alone).tells("train_seconds") for alone in (True, False)] == [True, False]
-    assert sample(False).tells("bleu")
+    assert [sample(alone).counts_for("train_seconds") for alone in (True, False)] == [True, False]
+    assert sample(False).counts_for("bleu")
 
 
 # Translation
@@ -574,7 +657,7 @@ def test_a_damaged_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.L
     with caplog.at_level(logging.WARNING):
         report = build_report(collect(TABLE, "paper", tmp_path))
         build_report(collect(TABLE, "paper", tmp_path))
-    assert next(line.status for line in report.lines if line.row.id == "tanh") == "seed 1"
+    assert next(str(line.seeds) for line in report.rows if line.row.id == "tanh") == "seed 1"
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 7, "each is named once"
     for folder, (_, why) in zip(folders[1:], damaged, strict=False):
@@ -592,8 +675,8 @@ def test_rows_as_points_and_bars(tmp_path: Path) -> None:
     assert "paper (correlation -0.30)" in drawn["bleu_accuracy"] and ">ours<" in drawn["bleu_accuracy"]
     assert ">6 heads<" in drawn["bleu_heads"] and ">M3<" in drawn["bleu_heads"] and ">M3<" not in drawn["bleu_layers"]
     assert ">mean 1.5<" in drawn["lengths"] and "en: 22 different words" in drawn["lengths"]
-    entries = {entry.column.metric: entry.ours_text() for entry in report.lines[0].entries}
-    assert (entries["bleu"], entries["train_seconds"]) == ("2.00", "—")
+    numbers = {cell.column.metric: cell.our_number for cell in report.rows[0].measured}
+    assert str(numbers["bleu"]) == "2.00" and numbers["train_seconds"] is None
 
 
 def test_figures_of_states(tmp_path: Path) -> None:
@@ -638,7 +721,7 @@ def test_rows_are_compared_on_their_sentences(tmp_path: Path) -> None:
     assert (worse.row.id, worse.base.id, like.row.id, same.row.id) == ("r_e4h6", "t_e4h6", "m2_e4h6", "g1_e4h6")
     assert worse.difference < -10 and worse.p < 0.01
     assert -5 < like.difference < 0 and like.p > 0.05
-    markdown = to_markdown(report, ())
+    markdown = to_markdown(report)
     assert "| G1, 4 layers, 6 heads | T, 4 layers, 6 heads | 1 |" in markdown and "| +0.00 | — |" in markdown
     assert "| model | chrF | BLEU of sentence 1 |" in markdown and "| T, 4 layers, 6 heads | 1.00 | 1.00 |" in markdown
 

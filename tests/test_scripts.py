@@ -20,6 +20,7 @@ from highway.ledger.cell import Cell
 from highway.ledger.files import read_json, write_json
 from highway.ledger.identity import PARTS, configuration
 from highway.ledger.record import write_record
+from highway.report.collect import STALE
 from highway.run.trial import Entry, peak_memory
 from highway.sweep.reading import load_table, table_ids
 from tests.conftest import REAL_DATA, needs_real_data
@@ -145,7 +146,9 @@ def test_published_report_is_what_the_records_give(
     for page in published.glob("*/*/table.md"):
         table, budget = page.parts[-3:-1]
         typed(f"report {table} --budget {budget}")
-        assert (tmp_path / "outputs" / "report" / table / budget / "table.md").read_text() == page.read_text()
+        rendered = (tmp_path / "outputs" / "report" / table / budget / "table.md").read_text()
+        # A change of the code makes records stale, and no published number wrong.
+        assert rendered.replace(f", {STALE}", "") == page.read_text().replace(f", {STALE}", "")
 
 
 def test_report_writes_what_it_names(typed: Callable[..., tuple[int, str, str]]) -> None:

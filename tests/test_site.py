@@ -23,7 +23,7 @@ from highway.ledger.files import write_text
 from highway.ledger.record import write_record
 from highway.report import collect as collecting
 from highway.report.collect import Point
-from highway.report.tell import tell
+from highway.report.publish import publish
 from highway.site.build import build_site
 from highway.site.series import thinned
 from highway.site.watch import watch
@@ -80,11 +80,7 @@ def test_a_table_and_its_cells(tmp_path: Path) -> None:
     page = (index.parent / "highway_t1" / "index.html").read_text()
     assert "1.410 ± 0.010" in page and "supported" in page and "missed by" in page
     told = " ".join(re.sub(r"<[^>]*>", "", index.read_text()).split())
-    assert (
-        "2 of 3" in told
-        and "6 finished cells" in told
-        and re.search(r"Of 12 numbers of the papers .* 4 have no three", told)
-    )
+    assert "2 of 3" in told and "6 runs" in told and re.search(r"Of 12 numbers of the papers .* 4 have no three", told)
     cells = sorted((index.parent / "cells").glob("*.html"))
     assert len(cells) == 6
     differing = next(path.read_text() for path in cells if "tanh SDU" in path.read_text())
@@ -261,7 +257,7 @@ def test_what_a_reader_does(tmp_path: Path) -> None:
     from selenium.webdriver.support.ui import Select
 
     table = load_table("highway_t5")
-    tell([(table, "mini", ())], tmp_path, _silent())
+    publish([(table, "mini", ())], tmp_path, _silent())
     index = build_site(tmp_path, [table, load_table("highway_t3"), load_table("r_transformer_t2")])
     assert not broken(index.parent)
     page = index.parent / "highway_t5" / "index.html"

@@ -18,7 +18,7 @@ from highway.ledger.cell import Cell
 from highway.ledger.device import cores
 from highway.ledger.files import read_json
 from highway.ledger.record import write_record
-from highway.report.tell import tell
+from highway.report.publish import publish
 from highway.sweep import grid
 from highway.sweep.reading import load_table
 from tests.commands import typed
@@ -80,10 +80,10 @@ def test_a_grid_inline(tmp_path: Path) -> None:
         f"gate={gate} layers={layers}" for gate in ("none", "highway") for layers in ("l1", "all")
     ]
     (tmp_path / "report" / "layers_study" / "smoke" / "table.md").unlink()
-    assert tell([(table, "smoke", ())], tmp_path, Console(file=(told := io.StringIO()), width=80)) == 1
-    assert "Measured as well" in told.getvalue() and "±" in told.getvalue()
+    assert publish([(table, "smoke", ())], tmp_path, Console(file=(told := io.StringIO()), width=80)) == 1
+    assert "Also measured" in told.getvalue() and "±" in told.getvalue()
     cells = (tmp_path / "report" / "layers_study" / "smoke" / "table.md").read_text()
-    assert "## Measured as well\n\n| model | parameters | of gates | tokens/s | train (s) |" in cells
+    assert "## Also measured\n\n| model | parameters | of gates | tokens/s | train (s) |" in cells
 
 
 def test_grids_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,9 +20,9 @@ from highway.errors import Refused
 from highway.ledger.files import read_json
 from highway.report import collect as collecting
 from highway.report.collect import collect
-from highway.report.render import build_report
-from highway.report.texts import to_markdown
-from highway.report.write import write_report
+from highway.report.formats import to_markdown
+from highway.report.publish import write_report
+from highway.report.report import build_report
 from highway.run import machine, timing
 from highway.run.trial import Contender
 from highway.sweep.reading import load_table
@@ -198,7 +198,7 @@ def test_devices_are_kept_apart(typed: Typed, tmp_path: Path, monkeypatch: pytes
             monkeypatch.setattr(f"{module}.device_name", lambda kind, name=name: name)
         assert typed(*WORDS) == 0
     collected = collect(load_table("highway_t7"), "smoke", tmp_path / "outputs")
-    text = to_markdown(build_report(collected), ())
+    text = to_markdown(build_report(collected))
     assert len(collected.table.rows) == 10
     assert "| + tanh SDU (card A, 1 threads) | seed 1 |" in text
     assert "| no gate adds 4 % to the training time (card B, 1 threads) |" in text

@@ -1,4 +1,4 @@
-"""Finished records as W&B runs, after the fact: what was not mirrored when it ran, or ran on another machine."""
+"""Sends finished records to W&B as runs: those that were not mirrored while they ran, or ran on another machine."""
 
 import csv
 import dataclasses
@@ -12,8 +12,10 @@ from highway.sweep.table import Row
 
 
 def send(collected: Collected, mode: str, project: str, folder: Path) -> int:
-    """Every finished record of a table that was not mirrored, offline below `folder` or online; how many. One that is
-    several rows is sent as the first of them."""
+    """Send each finished record of a table that was not mirrored, online or offline below `folder`; return how many.
+
+    A run that is a seed of several rows is sent as the first of them.
+    """
     waiting: dict[Path, tuple[Row, Sample]] = {}
     for row in collected.table.rows:
         for sample in collected.finished(row.id):
@@ -30,22 +32,22 @@ def _id(sample: Sample) -> str:
 
 
 def _send(collected: Collected, row: Row, sample: Sample, mode: str, project: str, folder: Path) -> None:
-    described = _as_it_ran(collected.experiments[row.id], sample, mode, project)
-    mirror = Mirror(described, _id(sample), folder / _id(sample), collected.table.id, f"{row.id} seed {sample.seed}")
+    experiment = _as_it_ran(collected.experiments[row.id], sample, mode, project)
+    mirror = Mirror(experiment, _id(sample), folder / _id(sample), collected.table.id, f"{row.id} seed {sample.seed}")
     with open(sample.directory / "curves.csv", newline="") as file:
         rows: list[dict[str, Any]] = sorted(csv.DictReader(file), key=lambda row: int(row["step"]))
-    for together in by_step(rows):
-        mirror(together)
+    for rows_of_step in by_step(rows):
+        mirror(rows_of_step)
     mirror.finish(sample.result)
 
 
-def _as_it_ran(described: Experiment, sample: Sample, mode: str, project: str) -> Experiment:
-    logger = dataclasses.replace(described.logger, wandb=mode, project=project)
-    return dataclasses.replace(described, seed=sample.seed, logger=logger)
+def _as_it_ran(experiment: Experiment, sample: Sample, mode: str, project: str) -> Experiment:
+    logger = dataclasses.replace(experiment.logger, wandb=mode, project=project)
+    return dataclasses.replace(experiment, seed=sample.seed, logger=logger)
 
 
 def send_report(paths: list[Path], table: str, mode: str, project: str, folder: Path) -> None:
-    """The rendered table and its figures, as an artefact of a run of their own."""
+    """Send the rendered table and its figures as an artefact of a separate W&B run."""
     import wandb
 
     folder.mkdir(parents=True, exist_ok=True)

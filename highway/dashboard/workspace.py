@@ -1,4 +1,4 @@
-"""A table as a W&B workspace and report: a panel for each metric, rows as colours, the paper's numbers as lines."""
+"""A table as a W&B workspace and a W&B report: panels by metric, colours by row, the paper's numbers as lines."""
 
 import json
 from collections.abc import Sequence
@@ -10,19 +10,21 @@ import wandb_workspaces.workspaces as workspaces
 from highway.config.metrics import KINDS
 from highway.ledger.files import write_json
 from highway.report.collect import Collected
-from highway.report.render import build_report
+from highway.report.formats import to_markdown
+from highway.report.report import build_report
 from highway.report.style import SPLITS, looks
-from highway.report.texts import to_markdown
 from highway.sweep.table import Figure
 
-HOW_IT_TRAINS = ("learning_rate", "gradient_norm", "gate_norm", "tokens_per_second", "peak_memory_mib")
+TRAINING_METRICS = ("learning_rate", "gradient_norm", "gate_norm", "tokens_per_second", "peak_memory_mib")
 
 
 def panels(collected: Collected) -> list[reports.LinePlot]:
-    """One for each metric and split that a figure of the table shows."""
+    """Return a panel for each metric and split that a figure of the table shows."""
     figures = [figure for figure in collected.table.figures if figure.kind == "curves"]
-    places = {(split, kind): one for one in reversed(figures) for kind in one.metrics for split in one.splits}
-    return [_panel(collected, figure, split, kind) for (split, kind), figure in places.items()]
+    by_metric = {
+        (split, kind): figure for figure in reversed(figures) for kind in figure.metrics for split in figure.splits
+    }
+    return [_panel(collected, figure, split, kind) for (split, kind), figure in by_metric.items()]
 
 
 def _panel(collected: Collected, figure: Figure, split: str, kind: str) -> reports.LinePlot:
@@ -42,8 +44,9 @@ def _panel(collected: Collected, figure: Figure, split: str, kind: str) -> repor
 
 
 def workspace(collected: Collected, entity: str, project: str) -> workspaces.Workspace:
+    """Return the workspace of a table, which `save` creates on the server."""
     table = collected.table
-    training = [reports.LinePlot(title=name.replace("_", " "), y=[f"train/{name}"]) for name in HOW_IT_TRAINS]
+    training = [reports.LinePlot(title=name.replace("_", " "), y=[f"train/{name}"]) for name in TRAINING_METRICS]
     colours: dict[object, object] = {(row,): look.colour for row, look in looks(collected).items()}
     return workspaces.Workspace(
         entity=entity,
@@ -51,7 +54,7 @@ def workspace(collected: Collected, entity: str, project: str) -> workspaces.Wor
         name=f"{table.id} at {collected.budget}",
         sections=[
             workspaces.Section("Convergence", panels=list(panels(collected)), is_open=True),
-            workspaces.Section("How it trains", panels=list(training)),
+            workspaces.Section("Training", panels=list(training)),
         ],
         runset_settings=workspaces.RunsetSettings(
             filters=f"Config('table') = '{table.id}' and Config('budget') = '{collected.budget}'",
@@ -62,7 +65,7 @@ def workspace(collected: Collected, entity: str, project: str) -> workspaces.Wor
 
 
 def report(collected: Collected, entity: str, project: str) -> reports.Report:
-    """The table as text, and the same panels."""
+    """Return a W&B report with the table as text and the same panels as the workspace."""
     table = collected.table
     runs = reports.Runset(
         entity=entity,
@@ -77,17 +80,17 @@ def report(collected: Collected, entity: str, project: str) -> reports.Report:
         title=table.heading,
         description=built.origin,
         blocks=[
-            reports.MarkdownBlock(to_markdown(built, figures=())),
+            reports.MarkdownBlock(to_markdown(built)),
             reports.H2("Convergence"),
             reports.PanelGrid(runsets=[runs], panels=list(panels(collected))),
         ],
     )
 
 
-def described(made: workspaces.Workspace) -> Sequence[str]:
-    """What would be created, in lines."""
-    lines = [f"workspace {made.name} in {made.project}, runs where {made.runset_settings.filters}"]
-    for section in made.sections:
+def describe(board: workspaces.Workspace) -> Sequence[str]:
+    """Return lines that say what a workspace contains."""
+    lines = [f"workspace {board.name} in {board.project}, runs where {board.runset_settings.filters}"]
+    for section in board.sections:
         lines.append(f"  {section.name}")
         for panel in section.panels:
             assert isinstance(panel, reports.LinePlot) and isinstance(panel.y, list)
@@ -97,9 +100,9 @@ def described(made: workspaces.Workspace) -> Sequence[str]:
     return lines
 
 
-def save(collected: Collected, entity: str, project: str, kept: Path) -> list[str]:
-    """Create both, or bring up to date those whose addresses were kept; their addresses."""
-    known = json.loads(kept.read_text()) if kept.exists() else {}
+def save(collected: Collected, entity: str, project: str, addresses: Path) -> list[str]:
+    """Create workspace and report, or update those whose URLs the file `addresses` has; return their URLs."""
+    known = json.loads(addresses.read_text()) if addresses.exists() else {}
     board, text = workspace(collected, entity, project), report(collected, entity, project)
     if "workspace" in known:
         old = workspaces.Workspace.from_url(known["workspace"])
@@ -109,5 +112,5 @@ def save(collected: Collected, entity: str, project: str, kept: Path) -> list[st
         earlier.blocks, earlier.description, text = text.blocks, text.description, earlier
     board.save()
     text.save()
-    write_json(kept, {"workspace": board.url, "report": text.url})
+    write_json(addresses, {"workspace": board.url, "report": text.url})
     return [board.url, text.url]

@@ -1,6 +1,6 @@
-"""Do two rows differ on these test sentences? sacreBLEU's paired bootstrap, from the counts that records keep.
+"""sacreBLEU's paired bootstrap of two rows, from the n-gram counts that records keep.
 
-This is about the sentences of one test set; differences between seeds are what the claims' verdicts are about.
+It says whether two trained models differ on the sentences of a test set; verdicts on claims compare seeds.
 """
 
 from collections.abc import Sequence
@@ -13,18 +13,20 @@ from highway.sweep.table import Row
 
 @dataclass(frozen=True)
 class Compared:
+    """A row compared with its baseline at a seed."""
+
     row: Row
     base: Row
     seed: int
     bleu: float
-    half: float  # of the 95 % interval over resamples
+    half: float  # half the width of the 95 % interval over resamples
     difference: float
     p: float
 
 
 def compare(collected: Collected) -> list[Compared]:
-    """Every row that the table wants compared, at every seed that its base has as well."""
-    found = []
+    """Compare the rows that the table file names, at each seed that their baseline has as well."""
+    pairs = []
     for base_id, others in collected.table.bootstrap.items():
         for base in collected.finished(base_id):
             same_seed = {
@@ -35,10 +37,10 @@ def compare(collected: Collected) -> list[Compared]:
             }
             rows = [collected.table.row(row_id) for row_id in same_seed]
             results = paired_bootstrap(list(same_seed.values()))
-            for row, one in zip(rows[1:], results[1:], strict=True):
-                difference = one.score - results[0].score
-                found.append(Compared(row, rows[0], base.seed, one.score, one.ci, difference, one.p_value))
-    return found
+            for row, result in zip(rows[1:], results[1:], strict=True):
+                difference = result.score - results[0].score
+                pairs.append(Compared(row, rows[0], base.seed, result.score, result.ci, difference, result.p_value))
+    return pairs
 
 
 def _counts(sample: Sample) -> list[str]:
@@ -46,12 +48,12 @@ def _counts(sample: Sample) -> list[str]:
 
 
 def _order(sample: Sample) -> list[str]:
-    """Of which sentences the counts are, told by the references' lengths: publications of TED differ in their order."""
+    """Return the lengths of the references, which show the order of the sentences: releases of TED differ in it."""
     return [line.split()[1] for line in _counts(sample)]
 
 
 def paired_bootstrap(systems: Sequence[Sequence[str]]) -> list[Any]:
-    """sacreBLEU's result for each system, the first being the baseline; a sentence is its counts, in words."""
+    """Return sacreBLEU's result for each system; the first is the baseline, and a sentence is a line of its counts."""
     from sacrebleu.metrics import BLEU
     from sacrebleu.significance import PairedTest
 
@@ -60,6 +62,6 @@ def paired_bootstrap(systems: Sequence[Sequence[str]]) -> list[Any]:
             return [[int(count) for count in line.split()] for line in hypotheses]
 
     named: list[tuple[str, Sequence[str]]] = [(str(number), lines) for number, lines in enumerate(systems)]
-    metric = OfCounts(tokenize="none", references=[[""]])  # its signature wants their number
+    metric = OfCounts(tokenize="none", references=[[""]])  # sacreBLEU's signature needs the number of references
     _, results = PairedTest(named, {"BLEU": metric}, None, test_type="bs")()
     return results["BLEU"]

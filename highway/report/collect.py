@@ -1,4 +1,4 @@
-"""Joins records with tables: which finished cells give which row. Reads files only, never a model."""
+"""Joins records with tables: finds the finished runs of each row. Reads files only, never a model."""
 
 import csv
 import itertools
@@ -25,11 +25,12 @@ from highway.sweep.table import Row, Table
 if TYPE_CHECKING:
     import numpy as np
 
+STALE = "stale: other code"
 REFERENCE = Path(__file__).parents[2] / "outputs" / "reference"
 
 
 class Point(NamedTuple):
-    """Of a curve; the authors' logs know the step alone."""
+    """A point of a curve; the authors' logs have only step and value, and the rest is NaN."""
 
     step: float
     epoch: float
@@ -38,44 +39,52 @@ class Point(NamedTuple):
     tokens: float
 
 
-Curves = dict[tuple[str, str], list[Point]]  # (split, metric) -> its points
+Curves = dict[tuple[str, str], list[Point]]  # (split, metric) -> points
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One cell's record, as one seed of one row."""
+    """The record of a run, as one seed of one row."""
 
     directory: Path
     seed: int
     result: dict[str, Any]
     older_revision: bool
-    other_code: bool = False  # than today's has computed it
+    other_code: bool = False  # the code has changed since the record
 
     @property
     def finished(self) -> bool:
         return self.result["status"] == "finished"
 
-    def tells(self, metric: str) -> bool:
-        """A time means something only where nothing else was running."""
-        return not (metric and METRICS[metric].is_disturbed) or self.result["cost"]["exclusive"]
+    @property
+    def marks(self) -> list[str]:
+        """The reasons why the record may not show what today's code gives."""
+        marks = {"older revision": self.older_revision, STALE: self.other_code}
+        return [mark for mark, applies in marks.items() if applies]
+
+    def counts_for(self, metric: str) -> bool:
+        """Whether the value of a metric can be used: a time counts only if nothing else was running."""
+        return not METRICS[metric].is_disturbed or self.result["cost"]["exclusive"]
 
     def value(self, metric: str, select: str) -> float:
-        of_record = {
+        """Return a metric of the best or the last checkpoint (`select`), or a number of the whole run."""
+        whole_run = {
             "parameters": ("parameters", "total"),
             "gate_parameters": ("parameters", "gate"),
             "tokens_per_second": ("cost", "tokens_per_second"),
         }
-        section, key = of_record.get(metric, ("metrics", metric))
-        found = self.result[section][key]
-        return found[select] if section == "metrics" else found
+        if metric in whole_run:
+            section, key = whole_run[metric]
+            return self.result[section][key]
+        return self.result["metrics"][metric][select]
 
     @cached_property
     def curves(self) -> Curves:
-        return _curves(self.directory / "curves.csv").get("", {})
+        return read_curves(self.directory / "curves.csv").get("", {})
 
     @property
     def has_curves(self) -> bool:
-        """Else it is left out."""
+        """Whether curves.csv can be read; if not, a warning names it and the record does not count."""
         try:
             return bool(self.curves) or not self.finished
         except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error) as error:
@@ -83,17 +92,17 @@ class Sample:
             return False
 
     def curve(self, metric: Metric) -> list[Point]:
-        """Of a metric on a split."""
+        """Return the curve of a metric on its split."""
         return self.curves[metric.split or "", metric.kind]
 
     @property
     def relative_times(self) -> list[float]:
-        """Of every round of a timing: the time of a step, the first row's being 1."""
+        """The time of a step in each round of a timing, relative to the first row's."""
         return [point.value for point in self.curves[self.result["row"], "relative_time"]]
 
     def probe(self, name: str) -> "dict[str, np.ndarray]":
-        """Arrays that were kept under a name, by their place in the model; none where there are none."""
-        import numpy as np  # which who asks where cells stand need not wait for
+        """Return the arrays of a probe by their location in the model; empty if the run has none."""
+        import numpy as np  # `status` does without it
 
         path = self.directory / "probes" / f"{name}.npz"
         try:
@@ -104,19 +113,23 @@ class Sample:
 
     @property
     def gate_biases(self) -> "dict[str, np.ndarray]":
-        """By sublayer in the order of the model, as a1, b1, a2 ...: a for attention, b for feed-forward; of two
-        stacks, encoder a1, decoder a1, decoder c1 ...: c for attention to the other."""
-        found = self.probe("gate_biases")
-        return {_short(name): found[name] for name in sorted(found, key=_place)}
+        """The biases by sublayer, in the order of the model: a1, b1, a2; with two stacks encoder a1, decoder c1.
+
+        a is self-attention, b the feed-forward sublayer, c cross-attention.
+        """
+        biases = self.probe("gate_biases")
+        return {_short(name): biases[name] for name in sorted(biases, key=_location)}
 
 
 @dataclass(frozen=True)
 class Collected:
+    """The records of a table at a budget."""
+
     table: Table
     budget: str
     samples: dict[str, tuple[Sample, ...]]  # by row, by seed
-    experiments: dict[str, Experiment] = field(default_factory=dict)  # what a row is, whatever the seed
-    only_run: bool = False  # whether rows that were not run are of no interest
+    experiments: dict[str, Experiment] = field(default_factory=dict)  # by row; the seed is arbitrary
+    only_run: bool = False  # leave out rows that have not run
 
     def finished(self, row_id: str) -> tuple[Sample, ...]:
         return tuple(sample for sample in self.samples[row_id] if sample.finished)
@@ -127,14 +140,14 @@ class Collected:
 
     @property
     def full_data(self) -> bool:
-        """Whether the task was the paper's own; the time of a step does not depend on which symbols it reads."""
+        """Whether the data are the paper's; the time of a step does not depend on the data."""
         return self.data_source == "files" or self.table.kind == "timing"
 
     @property
     def caveat(self) -> str:
-        """What is to be said of results on such data."""
-        found = {_caveat(sample.result["data"]) for sample in self.every}
-        return "; ".join(sorted(found)) or "no records"
+        """A phrase on the data of all records, such as `full data`."""
+        caveats = {_caveat(sample.result["data"]) for sample in self.every}
+        return "; ".join(sorted(caveats)) or "no records"
 
     @property
     def data_source(self) -> str:
@@ -143,51 +156,51 @@ class Collected:
 
 
 def underway(row: Experiment, outputs_dir: Path) -> dict[str, Curves]:
-    """The curves of cells that have begun here and not ended, by seed and where they stand."""
-    found = {}
+    """Return the curves of runs that have begun here and not ended, by seed and status (`seed 2, running`)."""
+    curves = {}
     for path in sorted((outputs_dir / "cells" / identified(row)).glob("seed*/curves.csv")):
         cell = Cell(path.parent)
         if not cell.done:
             try:
-                found[f"{path.parent.name.replace('seed', 'seed ')}, {cell.status}"] = _curves(path).get("", {})
+                curves[f"{path.parent.name.replace('seed', 'seed ')}, {cell.status}"] = read_curves(path).get("", {})
             except (OSError, ValueError, IndexError, StopIteration):  # a row is being written
                 continue
-    return found
+    return curves
 
 
 def authors_logs(table: Table) -> dict[str, Curves]:
-    """The authors' own training curves by row, for a table that has any."""
+    """Return the authors' own training curves by row; empty for a table without any."""
     path = REFERENCE / "series" / f"{table.id}.csv"
-    return _curves(path) if path.exists() else {}
+    return read_curves(path) if path.exists() else {}
 
 
-def _curves(path: Path) -> dict[str, Curves]:
-    """Row -> its curves; a cell's own file names no row, and the logs no epoch."""
-    found: dict[str, Curves] = {}
+def read_curves(path: Path) -> dict[str, Curves]:
+    """Read curves by row; the row is empty in the file of a run, and columns that the file lacks become NaN."""
+    by_row: dict[str, Curves] = {}
     with open(path, newline="") as file:
         lines = csv.reader(file)
-        place = {name: number for number, name in enumerate(next(lines))}
-        split, metric, row = place["split"], place["metric"], place.get("row")
-        numbers = [place.get(name) for name in Point._fields]
+        columns = {name: number for number, name in enumerate(next(lines))}
+        split, metric, row = columns["split"], columns["metric"], columns.get("row")
+        numbers = [columns.get(name) for name in Point._fields]
         for line in lines:
             point = Point(*[math.nan if number is None else float(line[number]) for number in numbers])
-            curves = found.setdefault("" if row is None else line[row], {})
+            curves = by_row.setdefault("" if row is None else line[row], {})
             curves.setdefault((line[split], line[metric]), []).append(point)
-    return found
+    return by_row
 
 
 SUBLAYERS = {"attention": "a", "itself": "a", "feed_forward": "b", "cross": "c"}
 
 
-def _place(name: str) -> tuple[bool, str, int, str]:
-    """Where a probe is from: of the stacks the encoder first; its layer; its sublayer."""
+def _location(name: str) -> tuple[bool, str, int, str]:
+    """Return a sort key for the location of a probe: stack (the encoder first), layer, sublayer."""
     stack, layer, sublayer = name.split(".")[:3]
     return stack != "encoder", stack, int(layer), sublayer
 
 
 def _short(name: str) -> str:
-    """blocks.0.attention.gate -> a1; decoder.0.cross.gate -> decoder c1."""
-    _, stack, layer, sublayer = _place(name)
+    """Shorten `blocks.0.attention.gate` to `a1`, `decoder.0.cross.gate` to `decoder c1`."""
+    _, stack, layer, sublayer = _location(name)
     return f"{'' if stack == 'blocks' else f'{stack} '}{SUBLAYERS.get(sublayer, sublayer)}{layer + 1}"
 
 
@@ -197,70 +210,77 @@ def _caveat(data: dict[str, Any]) -> str:
 
 
 def described(table: Table, row: Row, budget: str) -> Experiment:
-    """What a row is, whatever the seed."""
+    """Return the experiment of a row at a budget; its seed is arbitrary."""
     return _composed(tuple(table.overrides(row, budget, seed=0)))
 
 
 @cache  # a report asks for hundreds, most of them more than once
-def _composed(words: tuple[str, ...]) -> Experiment:
-    return experiment(list(words))
+def _composed(overrides: tuple[str, ...]) -> Experiment:
+    return experiment(list(overrides))
 
 
-def beside(table: Table, budget: str, words: Sequence[str]) -> Table:
-    """The table with more arms: its rows with these words added, where that makes another cell."""
-    added = " ".join(words)
-    more = [
-        replace(row, id=f"{row.id},{added}", label=f"{row.label}, {added}", paper={}, arm=True)
-        for row in (replace(row, shrunk={budget: (*row.shrunk.get(budget, ()), *words)}) for row in table.at(budget))
+def with_overrides(table: Table, budget: str, overrides: Sequence[str]) -> Table:
+    """Return the table with an extra row for each row that becomes another run with these overrides."""
+    added = " ".join(overrides)
+    changed = [
+        replace(
+            row,
+            id=f"{row.id},{added}",
+            label=f"{row.label}, {added}",
+            paper={},
+            arm=True,
+            shrunk={budget: (*row.shrunk.get(budget, ()), *overrides)},
+        )
+        for row in table.at(budget)
     ]
-    whole = replace(table, rows=(*table.rows, *more))
-    same = {identified(described(table, row, budget)) for row in table.at(budget)}
+    whole = replace(table, rows=(*table.rows, *changed))
+    known = {identified(described(table, row, budget)) for row in table.at(budget)}
 
     def differs(row: Row) -> bool:
         try:
-            return identified(described(whole, row, budget)) not in same
-        except Refused:  # the words do not fit this row
+            return identified(described(whole, row, budget)) not in known
+        except Refused:  # the overrides do not fit this row
             return False
 
-    return replace(table, rows=(*table.rows, *filter(differs, more)))
+    return replace(table, rows=(*table.rows, *filter(differs, changed)))
 
 
 def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
-    """The records of a table at a budget: this machine's first, then the published ones."""
+    """Return the records of a table at a budget; those of this machine come before published ones."""
     roots = [outputs_dir / "cells", REFERENCE / "cells"]
     if table.kind == "timing":
         return _timings(table, budget, roots)
     rows = {row.id: described(table, row, budget) for row in table.at(budget)}
-    found = {row_id: samples(row, roots) for row_id, row in rows.items()}
-    return Collected(table, budget, {row.id: found.get(row.id, ()) for row in table.rows}, rows)
+    by_row = {row_id: samples(row, roots) for row_id, row in rows.items()}
+    return Collected(table, budget, {row.id: by_row.get(row.id, ()) for row in table.rows}, rows)
 
 
 def _timings(table: Table, budget: str, roots: list[Path]) -> Collected:
-    """Every timing of these rows; where there are several devices, each has rows and claims of its own."""
+    """Return every timing of these rows; with several devices, each device has its own rows and claims."""
     rows = {row.id: described(table, row, budget) for row in table.rows}
     names = {row_id: identified(row) for row_id, row in rows.items()}
-    found: dict[tuple[str, int], tuple[Path, dict[str, Any]]] = {}
+    timings: dict[tuple[str, int], tuple[Path, dict[str, Any]]] = {}
     for path in (path for root in roots for path in sorted(root.glob("timing-*/seed*/result.json"))):
         result = usable(path)
         if result and result["status"] == "finished" and set(result.get("rows", ())) == set(names.values()):
-            found.setdefault((_setting(result), result["seed"]), (path.parent, result))
+            timings.setdefault((_setting(result), result["seed"]), (path.parent, result))
     code = of_together(rows.values())
-    settings = sorted({setting for setting, _ in found})
+    settings = sorted({setting for setting, _ in timings})
     by_row = {
         _on(row_id, setting, settings): tuple(
             Sample(folder, seed, {**result, **result["rows"][name], "row": name}, False, _other(result, code))
-            for (where, seed), (folder, result) in sorted(found.items())
-            if where == setting
+            for (timing_setting, seed), (folder, result) in sorted(timings.items())
+            if timing_setting == setting
         )
         for row_id, name in names.items()
         for setting in settings or [""]
     }
-    told = {_on(row_id, setting, settings): rows[row_id] for row_id in rows for setting in settings or [""]}
-    return Collected(_by_setting(table, settings), budget, by_row, told)
+    experiments = {_on(row_id, setting, settings): rows[row_id] for row_id in rows for setting in settings or [""]}
+    return Collected(_by_setting(table, settings), budget, by_row, experiments)
 
 
 def _setting(result: dict[str, Any]) -> str:
-    """What two timings must share to be seeds of one row."""
+    """Return device, threads and compilation, which two timings must share to be seeds of the same row."""
     environment = result["environment"]
     mode = environment["compile"]  # older records have true or false
     compiled = f", compiled{'' if mode in (True, 'default') else f' ({mode})'}" if mode else ""
@@ -293,16 +313,16 @@ def _by_setting(table: Table, settings: list[str]) -> Table:
 
 
 def samples(row: Experiment, roots: list[Path]) -> tuple[Sample, ...]:
-    """The records of a row, one a seed: of the newest revision that has one, of the first root that does."""
-    found: dict[int, Sample] = {}
+    """Return a record for each seed of a row: the newest revision, and among equal ones the first root."""
+    by_seed: dict[int, Sample] = {}
     for sample in records(row, roots):
-        if sample.seed not in found and sample.has_curves:
-            found[sample.seed] = sample
-    return tuple(found[seed] for seed in sorted(found))
+        if sample.seed not in by_seed and sample.has_curves:
+            by_seed[sample.seed] = sample
+    return tuple(by_seed[seed] for seed in sorted(by_seed))
 
 
 def records(row: Experiment, roots: list[Path]) -> Iterator[Sample]:
-    """Every one of a row, of the newest revision and the first root first; nobody has looked at its curves."""
+    """Yield all records of a row, newest revision and first root first, without reading their curves."""
     code = fingerprint(row)
     for name, older in cell_names(row):
         for root in roots:
@@ -313,23 +333,23 @@ def records(row: Experiment, roots: list[Path]) -> Iterator[Sample]:
 
 
 def seeds(cell: Path) -> list[Path]:
-    """The directories of a cell's seeds."""
+    """Return the directories of a configuration's seeds."""
     names = os.listdir(cell) if cell.exists() else []
     return [cell / name for name in sorted(names) if name.startswith("seed")]
 
 
 def _other(result: dict[str, Any], code: str | None) -> bool:
-    """A record that does not say which code computed it is taken at its word."""
+    """Whether the code has changed since the record; False if the record does not name its code."""
     return result.get("fingerprint") not in (None, code)
 
 
 def cell_names(row: Experiment) -> list[tuple[str, bool]]:
-    """The cell's name, and the names that it had at older revisions, newest first."""
-    about = identity(row)
-    now = about["revision"]
-    ranges = [range(number, 0, -1) for number in now.values()]
+    """Return the directory names of a row, at today's revision and older ones, and whether each is an older one."""
+    row_identity = identity(row)
+    today = row_identity["revision"]
+    ranges = [range(number, 0, -1) for number in today.values()]
     names = []
     for numbers in itertools.product(*ranges):
-        revision = named_revisions(dict(zip(now, numbers, strict=True)))
-        names.append((cell_name(row.model.name, {**about, "revision": revision}), revision != now))
+        revision = named_revisions(dict(zip(today, numbers, strict=True)))
+        names.append((cell_name(row.model.name, {**row_identity, "revision": revision}), revision != today))
     return names

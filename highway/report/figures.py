@@ -1,4 +1,4 @@
-"""Convergence figures as one would put them in a paper: one line a row, a band over the seeds."""
+"""Convergence figures for a paper: a line for each row, with a band over the seeds."""
 
 import math
 from pathlib import Path
@@ -10,25 +10,25 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from highway.config.metrics import KINDS, METRICS
-from highway.report.biases import draw_biases
+from highway.report.bias_figures import draw_biases
 from highway.report.collect import Collected, Curves, Point, Sample, authors_logs
-from highway.report.comparisons import draw_bars, draw_lengths, draw_scatter, draw_series, draw_times
-from highway.report.states import draw_gate_values, draw_gradients
+from highway.report.comparison_figures import draw_bars, draw_lengths, draw_scatter, draw_series, draw_times
+from highway.report.state_figures import draw_gate_values, draw_gradients
 from highway.report.style import SPLITS, STYLE, Look, looks
 from highway.sweep.table import Figure, Row
 
 matplotlib.use("Agg")
 OVER = {"epoch": "epoch", "step": "step", "seconds": "seconds of training", "tokens": "tokens read"}
 REPORTED, PAPER = "_reported", "_paper"  # labels of marks; matplotlib leaves them out of the legend
-MARKS = {REPORTED: "dots: the models that are reported", PAPER: "dotted lines: the paper's values"}
+MARKS = {REPORTED: "dots: the reported models", PAPER: "dotted lines: the paper's values"}
 
 
 def draw(figure: Figure, collected: Collected, folder: Path) -> str:
-    """Writes <id>.svg and <id>.png; the name without its ending."""
+    """Write <id>.svg and <id>.png; return the id."""
     with plt.rc_context(STYLE):
         canvas = DRAWN[figure.kind](figure, collected)
         drawn = {line.get_label() for axis in canvas.axes for line in axis.lines}
-        marks = [said for label, said in MARKS.items() if label in drawn]
+        marks = [legend for label, legend in MARKS.items() if label in drawn]
         origin = "; ".join([f"{collected.table.id}, budget {collected.budget}, {collected.caveat}", *marks])
         for axis in canvas.axes:
             if not axis.has_data():
@@ -42,18 +42,20 @@ def draw(figure: Figure, collected: Collected, folder: Path) -> str:
 
 
 def _curves(figure: Figure, collected: Collected) -> Any:
-    """A panel for each metric and split, metrics below each other unless there is one split alone; below them, where
-    asked, the same from the authors' logs."""
+    """Draw a panel for each metric and split, and below them, if the figure asks for it, the authors' logs.
+
+    Metrics are rows and splits columns; metrics of a single split stand side by side.
+    """
     logs = authors_logs(collected.table) if figure.logs else {}
-    lines = [(metric, False) for metric in figure.metrics] + [(metric, True) for metric in figure.metrics if logs]
-    beside = len(figure.splits) == 1 and not logs
-    rows, columns = (1, len(lines)) if beside else (len(lines), len(figure.splits))
+    panel_rows = [(metric, False) for metric in figure.metrics] + [(metric, True) for metric in figure.metrics if logs]
+    side_by_side = len(figure.splits) == 1 and not logs
+    rows, columns = (1, len(panel_rows)) if side_by_side else (len(panel_rows), len(figure.splits))
     share: Any = "row" if logs else True
     canvas, grid = plt.subplots(rows, columns, squeeze=False, sharex=share)
-    axes = grid.T if beside else grid
-    for axis_row, (metric, theirs) in zip(axes, lines, strict=True):
+    axes = grid.T if side_by_side else grid
+    for axis_row, (metric, from_logs) in zip(axes, panel_rows, strict=True):
         for axis, split in zip(axis_row, figure.splits, strict=True):
-            if theirs:
+            if from_logs:
                 _log_panel(axis, figure, collected, logs, split, metric)
             else:
                 _panel(axis, figure, collected, split, metric)
@@ -74,31 +76,31 @@ def _style(look: Look, row: Row) -> dict[str, Any]:
 
 
 def _panel(axis: Axes, figure: Figure, collected: Collected, split: str, metric: str) -> None:
-    highest, found, known = [], looks(collected), METRICS[f"{split}_{metric}"]
+    highest, row_looks, card = [], looks(collected), METRICS[f"{split}_{metric}"]
     for row in collected.table.rows:
-        told = collected.finished(row.id) or collected.samples[row.id]  # a curve that diverged, where there is no other
-        samples = [sample for sample in told if (split, metric) in sample.curves]
+        candidates = collected.finished(row.id) or collected.samples[row.id]  # diverged runs, if there is no other
+        samples = [sample for sample in candidates if (split, metric) in sample.curves]
         if not samples or (figure.rows and row.id not in figure.rows):
             continue
-        places, low, mean, high = band([sample.curves[split, metric] for sample in samples], split, figure.over)
-        style = _style(found[row.id], row)
-        axis.plot(places, mean, **style)
+        positions, low, mean, high = band([sample.curves[split, metric] for sample in samples], split, figure.over)
+        style = _style(row_looks[row.id], row)
+        axis.plot(positions, mean, **style)
         if len(samples) > 1:
-            axis.fill_between(places, low, high, color=style["color"], alpha=0.18, linewidth=0)
+            axis.fill_between(positions, low, high, color=style["color"], alpha=0.18, linewidth=0)
         if split == "valid" and collected.table.select == "best":
             best = [_best(sample, metric) for sample in samples]
             axis.plot(
-                [getattr(one, figure.over) for one in best],
-                [one.value for one in best],
+                [getattr(point, figure.over) for point in best],
+                [point.value for point in best],
                 "o",
                 color=style["color"],
                 markersize=3.5,
                 label=REPORTED,
             )
-        if collected.budget == "paper" and known.name in row.paper:
-            value, colour = row.paper[known.name], style["color"]
+        if collected.budget == "paper" and card.name in row.paper:
+            value, colour = row.paper[card.name], style["color"]
             axis.axhline(value, color=colour, linewidth=0.7, linestyle=(0, (1, 3)), label=PAPER)
-        if known.better == "lower" and mean[-1] < mean[0]:
+        if card.better == "lower" and mean[-1] < mean[0]:
             highest.append(mean[len(mean) // 20])
     axis.set_title(SPLITS[split], loc="left", fontsize=9)
     axis.set_ylabel(KINDS[metric][0])
@@ -107,7 +109,7 @@ def _panel(axis: Axes, figure: Figure, collected: Collected, split: str, metric:
 
 
 def _best(sample: Sample, metric: str) -> Point:
-    """Of a validation curve, where the loss is lowest: there the model is taken that is reported."""
+    """Return the point of the epoch with the lowest validation loss: its model is the one reported."""
     loss = sample.curves.get(("valid", "loss"), sample.curves["valid", metric])
     step = min(loss, key=lambda point: point.value).step
     return next(point for point in sample.curves["valid", metric] if point.step == step)
@@ -116,13 +118,13 @@ def _best(sample: Sample, metric: str) -> Point:
 def _log_panel(
     axis: Axes, figure: Figure, collected: Collected, logs: dict[str, Curves], split: str, metric: str
 ) -> None:
-    """The authors' own curves, on the axis of their runs."""
-    highest, found = [], looks(collected)
+    """Draw the authors' own curves, which have their own axis of steps."""
+    highest, row_looks = [], looks(collected)
     for row_id, curves in logs.items():
         if (split, metric) in curves and (not figure.rows or row_id in figure.rows):
             points = curves[split, metric]
-            style = _style(found[row_id], collected.table.row(row_id))
-            axis.plot([one.step for one in points], [one.value for one in points], **style, linewidth=1.0)
+            style = _style(row_looks[row_id], collected.table.row(row_id))
+            axis.plot([point.step for point in points], [point.value for point in points], **style, linewidth=1.0)
             highest.append(points[len(points) // 20].value)
     axis.set_title(f"{SPLITS[split]}, the authors' logs", loc="left", fontsize=9)
     axis.set_ylabel(KINDS[metric][0])
@@ -130,24 +132,24 @@ def _log_panel(
 
 
 def band(curves: list[list[Point]], split: str, over: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Places on an axis, and there the lowest, the mean and the highest over the seeds, at the steps that all have."""
+    """Return positions on the axis `over`, and the lowest, mean and highest value over seeds at common steps."""
     if split == "train" and curves[0][-1].epoch >= 3:
         curves = [_by_epoch(curve) for curve in curves]
     by_step = [{point.step: point for point in curve} for curve in curves]
     steps = sorted(set.intersection(*(set(points) for points in by_step)))
     values = np.array([[points[step].value for step in steps] for points in by_step])
-    places = np.array([[getattr(points[step], over) for step in steps] for points in by_step])
-    return places.mean(0), values.min(0), values.mean(0), values.max(0)
+    positions = np.array([[getattr(points[step], over) for step in steps] for points in by_step])
+    return positions.mean(0), values.min(0), values.mean(0), values.max(0)
 
 
 def _by_epoch(curve: list[Point]) -> list[Point]:
-    """The mean of each epoch, drawn at its end, as the papers draw training curves."""
+    """Return the mean of each epoch at its end, as the papers draw training curves."""
     epochs: dict[int, list[Point]] = {}
     for point in curve:
         epochs.setdefault(math.ceil(point.epoch), []).append(point)
     return [
-        inside[-1]._replace(epoch=epoch, value=sum(one.value for one in inside) / len(inside))
-        for epoch, inside in epochs.items()
+        points[-1]._replace(epoch=epoch, value=sum(point.value for point in points) / len(points))
+        for epoch, points in epochs.items()
     ]
 
 

@@ -1,4 +1,4 @@
-"""Means over seeds, differences between rows paired by seed, and what they say of a claim."""
+"""Means over seeds, differences between rows paired by seed, and verdicts on claims."""
 
 import itertools
 import math
@@ -6,11 +6,11 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from scipy import stats
 
-from highway.config.metrics import METRICS, Metric
-from highway.report.collect import Collected, Point, Sample
+from highway.config.metrics import METRICS
+from highway.report.collect import Collected, Sample
+from highway.report.convergence import first_reached
 from highway.sweep.table import Claim, Table
 
 LEVEL = 0.95
@@ -25,6 +25,7 @@ class Summary:
 
 
 def summarise(values: Sequence[float]) -> Summary | None:
+    """Return mean and standard deviation, or None without values."""
     if not values:
         return None
     deviation = statistics.stdev(values) if len(values) > 1 else None
@@ -32,23 +33,23 @@ def summarise(values: Sequence[float]) -> Summary | None:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """The 95 % confidence interval of the mean."""
+    """Return the 95 % confidence interval of the mean."""
     return _around(values, math.sqrt(1 / len(values)))
 
 
 def prediction(values: Sequence[float]) -> tuple[float, float]:
-    """In which the value of one more seed would lie with 95 %."""
+    """Return the 95 % prediction interval for one more seed."""
     return _around(values, math.sqrt(1 + 1 / len(values)))
 
 
-def _around(values: Sequence[float], deviations: float) -> tuple[float, float]:
-    half = stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * statistics.stdev(values) * deviations
+def _around(values: Sequence[float], scale: float) -> tuple[float, float]:
+    half = stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * statistics.stdev(values) * scale
     return statistics.fmean(values) - half, statistics.fmean(values) + half
 
 
 @dataclass(frozen=True)
 class Answer:
-    """To the question whether one of the paper's numbers comes back."""
+    """The answer to whether a number of the paper comes back."""
 
     comes_back: bool
     missed_by: float  # our mean relative to the paper's number, less 1
@@ -58,7 +59,10 @@ class Answer:
 
 
 def answer(values: Sequence[float], paper: float, digits: int, collected: Collected) -> Answer | None:
-    """At paper budget, on the paper's data, from three seeds on; `digits`: to which the paper's number is rounded."""
+    """Compare our values with a number of the paper, which is rounded to `digits`.
+
+    None below the budget `paper`, without the paper's data, or with fewer than three seeds.
+    """
     if collected.budget != "paper" or not collected.full_data or len(values) < ENOUGH_SEEDS:
         return None
     low, high = prediction(values)
@@ -68,43 +72,48 @@ def answer(values: Sequence[float], paper: float, digits: int, collected: Collec
 
 @dataclass(frozen=True)
 class Difference:
-    """Of one row from another, over the seeds that both have."""
+    """The difference between two rows, paired by the seeds that both have."""
 
     mean: float
-    low: float  # of its 95 % confidence interval
+    low: float  # end of the 95 % confidence interval
     high: float
-    p: float  # of a paired t-test, Holm's correction for all rows that are compared included
+    p: float  # of a paired t-test, after Holm's correction for all rows compared
 
 
 def differences(collected: Collected, metric: str) -> dict[str, Difference]:
-    """By row, from the table's first row; rows without two seeds in common with it have none."""
-    select, base = collected.table.select, collected.table.rows[0].id
-    of_base = {one.seed: one.value(metric, select) for one in collected.finished(base) if one.tells(metric)}
-    found: dict[str, list[float]] = {}
+    """Return the difference of each row that shares at least two seeds with the first row."""
+    select, baseline = collected.table.select, collected.table.rows[0].id
+    baseline_values = {
+        sample.seed: sample.value(metric, select)
+        for sample in collected.finished(baseline)
+        if sample.counts_for(metric)
+    }
+    paired: dict[str, list[float]] = {}
     for row in collected.table.rows[1:]:
-        samples = [one for one in collected.finished(row.id) if one.seed in of_base and one.tells(metric)]
+        samples = [sample for sample in collected.finished(row.id) if sample.seed in baseline_values]
+        samples = [sample for sample in samples if sample.counts_for(metric)]
         if len(samples) > 1:
-            found[row.id] = [one.value(metric, select) - of_base[one.seed] for one in samples]
-    chances = holm([_p_of(values) for values in found.values()])
+            paired[row.id] = [sample.value(metric, select) - baseline_values[sample.seed] for sample in samples]
+    p_values = holm([_p_value(values) for values in paired.values()])
     return {
         row_id: Difference(statistics.fmean(values), *interval(values), p)
-        for (row_id, values), p in zip(found.items(), chances, strict=True)
+        for (row_id, values), p in zip(paired.items(), p_values, strict=True)
     }
 
 
-def _p_of(values: Sequence[float]) -> float:
-    """That a mean is zero; values that are all alike are no test."""
+def _p_value(values: Sequence[float]) -> float:
+    """Return the p-value of a t-test that the mean is zero; equal values leave no variance, so they give 0 or 1."""
     if statistics.stdev(values) == 0:
         return 0.0 if values[0] else 1.0
     return float(stats.ttest_1samp(values, 0).pvalue)
 
 
-def holm(chances: Sequence[float]) -> list[float]:
-    """Holm (1979): p-values, each as if it were the only one that is looked at."""
-    corrected, highest = [0.0] * len(chances), 0.0
-    for rank, place in enumerate(sorted(range(len(chances)), key=lambda place: chances[place])):
-        highest = max(highest, min(chances[place] * (len(chances) - rank), 1.0))
-        corrected[place] = highest
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Correct p-values for multiple comparisons (Holm 1979)."""
+    corrected, highest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        highest = max(highest, min(p_values[index] * (len(p_values) - rank), 1.0))
+        corrected[index] = highest
     return corrected
 
 
@@ -113,21 +122,24 @@ DISAGREE = ("refuted", "other ordering", "seed disagrees", "missed")
 
 
 def tone(word: str) -> str:
-    """Of a verdict or an answer: for, against or open."""
-    if any(one in word for one in DISAGREE):
+    """Return what a verdict or an answer says of the paper: for, against or open."""
+    if any(part in word for part in DISAGREE):
         return "against"
-    return "for" if any(one in word for one in AGREE) else "open"
+    return "for" if any(part in word for part in AGREE) else "open"
 
 
 @dataclass(frozen=True)
 class Verdict:
     claim: Claim
-    word: str  # supported, refuted, ... or why there is none
+    word: str  # supported, refuted, ..., or the reason why neither
     detail: str = ""
 
 
 def judge(claim: Claim, collected: Collected) -> Verdict:
-    """`supported` and `refuted` need the paper budget, full data and three paired seeds."""
+    """Return the verdict on a claim.
+
+    `supported` and `refuted` need the budget `paper`, full data and three paired seeds.
+    """
     by_seed = _common_seeds(claim, collected)
     if not by_seed:
         ran = all(collected.finished(name) for name in (*claim.rows, *claim.than))
@@ -135,14 +147,14 @@ def judge(claim: Claim, collected: Collected) -> Verdict:
         return Verdict(claim, "not run", why if ran else "")
     if len({_data_identity(sample) for samples in by_seed for sample in samples.values()}) > 1:
         return Verdict(claim, "not comparable", "the rows differ in their data or vocabulary")
-    how = _by_rank if claim.to else _by_growth if claim.kind == "growing" else _by_pairs
-    advantages, detail = how(claim, by_seed, collected.table)
+    compare = _by_rank if claim.to else _by_growth if claim.kind == "growing" else _by_pairs
+    advantages, detail = compare(claim, by_seed, collected.table)
     if collected.budget != "paper" or not collected.full_data:
-        where = collected.budget + ("" if collected.full_data else f", {collected.data_source} data")
-        return Verdict(claim, f"{_ordering(advantages)} ({where})", detail)
+        scope = collected.budget + ("" if collected.full_data else f", {collected.data_source} data")
+        return Verdict(claim, f"{_ordering(advantages)} ({scope})", detail)
     word = _word(advantages)
     if claim.kind == "unrelated" and word == "supported":
-        word = "no evidence against it"  # which is all that seeing no relation can be
+        word = "no evidence against it"  # the absence of a relation cannot be shown
     return Verdict(claim, word, detail)
 
 
@@ -169,13 +181,17 @@ def _word(advantages: Sequence[float]) -> str:
 
 
 def _common_seeds(claim: Claim, collected: Collected) -> list[dict[str, Sample]]:
-    """The samples of all rows of the claim, for every seed that all of them have."""
-    found = {
-        name: {one.seed: one for one in collected.finished(name) if one.tells(claim.metric) and one.tells(claim.to)}
+    """Return the samples of all rows of the claim, for each seed that all of them have."""
+    by_row = {
+        name: {
+            sample.seed: sample
+            for sample in collected.finished(name)
+            if sample.counts_for(claim.metric) and (not claim.to or sample.counts_for(claim.to))
+        }
         for name in (*claim.rows, *claim.than)
     }
-    seeds = sorted(set.intersection(*(set(samples) for samples in found.values())))
-    return [{name: samples[seed] for name, samples in found.items()} for seed in seeds]
+    seeds = sorted(set.intersection(*(set(samples) for samples in by_row.values())))
+    return [{name: samples[seed] for name, samples in by_row.items()} for seed in seeds]
 
 
 def _data_identity(sample: Sample) -> tuple[str, str]:
@@ -184,44 +200,45 @@ def _data_identity(sample: Sample) -> tuple[str, str]:
 
 
 def _by_pairs(claim: Claim, by_seed: list[dict[str, Sample]], table: Table) -> tuple[list[float], str]:
-    """By seed how far the claim holds, positive when it does: the least advantage over all pairs. The same in words."""
+    """Return, for each seed, the least advantage over all pairs (positive where the claim holds), and the evidence."""
     pairs = list(itertools.product(claim.rows, claim.than))
     advantages = [
         min(_advantage(claim, samples[row], samples[than], table) for row, than in pairs) for samples in by_seed
     ]
     unit = " steps" if claim.kind == "sooner" else ""
-    shown = ", ".join("never reached" if math.isinf(value) else f"{value:+.4g}{unit}" for value in advantages)
-    return advantages, f"{claim.metric}, {'least ' if len(pairs) > 1 else ''}advantage by seed: {shown}"
+    listed = ", ".join("never reached" if math.isinf(value) else f"{value:+.4g}{unit}" for value in advantages)
+    return advantages, f"{claim.metric}, {'least ' if len(pairs) > 1 else ''}advantage by seed: {listed}"
 
 
 def _by_growth(claim: Claim, by_seed: list[dict[str, Sample]], table: Table) -> tuple[list[float], str]:
-    """The same for advantages that grow from pair to pair: by seed the least growth."""
-    found = [
+    """Return, for each seed, the least growth of the advantage from pair to pair, and the evidence."""
+    by_pair = [
         [
             _advantage(claim, samples[row], samples[than], table)
             for row, than in zip(claim.rows, claim.than, strict=True)
         ]
         for samples in by_seed
     ]
-    shown = "; ".join(", ".join(f"{value:+.4g}" for value in pairs) for pairs in found)
-    growth = [min(later - earlier for earlier, later in itertools.pairwise(pairs)) for pairs in found]
-    return growth, f"{claim.metric}, advantage from pair to pair, by seed: {shown}"
+    listed = "; ".join(", ".join(f"{value:+.4g}" for value in pairs) for pairs in by_pair)
+    growth = [min(later - earlier for earlier, later in itertools.pairwise(pairs)) for pairs in by_pair]
+    return growth, f"{claim.metric}, advantage from pair to pair, by seed: {listed}"
 
 
 def _by_rank(claim: Claim, by_seed: list[dict[str, Sample]], table: Table) -> tuple[list[float], str]:
-    """The same for a claim about the order of many rows by two metrics."""
+    """Return, for each seed, how far Kendall's tau of two metrics is from what chance gives, and the evidence."""
     chance = tau_by_chance(len(claim.rows))
-    advantages, shown = [], []
+    advantages, listed = [], []
     for samples in by_seed:
-        orders = [[one.value(metric, table.select) for one in samples.values()] for metric in (claim.metric, claim.to)]
+        metrics = (claim.metric, claim.to)
+        orders = [[sample.value(metric, table.select) for sample in samples.values()] for metric in metrics]
         tau = kendall_tau(*orders)
         if tau is None:
             advantages.append(-math.inf)
         else:
             advantages.append(-tau - chance if claim.kind == "opposed" else chance - abs(tau))
-        shown.append("none, all rows are alike" if tau is None else f"{tau:+.2f}")
-    of = f"{claim.metric} and {claim.to}, Kendall's tau by seed"
-    return advantages, f"{of}: {', '.join(shown)}; by chance within ±{chance:.2f}"
+        listed.append("none, all rows are alike" if tau is None else f"{tau:+.2f}")
+    measure = f"{claim.metric} and {claim.to}, Kendall's tau by seed"
+    return advantages, f"{measure}: {', '.join(listed)}; by chance within ±{chance:.2f}"
 
 
 def _advantage(claim: Claim, row: Sample, than: Sample, table: Table) -> float:
@@ -232,7 +249,7 @@ def _advantage(claim: Claim, row: Sample, than: Sample, table: Table) -> float:
 
 
 def _sooner(claim: Claim, row: Sample, than: Sample) -> float:
-    """Steps saved until `row` first has the value that `than` ends with; minus infinity if it never has."""
+    """Return the steps that `row` saves on the way to the final value of `than`; -inf if it never gets there."""
     metric = METRICS[claim.metric]
     reference = than.curve(metric)
     final = reference[-1].value
@@ -240,27 +257,13 @@ def _sooner(claim: Claim, row: Sample, than: Sample) -> float:
     return -math.inf if reached is None else (first_reached(reference, final, metric) or 0) - reached
 
 
-def first_reached(curve: Sequence[Point], value: float, metric: Metric) -> float | None:
-    """The first step at which a curve is as good as `value`."""
-    return next((point.step for point in curve if metric.as_good(point.value, value)), None)
-
-
-def mean_between(curve: Sequence[Point], reference: Sequence[Point]) -> float | None:
-    """The area between two curves over the steps that both have, divided by these steps: how far apart they lie."""
-    here, there = ({point.step: point.value for point in one} for one in (curve, reference))
-    steps = sorted(here.keys() & there.keys())
-    if len(steps) < 2:
-        return None
-    return float(np.trapezoid([here[step] - there[step] for step in steps], steps)) / (steps[-1] - steps[0])
-
-
 def kendall_tau(ours: Sequence[float], papers: Sequence[float]) -> float | None:
-    """Kendall's tau-b: how far two orders of the same rows agree, 1 wholly, -1 reversed; ties count for neither."""
+    """Return Kendall's tau-b of two orders of the same rows (1: equal, -1: reversed); None if all values are equal."""
     if len(set(ours)) < 2 or len(set(papers)) < 2:
         return None
     return float(stats.kendalltau(ours, papers).statistic)
 
 
 def tau_by_chance(count: int) -> float:
-    """What 95 % of the taus of two unrelated orders of so many rows are within (normal approximation)."""
+    """Return the bound on |tau| that 95 % of unrelated orders of `count` rows keep (normal approximation)."""
     return 1.96 * math.sqrt(2 * (2 * count + 5) / (9 * count * (count - 1)))

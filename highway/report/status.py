@@ -1,14 +1,15 @@
-"""Where the cells of a table stand."""
+"""The status of the runs of a table."""
 
 import itertools
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table as Grid
+from rich.table import Table as RichTable
 
 from highway.ledger.cell import DONE, Cell
 from highway.ledger.device import cores
@@ -19,65 +20,77 @@ from highway.sweep.table import Row, Table
 
 
 def print_status(table: Table, outputs: Path, console: Console) -> None:
-    """Which seeds of which rows are finished, running, failed or interrupted, at every budget."""
-    grid = Grid(box=SIMPLE_HEAD, title=f"{table.id}: seeds and where they stand", title_justify="left")
+    """Print which seeds of each row are finished, running, failed or interrupted, at every budget."""
+    grid = RichTable(box=SIMPLE_HEAD, title=f"{table.id}: status and seeds of each row", title_justify="left")
     grid.add_column("row", no_wrap=True)
     for budget in table.budgets:
         grid.add_column(budget)
-    with ProcessPoolExecutor(
-        cores(), mp_context=get_context(way_to_start_processes())
-    ) as pool:  # there may be thousands of records
-        for row, shown in zip(table.rows, pool.map(partial(_of_row, table, outputs), table.rows), strict=True):
-            grid.add_row(row.id, *shown)
+    context = get_context(way_to_start_processes())
+    with ProcessPoolExecutor(cores(), mp_context=context) as pool:  # there may be thousands of records
+        for row, cells in zip(table.rows, pool.map(partial(_cells, table, outputs), table.rows), strict=True):
+            grid.add_row(row.id, *cells)
     console.print(grid)
 
 
-def _of_row(table: Table, outputs: Path, row: Row) -> list[str]:
-    return ["\n".join(standing(table, row, budget, outputs)) or "—" for budget in table.budgets]
+def _cells(table: Table, outputs: Path, row: Row) -> list[str]:
+    by_budget = (row_status(table, row, budget, outputs) for budget in table.budgets)
+    return ["\n".join(line.text for line in lines) or "—" for lines in by_budget]
 
 
-def standing(table: Table, row: Row, budget: str, outputs: Path) -> list[str]:
-    """One line a state: `finished 1, 2`; the published records count as finished."""
+@dataclass(frozen=True)
+class StatusLine:
+    """The seeds of a row that have the same status: `running at 25%: 3`."""
+
+    status: str
+    text: str
+
+
+def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[StatusLine]:
+    """Return a line for each status that seeds of a row have; published records count as finished."""
     if row not in table.at(budget):
         return []
-    about = described(table, row, budget)
-    name = identified(about)
+    experiment = described(table, row, budget)
+    name = identified(experiment)
     if table.kind == "timing":
-        timed = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == name]
-        return [f"{_of_record(sample)} {sample.seed} ({sample.result['cost']['device']})" for sample in timed]
-    states: dict[int, str] = {}
-    ended = set()  # a cell's record is read once, of thousands of cells
-    for sample in records(about, [outputs / "cells", REFERENCE / "cells"]):
-        states.setdefault(sample.seed, _of_record(sample))
+        samples = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == name]
+        return [_timing_line(sample) for sample in samples]
+    statuses: dict[int, tuple[str, str]] = {}  # by seed: the status, and how it is printed
+    ended = set()  # so that each of thousands of records is read once
+    for sample in records(experiment, [outputs / "cells", REFERENCE / "cells"]):
+        statuses.setdefault(sample.seed, (sample.result["status"], _record_text(sample)))
         ended.add(sample.directory)
     for path in seeds(outputs / "cells" / name):
         if path in ended:
             continue
         cell, seed = Cell(path), int(path.name.removeprefix("seed"))
         status = cell.status
-        if status not in DONE and not (status == "waiting" and seed in states):
-            states[seed] = _of_cell(cell, status)
-    by_state: dict[str, list[int]] = {}
-    for seed, state in sorted(states.items()):
-        by_state.setdefault(state, []).append(seed)
-    return [f"{state} {', '.join(ranges(numbers))}" for state, numbers in by_state.items()]
+        if status not in DONE and not (status == "waiting" and seed in statuses):
+            statuses[seed] = status, _progress_text(cell, status)
+    by_status: dict[tuple[str, str], list[int]] = {}
+    for seed, about in sorted(statuses.items()):
+        by_status.setdefault(about, []).append(seed)
+    return [StatusLine(status, f"{text} {', '.join(ranges(numbers))}") for (status, text), numbers in by_status.items()]
 
 
 def ranges(numbers: list[int]) -> list[str]:
-    """Four or more that follow one another as one: 1, 2, 5-9."""
-    found: list[str] = []
-    for _, run in itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
-        followers = [number for _, number in run]
-        found += [f"{followers[0]}-{followers[-1]}"] if len(followers) > 3 else map(str, followers)
-    return found
+    """Shorten four or more consecutive numbers to a range: 1, 2, 5-9."""
+    parts: list[str] = []
+    for _, group in itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        consecutive = [number for _, number in group]
+        parts += [f"{consecutive[0]}-{consecutive[-1]}"] if len(consecutive) > 3 else map(str, consecutive)
+    return parts
 
 
-def _of_record(sample: Sample) -> str:
-    marks = {"older revision": sample.older_revision, "other code": sample.other_code}
-    told = ", ".join(mark for mark, true in marks.items() if true)
-    return sample.result["status"] + (f" ({told})" if told else "")
+def _record_text(sample: Sample) -> str:
+    marks = f" ({', '.join(sample.marks)})" if sample.marks else ""
+    return sample.result["status"] + marks
 
 
-def _of_cell(cell: Cell, status: str) -> str:
+def _timing_line(sample: Sample) -> StatusLine:
+    text = f"{_record_text(sample)} {sample.seed} ({sample.result['cost']['device']})"
+    return StatusLine(sample.result["status"], text)
+
+
+def _progress_text(cell: Cell, status: str) -> str:
     progress = cell.progress if status in ("running", "interrupted") else {}
     return f"{status} at {progress['step'] / progress['steps']:.0%}:" if progress else status

@@ -1,4 +1,4 @@
-"""How every figure looks: one colour a gate, in every figure of every table."""
+"""The look of every figure: a gate has the same colour in every figure of every table."""
 
 from typing import Any, NamedTuple
 
@@ -7,7 +7,7 @@ from highway.config.gates import GATES
 from highway.config.models import MODELS
 from highway.report.collect import Collected
 
-PLAIN = "#222222"  # a model without a gate, where others have one
+PLAIN = "#222222"  # a model without a gate in a table of gates
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")  # Okabe and Ito
 DASHES = ("solid", "dashed", "dotted", "dashdot")
 SPLITS = {"train": "training", "valid": "validation", "test": "test"}
@@ -32,62 +32,66 @@ class Look(NamedTuple):
 
 
 def looks(collected: Collected) -> dict[str, Look]:
-    """By row: the colour of its gate (where no row has one, of its model); a dash, then a paler colour, by how many had
-    it before. A grid is a table of one's own: each of its rows has the next colour."""
-    gated = any(_gate(row) for row in collected.experiments.values())
-    found: dict[str, Look] = {}
+    """Return the look of each row: the colour of its gate, or of its model in a table without gates.
+
+    Rows of the same colour differ by dash, then by a paler colour. The rows of a grid take one colour after the other.
+    """
+    gated = any(_gate(experiment) for experiment in collected.experiments.values())
+    by_row: dict[str, Look] = {}
     for number, row in enumerate(collected.table.rows):
-        described = collected.experiments.get(row.id)
-        if described is None or not collected.table.paper:
+        experiment = collected.experiments.get(row.id)
+        if experiment is None or not collected.table.paper:
             colour = (PLAIN, *COLOURS)[number % (len(COLOURS) + 1)]
         else:
-            colour = gate_colour(described) if gated else model_colour(described)
-        looks_like = (Look(pale(colour, paleness), dash) for paleness in (0, 0.35, 0.6) for dash in DASHES)
-        taken = set(found.values())
-        found[row.id] = next((look for look in looks_like if look not in taken), Look(colour, "solid"))
-    return found
+            colour = gate_colour(experiment) if gated else model_colour(experiment)
+        candidates = (Look(pale(colour, paleness), dash) for paleness in (0, 0.35, 0.6) for dash in DASHES)
+        taken = set(by_row.values())
+        by_row[row.id] = next((look for look in candidates if look not in taken), Look(colour, "solid"))
+    return by_row
 
 
 def pale(colour: str, share: float) -> str:
-    """A colour mixed with so much white."""
-    parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    """Mix a colour with a share of white."""
+    parts = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return "#" + "".join(f"{round(part + (255 - part) * share):02x}" for part in parts)
 
 
-def gate_colour(described: Experiment) -> str:
-    gate = _gate(described)
+def gate_colour(experiment: Experiment) -> str:
+    gate = _gate(experiment)
     return COLOURS[VARIANTS.index(gate) % len(COLOURS)] if gate else PLAIN
 
 
-def model_colour(described: Experiment) -> str:
-    return COLOURS[list(MODELS).index(described.model.name) % len(COLOURS)]
+def model_colour(experiment: Experiment) -> str:
+    return COLOURS[list(MODELS).index(experiment.model.name) % len(COLOURS)]
 
 
-Variant = tuple[str, str, str | int | None]  # of a gate: interface, name, and its psi or how many layers it reads
+Variant = tuple[str, str, str | int | None]  # of a gate: interface, name, and activation or number of layers read
 
 
-def _gate(described: Experiment) -> Variant | None:
-    """The first gate that a row has."""
-    for interface, name in described.gate.chosen().items():
-        if name != "none" and (interface != "residual" or any(described.gating.layers.values())):
-            score = described.gate.score
-            detail = score.predecessors if interface == "score" else described.gate.activation_of(interface)
+def _gate(experiment: Experiment) -> Variant | None:
+    """Return the first gate of an experiment, or None."""
+    for interface, name in experiment.gate.chosen().items():
+        if name != "none" and (interface != "residual" or any(experiment.gating.layers.values())):
+            score = experiment.gate.score
+            detail = score.predecessors if interface == "score" else experiment.gate.activation_of(interface)
             return interface, name, detail
     return None
 
 
 def _variants() -> list[Variant]:
-    """Every gate in the order of the cards, each interface by itself, since rows of a table differ in one."""
-    found: list[Variant] = []
+    """Return every gate in the order of the cards; each interface begins with the first colour, since the rows of a
+    table differ in one interface."""
+    variants: list[Variant] = []
     for interface, cards in GATES.items():
-        own: list[Variant] = []
+        of_interface: list[Variant] = []
         for name, card in cards.items():
             details = (
                 (1, 2, 3) if interface == "score" else ("tanh", "sigmoid") if "activation" in card.reads else (None,)
             )
-            own += [(interface, name, detail) for detail in details if name != "none"]
-        found += own + [(interface, "", None)] * (-len(own) % len(COLOURS))
-    return found
+            of_interface += [(interface, name, detail) for detail in details if name != "none"]
+        padding = -len(of_interface) % len(COLOURS)
+        variants += of_interface + [(interface, "", None)] * padding
+    return variants
 
 
 VARIANTS = _variants()

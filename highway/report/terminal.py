@@ -1,91 +1,113 @@
-"""The table on a terminal: ours on one line of a cell, the paper's value and the difference below it."""
+"""A report on a terminal. A measured cell has our number on one line, the paper's and the difference below it."""
 
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from highway.report.render import (
-    AGAINST,
-    COMPARED,
-    SPREAD,
-    Entry,
-    Line,
-    Report,
-    compared_cells,
-    difference_cells,
-    spreads,
+from highway.report.report import Report
+from highway.report.sections import (
+    Block,
+    Cell,
+    Code,
+    Grid,
+    GridRow,
+    Head,
+    Judgement,
+    Measured,
+    Notes,
+    Paragraph,
+    Picture,
+    Seeds,
 )
 from highway.report.statistics import tone
 
 COLOURS = {"for": "green", "against": "red", "open": "yellow"}  # by tone
+STYLES = {"": "", "strong": "bold", "note": "dim"}  # of paragraphs
+TITLE = "bold"
 
 
 def print_report(report: Report, console: Console) -> None:
-    table = report.collected.table
-    grid: Any = RichTable(box=SIMPLE_HEAD, title=Text(report.heading, style="table.title"), title_justify="left")
-    words = [report.answers, report.origin, report.copied, SPREAD if spreads(report) else None]
-    grid.caption, grid.caption_justify = Text(" ".join(filter(None, words)), style="table.caption"), "left"
-    grid.add_column("model", overflow="fold")
-    for number, column in enumerate(report.collected.table.columns):
-        texts = [text for line in report.lines for text in _texts(line.entries[number])]
-        widest = max(map(len, [column.title, *texts]))
-        grid.add_column(column.title, justify="right", no_wrap=True, min_width=widest)  # it is labels that give way
-    before_arms = True
-    for line in report.lines:
-        if line.row.arm and before_arms:
-            grid.add_section()
-            before_arms = False
-        grid.add_row(Group(Text(line.row.label), Text(line.status, style="dim")), *_cells(line))
-        grid.add_row()
-    claims = RichTable(box=SIMPLE_HEAD, title="Claims of the paper" if table.paper else "Claims", title_justify="left")
-    claims.add_column("claim")
-    claims.add_column("verdict")
-    claims.add_column("detail", style="dim")
-    for verdict in report.verdicts:
-        claims.add_row(
-            Text(verdict.claim.text), Text(verdict.word, style=COLOURS[tone(verdict.word)]), Text(verdict.detail)
-        )
-    if table.also:
-        also = RichTable(box=SIMPLE_HEAD, title="Measured as well", title_justify="left")
-        also.add_column("model")
-        for column in table.also:
-            also.add_column(column.title, justify="right")
-        for line in report.lines:
-            also.add_row(Text(line.row.label), *(entry.ours_text() for entry in line.also))
-        grid = Group(grid, also)
-    console.print(Group(grid, Text(report.rank_agreement or ""), *([claims] if report.verdicts else [])))
-    if report.differences:
-        against = RichTable(
-            box=SIMPLE_HEAD, title=Text(f"Against {table.rows[0].label}, {table.columns[0].title}", style="table.title")
-        )
-        against.title_justify = "left"
-        for head in AGAINST:
-            against.add_column(head, justify="left" if head == "model" else "right")
-        for cells in difference_cells(report):
-            against.add_row(*map(Text, cells))
-        console.print(against)
-    if report.compared:
-        compared = RichTable(box=SIMPLE_HEAD, title="Paired bootstrap", title_justify="left")
-        for head in COMPARED:
-            compared.add_column(head, justify="left" if head in ("model", "against") else "right")
-        for one in report.compared:
-            compared.add_row(*map(Text, compared_cells(one)))
-        console.print(compared)
+    console.print(Text(report.heading, style=TITLE))
+    for section in report.sections:
+        if section.title:
+            console.print(Text(f"\n{section.title}", style=TITLE))
+        for block in section.blocks:
+            console.print(_block(block))
 
 
-def _cells(line: Line) -> list[Group]:
-    cells = []
-    for entry in line.entries:
-        ours, *below = _texts(entry)
-        cells.append(Group(Text(ours), *(Text(text, style="dim") for text in below)))
-    return cells
+def _block(block: Block) -> RenderableType:
+    match block:
+        case Paragraph():
+            sentences = ("".join(_plain(part) for part in sentence) for sentence in block.sentences)
+            return Text(" ".join(sentences), style=STYLES[block.style])
+        case Grid():
+            return _stacked(block) if any(_seeds(row) for row in block.rows) else _flat(block)
+        case Notes():
+            return Group(*(Padding(Text(text), (0, 0, 0, 2)) for text in block.texts))
+        case Picture():
+            return Text(f"  {block.name}.svg, {block.name}.png: {block.caption}.")
 
 
-def _texts(entry: Entry) -> list[str]:
-    """Ours, and below it the paper's and what becomes of it."""
-    if entry.paper is None:
-        return [entry.ours_text()]
-    return [entry.ours_text(), f"paper {entry.paper_text()}", *filter(None, entry.difference_text().split(", "))]
+def _plain(part: str | Code) -> str:
+    return part.text if isinstance(part, Code) else part
+
+
+def _flat(grid: Grid) -> RichTable:
+    """Return a grid with a line for each row and a column for each number."""
+    grid = grid.expanded()
+    rich_table: Any = RichTable(box=SIMPLE_HEAD)
+    for head in grid.heads:
+        rich_table.add_column(head.title, justify="right" if head.numeric else "left")
+    for row in grid.rows:
+        rich_table.add_row(*(_text(head, cell) for head, cell in zip(grid.heads, row.cells, strict=True)))
+    return rich_table
+
+
+def _text(head: Head, cell: Cell) -> Text:
+    style = COLOURS[tone(cell.word)] if isinstance(cell, Judgement) else ""
+    return Text(head.missing if cell is None else str(cell), style=style)
+
+
+def _seeds(row: GridRow) -> Seeds | None:
+    return next((cell for cell in row.cells if isinstance(cell, Seeds)), None)
+
+
+def _stacked(grid: Grid) -> RichTable:
+    """Return the results: the runs below the label of a row, and all numbers of a metric in one column."""
+    rich_table: Any = RichTable(box=SIMPLE_HEAD)
+    rich_table.add_column(grid.heads[0].title, overflow="fold")
+    measured = [number for number, head in enumerate(grid.heads) if head.numeric]
+    for number in measured:
+        head = grid.heads[number]
+        lines = [line for row in grid.rows for line in _lines(head, row.cells[number])]
+        widest = max(map(len, [head.title, *lines]))  # labels are broken before numbers are
+        rich_table.add_column(head.title, justify="right", no_wrap=True, min_width=widest)
+    extra = False
+    for row in grid.rows:
+        if row.extra and not extra:
+            rich_table.add_section()
+        extra = row.extra
+        numbers = (_stack(_lines(grid.heads[number], row.cells[number])) for number in measured)
+        rich_table.add_row(_stack([str(row.cells[0]), str(_seeds(row) or "")]), *numbers)
+        rich_table.add_row()
+    return rich_table
+
+
+def _stack(lines: list[str]) -> Group:
+    first, *below = lines
+    return Group(Text(first), *(Text(line, style="dim") for line in below))
+
+
+def _lines(head: Head, cell: Cell) -> list[str]:
+    """Return our number, and below it the paper's, the difference and the verdict on it."""
+    if not isinstance(cell, Measured):
+        return [str(cell)]
+    ours, paper, difference = cell.our_number, cell.paper_number, cell.difference
+    lines = [str(ours or head.missing)]
+    if head.compared and paper:
+        lines += [f"paper {paper}", *([difference.text(), difference.verdict] if difference else [])]
+    return [line for line in lines if line]

@@ -1,10 +1,10 @@
-"""The site: an index, a page per table, a page per cell. Static files that need neither a server nor a network."""
+"""Builds the site: an index, a page for each table and a page for each run, as static files."""
 
 import os
 import shutil
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -17,138 +17,181 @@ from highway.config.check import flat
 from highway.ledger.files import write_text
 from highway.ledger.identity import identity
 from highway.report.collect import REFERENCE, Collected, Sample, collect
-from highway.report.render import (
-    AGAINST,
-    AGAINST_WORDS,
-    BOOTSTRAP,
-    COMPARED,
-    REACHED,
-    SPREAD,
-    Entry,
-    Report,
-    build_report,
-    compared_cells,
-    difference_cells,
-    environments,
-    has_paper,
-    spreads,
+from highway.report.report import Report, build_report
+from highway.report.sections import (
+    Cell,
+    Code,
+    Grid,
+    GridRow,
+    Head,
+    Judgement,
+    Notes,
+    Number,
+    Paragraph,
+    Picture,
+    Section,
+    Seeds,
 )
 from highway.report.statistics import tone
-from highway.report.status import standing
+from highway.report.status import StatusLine, row_status
 from highway.report.style import PLAIN
-from highway.site.series import of_cell, of_table, script
+from highway.site.series import as_script, run_curves, table_curves
 from highway.sweep.grid import find, grid_names
 from highway.sweep.reading import table_ids
-from highway.sweep.table import Table
+from highway.sweep.table import Row, Table
 
 PACKAGE = files("highway.site")
+DISTURBED = " (beside other work)"
 
 
 @dataclass(frozen=True)
-class Section:
+class BudgetReport:
     """A table at one budget, as its page shows it."""
 
     report: Report
-    figures: Sequence[str]  # which are drawn in the folder of the budget
-    states: dict[str, list[str]]  # by row, where its cells stand
+    status: dict[str, list[StatusLine]]  # of the runs of a row, by row id
 
     @property
     def collected(self) -> Collected:
         return self.report.collected
 
     @property
-    def name(self) -> str:
+    def budget(self) -> str:
         return self.collected.budget
 
     @property
+    def sections(self) -> tuple[Section, ...]:
+        return *self.report.sections, cost_section(self.report)
+
+    @property
     def finished(self) -> int:
-        """Rows of the paper that have a finished seed."""
+        """The number of the paper's rows that have a finished seed."""
         return sum(bool(self.collected.finished(row.id)) for row in self.rows)
 
     @property
-    def rows(self) -> list[Any]:
-        return [row for row in self.collected.table.at(self.name) if not row.arm]
+    def rows(self) -> list[Row]:
+        return [row for row in self.collected.table.at(self.budget) if not row.arm]
 
     @property
     def seconds(self) -> float:
-        return sum(
-            {sample.directory: sample.result["cost"].get("seconds", 0) for sample in self.collected.every}.values()
-        )
+        costs = {sample.directory: sample.result["cost"].get("seconds", 0) for sample in self.collected.every}
+        return sum(costs.values())
 
     @property
     def verdicts(self) -> Counter[str]:
         return Counter(verdict.word for verdict in self.report.verdicts)
 
 
+@dataclass(frozen=True)
+class Shown:
+    """A run as a seed of one row; a run can be a seed of several rows."""
+
+    collected: Collected
+    sample: Sample
+    row: Row
+
+
 def build_site(outputs: Path, tables: Sequence[Table] | None = None, refresh: int = 0) -> Path:
-    """Writes outputs/report/; the index. `refresh`: seconds after which an open page reads itself again."""
+    """Write the site to outputs/report/ and return its index.
+
+    refresh: seconds after which an open page reloads itself; 0: never.
+    """
     folder = outputs / "report"
     chosen = tables or [find(name, outputs) for name in (*table_ids(), *grid_names(outputs))]
-    found = {table.id: sections(table, outputs, folder) for table in chosen}
-    where: dict[Path, list[tuple[Collected, Sample, str]]] = {}  # a cell -> the rows that it is of
-    for told in found.values():
-        for section in told:
-            for row in section.collected.table.rows:
-                for sample in section.collected.samples[row.id]:
-                    where.setdefault(sample.directory, []).append((section.collected, sample, row.id))
-    links = {directory: f"cells/{directory.parent.name}-{directory.name}.html" for directory in where}
+    reports = {table.id: budget_reports(table, outputs, folder) for table in chosen}
+    runs: dict[Path, list[Shown]] = {}
+    for budget_report in (budget_report for of_table in reports.values() for budget_report in of_table):
+        collected = budget_report.collected
+        for row in collected.table.rows:
+            for sample in collected.samples[row.id]:
+                runs.setdefault(sample.directory, []).append(Shown(collected, sample, row))
+    links = {directory: f"cells/{directory.parent.name}-{directory.name}.html" for directory in runs}
     _copy_assets(folder / "assets")
     for table in chosen:
-        _write_table(table, found[table.id], outputs, links, refresh)
-    for directory, rows in where.items():
-        _write_cell(folder / links[directory], directory, rows, refresh)
+        _write_table(table, reports[table.id], outputs, links, refresh)
+    for directory, rows in runs.items():
+        _write_run(folder / links[directory], directory, rows, refresh)
     index = folder / "index.html"
-    _write(
-        index, "index.html", folder, refresh, told=[(table, found[table.id]) for table in chosen], total=_total(found)
-    )
+    tables_shown = [(table, reports[table.id]) for table in chosen]
+    _write(index, "index.html", folder, refresh, tables=tables_shown, total=_total(tables_shown))
     return index
 
 
-def sections(table: Table, outputs: Path, folder: Path) -> list[Section]:
-    told = []
+def budget_reports(table: Table, outputs: Path, folder: Path) -> list[BudgetReport]:
+    """Return the report at each budget that has records or runs underway; its figures are those already drawn."""
+    reports = []
     for budget in table.budgets:
         collected = collect(table, budget, outputs)
-        report = build_report(collected)
-        drawn = [figure.id for figure in table.figures if (folder / table.id / budget / f"{figure.id}.svg").exists()]
-        rows = {row.id: standing(table, row, budget, outputs) for row in table.rows}
-        if collected.every or any(rows.values()):
-            told.append(Section(report, drawn, rows))
-    return told
+        status = {row.id: row_status(table, row, budget, outputs) for row in table.rows}
+        if collected.every or any(status.values()):
+            drawn = [figure for figure in table.figures if (folder / table.id / budget / f"{figure.id}.svg").exists()]
+            reports.append(BudgetReport(build_report(collected, drawn), status))
+    return reports
 
 
-def _write_table(table: Table, told: list[Section], outputs: Path, links: dict[Path, str], refresh: int) -> None:
+def cost_section(report: Report) -> Section:
+    """Return the cost of each run, which the page of a table shows below the report."""
+    numbers = ("seed", "hours", "tokens/s", "MiB", "parameters")
+    heads = (Head("model"), *(Head(title, numeric=True) for title in numbers), Head("device"))
+    rows = tuple(
+        GridRow((row.row.label, *_costs(sample)), row.row) for row in report.rows for sample in row.seeds.samples
+    )
+    note = Paragraph.of("The cost of each run. Compare speeds only between runs that had the machine to themselves.")
+    return Section("cost", "Cost", (replace(note, style="note"), Grid(heads, rows)))
+
+
+def _costs(sample: Sample) -> tuple[Cell, ...]:
+    cost, parameters = sample.result["cost"], sample.result.get("parameters") or {}
+    disturbed = "" if cost.get("exclusive", True) else DISTURBED
+
+    def number(value: float | None, form: str, unit: float = 1, mark: str = "") -> Number | None:
+        return None if value is None else Number(value / unit, form, mark=mark)
+
+    return (
+        Number(sample.seed, "d"),
+        number(cost.get("seconds"), ".2f", 3600),
+        number(cost.get("tokens_per_second"), ",.0f", mark=disturbed),
+        number(cost.get("peak_memory_bytes"), ",.0f", 1 << 20),
+        number(parameters.get("total"), ",.0f"),
+        cost["device"],
+    )
+
+
+def _write_table(
+    table: Table, reports: list[BudgetReport], outputs: Path, links: dict[Path, str], refresh: int
+) -> None:
     folder = outputs / "report"
-    for section in told:
-        is_training = table.kind == "training"
-        data = of_table(section.collected, outputs, links) if is_training else {"rows": [], "metrics": []}
-        name = f"{table.id}/{section.name}"
-        write_text(folder / table.id / section.name / "curves.js", script(name, data))
-    _write(folder / table.id / "index.html", "table.html", folder, refresh, table=table, sections=told, links=links)
+    for budget_report in reports:
+        empty: dict[str, Any] = {"rows": [], "metrics": []}
+        curves = table_curves(budget_report.collected, outputs, links) if table.kind == "training" else empty
+        name = f"{table.id}/{budget_report.budget}"
+        write_text(folder / table.id / budget_report.budget / "curves.js", as_script(name, curves))
+    page = folder / table.id / "index.html"
+    _write(page, "table.html", folder, refresh, table=table, reports=reports, links=links)
 
 
-def _write_cell(path: Path, directory: Path, rows: list[tuple[Collected, Sample, str]], refresh: int) -> None:
-    collected, sample, row_id = rows[0]
+def _write_run(path: Path, directory: Path, rows: list[Shown], refresh: int) -> None:
+    shown = rows[0]
+    collected, sample = shown.collected, shown.sample
     baseline = collected.table.rows[0]
-    described = collected.experiments[row_id]
-    first = collected.experiments.get(baseline.id, described)  # which a budget may lack
-    own, base = (flat(identity(one)["keys"]) for one in (described, first))
+    experiment = collected.experiments[shown.row.id]
+    baseline_experiment = collected.experiments.get(baseline.id, experiment)  # a budget may lack the baseline
+    keys, baseline_keys = (flat(identity(each)["keys"]) for each in (experiment, baseline_experiment))
     differing = {
-        key: (own.get(key, "the default"), base.get(key, "the default"))
-        for key in sorted(own | base)
-        if own.get(key) != base.get(key)
+        key: (keys.get(key, "the default"), baseline_keys.get(key, "the default"))
+        for key in sorted(keys | baseline_keys)
+        if keys.get(key) != baseline_keys.get(key)
     }
     config = directory / "config.yaml"
     result = sample.result
-    machine = {**flat(result["environment"]), "device": result["cost"]["device"]}
-    name = path.stem
     if result.get("row") is None:
-        write_text(path.with_suffix(".js"), script(name, of_cell(sample.curves, PLAIN)))
+        write_text(path.with_suffix(".js"), as_script(path.stem, run_curves(sample.curves, PLAIN)))
     _write(
-        path, "cell.html", path.parents[1], refresh,
-        sample=sample, result=result, name=name, machine=machine,
-        rows=[(one.table, one.budget, one.table.row(row), shown.result["metrics"]) for one, shown, row in rows],
+        path, "run.html", path.parents[1], refresh,
+        sample=sample, result=result, name=path.stem, rows=rows,
+        machine={**flat(result["environment"]), "device": result["cost"]["device"]},
         timing=collected.table.kind == "timing",
-        label=collected.table.row(row_id).label, baseline=baseline.label, differing=differing,
+        label=shown.row.label, baseline=baseline.label, differing=differing,
         settings=flat(_settings(config)) if config.exists() else {},
         published=directory.is_relative_to(REFERENCE),
     )  # fmt: skip
@@ -162,26 +205,26 @@ def _settings(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _total(found: dict[str, list[Section]]) -> dict[str, Any]:
-    """Over all tables: how many of the paper's numbers come back, and what it has cost."""
-    entries = [entry for told in found.values() for section in told for entry in section.report.asked]
-    cells = {
-        sample.directory: sample for told in found.values() for section in told for sample in section.collected.every
-    }
-    hours: Counter[str] = Counter()
-    for sample in cells.values():
-        hours[sample.result["cost"]["device"]] += sample.result["cost"].get("seconds", 0)
+def _total(tables: list[tuple[Table, list[BudgetReport]]]) -> dict[str, Any]:
+    """Return the number of runs, their hours by device, and how many of the paper's numbers come back."""
+    reports = [budget_report for _, of_table in tables for budget_report in of_table]
+    numbers = [measured for budget_report in reports for measured in budget_report.report.paper_numbers]
+    answers = [measured.answer for measured in numbers if measured.answer]
+    runs = {sample.directory: sample for budget_report in reports for sample in budget_report.collected.every}
+    seconds: Counter[str] = Counter()
+    for sample in runs.values():
+        seconds[sample.result["cost"]["device"]] += sample.result["cost"].get("seconds", 0)
     return {
-        "numbers": len(entries),
-        "told": sum(entry.answer is not None for entry in entries),
-        "back": sum(bool(entry.answer and entry.answer.comes_back) for entry in entries),
-        "cells": len(cells),
-        "hours": hours,
+        "numbers": len(numbers),
+        "answered": len(answers),
+        "back": sum(answer.comes_back for answer in answers),
+        "runs": len(runs),
+        "seconds": seconds,
     }
 
 
 def _copy_assets(folder: Path) -> None:
-    from plotly.offline import get_plotlyjs  # its script comes with the package
+    from plotly.offline import get_plotlyjs  # the package contains plotly's script
 
     folder.mkdir(parents=True, exist_ok=True)
     script = folder / "plotly.min.js"
@@ -193,32 +236,43 @@ def _copy_assets(folder: Path) -> None:
 
 def _write(path: Path, template: str, folder: Path, refresh: int, **content: Any) -> None:
     root = Path(os.path.relpath(folder, path.parent)).as_posix()
-    write_text(path, environment().get_template(template).render(root=root, refresh=refresh, **content))
+    write_text(path, templates().get_template(template).render(root=root, refresh=refresh, **content))
 
 
 @cache
-def environment() -> Environment:
-    made = Environment(
+def templates() -> Environment:
+    environment = Environment(
         loader=PackageLoader("highway.site"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"tone": tone, "mark": mark, "compared_row": compared_cells}
-    made.globals |= {
-        "against": AGAINST, "against_words": AGAINST_WORDS, "bootstrap": BOOTSTRAP, "compared": COMPARED,
-        "reached": REACHED, "spread": SPREAD, "spreads": spreads, "has_paper": has_paper, "environments": environments,
-        "difference_cells": difference_cells, "value": _value,
-    }  # fmt: skip
-    return made
+    environment.filters |= {"tone": tone, "mark": mark, "for_page": for_page, "sort_value": sort_value}
+    kinds = (Code, Grid, Judgement, Notes, Number, Paragraph, Picture, Seeds)
+    environment.tests |= {f"{kind.__name__.lower()}_": _is(kind) for kind in kinds}  # `number` is one of jinja's own
+    return environment
+
+
+def _is(kind: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, kind)
 
 
 def mark(word: str) -> str:
-    """The same as a sign, for who sees no colours."""
+    """Return a sign for the tone of a verdict, so that colour is not its only sign."""
     return {"for": "✓", "against": "✗", "open": "·"}[tone(word)]
 
 
-def _value(entry: Entry) -> str:
-    """What a column is sorted by."""
-    return "" if entry.ours is None else f"{entry.ours.mean:.10g}"
+def for_page(grid: Grid) -> Grid:
+    """Return a grid as a page shows it: expanded, with the column of runs last."""
+    wide = grid.expanded()
+    order = sorted(
+        range(len(wide.heads)), key=lambda number: any(isinstance(r.cells[number], Seeds) for r in wide.rows)
+    )
+    rows = tuple(replace(row, cells=tuple(row.cells[number] for number in order)) for row in wide.rows)
+    return Grid(tuple(wide.heads[number] for number in order), rows)
+
+
+def sort_value(cell: Cell) -> str:
+    """Return the value that a numeric column sorts a cell by; missing values come last."""
+    return f"{cell.value:.10g}" if isinstance(cell, Number) else ""

@@ -26,7 +26,7 @@ function keyOf(cell) {
   return Number.isNaN(number) ? text : number;
 }
 
-function compare(a, b, up) {  // what is missing comes last, whichever way
+function compare(a, b, up) {  // missing values come last in both directions
   if (a === "" || b === "") return (a === "") - (b === "");
   const order = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
   return up ? order : -order;
@@ -35,9 +35,9 @@ function compare(a, b, up) {  // what is missing comes last, whichever way
 function filters() {
   const chosen = [...document.querySelectorAll("[data-filter]")];
   const apply = () => document.querySelectorAll("tr[data-budget]").forEach((row) => {
-    row.hidden = chosen.some((one) => one.value && row.dataset[one.dataset.filter] !== one.value);
+    row.hidden = chosen.some((filter) => filter.value && row.dataset[filter.dataset.filter] !== filter.value);
   });
-  chosen.forEach((one) => one.addEventListener("change", apply));
+  chosen.forEach((filter) => filter.addEventListener("change", apply));
 }
 
 function budgets() {
@@ -52,14 +52,14 @@ function budgets() {
     history.replaceState(null, "", "#" + radio.value);
     show(radio.value);
   }));
-  const wanted = location.hash.slice(1);
-  if (sections.length) show((sections.find((one) => one.dataset.budget === wanted) ?? sections[0]).dataset.budget);
-  document.querySelectorAll(".curves").forEach((one) => { if (!one.closest("section.budget")) drawOnce(one); });
+  const chosen = location.hash.slice(1);
+  if (sections.length) show((sections.find((section) => section.dataset.budget === chosen) ?? sections[0]).dataset.budget);
+  document.querySelectorAll(".curves").forEach((section) => { if (!section.closest("section.budget")) drawOnce(section); });
 }
 
-const AT_FIRST = 12;  // rows that are drawn before anyone asks for more
-const MANY = 200;     // lines, from which on WebGL draws them
-const FAINT = 0.45;   // of seeds, where there are several
+const AT_FIRST = 12;  // rows drawn when the page opens
+const MANY = 200;     // lines above which WebGL draws them
+const FAINT = 0.45;   // opacity of a seed beside others
 
 function drawOnce(section) {
   if (section.dataset.ready) return;
@@ -74,15 +74,15 @@ function curves(section) {
   data.metrics.forEach((metric, number) => $(".metric").add(new Option(metric.title, number)));
   const authors = data.rows.some((row) => row.log);
   $(".logs").parentElement.hidden = !authors;
-  $(".logs").checked = data.comparable;  // smaller models and shorter runs are on another axis
+  $(".logs").checked = data.comparable;  // smaller models and shorter runs need another axis
   const boxes = data.rows.map((row, number) => toggle($(".toggles"), row, number < AT_FIRST, draw));
   if (data.rows.length < 2) $(".toggles").hidden = true;
   for (const [name, state] of [["all", true], ["none", false]]) {
     $("." + name).addEventListener("click", () => { boxes.forEach((box) => { box.checked = state; }); draw(); });
   }
-  section.querySelectorAll("select, .log, .logs").forEach((one) => one.addEventListener("change", draw));
+  section.querySelectorAll("select, .log, .logs").forEach((control) => control.addEventListener("change", draw));
   $(".smooth").addEventListener("input", draw);
-  $(".note").textContent = data.thinned ? `A curve has at most ${data.thinned} points here, evenly taken; the page of a cell has them all.` : "";
+  $(".note").textContent = data.thinned ? `Curves are thinned to ${data.thinned} evenly spaced points; the page of a run shows every point.` : "";
   const plot = $(".plot");
   function draw() {
     const metric = data.metrics[$(".metric").value], over = $(".over").value;
@@ -109,16 +109,16 @@ function toggle(fieldset, row, checked, draw) {
   return box;
 }
 
-function ink(colour) {  // black on white is white on black
+function ink(colour) {  // black becomes white on a dark page
   return colour === "#222222" ? getComputedStyle(document.documentElement).getPropertyValue("--ink").trim() : colour;
 }
 
 function tracesOf(row, metric, over, smoothing, many, authors) {
-  const found = [];
+  const traces = [];
   const line = (splits, name, opacity, width, dash, page) => {
     const columns = splits[metric.split];
     if (!columns?.[metric.kind]?.length) return;
-    found.push({
+    traces.push({
       x: columns[over], y: smooth(columns[metric.kind], smoothing), type: many ? "scattergl" : "scatter", mode: "lines",
       name: `${row.label}, ${name}`, opacity, line: { color: ink(row.colour), width, dash }, showlegend: false,
       hovertemplate: `%{y:.5g} at ${over} %{x:,.6g}<extra>${escaped(row.label)}, ${name}</extra>`, meta: page,
@@ -127,20 +127,20 @@ function tracesOf(row, metric, over, smoothing, many, authors) {
   row.seeds.forEach((seed) => line(seed.splits, seed.name, row.seeds.length > 1 ? FAINT : 1, 1.6, row.dash, seed.page));
   if (row.seeds.length > 1) line(meanOf(row.seeds, metric), "mean", 1, 2.2, row.dash, "");
   if (row.log && authors) line(row.log, "the authors' log", 0.8, 1, "dot", "");
-  return found;
+  return traces;
 }
 
-function meanOf(seeds, metric) {  // of the finished ones, at the steps that all of them have measured
-  const all = seeds.filter((seed) => !seed.name.includes(",")).map((seed) => seed.splits[metric.split]).filter((one) => one?.[metric.kind]);
+function meanOf(seeds, metric) {  // of finished seeds, at the steps that all of them measured
+  const all = seeds.filter((seed) => !seed.name.includes(",")).map((seed) => seed.splits[metric.split]).filter((columns) => columns?.[metric.kind]);
   if (all.length < 2) return {};
-  const measured = (one) => one.step.map((_, place) => place).filter((place) => one[metric.kind][place] !== null);
-  const places = all.map((one) => new Map(measured(one).map((place) => [one.step[place], place])));
-  const steps = [...places[0].keys()].filter((step) => places.every((one) => one.has(step)));
-  const mean = (name) => steps.map((step) => all.reduce((sum, one, seed) => sum + one[name][places[seed].get(step)], 0) / all.length);
+  const measured = (columns) => columns.step.map((_, index) => index).filter((index) => columns[metric.kind][index] !== null);
+  const indices = all.map((columns) => new Map(measured(columns).map((index) => [columns.step[index], index])));
+  const steps = [...indices[0].keys()].filter((step) => indices.every((seed) => seed.has(step)));
+  const mean = (name) => steps.map((step) => all.reduce((sum, columns, seed) => sum + columns[name][indices[seed].get(step)], 0) / all.length);
   return { [metric.split]: Object.fromEntries(["step", "epoch", "seconds", "tokens", metric.kind].map((name) => [name, mean(name)])) };
 }
 
-function smooth(values, weight) {  // an exponential mean, corrected for its start
+function smooth(values, weight) {  // an exponential moving average, corrected for its start
   if (!weight) return values;
   let sum = 0, mass = 0;
   return values.map((value) => {
@@ -164,11 +164,11 @@ function layout(metric, over, log, rows) {
   };
 }
 
-function escaped(text) {  // plotly reads a few tags in labels
-  return text.replace(/[&<>]/g, (one) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[one]);
+function escaped(text) {  // plotly interprets some tags in labels
+  return text.replace(/[&<>]/g, (character) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[character]);
 }
 
-function refresh() {  // make watch: the page reads itself again, unless someone is at work on it
+function refresh() {  // with --watch: reload the page, unless a control has the focus
   const every = Number(document.querySelector("meta[name=refresh-every]")?.content);
   if (every && location.protocol !== "file:") {
     setInterval(() => { if (!document.activeElement?.matches("input, select")) location.reload(); }, every * 1000);

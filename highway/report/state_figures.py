@@ -1,4 +1,4 @@
-"""What trained recurrent models do with their state: how open their gates are, and how far gradients reach."""
+"""Figures on the state of trained recurrent models: how open its gates are, and how far gradients reach back."""
 
 from typing import Any
 
@@ -9,17 +9,18 @@ from highway.report.collect import Collected
 from highway.report.style import COLOURS
 from highway.sweep.table import Figure
 
-SMALLEST = 1e-12  # norm of a gradient that is drawn
+SMALLEST = 1e-12  # the smallest norm of a gradient that is drawn
 
 
 def draw_gate_values(figure: Figure, collected: Collected) -> Any:
-    """A histogram for each row, all gates and seeds together."""
+    """Draw a histogram for each row, over all gates and seeds."""
     canvas, grid = plt.subplots(2, (len(figure.rows) + 1) // 2, figsize=(7.2, 4.4), squeeze=False, sharex=True)
     for axis, row_id in zip(grid.flat, figure.rows, strict=False):
-        found = [values for one in collected.finished(row_id) for values in one.probe("gate_values").values()]
+        probes = [sample.probe("gate_values") for sample in collected.finished(row_id)]
+        histograms = [histogram for probe in probes for histogram in probe.values()]
         title = collected.table.row(row_id).label
-        if found:
-            counts = np.sum(found, axis=0)
+        if histograms:
+            counts = np.sum(histograms, axis=0)
             edges = np.linspace(0, 1, len(counts) + 1)
             axis.stairs(counts / counts.sum(), edges, fill=True, color=COLOURS[0])
             mean = float((counts * (edges[:-1] + edges[1:]) / 2).sum() / counts.sum())
@@ -39,18 +40,18 @@ def draw_gate_values(figure: Figure, collected: Collected) -> Any:
 
 
 def draw_gradients(figure: Figure, collected: Collected) -> Any:
-    """A panel for each group: of its rows, the norm of what a step's loss sends to the state k steps before."""
+    """Draw a panel for each group: the norm of the gradient of a step's loss by the state k steps before."""
     across = (len(figure.groups) + 1) // 2
     canvas, grid = plt.subplots(2, across, figsize=(7.2, 4.6), squeeze=False, sharex=True, sharey=True)
     names: dict[str, Any] = {}
     for axis, (group, row_ids) in zip(grid.flat, figure.groups.items(), strict=False):
         for number, row_id in enumerate(row_ids):
-            found = [one.probe("gradient_norms") for one in collected.finished(row_id)]
-            norms = [probe["state"] for probe in found if probe]
+            probes = [sample.probe("gradient_norms") for sample in collected.finished(row_id)]
+            norms = [probe["state"] for probe in probes if probe]
             if not norms:
                 continue
             reach = min(map(len, norms))
-            curves, steps = np.array([one[:reach] for one in norms]), np.arange(reach)
+            curves, steps = np.array([norm[:reach] for norm in norms]), np.arange(reach)
             (line,) = axis.plot(steps, curves.mean(0), color=COLOURS[number])
             axis.fill_between(steps, curves.min(0), curves.max(0), color=COLOURS[number], alpha=0.18, linewidth=0)
             names.setdefault(_kind(collected.table.row(row_id).label, group), line)
@@ -67,5 +68,5 @@ def draw_gradients(figure: Figure, collected: Collected) -> Any:
 
 
 def _kind(label: str, group: str) -> str:
-    """A row's label without the words of its group."""
+    """Return the label of a row without the words of its group."""
     return " ".join(word for word in label.split() if word not in group.split())

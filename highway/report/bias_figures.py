@@ -1,4 +1,4 @@
-"""The biases b1 of a row's transform gates: a heat map by sublayer, and the same vectors scattered by t-SNE."""
+"""Figures of the biases b1 of transform gates: a heat map by sublayer, and the same vectors placed by t-SNE."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ ATTENTION, FEED_FORWARD = COLOURS[:2]
 
 
 def draw_biases(figure: Figure, collected: Collected) -> Any:
-    """Of the first seed of the figure's row; a1 ... aN are attention, b1 ... bN feed-forward."""
+    """Draw the biases of the first seed of the figure's row; a1 ... aN are attention, b1 ... bN feed-forward."""
     samples = collected.finished(figure.rows[0])
     biases = samples[0].gate_biases if samples else {}
     names = sorted(biases, key=_order)
@@ -33,8 +33,7 @@ def draw_biases(figure: Figure, collected: Collected) -> Any:
     left.set_xlabel("component")
     left.set_title("biases b1 of the transform gates", loc="left", fontsize=9)
     canvas.colorbar(image, ax=left, pad=0.02)
-    places = t_sne(values, PERPLEXITY)
-    for name, (x, y) in zip(names, places, strict=True):
+    for name, (x, y) in zip(names, t_sne(values, PERPLEXITY), strict=True):
         colour = FEED_FORWARD if name.split()[-1][0] == "b" else ATTENTION
         right.scatter(x, y, s=14, color=colour)
         right.annotate(name, (x, y), textcoords="offset points", xytext=(4, 2), fontsize=7, color=colour)
@@ -46,13 +45,13 @@ def draw_biases(figure: Figure, collected: Collected) -> Any:
 
 
 def _order(name: str) -> tuple[bool, str, int]:
-    """Stack by stack, the encoder first; in each all of a, then b, then c."""
+    """Return a sort key: stack by stack, the encoder first, and in each all of a, then b, then c."""
     stack, _, sublayer = name.rpartition(" ")
     return stack == "decoder", sublayer[0], int(sublayer[1:])
 
 
 def t_sne(points: np.ndarray, perplexity: float, seed: int = 0) -> np.ndarray:
-    """van der Maaten and Hinton (2008), exact, for the few dozen vectors that a model has: (n, d) -> (n, 2)."""
+    """Place vectors (n, d) in the plane, (n, 2), by exact t-SNE (van der Maaten and Hinton 2008)."""
     from sklearn.manifold import TSNE  # takes a second to import
 
     perplexity = min(perplexity, (len(points) - 1) / 3)

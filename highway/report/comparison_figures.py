@@ -1,4 +1,4 @@
-"""Figures that compare rows with each other and with the paper's, and the lengths of what they read."""
+"""Figures that compare our rows with the paper's, and the lengths of training sentences."""
 
 from typing import Any
 
@@ -11,17 +11,17 @@ from highway.sweep.table import Column, Figure, Row
 
 
 def draw_times(figure: Figure, collected: Collected) -> Any:
-    """Of every round the time of each row relative to the first row's, the median, and what the paper's hours say."""
+    """Draw the step time of each row relative to the first row: all rounds, their median, and the paper's hours."""
     rows = collected.table.rows
     canvas, axis = plt.subplots(figsize=(6.4, 1.1 + 0.34 * len(rows)))
-    for place, row in enumerate(rows):
+    for height, row in enumerate(rows):
         for sample in collected.finished(row.id):
             ratios = sample.relative_times
-            axis.plot(ratios, [place] * len(ratios), "|", color=COLOURS[0], alpha=0.4, markersize=9, label="a round")
-            axis.plot(np.median(ratios), place, "o", color=COLOURS[0], markersize=5, label="their median")
+            axis.plot(ratios, [height] * len(ratios), "|", color=COLOURS[0], alpha=0.4, markersize=9, label="a round")
+            axis.plot(np.median(ratios), height, "o", color=COLOURS[0], markersize=5, label="their median")
         if "train_time_h" in row.paper:
             ratio = row.paper["train_time_h"] / rows[0].paper["train_time_h"]
-            axis.plot(ratio, place, "D", color=COLOURS[1], markerfacecolor="none", markersize=6, label="paper's hours")
+            axis.plot(ratio, height, "D", color=COLOURS[1], markerfacecolor="none", markersize=6, label="paper's hours")
     axis.set_yticks(range(len(rows)), [row.label for row in rows])
     axis.set_ylim(len(rows) - 0.5, -0.5)
     axis.set_xlabel(f"time of a training step, relative to {rows[0].label}")
@@ -33,14 +33,14 @@ def draw_times(figure: Figure, collected: Collected) -> Any:
 
 
 def draw_scatter(figure: Figure, collected: Collected) -> Any:
-    """A point a row, ours and the paper's side by side, each with the line of least squares and its correlation."""
+    """Draw each row as a point, ours and the paper's side by side, with the least-squares line and the correlation."""
     canvas, axes = plt.subplots(1, 2, figsize=(7.2, 3.4))
-    over, of = (_column(collected, metric) for metric in figure.metrics[::-1])
+    x_column, y_column = (_column(collected, metric) for metric in figure.metrics[::-1])
     rows = [row for row in collected.table.rows if not row.arm]
     for axis, title in zip(axes, ("ours", "paper"), strict=True):
         points = []
         for row in rows:
-            values = [_of_row(row, metric, collected, title) for metric in (over.metric, of.metric)]
+            values = [_value(row, column.metric, collected, title) for column in (x_column, y_column)]
             if None not in values:
                 points.append(values)
                 axis.plot(*values, "o", color=COLOURS[0], markersize=4)
@@ -51,29 +51,28 @@ def draw_scatter(figure: Figure, collected: Collected) -> Any:
             axis.plot([x.min(), x.max()], [slope * end + shift for end in (x.min(), x.max())], color=COLOURS[1], lw=1)
             title += f" (correlation {np.corrcoef(x, y)[0, 1]:+.2f})"
         axis.set_title(title, loc="left", fontsize=9)
-        axis.set_xlabel(over.title)
-        axis.set_ylabel(of.title)
+        axis.set_xlabel(x_column.title)
+        axis.set_ylabel(y_column.title)
     canvas.tight_layout(rect=(0, 0.03, 1, 1))
     return canvas
 
 
 def draw_bars(figure: Figure, collected: Collected) -> Any:
-    """The rows of each group next to those of the others, ours and the paper's; a row is called by its label up to the
-    comma."""
+    """Draw a bar for each row, ours and the paper's; rows whose labels agree up to the comma stand side by side."""
     canvas, axes = plt.subplots(1, 2, figsize=(7.2, 3.0))
     column = _column(collected, figure.metrics[0])
     members = {group: [collected.table.row(row_id) for row_id in ids] for group, ids in figure.groups.items()}
     names = list(dict.fromkeys(_short(row) for rows in members.values() for row in rows))
     width = 0.8 / len(members)
-    for axis, whose in zip(axes, ("ours", "paper"), strict=True):
+    for axis, source in zip(axes, ("ours", "paper"), strict=True):
         for number, (group, rows) in enumerate(members.items()):
-            values = {_short(row): _of_row(row, column.metric, collected, whose) for row in rows}
-            found = {name: value for name, value in values.items() if value is not None}
-            places = [names.index(name) + (number - (len(members) - 1) / 2) * width for name in found]
-            axis.bar(places, list(found.values()), width, color=COLOURS[number], label=group)
+            values = {_short(row): _value(row, column.metric, collected, source) for row in rows}
+            heights = {name: value for name, value in values.items() if value is not None}
+            positions = [names.index(name) + (number - (len(members) - 1) / 2) * width for name in heights]
+            axis.bar(positions, list(heights.values()), width, color=COLOURS[number], label=group)
         axis.set_xticks(range(len(names)), names)
         axis.grid(axis="x", visible=False)
-        axis.set_title(whose, loc="left", fontsize=9)
+        axis.set_title(source, loc="left", fontsize=9)
         axis.set_ylabel(column.title)
     canvas.legend(*axes[1].get_legend_handles_labels(), loc="upper center", ncols=len(members))
     canvas.tight_layout(rect=(0, 0.03, 1, 0.93))
@@ -81,27 +80,29 @@ def draw_bars(figure: Figure, collected: Collected) -> Any:
 
 
 def draw_series(figure: Figure, collected: Collected) -> Any:
-    """Each group's rows as a line over what they set, a panel for each metric: ours, and beside it the paper's."""
+    """Draw a line for each group over the key that its rows set; a panel for each metric, ours and the paper's."""
     canvas, axes = plt.subplots(len(figure.metrics), 2, figsize=(7.2, 2.3 * len(figure.metrics) + 0.4), squeeze=False)
-    for (ours, papers), metric in zip(axes, figure.metrics, strict=True):
+    for (our_axis, paper_axis), metric in zip(axes, figure.metrics, strict=True):
         column = _column(collected, metric)
-        for axis, whose in ((ours, "ours"), (papers, "paper")):
+        for axis, source in ((our_axis, "ours"), (paper_axis, "paper")):
             for number, (group, row_ids) in enumerate(figure.groups.items()):
-                rows = {float(collected.table.row(one).sets(figure.along) or 0): one for one in row_ids}
-                values = {at: _of_row(collected.table.row(one), metric, collected, whose) for at, one in rows.items()}
-                found = {at: value for at, value in values.items() if value is not None}
-                axis.plot(list(found), list(found.values()), "o-", color=COLOURS[number], markersize=4, label=group)
-                if whose == "ours":
-                    for at in found:
-                        seeds = [one.value(metric, collected.table.select) for one in collected.finished(rows[at])]
-                        axis.plot([at] * len(seeds), seeds, "_", color=COLOURS[number], alpha=0.6)
+                rows = {float(row.sets(figure.along) or 0): row for row in map(collected.table.row, row_ids)}
+                values = {x: _value(row, metric, collected, source) for x, row in rows.items()}
+                line = {x: value for x, value in values.items() if value is not None}
+                axis.plot(list(line), list(line.values()), "o-", color=COLOURS[number], markersize=4, label=group)
+                if source == "ours":
+                    for x in line:
+                        samples = collected.finished(rows[x].id)
+                        seeds = [sample.value(metric, collected.table.select) for sample in samples]
+                        axis.plot([x] * len(seeds), seeds, "_", color=COLOURS[number], alpha=0.6)
                 axis.set_xticks(list(rows))
-            axis.set_title(whose, loc="left", fontsize=9)
+            axis.set_title(source, loc="left", fontsize=9)
             axis.set_ylabel(column.title)
-        if collected.budget == "paper":  # else the two are not of one size
-            low, high = (end(ours.get_ylim()[side], papers.get_ylim()[side]) for side, end in ((0, min), (1, max)))
-            ours.set_ylim(low, high)
-            papers.set_ylim(low, high)
+        if collected.budget == "paper":  # smaller budgets have another range of values
+            limits = (our_axis.get_ylim(), paper_axis.get_ylim())
+            low, high = min(limit[0] for limit in limits), max(limit[1] for limit in limits)
+            our_axis.set_ylim(low, high)
+            paper_axis.set_ylim(low, high)
     for axis in axes[-1]:
         axis.set_xlabel(figure.along.rpartition(".")[2])
     canvas.legend(*axes[0][1].get_legend_handles_labels(), loc="upper center", ncols=len(figure.groups))
@@ -110,15 +111,15 @@ def draw_series(figure: Figure, collected: Collected) -> Any:
 
 
 def draw_lengths(figure: Figure, collected: Collected) -> Any:
-    """How many sentences of the training text have how many words, for either language, as the first record says."""
+    """Draw the number of training sentences by length in words, for each language, as the first record counts them."""
     sides = collected.every[0].result["data"]["words"]
     canvas, axes = plt.subplots(1, len(sides), figsize=(7.2, 2.8), sharey=True)
-    for axis, (side, words) in zip(axes, sorted(sides.items(), reverse=True), strict=True):
-        counts = words["sentences_by_length"]
+    for axis, (side, statistics) in zip(axes, sorted(sides.items(), reverse=True), strict=True):
+        counts = statistics["sentences_by_length"]
         axis.bar(range(len(counts)), counts, width=1.0, color=COLOURS[0], edgecolor="white", linewidth=0.3)
-        for value, name, line in ((words["mean"], "mean", "-"), (words["median"], "median", "--")):
+        for value, name, line in ((statistics["mean"], "mean", "-"), (statistics["median"], "median", "--")):
             axis.axvline(value, color=COLOURS[1], linewidth=1.0, linestyle=line, label=f"{name} {value:g}")
-        axis.set_title(f"{side}: {words['distinct']:,} different words", loc="left", fontsize=9)
+        axis.set_title(f"{side}: {statistics['distinct']:,} different words", loc="left", fontsize=9)
         axis.set_xlabel("words in a sentence")
         axis.legend()
     axes[0].set_ylabel("sentences")
@@ -127,15 +128,16 @@ def draw_lengths(figure: Figure, collected: Collected) -> Any:
 
 
 def _column(collected: Collected, metric: str) -> Column:
-    return next(one for one in collected.table.columns if one.metric == metric)
+    return next(column for column in collected.table.columns if column.metric == metric)
 
 
 def _short(row: Row) -> str:
     return row.label.split(",")[0]
 
 
-def _of_row(row: Row, metric: str, collected: Collected, whose: str) -> float | None:
-    if whose == "paper":
+def _value(row: Row, metric: str, collected: Collected, source: str) -> float | None:
+    """Return a metric of a row from the paper, or as the mean of our seeds."""
+    if source == "paper":
         return row.paper.get(metric)
-    samples = [sample for sample in collected.finished(row.id) if sample.tells(metric)]
+    samples = [sample for sample in collected.finished(row.id) if sample.counts_for(metric)]
     return float(np.mean([sample.value(metric, collected.table.select) for sample in samples])) if samples else None

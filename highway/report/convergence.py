@@ -1,0 +1,83 @@
+"""How fast rows train: the steps to the baseline's final value, and how far two curves lie apart."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from highway.config.metrics import METRICS, Metric
+from highway.report.collect import Collected, Point, authors_logs
+from highway.sweep.table import Row
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The first step at which a curve is as good as the end of the baseline's curve."""
+
+    step: float
+    share: float  # of the steps that the baseline itself needs
+
+
+@dataclass(frozen=True)
+class Convergence:
+    row: Row
+    by_seed: tuple[Reached | None, ...]  # None: never reached
+    authors: tuple[Reached | None, ...]  # the same for the authors' log; empty without one
+    differences: tuple[float, ...]  # between the row's curve and the baseline's, by seed
+
+
+def convergence(collected: Collected) -> list[Convergence]:
+    """Compare each row's curve with that of the first row, by the metric that the table file names in `reaches`."""
+    table = collected.table
+    if table.reaches is None:
+        return []
+    metric = METRICS[table.reaches]
+    logs = {
+        row_id: curve
+        for row_id, curves in authors_logs(table).items()
+        if (curve := curves.get((metric.split or "", metric.kind)))
+    }
+    baseline = table.rows[0].id
+    baseline_curves = {sample.seed: sample.curve(metric) for sample in collected.finished(baseline)}
+    rows = []
+    for row in table.rows:
+        pairs = [
+            (sample.curve(metric), baseline_curves[sample.seed])
+            for sample in collected.finished(row.id)
+            if sample.seed in baseline_curves
+        ]
+        log_pairs = [(logs[row.id], logs[baseline])] if row.id in logs and baseline in logs else []
+        differences = (mean_difference(*pair) for pair in pairs)
+        rows.append(
+            Convergence(
+                row,
+                tuple(_reached(*pair, metric) for pair in pairs),
+                tuple(_reached(*pair, metric) for pair in log_pairs),
+                tuple(difference for difference in differences if difference is not None),
+            )
+        )
+    return rows
+
+
+def _reached(curve: Sequence[Point], baseline: Sequence[Point], metric: Metric) -> Reached | None:
+    final = baseline[-1].value
+    step, baseline_step = first_reached(curve, final, metric), first_reached(baseline, final, metric)
+    return None if step is None or baseline_step is None else Reached(step, step / baseline_step)
+
+
+def first_reached(curve: Sequence[Point], value: float, metric: Metric) -> float | None:
+    """Return the first step at which a curve is as good as `value`, or None."""
+    return next((point.step for point in curve if metric.as_good(point.value, value)), None)
+
+
+def mean_difference(curve: Sequence[Point], reference: Sequence[Point]) -> float | None:
+    """Return the signed area between two curves over the steps that both measured, divided by the number of steps.
+
+    None if fewer than two steps are common to both.
+    """
+    values, reference_values = ({point.step: point.value for point in points} for points in (curve, reference))
+    steps = sorted(values.keys() & reference_values.keys())
+    if len(steps) < 2:
+        return None
+    area = np.trapezoid([values[step] - reference_values[step] for step in steps], steps)
+    return float(area) / (steps[-1] - steps[0])

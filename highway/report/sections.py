@@ -1,0 +1,205 @@
+"""A report as data: the sections that the terminal, Markdown, LaTeX, CSV and the site all render.
+
+A section has a key, a title and blocks, in the order in which they are read:
+
+    Paragraph   sentences; code in them is marked
+    Grid        heads, and rows of typed cells; a row that is not in the paper is marked as extra
+    Notes       a list of short texts
+    Picture     a figure, by the name of its file
+
+A cell is a text, `None` (no value: its head says what to print), or
+
+    Number      a value and the format to print it in; maybe a deviation, a mark behind it, or a verdict
+    Measured    our number beside the paper's, which a renderer prints as one, two or three columns
+    Judgement   the verdict on a claim
+    Seeds       the runs that a row takes its numbers from
+
+A renderer decides on layout only. It takes no rendered text apart, and it computes nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from highway.report.collect import Sample
+from highway.report.statistics import Answer, Summary
+from highway.sweep.table import Column, Row
+
+DASH = "—"
+COPIED = "†"
+
+
+@dataclass(frozen=True)
+class Code:
+    """Text within a sentence that is to be typed as it is."""
+
+    text: str
+
+
+Sentence = tuple[str | Code, ...]
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    sentences: tuple[Sentence, ...]
+    style: str = ""  # strong | note
+
+    @classmethod
+    def of(cls, *texts: str, style: str = "") -> "Paragraph":
+        """Return a paragraph of sentences without code."""
+        return cls(tuple((text,) for text in texts), style)
+
+
+@dataclass(frozen=True)
+class Number:
+    value: float
+    form: str  # format specification: ".3f", "+.3f", ",.0f"
+    deviation: float | None = None
+    mark: str = ""
+    verdict: str = ""
+
+    def text(self, plus_minus: str = "±") -> str:
+        """Return the number, its deviation and its mark, without the verdict."""
+        deviation = "" if self.deviation is None else f" {plus_minus} {self.deviation:{self.form}}"
+        return f"{self.value:{self.form}}{deviation}{self.mark}"
+
+    def __str__(self) -> str:
+        return f"{self.text()}, {self.verdict}" if self.verdict else self.text()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One metric of one row: our mean over the seeds, and the paper's number."""
+
+    column: Column
+    ours: Summary | None
+    paper: float | None
+    copied: bool = False  # the paper copied its number from another paper
+    answer: Answer | None = None  # None with fewer than three seeds, or below the paper's budget
+
+    @property
+    def our_number(self) -> Number | None:
+        ours = self.ours
+        return None if ours is None else Number(ours.mean, f".{self.column.digits}f", ours.deviation)
+
+    @property
+    def paper_number(self) -> Number | None:
+        mark = COPIED if self.copied else ""
+        return None if self.paper is None else Number(self.paper, f".{self.column.digits}f", mark=mark)
+
+    @property
+    def difference(self) -> Number | None:
+        if self.ours is None or self.paper is None:
+            return None
+        verdict = str(self.answer) if self.answer else ""
+        return Number(self.ours.mean - self.paper, f"+.{self.column.digits}f", verdict=verdict)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on a claim, which every renderer emphasises."""
+
+    word: str
+
+    def __str__(self) -> str:
+        return self.word
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """The runs of a row: `seeds 1, 2, 1 diverged, stale: other code`."""
+
+    samples: tuple[Sample, ...]
+
+    def __str__(self) -> str:
+        if not self.samples:
+            return "not run"
+        finished = [str(sample.seed) for sample in self.samples if sample.finished]
+        parts = [f"seed{'s' if len(finished) > 1 else ''} {', '.join(finished)}"] if finished else []
+        if len(finished) < len(self.samples):
+            parts.append(f"{len(self.samples) - len(finished)} diverged")
+        marks = dict.fromkeys(mark for sample in self.samples for mark in sample.marks)
+        return ", ".join([*parts, *marks])
+
+
+Cell = str | Number | Measured | Judgement | Seeds | None
+
+
+@dataclass(frozen=True)
+class Head:
+    title: str
+    numeric: bool = False  # aligned to the right
+    compared: bool = False  # its cells are `Measured`, and show the paper's number and the difference as well
+    missing: str = DASH  # printed for `None`
+
+
+@dataclass(frozen=True)
+class GridRow:
+    cells: tuple[Cell, ...]
+    row: Row | None = None  # the row of the table file that it is about
+
+    @property
+    def extra(self) -> bool:
+        return self.row is not None and self.row.arm
+
+
+@dataclass(frozen=True)
+class Grid:
+    heads: tuple[Head, ...]
+    rows: tuple[GridRow, ...]
+
+    @property
+    def missing_values(self) -> bool:
+        """Whether a renderer prints a dash for a number that we or the paper lack."""
+        return any(
+            cell.ours is None or (head.compared and cell.paper is None)
+            for row in self.rows
+            for head, cell in zip(self.heads, row.cells, strict=True)
+            if isinstance(cell, Measured)
+        )
+
+    def expanded(self) -> "Grid":
+        """Return the grid with numbers in place of measured cells: ours, and where compared the paper's and the
+        difference in columns of their own."""
+        heads = tuple(part for head in self.heads for part in _expanded_head(head))
+        return Grid(heads, tuple(replace(row, cells=tuple(self._expanded(row))) for row in self.rows))
+
+    def _expanded(self, row: GridRow) -> list[Cell]:
+        return [part for head, cell in zip(self.heads, row.cells, strict=True) for part in _parts(head, cell)]
+
+
+def grid(heads: Sequence[Head], rows: Sequence[Sequence[Cell]]) -> Grid:
+    """Return a grid whose rows are not rows of a table file."""
+    return Grid(tuple(heads), tuple(GridRow(tuple(cells)) for cells in rows))
+
+
+def _expanded_head(head: Head) -> list[Head]:
+    if not head.compared:
+        return [head]
+    return [Head(head.title, numeric=True), Head("paper", numeric=True), Head("difference", numeric=True, missing="")]
+
+
+def _parts(head: Head, cell: Cell) -> list[Cell]:
+    if not isinstance(cell, Measured):
+        return [cell]
+    return [cell.our_number, cell.paper_number, cell.difference] if head.compared else [cell.our_number]
+
+
+@dataclass(frozen=True)
+class Notes:
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    name: str  # of its files, without the ending
+    caption: str
+
+
+Block = Paragraph | Grid | Notes | Picture
+
+
+@dataclass(frozen=True)
+class Section:
+    key: str  # by which a renderer finds a section; does not depend on the words of the title
+    title: str  # empty for the first section
+    blocks: tuple[Block, ...]
