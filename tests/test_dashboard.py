@@ -28,9 +28,9 @@ def test_a_workspace_has_what_the_table_file_asks_for(tmp_path: Path) -> None:
     collected = collect(TABLE, "paper", tmp_path)
     made = workspace(collected, "somebody", "highway")
     shown = [figure for figure in TABLE.figures if figure.kind == "curves"]
-    wanted = {f"{split}/{kind}" for figure in shown for kind in figure.metrics for split in figure.splits}
+    expected = {f"{split}/{kind}" for figure in shown for kind in figure.metrics for split in figure.splits}
     convergence, training = made.sections
-    assert {panel.y[0] for panel in convergence.panels} == wanted == {"train/bpc", "valid/bpc"}
+    assert {panel.y[0] for panel in convergence.panels} == expected == {"train/bpc", "valid/bpc"}
     lines = {panel.y[0]: panel.custom_expressions for panel in convergence.panels}
     values = {row.paper["valid_bpc"] for row in TABLE.rows if row.paper}
     assert lines["valid/bpc"] is not None and len(lines["valid/bpc"]) == len(values)

@@ -76,10 +76,10 @@ def test_the_better_end_stays(cluster: Path, tmp_path: Path, here: str, there: s
     for path in (cluster / "cells").glob("*/seed1/result.json"):
         write_record(path.parent, {**read_json(path), "status": there, "command": "there"})
     export_records([TABLE], "mini", cluster, tmp_path / "file")
-    own = tmp_path / "laptop" / "cells" / cell / "result.json"
-    write_record(own.parent, {"status": here, "command": "here"})
+    local = tmp_path / "laptop" / "cells" / cell / "result.json"
+    write_record(local.parent, {"status": here, "command": "here"})
     import_records(tmp_path / "file", tmp_path / "laptop")
-    assert read_json(own)["command"] == ("there" if replaced else "here")
+    assert read_json(local)["command"] == ("there" if replaced else "here")
 
 
 def test_a_running_cell_is_left_alone(cluster: Path, tmp_path: Path) -> None:
@@ -118,18 +118,18 @@ def test_files_that_are_no_records_are_refused(cluster: Path, tmp_path: Path) ->
         **record,
         **{f"{name}/result.json": (cluster / "cells" / name / "result.json").read_text()},
     )
-    wanted = {
-        "half": "not a whole file of scripts/records.py export",
-        "text": "not a whole file of scripts/records.py export",
+    sentences = {
+        "half": "not a complete file of `records.py export`",
+        "text": "not a complete file of `records.py export`",
         "none": "does not exist",
-        "escapes": r"holds '\.\./\.\./x', which no record has",
+        "escapes": r"contains '\.\./\.\./x', which is not a file of a record",
         "lacks": "has no result.json",
         "odd": f"{name}: status is not one of finished",
-        "flipped": f"{name}: result.json is damaged",
-        "emptied": f"config.yaml of {name} is not what it was when it was recorded",
-        "other": "is not that cell's",
+        "flipped": f"{name}: result.json is corrupt",
+        "emptied": f"{name}: config.yaml has changed since it was recorded",
+        "other": f"{elsewhere}: result.json belongs to another run",
     }
-    for file, sentence in wanted.items():
+    for file, sentence in sentences.items():
         with pytest.raises(Refused, match=sentence):
             import_records(tmp_path / file, tmp_path / "laptop")
     assert not (tmp_path / "laptop").exists()
@@ -197,23 +197,25 @@ def test_what_an_archive_may_hold(record: dict[str, bytes], tmp_path: Path, monk
     whole = members_of(record)
     curves = f"{NAME}/curves.csv"
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE):
-        assert f"holds '{curves}', which no record has" in refused(tmp_path, *whole[:1], (of_kind(curves, kind), b""))
+        assert f"contains '{curves}', which is not a file of a record" in refused(
+            tmp_path, *whole[:1], (of_kind(curves, kind), b"")
+        )
     arabic = f"{NAME[:-1]}\N{ARABIC-INDIC DIGIT ONE}/curves.csv"
     for name in (f"/{curves}", f"../{curves}", f"{curves}\n", f"{NAME}/checkpoints/best.safetensors", arabic):
-        assert "which no record has; nothing was imported" in refused(tmp_path, *whole, (name, b""))
-    assert f"holds '{curves}' twice" in refused(tmp_path, *whole, (curves, b""))
+        assert "which is not a file of a record; nothing was imported" in refused(tmp_path, *whole, (name, b""))
+    assert f"contains '{curves}' twice" in refused(tmp_path, *whole, (curves, b""))
     monkeypatch.setattr("highway.report.exchange.TOTAL", 1 << 20)
     assert "it unpacks to more than 1,048,576 bytes" in refused(
         tmp_path, *whole, (f"{NAME}/probes/zeros.npz", bytes(2 << 20))
     )
     monkeypatch.setattr("highway.report.exchange.LARGEST", 100)
-    assert "which no record has" in refused(tmp_path, *whole)
+    assert "which is not a file of a record" in refused(tmp_path, *whole)
 
 
 def test_a_sparse_file_of_zeros_is_no_file(tmp_path: Path) -> None:
     """It says that it is large, and takes nothing of the archive: no limit of what is read would stop it."""
     member = of_kind(f"{NAME}/curves.csv", tarfile.GNUTYPE_SPARSE)
-    assert "which no record has" in refused(tmp_path, (member, b""))
+    assert "which is not a file of a record" in refused(tmp_path, (member, b""))
 
 
 def npz(**arrays: np.ndarray) -> bytes:
@@ -235,8 +237,8 @@ def test_a_probe_that_unpacks_to_too_much(
 ) -> None:
     monkeypatch.setattr(admission, "LARGEST_PROBE", 1 << 20)
     np.savez_compressed(file := io.BytesIO(), a=np.zeros(1 << 20))
-    told = refused(tmp_path, *members_of({**record, "probes/gate_biases.npz": file.getvalue()}))
-    assert f"{NAME}: probes/gate_biases.npz is too large; nothing was imported" in told
+    refusal = refused(tmp_path, *members_of({**record, "probes/gate_biases.npz": file.getvalue()}))
+    assert f"{NAME}: probes/gate_biases.npz is too large; nothing was imported" in refusal
 
 
 HEADER = b"step,epoch,seconds,tokens,split,metric,value\n"
@@ -252,37 +254,41 @@ BOMB = b"a: &a [1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,
         ("curves.csv", HEADER + b"one,0,0,9,train,loss,1\n", "invalid literal for int"),
         ("curves.csv", HEADER + b"1,0,0,train,loss,1\n", "curves.csv cannot be read"),
         ("curves.csv", HEADER + b"1,0,-1,9,train,loss,1\n", "line 2, has a negative or infinite count"),
-        ("curves.csv", HEADER + b"1,0,0,9,train,joy,1\n", "line 2, names 'train', 'joy', which no curve is"),
+        ("curves.csv", HEADER + b"1,0,0,9,train,joy,1\n", "line 2, names 'train', 'joy', which is not a curve"),
         ("curves.csv", HEADER + b"1,0,0,9,<script>,loss,1\n", "line 2, names '<script>', 'loss'"),
         ("curves.csv", HEADER + b"9,0,0,9,train,loss,1\n8,0,0,9,train,loss,1\n", "line 3, goes back in its steps"),
         ("curves.csv", HEADER + b"\xff", "curves.csv cannot be read"),
         ("config.yaml", b"model: !!python/object/apply:os.system [true]", r"cannot be read (ConstructorError)"),
         ("config.yaml", b"[1", "config.yaml cannot be read"),
-        ("config.yaml", b"- 1", "config.yaml is no table of settings"),
+        ("config.yaml", b"- 1", "config.yaml is not a table of settings"),
         ("config.yaml", BOMB, "config.yaml cannot be read (YAMLError)"),
         ("config.yaml", b"[" * 5000, "config.yaml cannot be read (RecursionError)"),
-        ("config.yaml", b"seed: ${oc.env:HOME}", "config.yaml refers to something outside of it"),
+        ("config.yaml", b"seed: ${oc.env:HOME}", "config.yaml refers to something outside the file"),
         ("config.yaml", b"model: {name: magic}", "config.yaml is refused: model.name=magic is unknown"),
         ("config.yaml", b" " * (1 << 19), "config.yaml is too large"),
-        ("probes/gate_biases.npz", b"PK", "is no file of arrays (BadZipFile)"),
-        ("probes/gate_biases.npz", npz(a=np.array([{}], dtype=object)), "holds 'a.npy', which is no array of numbers"),
-        ("probes/gate_biases.npz", npz(a=np.array(["text"])), "holds 'a.npy', which is no array of numbers"),
-        ("probes/gate_biases.npz", claiming((1 << 40,)), "holds 'a.npy', which is no array of numbers"),
-        ("result.json", b"[" * 100_000, "result.json is damaged, or no record"),
+        ("probes/gate_biases.npz", b"PK", "is not a file of arrays (BadZipFile)"),
+        (
+            "probes/gate_biases.npz",
+            npz(a=np.array([{}], dtype=object)),
+            "contains 'a.npy', which is not an array of numbers",
+        ),
+        ("probes/gate_biases.npz", npz(a=np.array(["text"])), "contains 'a.npy', which is not an array of numbers"),
+        ("probes/gate_biases.npz", claiming((1 << 40,)), "contains 'a.npy', which is not an array of numbers"),
+        ("result.json", b"[" * 100_000, "result.json is corrupt or not a record"),
     ],
 )
 def test_what_a_record_may_say(
     record: dict[str, bytes], tmp_path: Path, file: str, content: bytes, sentence: str
 ) -> None:
-    told = refused(tmp_path, *members_of({**record, file: content}))
-    assert sentence in told and f"file: {NAME}: " in told
+    refusal = refused(tmp_path, *members_of({**record, file: content}))
+    assert sentence in refusal and f"file: {NAME}: " in refusal
 
 
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
         (b"seed: 1", b"seed: 2", "config.yaml has another seed or budget than result.json"),
-        (b"width: 64", b"width: 32", "config.yaml is that of another cell"),
+        (b"width: 64", b"width: 32", "config.yaml belongs to another run"),
     ],
 )
 def test_a_configuration_is_that_of_its_cell(
@@ -297,8 +303,8 @@ def test_every_published_record_would_be_taken() -> None:
     """Also those of older revisions, and the timings."""
     assert tuple(admission.COLUMNS) == COLUMNS
     for path in REFERENCE.glob("cells/*/seed*/result.json"):
-        files = {one.relative_to(path.parent).as_posix(): one for one in path.parent.rglob("*") if one.is_file()}
-        contents = {name: one.read_bytes() for name, one in files.items()}
+        files = {file.relative_to(path.parent).as_posix(): file for file in path.parent.rglob("*") if file.is_file()}
+        contents = {name: file.read_bytes() for name, file in files.items()}
         assert admission.problem(path.parents[1].name, read_json(path), contents) is None, path
 
 
@@ -307,5 +313,5 @@ def test_a_timing_describes_its_rows() -> None:
     files = {name: (path.parent / name).read_bytes() for name in ("config.yaml", "curves.csv")}
     result = read_json(path)
     result["rows"].pop(next(iter(result["rows"])))
-    told = admission.problem(path.parents[1].name, result, files)
-    assert told == "config.yaml does not describe the rows of result.json"
+    refusal = admission.problem(path.parents[1].name, result, files)
+    assert refusal == "config.yaml does not describe the rows of result.json"

@@ -69,8 +69,8 @@ def _no_published_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 def put(outputs: Path, row_id: str, seed: int, value: float, budget: str = "paper", **changes: Any) -> Path:
     """A record as a run leaves it; `value` is the test bpc, and the curve falls to it over 100 steps."""
     table = changes.pop("table", TABLE)
-    words = [*table.overrides(table.row(row_id), budget, seed), f"outputs_dir={outputs}"]
-    folder = Cell.of(experiment(words)).directory
+    overrides = [*table.overrides(table.row(row_id), budget, seed), f"outputs_dir={outputs}"]
+    folder = Cell.of(experiment(overrides)).directory
     curve = changes.pop("curve", [(step, value + (100 - step) / 100) for step in (25, 50, 75, 100)])
     rows = [
         f"{s},{s / 100},1.0,{s},{split},{metric},{v}"
@@ -195,7 +195,7 @@ def test_older_revisions_are_found_and_marked(
 
 
 def test_records_of_other_code_are_marked(tmp_path: Path) -> None:
-    """What a record does not say is taken at its word."""
+    """A record that does not name its code counts as up to date."""
     row = experiment(TABLE.overrides(TABLE.row("tanh"), "paper", 1))
     for code, status in ((None, "seed 1"), (fingerprint(row), "seed 1"), ("0" * 12, "seed 1, stale: other code")):
         put(tmp_path, "tanh", 1, 1.4, **({"fingerprint": code} if code else {}))
@@ -250,10 +250,10 @@ def test_differences_are_a_paired_t_test_with_holms_correction(tmp_path: Path) -
     for rank, p in enumerate(ranked):
         highest = max(highest, min(1.0, p * (3 - rank)))
         row = next(name for name, value in plain.items() if value == p)
-        found = report.differences[row]
-        assert found.p == pytest.approx(highest)
-        assert found.mean == pytest.approx(np.mean(values[row]) - np.mean(values["baseline"]))
-        assert (found.low + found.high) / 2 == pytest.approx(found.mean)
+        difference = report.differences[row]
+        assert difference.p == pytest.approx(highest)
+        assert difference.mean == pytest.approx(np.mean(values[row]) - np.mean(values["baseline"]))
+        assert (difference.low + difference.high) / 2 == pytest.approx(difference.mean)
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert f"## Compared with {TABLE.rows[0].label}" in to_markdown(report)
     assert differences(collect(TABLE, "mini", tmp_path), "test_bpc") == {}
@@ -265,7 +265,7 @@ def test_renderings(tmp_path: Path) -> None:
         put(tmp_path, "baseline", seed, base)
     put(tmp_path, "highway", 1, 1.3)
     report = build_report(collect(TABLE, "paper", tmp_path), TABLE.figures)
-    assert [line.row.id for line in report.rows] == ["baseline", "sigmoid", "tanh", "highway"]  # arms that ran
+    assert [line.row.id for line in report.rows] == ["baseline", "sigmoid", "tanh", "highway"]  # extra rows that ran
     markdown = to_markdown(report)
     assert "| + tanh SDU | seeds 1, 2 |" in markdown
     assert "| 1.410 ± 0.014 | 1.364 | +0.046 |" in markdown
@@ -363,8 +363,8 @@ def test_written_files_are_the_same_bytes_each_time(tmp_path: Path) -> None:
     _, first = write_report(collect(TABLE, "paper", tmp_path), tmp_path / "first")
     _, second = write_report(collect(TABLE, "paper", tmp_path), tmp_path / "second")
     assert [path.name for path in first] == ["table.md", "table.csv", "table.tex", "convergence.svg", "convergence.png"]
-    for one, two in zip(first, second, strict=True):
-        assert one.read_bytes() == two.read_bytes()
+    for path, again in zip(first, second, strict=True):
+        assert path.read_bytes() == again.read_bytes()
     assert "T-L3" in (tmp_path / "first" / "convergence.svg").read_text()
 
 
@@ -403,8 +403,8 @@ def test_a_claim_about_several_rows_holds_when_every_pair_does(tmp_path: Path) -
 def claimed(outputs: Path, **claim: Any) -> tuple[str, str]:
     """The verdict on a claim about highway_t1, and how it is put."""
     rows = [{"id": row.id, "label": row.label, "overrides": list(row.overrides)} for row in TABLE.rows[:3]]
-    words = {"recipe": list(TABLE.recipe), "columns": [{"metric": "test_bpc"}, {"metric": "valid_loss"}]}
-    table = parse_table(content(**words, rows=rows, claims=[{"text": "x", "metric": "test_bpc", **claim}]))
+    settings = {"recipe": list(TABLE.recipe), "columns": [{"metric": "test_bpc"}, {"metric": "valid_loss"}]}
+    table = parse_table(content(**settings, rows=rows, claims=[{"text": "x", "metric": "test_bpc", **claim}]))
     verdict = judge(table.claims[0], collect(table, "paper", outputs))
     return verdict.word, verdict.detail
 
@@ -436,8 +436,8 @@ def test_advantages_that_grow(tmp_path: Path) -> None:
     grows = {"growing": ["tanh", "sigmoid"], "than": ["baseline", "tanh"]}
     for sigmoid, word, second in ((1.125, "one seed disagrees", "+0.125"), (1.0, "tied", "+0.25")):
         put(tmp_path, "sigmoid", 1, sigmoid)
-        told = f"test_bpc, advantage from pair to pair, by seed: +0.25, {second}"
-        assert claimed(tmp_path, **grows) == (word, told)
+        evidence = f"test_bpc, advantage from pair to pair, by seed: +0.25, {second}"
+        assert claimed(tmp_path, **grows) == (word, evidence)
     put(tmp_path, "sigmoid", 1, 0.75)
     assert claimed(tmp_path, **grows)[0] == "one seed agrees"
     assert claimed(tmp_path, growing=["sigmoid", "tanh"], than=["tanh", "baseline"])[0] == "one seed disagrees"
@@ -450,9 +450,9 @@ def test_the_rest_are_the_other_rows_of_the_paper() -> None:
 
 def test_within_a_share(tmp_path: Path) -> None:
     claim = {"text": "x", "within": "tanh", "than": "baseline", "metric": "test_bpc", "share": 0.04}
-    words = {"recipe": list(TABLE.recipe), "columns": [dataclasses.asdict(column) for column in TABLE.columns]}
+    settings = {"recipe": list(TABLE.recipe), "columns": [dataclasses.asdict(column) for column in TABLE.columns]}
     rows = [{"id": row.id, "label": row.label, "overrides": list(row.overrides)} for row in TABLE.rows[:3]]
-    table = parse_table(content(**words, rows=rows, claims=[claim]))
+    table = parse_table(content(**settings, rows=rows, claims=[claim]))
     put(tmp_path, "baseline", 1, 1.0, table=table)
     for value, word in ((1.03, "one seed agrees"), (1.05, "one seed disagrees")):
         put(tmp_path, "tanh", 1, value, table=table)
@@ -488,12 +488,12 @@ def test_one_colour_a_gate_in_every_table(tmp_path: Path) -> None:
     colours: dict[str, set[str]] = {}
     for table_id in ("highway_t1", "highway_t4", "highway_t5", "highway_t6", "highway_t7", "hsg_t1", "gated_resnet_t1"):
         collected = collect(load_table(table_id), "paper", tmp_path)
-        found = looks(collected)
-        assert len(set(found.values())) == len(collected.table.rows)  # no two rows look alike
+        row_looks = looks(collected)
+        assert len(set(row_looks.values())) == len(collected.table.rows)  # no two rows look alike
         for row_id in ("baseline", "tanh", "sigmoid", "highway", "gated_mhdpa"):
-            if row_id in found:
-                colours.setdefault(row_id, set()).add(found[row_id].colour)
-    assert all(len(found) == 1 for found in colours.values())
+            if row_id in row_looks:
+                colours.setdefault(row_id, set()).add(row_looks[row_id].colour)
+    assert all(len(of_gate) == 1 for of_gate in colours.values())
     assert len(set.union(*colours.values())) == 5
 
 
@@ -508,16 +508,16 @@ def test_a_seed_that_diverged_leaves_the_figure_to_the_others(tmp_path: Path) ->
 def test_a_figure_over_seconds_and_tokens(tmp_path: Path) -> None:
     points = [collecting.Point(step, step / 100, 2.0, 10 * step, 1000 * step) for step in (25, 50)]
     later = [point._replace(value=3.0, seconds=20 * point.step) for point in points]
-    places, low, mean, high = band([points, later], "valid", "seconds")
-    assert places.tolist() == [375, 750] and low[0] == 2 and mean[0] == 2.5 and high[0] == 3
+    positions, low, mean, high = band([points, later], "valid", "seconds")
+    assert positions.tolist() == [375, 750] and low[0] == 2 and mean[0] == 2.5 and high[0] == 3
     assert band([points], "valid", "tokens")[0].tolist() == [25_000, 50_000]
 
 
 @pytest.mark.parametrize(
     ("budget", "select", "known", "said"),
     [
-        ("paper", "best", True, "full data; dots: the reported models; dotted lines: the paper's values"),
-        ("paper", "best", False, "full data; dots: the reported models"),
+        ("paper", "best", True, "full data; dots: the models that are reported; dotted lines: the paper's values"),
+        ("paper", "best", False, "full data; dots: the models that are reported"),
         ("paper", "last", True, "full data; dotted lines: the paper's values"),
         ("mini", "last", True, "full data"),
     ],
@@ -525,7 +525,7 @@ def test_a_figure_over_seconds_and_tokens(tmp_path: Path) -> None:
 def test_a_figure_explains_the_marks_that_it_has(
     tmp_path: Path, budget: str, select: str, known: bool, said: str
 ) -> None:
-    """The paper's value is a line of the panel of just its metric and split: of a validation curve, if it tells one."""
+    """The paper's value is a line of the panel of just its metric and split: for example of a validation curve."""
     put(tmp_path, "tanh", 1, 1.4, budget)
     rows = tuple(row if known else dataclasses.replace(row, paper={"test_bpc": 1.4}) for row in TABLE.rows)
     table = dataclasses.replace(TABLE, select=select, rows=rows)
@@ -536,7 +536,7 @@ def test_a_figure_explains_the_marks_that_it_has(
     assert float(baseline) < float(height) - 0.23 * 7, "underscores of a font of 7 points are cut off"
 
 
-def test_what_a_table_of_many_rows_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sections_and_figures_of_a_table_of_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Order against the paper's, steps to the baseline's final value beside the authors', and all figures."""
     real = Path(__file__).parents[1] / "outputs" / "reference" / "series"
     (tmp_path / "none").mkdir()
@@ -574,9 +574,9 @@ def test_the_authors_logs_end_where_the_papers_table_does() -> None:
 def test_t_sne_keeps_groups_together() -> None:
     rng = np.random.default_rng(1)
     points = np.concatenate([rng.normal(centre, 0.1, (8, 20)) for centre in (-1, 0, 1)])
-    places = t_sne(points, 5.0)
-    centres = places.reshape(3, 8, 2).mean(1)
-    inside = np.abs(places.reshape(3, 8, 2) - centres[:, None]).max()
+    points_2d = t_sne(points, 5.0)
+    centres = points_2d.reshape(3, 8, 2).mean(1)
+    inside = np.abs(points_2d.reshape(3, 8, 2) - centres[:, None]).max()
     assert min(np.linalg.norm(centres[i] - centres[j]) for i, j in ((0, 1), (0, 2), (1, 2))) > 2 * inside
 
 
@@ -658,12 +658,12 @@ def test_a_damaged_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.L
         report = build_report(collect(TABLE, "paper", tmp_path))
         build_report(collect(TABLE, "paper", tmp_path))
     assert next(str(line.seeds) for line in report.rows if line.row.id == "tanh") == "seed 1"
-    told = [record.getMessage() for record in caplog.records]
-    assert len(told) == 7, "each is named once"
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 7, "each is named once"
     for folder, (_, why) in zip(folders[1:], damaged, strict=False):
-        assert any(str(folder) in line and why in line for line in told)
-    assert any(str(folders[6]) in line and "result.json is corrupt" in line for line in told)
-    assert any(str(folders[7]) in line and "curves.csv is corrupt" in line for line in told)
+        assert any(str(folder) in line and why in line for line in messages)
+    assert any(str(folders[6]) in line and "result.json is corrupt" in line for line in messages)
+    assert any(str(folders[7]) in line and "curves.csv is corrupt" in line for line in messages)
     assert Cell(folders[6]).status != "finished" and Cell(folders[0]).status == "finished"
 
 
@@ -707,7 +707,7 @@ def test_paired_bootstrap_is_sacrebleus(tmp_path: Path) -> None:
     named = [(str(number), outputs) for number, outputs in enumerate(systems)]
     metric = BLEU(tokenize="none", force=True)
     _, theirs = PairedTest(named, {"BLEU": metric}, [REFERENCES], test_type="bs")()
-    assert [vars(one) for one in ours] == [vars(one) for one in theirs["BLEU"]]
+    assert [vars(result) for result in ours] == [vars(result) for result in theirs["BLEU"]]
 
 
 def test_rows_are_compared_on_their_sentences(tmp_path: Path) -> None:
@@ -727,23 +727,23 @@ def test_rows_are_compared_on_their_sentences(tmp_path: Path) -> None:
 
 
 def test_whether_two_metrics_order_the_rows_alike(tmp_path: Path) -> None:
-    for place, row in enumerate(row for row in TRANSLATION.rows if not row.arm):
-        orders = {"valid_accuracy": place, "sparsity": -place, "valid_loss": place * 7 % 15}  # the last: tau -0.20
-        put_translation(tmp_path, row.id, bleu=place, **orders)
+    for rank, row in enumerate(row for row in TRANSLATION.rows if not row.arm):
+        orders = {"valid_accuracy": rank, "sparsity": -rank, "valid_loss": rank * 7 % 15}  # the last: tau -0.20
+        put_translation(tmp_path, row.id, bleu=rank, **orders)
     collected = collect(TRANSLATION, "paper", tmp_path)
-    words = {verdict.claim.text: verdict for verdict in build_report(collected).verdicts}
-    assert words["BLEU does not follow accuracy"].word == "one seed disagrees"
-    assert words["BLEU does not follow loss"].word == "one seed agrees"
-    assert "tau by seed: -0.20; by chance within ±0.38" in words["BLEU does not follow loss"].detail
-    alike = dataclasses.replace(words["BLEU does not follow loss"].claim, to="bleu_of_sentence_1")
+    verdicts = {verdict.claim.text: verdict for verdict in build_report(collected).verdicts}
+    assert verdicts["BLEU does not follow accuracy"].word == "one seed disagrees"
+    assert verdicts["BLEU does not follow loss"].word == "one seed agrees"
+    assert "tau by seed: -0.20; by chance within ±0.38" in verdicts["BLEU does not follow loss"].detail
+    alike = dataclasses.replace(verdicts["BLEU does not follow loss"].claim, to="bleu_of_sentence_1")
     assert judge(alike, collected).word == "one seed disagrees", "rows that are all alike have no order"
     assert "tau by seed: none, all rows are alike; by chance" in judge(alike, collected).detail
-    for place, row in enumerate(row for row in TRANSLATION.rows if not row.arm):
-        put_translation(tmp_path, row.id, seed=2, bleu=place, valid_loss=-place)
-    both = judge(words["BLEU does not follow loss"].claim, collect(TRANSLATION, "paper", tmp_path)).detail
-    assert "tau by seed: -0.20, -1.00; by chance within ±0.38" in both
-    assert words["sparser models train faster"].word == "not run"  # the machine was busy: its times say nothing
-    opposed = dataclasses.replace(words["BLEU does not follow accuracy"].claim, kind="opposed")
+    for rank, row in enumerate(row for row in TRANSLATION.rows if not row.arm):
+        put_translation(tmp_path, row.id, seed=2, bleu=rank, valid_loss=-rank)
+    detail = judge(verdicts["BLEU does not follow loss"].claim, collect(TRANSLATION, "paper", tmp_path)).detail
+    assert "tau by seed: -0.20, -1.00; by chance within ±0.38" in detail
+    assert verdicts["sparser models train faster"].word == "not run"  # the machine was busy: its times say nothing
+    opposed = dataclasses.replace(verdicts["BLEU does not follow accuracy"].claim, kind="opposed")
     assert judge(opposed, collected).word == "one seed disagrees"
     assert judge(dataclasses.replace(opposed, to="sparsity"), collected).word == "one seed agrees"
     assert judge(dataclasses.replace(opposed, to="valid_loss"), collected).word == "one seed disagrees", "by chance"

@@ -31,7 +31,7 @@ from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import Table
 from tests.test_report import put
 
-needs_chromium = pytest.mark.skipif(  # CI has one, and says so: there, none is a failure
+needs_chromium = pytest.mark.skipif(  # CI has a browser and says so; a missing one is a failure there
     not (shutil.which("chromedriver") or "HIGHWAY_BROWSER" in os.environ), reason="needs chromium and chromedriver"
 )
 
@@ -60,7 +60,7 @@ def broken(folder: Path) -> list[str]:
 
 
 def data_of(path: Path) -> Any:
-    """What a script of curves says."""
+    """Return the data of a script of curves."""
     return json.loads(path.read_text().partition("] = ")[2].rstrip().removesuffix(";"))
 
 
@@ -70,7 +70,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("alone")
-def test_a_table_and_its_cells(tmp_path: Path) -> None:
+def test_a_table_and_its_runs(tmp_path: Path) -> None:
     table = load_table("highway_t1")
     for seed, value in enumerate((1.40, 1.41, 1.42), 1):
         put(tmp_path, "tanh", seed, value)
@@ -79,11 +79,11 @@ def test_a_table_and_its_cells(tmp_path: Path) -> None:
     assert not broken(index.parent)
     page = (index.parent / "highway_t1" / "index.html").read_text()
     assert "1.410 ± 0.010" in page and "supported" in page and "missed by" in page
-    told = " ".join(re.sub(r"<[^>]*>", "", index.read_text()).split())
-    assert "2 of 3" in told and "6 runs" in told and re.search(r"Of 12 numbers of the papers .* 4 have no three", told)
-    cells = sorted((index.parent / "cells").glob("*.html"))
-    assert len(cells) == 6
-    differing = next(path.read_text() for path in cells if "tanh SDU" in path.read_text())
+    text = " ".join(re.sub(r"<[^>]*>", "", index.read_text()).split())
+    assert "2 of 3" in text and "6 runs" in text and re.search(r"Of 12 numbers of the papers .* 4 have no three", text)
+    pages = sorted((index.parent / "cells").glob("*.html"))
+    assert len(pages) == 6
+    differing = next(path.read_text() for path in pages if "tanh SDU" in path.read_text())
     assert "gate.activation" in differing and "layers.attention" in differing
     rows = data_of(index.parent / "highway_t1" / "paper" / "curves.js")["rows"]
     assert [row["id"] for row in rows] == ["baseline", "tanh"]
@@ -213,8 +213,8 @@ def browser(width: int = 1200, height: int = 900) -> Iterator[Any]:
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", shape)
     try:
         yield driver
-        told = [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
-        assert told == []  # no error, and nothing that could not be loaded
+        errors = [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
+        assert errors == []  # no error, and everything was loaded
     finally:
         driver.quit()
 
@@ -229,7 +229,7 @@ def opened(driver: Any, path: Path) -> None:
 
 
 def comes(driver: Any, script: str, value: Any) -> None:
-    """Wait for what a script gives: a figure is drawn in its own time."""
+    """Wait until a script returns a value; figures are drawn asynchronously."""
     from selenium.webdriver.support.ui import WebDriverWait
 
     WebDriverWait(driver, 20).until(lambda _: driver.execute_script(script) == value, f"{script}: not {value}")
@@ -271,7 +271,7 @@ def test_what_a_reader_does(tmp_path: Path) -> None:
         driver.find_element(By.CSS_SELECTOR, ".none").click()
         comes(driver, traces, 0)
         driver.find_element(By.CSS_SELECTOR, ".all").click()
-        comes(driver, traces, 15)  # eleven rows, and four arms that are the baseline's cell
+        comes(driver, traces, 15)  # eleven rows, and four extra rows that are the baseline's run
         axis = "return document.querySelector('.plot').layout.xaxis.title.text"
         for over, title in (("seconds", "seconds of training"), ("epoch", "epoch"), ("tokens", "tokens read")):
             Select(driver.find_element(By.CSS_SELECTOR, ".over")).select_by_visible_text(over)
@@ -288,7 +288,9 @@ def test_what_a_reader_does(tmp_path: Path) -> None:
         buttons = driver.find_elements(By.CSS_SELECTOR, "table.results th button")
         buttons[-3].click()
         values = [float(text) for text in column(driver, len(buttons) - 3) if text not in ("", "—")]
-        assert values == sorted(values) and len(values) == 11  # the paper's numbers; arms, which have none, come last
+        assert (
+            values == sorted(values) and len(values) == 11
+        )  # the paper's numbers; extra rows, which have none, come last
         assert driver.execute_script("return document.querySelectorAll('[aria-sort=ascending]').length") == 1
         link = driver.find_element(By.CSS_SELECTOR, "table.results td a")
         link.click()
@@ -305,9 +307,9 @@ def test_what_a_reader_does(tmp_path: Path) -> None:
 @needs_chromium
 def test_on_a_phone(tmp_path: Path) -> None:
     index = build_site(tmp_path, [load_table("highway_t5"), load_table("r_transformer_t2")])
-    cell = next((index.parent / "cells").glob("*.html"))
+    run = next((index.parent / "cells").glob("*.html"))
     with browser(390, 800) as driver:
-        for page in (index, index.parent / "highway_t5" / "index.html", cell):
+        for page in (index, index.parent / "highway_t5" / "index.html", run):
             opened(driver, page)
             assert driver.execute_script("return document.documentElement.scrollWidth") <= 390, page
 
@@ -315,7 +317,7 @@ def test_on_a_phone(tmp_path: Path) -> None:
 @pytest.mark.slow
 @needs_chromium
 @pytest.mark.usefixtures("alone")
-def test_a_thousand_cells(tmp_path: Path) -> None:
+def test_a_thousand_runs(tmp_path: Path) -> None:
     table = many_cells(tmp_path, rows=250, seeds=4, points=1000)
     started = time.monotonic()
     index = build_site(tmp_path, [table])

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot as plt
 
-from highway.report.collect import Collected
+from highway.report.collect import Collected, Sample
 from highway.report.style import COLOURS
 from highway.sweep.table import Figure
 
@@ -16,8 +16,8 @@ ATTENTION, FEED_FORWARD = COLOURS[:2]
 def draw_biases(figure: Figure, collected: Collected) -> Any:
     """Draw the biases of the first seed of the figure's row; a1 ... aN are attention, b1 ... bN feed-forward."""
     samples = collected.finished(figure.rows[0])
-    biases = samples[0].gate_biases if samples else {}
-    names = sorted(biases, key=_order)
+    biases = gate_biases(samples[0]) if samples else {}
+    names = list(biases)
     canvas, (left, right) = plt.subplots(
         1, 2, figsize=(7.2, max(2.6, 0.2 * len(names))), gridspec_kw={"width_ratios": [2, 1]}
     )
@@ -44,10 +44,28 @@ def draw_biases(figure: Figure, collected: Collected) -> Any:
     return canvas
 
 
-def _order(name: str) -> tuple[bool, str, int]:
+def gate_biases(sample: Sample) -> dict[str, np.ndarray]:
+    """Return the biases by sublayer: a1 ... aN self-attention, b1 ... bN feed-forward, c1 ... cN cross-attention.
+
+    With two stacks the names begin with `encoder` or `decoder`, and the encoder comes first.
+    """
+    biases = sample.probe("gate_biases")
+    return {_short_name(name): biases[name] for name in sorted(biases, key=_order)}
+
+
+SUBLAYERS = {"attention": "a", "itself": "a", "feed_forward": "b", "cross": "c"}
+
+
+def _order(name: str) -> tuple[bool, str, str, int]:
     """Return a sort key: stack by stack, the encoder first, and in each all of a, then b, then c."""
-    stack, _, sublayer = name.rpartition(" ")
-    return stack == "decoder", sublayer[0], int(sublayer[1:])
+    stack, layer, sublayer = name.split(".")[:3]
+    return stack != "encoder", stack, SUBLAYERS.get(sublayer, sublayer), int(layer)
+
+
+def _short_name(name: str) -> str:
+    """Shorten `blocks.0.attention.gate` to `a1`, `decoder.0.cross.gate` to `decoder c1`."""
+    stack, layer, sublayer = name.split(".")[:3]
+    return f"{'' if stack == 'blocks' else f'{stack} '}{SUBLAYERS.get(sublayer, sublayer)}{int(layer) + 1}"
 
 
 def t_sne(points: np.ndarray, perplexity: float, seed: int = 0) -> np.ndarray:

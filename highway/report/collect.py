@@ -63,7 +63,7 @@ class Sample:
         return [mark for mark, applies in marks.items() if applies]
 
     def counts_for(self, metric: str) -> bool:
-        """Whether the value of a metric can be used: a time counts only if nothing else was running."""
+        """Return whether the value of a metric can be used: a time counts only if nothing else was running."""
         return not METRICS[metric].is_disturbed or self.result["cost"]["exclusive"]
 
     def value(self, metric: str, select: str) -> float:
@@ -84,7 +84,7 @@ class Sample:
 
     @property
     def has_curves(self) -> bool:
-        """Whether curves.csv can be read; if not, a warning names it and the record does not count."""
+        """False if curves.csv cannot be read; a warning then names it, and the record does not count."""
         try:
             return bool(self.curves) or not self.finished
         except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error) as error:
@@ -111,15 +111,6 @@ class Sample:
             leave_out(path, f"the arrays cannot be read ({type(error).__name__})")
             return {}
 
-    @property
-    def gate_biases(self) -> "dict[str, np.ndarray]":
-        """The biases by sublayer, in the order of the model: a1, b1, a2; with two stacks encoder a1, decoder c1.
-
-        a is self-attention, b the feed-forward sublayer, c cross-attention.
-        """
-        biases = self.probe("gate_biases")
-        return {_short(name): biases[name] for name in sorted(biases, key=_location)}
-
 
 @dataclass(frozen=True)
 class Collected:
@@ -140,7 +131,7 @@ class Collected:
 
     @property
     def full_data(self) -> bool:
-        """Whether the data are the paper's; the time of a step does not depend on the data."""
+        """True if the data are the paper's; the time of a step does not depend on the data."""
         return self.data_source == "files" or self.table.kind == "timing"
 
     @property
@@ -187,21 +178,6 @@ def read_curves(path: Path) -> dict[str, Curves]:
             curves = by_row.setdefault("" if row is None else line[row], {})
             curves.setdefault((line[split], line[metric]), []).append(point)
     return by_row
-
-
-SUBLAYERS = {"attention": "a", "itself": "a", "feed_forward": "b", "cross": "c"}
-
-
-def _location(name: str) -> tuple[bool, str, int, str]:
-    """Return a sort key for the location of a probe: stack (the encoder first), layer, sublayer."""
-    stack, layer, sublayer = name.split(".")[:3]
-    return stack != "encoder", stack, int(layer), sublayer
-
-
-def _short(name: str) -> str:
-    """Shorten `blocks.0.attention.gate` to `a1`, `decoder.0.cross.gate` to `decoder c1`."""
-    _, stack, layer, sublayer = _location(name)
-    return f"{'' if stack == 'blocks' else f'{stack} '}{SUBLAYERS.get(sublayer, sublayer)}{layer + 1}"
 
 
 def _caveat(data: dict[str, Any]) -> str:
@@ -339,7 +315,7 @@ def seeds(cell: Path) -> list[Path]:
 
 
 def _other(result: dict[str, Any], code: str | None) -> bool:
-    """Whether the code has changed since the record; False if the record does not name its code."""
+    """Return whether the code has changed since the record; False if the record does not name its code."""
     return result.get("fingerprint") not in (None, code)
 
 

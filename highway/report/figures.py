@@ -20,7 +20,7 @@ from highway.sweep.table import Figure, Row
 matplotlib.use("Agg")
 OVER = {"epoch": "epoch", "step": "step", "seconds": "seconds of training", "tokens": "tokens read"}
 REPORTED, PAPER = "_reported", "_paper"  # labels of marks; matplotlib leaves them out of the legend
-MARKS = {REPORTED: "dots: the reported models", PAPER: "dotted lines: the paper's values"}
+MARKS = {REPORTED: "dots: the models that are reported", PAPER: "dotted lines: the paper's values"}
 
 
 def draw(figure: Figure, collected: Collected, folder: Path) -> str:
@@ -118,7 +118,7 @@ def _best(sample: Sample, metric: str) -> Point:
 def _log_panel(
     axis: Axes, figure: Figure, collected: Collected, logs: dict[str, Curves], split: str, metric: str
 ) -> None:
-    """Draw the authors' own curves, which have their own axis of steps."""
+    """Draw the authors' own curves, on a separate axis of steps."""
     highest, row_looks = [], looks(collected)
     for row_id, curves in logs.items():
         if (split, metric) in curves and (not figure.rows or row_id in figure.rows):

@@ -1,4 +1,4 @@
-"""Writes and prints reports: the files of one, and all that a sweep or a command asks for."""
+"""Writes and prints reports, at the end of a sweep or when a command asks for them."""
 
 import re
 from collections.abc import Sequence

@@ -69,7 +69,7 @@ class Report:
 
     @property
     def has_paper(self) -> bool:
-        """Whether the paper gives any number to compare with; a grid of one's own has none."""
+        """False for a grid, and any other table without numbers of a paper."""
         return any(row.paper for row in self.collected.table.rows)
 
     @property
@@ -211,7 +211,7 @@ def _overrides(report: Report) -> list[Sentence]:
     recipe: Sentence = ("The recipe with ", *listed, ".") if overrides else ("The recipe unchanged.",)
     if not any(row.shrunk.get(budget) for row in table.rows):
         return [recipe]
-    return [recipe, ("Some rows have overrides of their own: see ", Code(f"highway table explain {table.id}"), ".")]
+    return [recipe, ("Some rows have further overrides: see ", Code(f"highway table explain {table.id}"), ".")]
 
 
 def _claims(report: Report) -> list[Block]:

@@ -149,7 +149,7 @@ class Grid:
 
     @property
     def missing_values(self) -> bool:
-        """Whether a renderer prints a dash for a number that we or the paper lack."""
+        """True if a renderer prints a dash for a number that we or the paper lack."""
         return any(
             cell.ours is None or (head.compared and cell.paper is None)
             for row in self.rows
@@ -159,7 +159,7 @@ class Grid:
 
     def expanded(self) -> "Grid":
         """Return the grid with numbers in place of measured cells: ours, and where compared the paper's and the
-        difference in columns of their own."""
+        difference in separate columns."""
         heads = tuple(part for head in self.heads for part in _expanded_head(head))
         return Grid(heads, tuple(replace(row, cells=tuple(self._expanded(row))) for row in self.rows))
 

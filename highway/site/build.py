@@ -250,7 +250,7 @@ def templates() -> Environment:
     )
     environment.filters |= {"tone": tone, "mark": mark, "for_page": for_page, "sort_value": sort_value}
     kinds = (Code, Grid, Judgement, Notes, Number, Paragraph, Picture, Seeds)
-    environment.tests |= {f"{kind.__name__.lower()}_": _is(kind) for kind in kinds}  # `number` is one of jinja's own
+    environment.tests |= {f"{kind.__name__.lower()}_": _is(kind) for kind in kinds}  # jinja has a test `number`
     return environment
 
 
