@@ -175,7 +175,7 @@ def test_a_timing_is_one_cell_with_its_report(typed: Typed, tmp_path: Path, capl
         assert metrics["train_time_h"]["last"] == pytest.approx(metrics["step_seconds"]["last"] * 200 / 3600), row
         assert len(collected.samples[row][0].relative_times) == 3
     report, paths = write_report(collected, tmp_path / "report")
-    assert "medians over rounds in turn" in report.origin
+    assert "medians over interleaved rounds" in report.origin
     assert {verdict.word.split(" (")[0] for verdict in report.verdicts} <= {"same ordering", "other ordering"}
     assert all(path.stat().st_size > 0 for path in paths)
 
