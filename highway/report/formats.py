@@ -8,9 +8,9 @@ from highway.report.report import Report
 from highway.report.sections import (
     COPIED,
     Block,
-    Cell,
     Code,
     Grid,
+    GridCell,
     Head,
     Judgement,
     Measured,
@@ -75,7 +75,7 @@ def _markdown_grid(grid: Grid) -> list[str]:
     return parts
 
 
-def _markdown_cell(head: Head, cell: Cell) -> str:
+def _markdown_cell(head: Head, cell: GridCell) -> str:
     text = _markdown(head.missing if cell is None else str(cell))
     return f"**{text}**" if isinstance(cell, Judgement) else text
 
@@ -132,7 +132,7 @@ def to_latex(report: Report) -> str:
     return "\n".join([*lines, "\\bottomrule", note, "\\end{tabular}", ""])
 
 
-def _latex_cell(head: Head, cell: Cell) -> list[str]:
+def _latex_cell(head: Head, cell: GridCell) -> list[str]:
     """Return the columns of a cell; the runs of a row are left out."""
     if isinstance(cell, str):
         return [_latex(cell)]

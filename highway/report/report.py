@@ -11,9 +11,9 @@ from highway.report.sections import (
     COPIED,
     DASH,
     Block,
-    Cell,
     Code,
     Grid,
+    GridCell,
     GridRow,
     Head,
     Judgement,
@@ -228,7 +228,7 @@ def _convergence(report: Report) -> list[Block]:
     return [Paragraph.of(SHARE.format(baseline), style="note"), grid(heads, list(map(_steps, rows)))] if rows else []
 
 
-def _steps(about: Convergence) -> tuple[Cell, ...]:
+def _steps(about: Convergence) -> tuple[GridCell, ...]:
     def text(reached: Reached | None) -> str:
         return "never" if reached is None else f"{reached.step:,.0f} ({reached.share:.0%})"
 

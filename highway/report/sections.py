@@ -121,7 +121,7 @@ class Seeds:
         return ", ".join([*parts, *marks])
 
 
-Cell = str | Number | Measured | Judgement | Seeds | None
+GridCell = str | Number | Measured | Judgement | Seeds | None
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Head:
 
 @dataclass(frozen=True)
 class GridRow:
-    cells: tuple[Cell, ...]
+    cells: tuple[GridCell, ...]
     row: Row | None = None  # the row of the table file that it is about
 
     @property
@@ -163,11 +163,11 @@ class Grid:
         heads = tuple(part for head in self.heads for part in _expanded_head(head))
         return Grid(heads, tuple(replace(row, cells=tuple(self._expanded(row))) for row in self.rows))
 
-    def _expanded(self, row: GridRow) -> list[Cell]:
+    def _expanded(self, row: GridRow) -> list[GridCell]:
         return [part for head, cell in zip(self.heads, row.cells, strict=True) for part in _parts(head, cell)]
 
 
-def grid(heads: Sequence[Head], rows: Sequence[Sequence[Cell]]) -> Grid:
+def grid(heads: Sequence[Head], rows: Sequence[Sequence[GridCell]]) -> Grid:
     """Return a grid whose rows are not rows of a table file."""
     return Grid(tuple(heads), tuple(GridRow(tuple(cells)) for cells in rows))
 
@@ -178,7 +178,7 @@ def _expanded_head(head: Head) -> list[Head]:
     return [Head(head.title, numeric=True), Head("paper", numeric=True), Head("difference", numeric=True, missing="")]
 
 
-def _parts(head: Head, cell: Cell) -> list[Cell]:
+def _parts(head: Head, cell: GridCell) -> list[GridCell]:
     if not isinstance(cell, Measured):
         return [cell]
     return [cell.our_number, cell.paper_number, cell.difference] if head.compared else [cell.our_number]

@@ -11,9 +11,9 @@ from rich.text import Text
 from highway.report.report import Report
 from highway.report.sections import (
     Block,
-    Cell,
     Code,
     Grid,
+    GridCell,
     GridRow,
     Head,
     Judgement,
@@ -67,7 +67,7 @@ def _flat(grid: Grid) -> RichTable:
     return rich_table
 
 
-def _text(head: Head, cell: Cell) -> Text:
+def _text(head: Head, cell: GridCell) -> Text:
     style = COLOURS[tone(cell.word)] if isinstance(cell, Judgement) else ""
     return Text(head.missing if cell is None else str(cell), style=style)
 
@@ -102,7 +102,7 @@ def _stack(lines: list[str]) -> Group:
     return Group(Text(first), *(Text(line, style="dim") for line in below))
 
 
-def _lines(head: Head, cell: Cell) -> list[str]:
+def _lines(head: Head, cell: GridCell) -> list[str]:
     """Return our number, and below it the paper's, the difference and the verdict on it."""
     if not isinstance(cell, Measured):
         return [str(cell)]

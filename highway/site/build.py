@@ -19,9 +19,9 @@ from highway.ledger.identity import identity
 from highway.report.collect import REFERENCE, Collected, Sample, collect
 from highway.report.report import Report, build_report
 from highway.report.sections import (
-    Cell,
     Code,
     Grid,
+    GridCell,
     GridRow,
     Head,
     Judgement,
@@ -140,7 +140,7 @@ def cost_section(report: Report) -> Section:
     return Section("cost", "Cost", (replace(note, style="note"), Grid(heads, rows)))
 
 
-def _costs(sample: Sample) -> tuple[Cell, ...]:
+def _costs(sample: Sample) -> tuple[GridCell, ...]:
     cost, parameters = sample.result["cost"], sample.result.get("parameters") or {}
     disturbed = "" if cost.get("exclusive", True) else DISTURBED
 
@@ -273,6 +273,6 @@ def for_page(grid: Grid) -> Grid:
     return Grid(tuple(wide.heads[number] for number in order), rows)
 
 
-def sort_value(cell: Cell) -> str:
+def sort_value(cell: GridCell) -> str:
     """Return the value that a numeric column sorts a cell by; missing values come last."""
     return f"{cell.value:.10g}" if isinstance(cell, Number) else ""
