@@ -141,9 +141,9 @@ def test_a_target_is_looked_at_as_it_resolves() -> None:
 @pytest.mark.parametrize(
     ("config", "sentence"),
     [
-        ("!!python/object/apply:os.system ['touch owned']", "has no configuration of an experiment"),
-        ("just words", "has no configuration of an experiment"),
-        ("a: [", "has no configuration of an experiment"),
+        ("!!python/object/apply:os.system ['touch owned']", "has no configuration"),
+        ("just words", "has no configuration"),
+        ("a: [", "has no configuration"),
         ("optimizer: {_target_: os.system}", "model.name=null is unknown"),
         ("logger: {group: '${oc.env:WANDB_API_KEY}'}", "model.name=null is unknown"),
     ],

@@ -212,7 +212,7 @@ def test_devices_are_kept_apart(typed: Typed, tmp_path: Path, monkeypatch: pytes
         (["table=highway_t7", "seed=one"], "seed=one is not a whole number"),
         (["table=highway_t7", "trainer.precision=64"], "trainer.precision=64 cannot be timed"),
         (["table=highway_t7", "gate.kernel=0"], "gate.kernel=0 is out of range"),
-        (["-m", "table=highway_t7", "rows=tanh"], "highway_t7 times its rows side by side"),
+        (["-m", "table=highway_t7", "rows=tanh"], "highway_t7 times all its rows together"),
     ],
 )
 def test_what_a_timing_refuses(
