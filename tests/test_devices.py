@@ -108,7 +108,7 @@ def test_a_device_without_a_lane_evaluates_nothing(experiment: Compose) -> None:
     data.final = True
     scored = []
     for share in range(2):
-        data.place = lambda share=share: (share, 2)  # type: ignore[method-assign]
+        data.device_share = lambda share=share: (share, 2)  # type: ignore[method-assign]
         scored.append(sum(batch.targets.numel() for batch in data.evaluated("test")))
     assert scored == [len(data.streams.splits["test"]) - 1, 0]
 

@@ -253,5 +253,5 @@ def test_parameter_counts(experiment: Compose, words: tuple[str, ...], expected:
 
 
 def test_a_text_is_predicted_by_what_it_is_read_by(experiment: Compose) -> None:
-    with pytest.raises(Refused, match="tcn reads vectors of width 5 and gives such of 100"):
+    with pytest.raises(Refused, match="tcn reads vectors of width 5 and returns vectors of width 100"):
         experiment("model=tcn", "model.input=5")

@@ -187,7 +187,7 @@ def test_data_list_and_sample(typed: Callable[..., tuple[int, str, str]], tmp_pa
     _, out, _ = typed("data prepare ptb_word --source sample")
     assert "vocabulary 389" in out
     code, _, err = typed("data verify ptb_word")
-    assert code == 2 and "is not the Penn Treebank file" in err
+    assert code == 2 and "is not the published Penn Treebank file" in err
 
 
 def test_benchmark(typed: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
