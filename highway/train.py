@@ -15,7 +15,7 @@ from highway.data.module import ExperimentData
 from highway.errors import Damaged, Refused, Unwritable
 from highway.ledger.cell import Cell
 from highway.ledger.lease import HeldLease
-from highway.run import build, machine
+from highway.run import build, machine, memory
 from highway.run.cautions import warn
 from highway.run.checkpoint import (
     AtomicCheckpoints,
@@ -55,7 +55,8 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
         else:  # one of several processes, of which the first speaks
             log.setLevel(logging.ERROR)
         resume = resumable(cell, forget=first_process())
-        machine.settle(experiment, cell, resume.threads if resume else None, first_process())
+        ample = memory.check(experiment)
+        machine.settle(experiment, cell, resume.threads if resume else None, first_process(), ample)
         record, again = Record(experiment, cell, command), False
         try:
             alike = partial(run, experiment, cell, command, callbacks)

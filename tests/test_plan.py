@@ -85,3 +85,18 @@ def test_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = typed("train.py", "-m", *words)
     assert ended.returncode == 0 and ended.stdout.startswith("2 cells to run, 0 done"), ended.stderr
     assert {path.name for path in tmp_path.iterdir()} <= {"cache"}
+
+
+@pytest.mark.usefixtures("no_trial")
+def test_rows_that_do_not_fit_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest of those that would run, with what to type."""
+    cells = [planned(tmp_path, row, 1) for row in ("baseline", "tanh")]
+    monkeypatch.setattr(plan.memory, "free_bytes", lambda device: None)
+    baseline, tanh = plan.lines(cells, set(cells))
+    assert not baseline.shortage and not tanh.shortage and tanh.memory > baseline.memory
+    monkeypatch.setattr(plan.memory, "free_bytes", lambda device: int(baseline.memory * 0.9))
+    *_, said = plan.told(plan.lines(cells, set(cells)))
+    assert str(said).startswith("2 rows need more memory than is free. A training step of highway_t1 tanh needs about")
+    assert "type trainer.accumulate=2" in str(said)
+    *_, said = plan.told(plan.lines(cells, {cells[0]}))
+    assert str(said).startswith("A training step of highway_t1 baseline needs about")

@@ -319,7 +319,7 @@ OF_SCRIPTS = {  # script and words; `folder`, `text.txt` and others lie in the f
     "benchmark highway_t1 --row nothing": "highway_t1 has no row 'nothing'",
     "benchmark highway_t1 --set gate=null": "gate=null names no option",
     "benchmark highway_t1 --set ''": "sets nothing",
-    "benchmark highway_t1 --decoding folder": "name none",
+    "benchmark highway_t1 --decoding folder": "leave out the table's name",
     "records": "required: action",
     "records export out.tar.gz --budget huge": "choose from 'mini', 'paper', 'smoke'",
     "records export out.tar.gz hsg_t1 --budget smoke": "hsg_t1: no records at smoke; out.tar.gz was not written",

@@ -4,15 +4,18 @@ import dataclasses
 import itertools
 import os
 import runpy
+import signal
 import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from highway.audit.origins import NEUTRAL, origins
+from highway.bench import field, measure
 from highway.config.check import CONF, SECTIONS, flat
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
@@ -21,7 +24,8 @@ from highway.ledger.files import read_json, write_json
 from highway.ledger.identity import PARTS, configuration
 from highway.ledger.record import write_record
 from highway.report.collect import STALE
-from highway.run.trial import Entry, peak_memory
+from highway.run.memory import Needs
+from highway.run.trial import Entry, in_own_process, peak_memory
 from highway.sweep.reading import load_table, table_ids
 from tests.conftest import REAL_DATA, needs_real_data
 from tests.test_data import write_corpus
@@ -190,51 +194,153 @@ def test_data_list_and_sample(typed: Callable[..., tuple[int, str, str]], tmp_pa
     assert code == 2 and "is not the published Penn Treebank file" in err
 
 
-def test_benchmark(typed: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a small shape: that every contender trains, and that the record holds what the table shows."""
+@pytest.fixture
+def benchmark(
+    typed: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], tuple[int, str, str]]:
+    """The command at smoke budget, as short as it gets, without the processes that measure memory."""
     warnings.simplefilter("ignore")  # other libraries', not ours
-    monkeypatch.setattr("highway.run.trial.peak_memory", lambda entry, threads: 2**20)
-    code, out, _ = typed("benchmark highway_t3 --budget smoke --rounds 2 --threads 1")
+    monkeypatch.setattr(measure, "peak_memory", lambda entry, threads: 2**20)
+    return lambda words: typed(f"benchmark {words} --budget smoke --rounds 1 --threads 1")
+
+
+def test_benchmark(benchmark: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    """On a small shape: that every contender trains, and that the record holds what the table shows."""
+    code, out, _ = benchmark("highway_t3 --precision 32")
     assert code == 0
     record = read_json(tmp_path / "outputs" / "bench" / "highway_t3-baseline-smoke-cpu.json")
     names = [row["name"] for row in record["rows"]]
     assert names[:3] == ["ours, 32", "ours with tanh sdu, 32", "torch.nn.TransformerEncoder, 32"]
     assert all(row["tokens_per_second"] > 0 and row["share_of_peak"] > 0 for row in record["rows"])
     assert all(name in out for name in names)
-    assert "ours with tanh sdu, 32: " in out
+    assert "ours with tanh sdu, 32: " in out and "times the time of ours, 32" in out
+    assert "bf16" not in out and not record["remarks"]
 
 
-def test_benchmark_of_translation(
-    typed: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.slow
+def test_benchmark_of_every_table(benchmark: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    """All thirteen, in every precision: a record and a grid each, in the order of their names."""
+    tables = [path.stem for path in sorted((CONF / "table").glob("*.yaml"))]
+    code, out, err = benchmark(" ".join(tables) + " --precision bf16")
+    assert code == 0, err
+    assert len(tables) == 13 and out.startswith("bf16: a small training step takes")
+    for table in tables:
+        (path,) = (tmp_path / "outputs" / "bench").glob(f"{table}-*.json")
+        assert f"{table} " in out and str(path) in out.replace("\n", "")
+        record = read_json(path)
+        assert record["rows"] and not record["remarks"], record["remarks"]
+
+
+def test_a_benchmark_leaves_out_a_slow_bf16(
+    benchmark: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("highway.run.trial.peak_memory", lambda entry, threads: 2**20)
-    code, out, _ = typed("benchmark gated_resnet_t1 --budget smoke --rounds 2 --threads 1 --set dataset.batch=4")
+    monkeypatch.setattr(field, "bf16_factor", lambda: 15.234)
+    assert field.precisions("32", "cpu") == (("32",), [])
+    assert field.precisions(None, "cuda") == (("32", "bf16"), [])
+    chosen, (said,) = field.precisions("bf16", "cpu")
+    assert chosen == ("bf16",) and "15.23 times as long in bf16 as in fp32" in said
+    code, out, _ = benchmark("r_transformer_t3 --row tcn")
+    assert code == 0 and out.startswith("bf16 is left out: a small training step takes 15.23 times as long")
+    assert "--precision bf16" in out and ", bf16" not in out
+    monkeypatch.setattr(field, "bf16_factor", lambda: 0.5)
+    assert field.precisions(None, "cpu")[0] == ("32", "bf16")
+
+
+@pytest.mark.slow
+def test_a_benchmark_says_what_does_not_fit(
+    benchmark: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each contender that a step of does not fit, or whose process is killed; the others go on, one at a time."""
+    free = 300 * 2**20
+    monkeypatch.setattr(measure, "free_bytes", lambda device: free)
+    monkeypatch.setattr(measure, "needs", lambda entry: Needs(0, 0, free + (entry.kind != "ours") * 2**20, 16))
+
+    def peak(entry: Entry, threads: int) -> int:
+        return in_own_process(killed) if "sdu" in entry.name else free
+
+    monkeypatch.setattr(measure, "peak_memory", peak)
+    code, out, _ = benchmark("highway_t3 --precision 32")
     assert code == 0
-    for name in ("ours with realformer, 32", "ours with tanh gated, bf16", "torch.nn.Transformer, 32"):
+    said = [
+        "torch.nn.TransformerEncoder, 32 is left out: a step needs about 301 MiB of memory, and 300 MiB are free; "
+        "--set dataset.train.lanes=8 halves the batch.",
+        "ours with tanh sdu, 32 is left out: its process was killed, as systems do when memory runs out; "
+        "--set dataset.train.lanes=8 halves the batch.",
+    ]
+    record = read_json(tmp_path / "outputs" / "bench" / "highway_t3-baseline-smoke-cpu.json")
+    assert [row["name"] for row in record["rows"]] == ["ours, 32"] and record["together"]
+    assert all(sentence in out and sentence in record["remarks"] for sentence in said)
+    monkeypatch.setattr(measure, "peak_memory", lambda entry, threads: free)
+    monkeypatch.setattr(measure, "needs", lambda entry: Needs(0, 0, 0, 16))
+    code, out, _ = benchmark("highway_t3 --precision 32")
+    assert code == 0 and "do not fit into memory together: each is built anew for each of its turns" in out
+    assert "torch.nn.TransformerEncoder, 32 " in out
+
+
+def test_a_benchmark_without_figures_fails(
+    benchmark: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the last table; a process that is killed while it measures times is told, too."""
+    monkeypatch.setattr(measure, "needs", lambda entry: Needs(0, 0, 0, 16))
+    monkeypatch.setattr(measure, "_times", killed)
+    code, out, _ = benchmark("r_transformer_t3 highway_t3 --precision 32")
+    assert code == 1
+    assert out.count("There are no times: the process that measured them was killed") == 2
+
+
+def killed(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_benchmark_takes_a_row_that_has_a_counterpart(benchmark: Callable[..., tuple[int, str, str]]) -> None:
+    table = load_table("gated_resnet_t1")
+    asked = field.Asked(None, "paper", [], ("32",), "cpu", compiled=False, local_rnn=False)
+    chosen = field.contenders(table, asked)
+    assert chosen.row.id == "t_e4h8" and "torch.nn.Transformer, 32" in [entry.name for entry in chosen.entries]
+    problem = "torch.nn.Transformer cannot have 6 heads of width 42 in a model of width 256 (row t_e4h6)."
+    assert chosen.remarks == [f"gated_resnet_t1 is measured at its row t_e4h8: {problem}"]
+    chosen = field.contenders(table, dataclasses.replace(asked, row="t_e4h6"))
+    assert chosen.row.id == "t_e4h6" and "torch.nn.Transformer, 32" not in [entry.name for entry in chosen.entries]
+    assert chosen.remarks == [f"{problem} Type --row t_e4h8."]
+    # A row that has a gate is not measured twice
+    chosen = field.contenders(load_table("highway_t3"), dataclasses.replace(asked, row="tanh", budget="smoke"))
+    assert [entry.name for entry in chosen.entries if entry.kind == "ours"] == ["ours with tanh sdu, 32"]
+
+
+@pytest.mark.slow
+def test_benchmark_of_translation(benchmark: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = benchmark("gated_resnet_t1 --set dataset.batch=4")
+    assert code == 0
+    for name in ("ours with realformer, 32", "ours with tanh gated, 32", "torch.nn.Transformer, 32"):
         assert name in out
 
 
 @pytest.mark.slow
-def test_benchmark_of_a_local_rnn(
-    typed: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_benchmark_of_a_local_rnn(benchmark: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
     """Of the layer alone, whose operations are all counted, and of the model with windows gathered."""
-    monkeypatch.setattr("highway.run.trial.peak_memory", lambda entry, threads: 2**20)
-    few = "--budget smoke --rounds 2 --threads 1"
-    code, out, _ = typed(f"benchmark highway_t2 {few} --local-rnn")
-    assert code == 0 and "LocalRNN on gathered windows, bf16" in out
+    code, out, _ = benchmark("highway_t2 --local-rnn")
+    assert code == 0 and "LocalRNN on gathered windows, 32" in out
     ours, gathered, *_ = read_json(tmp_path / "outputs/bench/highway_t2-baseline-smoke-local-rnn-cpu.json")["rows"]
     product = 2 * 16 * 60 * 64 * 3 * 64  # lanes, window, width: of one map of all positions
     assert ours["operations"] == 3 * (1 + 6) * product  # one map of the inputs, six of the state, all back two ways
     assert gathered["operations"] == (3 * (7 + 7) - 1) * product  # no gradient reaches the first state
     for row, rival in (("tcn", "pytorch-tcn"), ("gru", "torch.nn's kernel")):
-        code, out, _ = typed(f"benchmark r_transformer_t2 --row {row} {few}")
+        code, out, _ = benchmark(f"r_transformer_t2 --row {row}")
         assert code == 0 and f"{rival}, 32" in out
-    for words in ("--row transformer --set dataset.side=4", "--row r_transformer --local-rnn --set dataset.side=4"):
-        code, out, _ = typed(f"benchmark r_transformer_t1 {words} {few}")
+    for words in ("--row transformer --set dataset.side=4", "--local-rnn --set dataset.side=4"):
+        code, out, _ = benchmark(f"r_transformer_t1 {words}")
         assert code == 0 and "ours, 32" in out and "torch.nn" not in out
-    code, _, err = typed("benchmark highway_t3 --local-rnn")
-    assert code == 2 and "this transformer has no LocalRNN; r_transformer has" in err
+    assert "r_transformer_t1 is measured at its row r_transformer: row rnn of r_transformer_t1 has no LocalRNN" in out
+
+
+@pytest.mark.slow
+def test_a_row_without_a_local_rnn(benchmark: Callable[..., tuple[int, str, str]]) -> None:
+    code, _, err = benchmark("r_transformer_t1 --row rnn --local-rnn")
+    why = "row rnn of r_transformer_t1 has no LocalRNN (its model is recurrent)"
+    assert code == 2 and err == f"error: --local-rnn: {why}. Type --row r_transformer.\n"
+    code, _, err = benchmark("highway_t3 --local-rnn")
+    assert code == 2 and err.startswith("error: --local-rnn: no row of highway_t3 has a LocalRNN. Name a table that ha")
+    assert "highway_t2" in err and "highway_t1" not in err
 
 
 @pytest.mark.slow

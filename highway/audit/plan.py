@@ -20,7 +20,7 @@ from highway.config.experiment import Experiment
 from highway.errors import Refused, listing
 from highway.ledger.device import cores, device_name
 from highway.ledger.record import usable
-from highway.run import build
+from highway.run import build, memory
 from highway.run.cautions import cautions
 from highway.run.trial import Entry
 from highway.sweep.launch import Planned
@@ -38,11 +38,12 @@ class Line:
     done: int
     missing: int
     cost: Cost
-    memory: float  # bytes of a training process: weights, gradients, what the optimiser keeps, what a step keeps
+    memory: float  # bytes of a training process: weights, gradients, the optimiser's state, and a step's arrays
     seconds: float | None  # of one seed, in training; None where it cannot be told
     source: str  # of these seconds
     threads: int  # of a run
     why: str = ""  # there are none
+    shortage: str = ""  # where a step needs more memory than is free: a sentence
 
 
 def foresee(every: Sequence[Planned], missing: Sequence[Planned], threads: int | None, console: Console) -> None:
@@ -57,7 +58,17 @@ def foresee(every: Sequence[Planned], missing: Sequence[Planned], threads: int |
 def told(found: Sequence[Line]) -> list[str | Grid]:
     missing, known = sum(line.missing for line in found), [line for line in found if line.seconds is not None]
     grid = _grid(found)
-    return [_first(found, known, missing), grid, *dict.fromkeys(line.why for line in found if line.why)]
+    reasons = dict.fromkeys(line.why for line in found if line.why)
+    return [_first(found, known, missing), grid, *reasons, *_too_large(found)]
+
+
+def _too_large(found: Sequence[Line]) -> list[str]:
+    """Say of the row that needs the most memory, and of how many, that they need more than is free."""
+    large = sorted((line for line in found if line.shortage), key=lambda line: line.memory, reverse=True)
+    if not large:
+        return []
+    several = f"{len(large)} rows need more memory than is free. " if len(large) > 1 else ""
+    return [several + large[0].shortage]
 
 
 def _first(found: Sequence[Line], known: Sequence[Line], missing: int) -> str:
@@ -96,6 +107,7 @@ def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None =
     found: list[Line] = []
     rates: dict[tuple[str, str, int, int], float] = {}  # by model, precision, size and threads
     rows: dict[Path, list[Planned]] = {}
+    free = memory.free_bytes(_device())
     for one in every:
         rows.setdefault(one.cell.directory.parent, []).append(one)
     for folder, seeds in rows.items():
@@ -113,8 +125,11 @@ def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None =
                 rates[key] = rates.get(key) or operations_a_second(described, taken, of_a_run)
                 seconds = taken.operations * taken.tokens * steps / rates[key]
         label = re.sub(r" ?seed[ =]\d+", "", seeds[0].label)
-        memory = _memory(described, taken)
-        about = (taken, memory, seconds, source if to_run else "", of_a_run, why)
+        needed = memory.of_a_run(described)
+        bytes_ = memory.taken(needed, described, _device())
+        who = f"A training step of {label}"
+        short = memory.shortage(needed, described, _device(), free, who) if free is not None and to_run else ""
+        about = (taken, bytes_, seconds, source if to_run else "", of_a_run, why, short)
         found.append(Line(label, len(seeds) - to_run, to_run, *about))
     return found
 
@@ -172,8 +187,3 @@ def _steps(described: Experiment) -> tuple[int | None, str]:
         return build.data(described).total_steps, ""
     except Refused as missing:
         return None, str(missing)
-
-
-def _memory(described: Experiment, taken: Cost) -> float:
-    copies = 4 if described.optimizer.name == "adam" else 2
-    return taken.kept_bytes + (8 if described.trainer.precision == "64" else 4) * copies * taken.parameters

@@ -232,9 +232,18 @@ PACKAGES = {
 }
 
 
+def lacks(kind: str, shape: Experiment) -> str:
+    """Say what a public implementation cannot build at a shape; empty where it can build the model."""
+    model = shape.model
+    if isinstance(model, EncoderDecoder) and model.head_width * model.heads != model.width:
+        return f"{kind} cannot have {model.heads} heads of width {model.head_width} in a model of width {model.width}"
+    return ""
+
+
 def rivals(shape: Experiment, precision: str, device: str) -> list[Entry]:
-    """The public implementations of a model that are installed; the first of them is the reference."""
+    """Return the public implementations that are installed and can build the model; the first is the reference."""
     kinds = [kind for kind in shape.model_card.rivals if kind not in PACKAGES or find_spec(PACKAGES[kind])]
+    kinds = [kind for kind in kinds if not lacks(kind, shape)]
     if not hasattr(shape.dataset, "vocabulary_sizes"):  # they know symbols alone
         kinds = [kind for kind in kinds if kind in SWAPS]
     return [

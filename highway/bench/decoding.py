@@ -14,20 +14,17 @@ from highway.use.load import load
 WARM_UP = 4  # sentences
 
 
-def decoded(cell: Path, sentences: int, device: str) -> dict[str, Any]:
-    """Of each way to translate the first test sentences: seconds, BLEU, and how many texts are those of the first."""
+def decoded(cell: Path, sentences: int, device: str, precisions: tuple[str, ...] = ("32", "bf16")) -> dict[str, Any]:
+    """Measure each way to translate the first test sentences: seconds, BLEU, how many texts are those of the first."""
     trained = load(cell, False, "translation")
     model, corpus = trained.model, trained.streams
     longest = trained.experiment.dataset.longest
     of = partial(Translator, source=corpus.source, target=corpus.target, longest=longest)
-    full, half = of(model.to(device)), of(deepcopy(model).bfloat16())
-    ways: dict[str, Callable[[list[str]], list[str]]] = {
-        "the paper's way, 32": full.one_by_one,
-        "ours, 32": full.translate,
-        "ours, beam 4, 32": partial(full.translate, beams=4),
-        "ours, bf16": half.translate,
-        "ours, beam 4, bf16": partial(half.translate, beams=4),
-    }
+    translators = {"32": of(model.to(device)), "bf16": of(deepcopy(model).bfloat16())}
+    ways: dict[str, Callable[[list[str]], list[str]]] = {"the paper's way, 32": translators["32"].one_by_one}
+    for precision in precisions:
+        ours = translators[precision].translate
+        ways |= {f"ours, {precision}": ours, f"ours, beam 4, {precision}": partial(ours, beams=4)}
     sources, references = ([pair[side] for pair in corpus.texts["test"][:sentences]] for side in (0, 1))
     rows: list[dict[str, Any]] = []
     expected: list[str] = []

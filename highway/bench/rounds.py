@@ -1,34 +1,60 @@
 """Timing that compares: contenders in interleaved rounds of one process, medians, and what the machine can give."""
 
 import statistics
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 
-from highway.run.trial import Contender, seconds_of
+from highway.run import machine
+from highway.run.trial import Contender, Entry, seconds_of
 
 WARM_UP = 2  # rounds
 
 
 def timed(contenders: list[Contender], batch: Any, tokens: int, rounds: int, device: str) -> list[dict[str, Any]]:
-    """Seconds a step of each contender, every round in turn, so that a machine's moods hit all of them alike."""
-    everything: dict[str, list[float]] = {one.name: [] for one in contenders}
+    """Measure the seconds a step of each contender, all of them in every round, so that a machine's moods hit all."""
+    seconds: dict[str, list[float]] = {contender.name: [] for contender in contenders}
     for _ in range(WARM_UP + rounds):
-        for one in contenders:
-            everything[one.name].append(seconds_of(partial(one.step, batch), device))
-    seconds = {name: spent[WARM_UP:] for name, spent in everything.items()}
-    return [
-        {
-            "name": one.name,
-            "parameters": one.parameters,
-            "first_seconds": round(everything[one.name][0], 3),  # with compilation, where there is any
-            "seconds": round(statistics.median(seconds[one.name]), 5),
-            "spread": round(spread(seconds[one.name]), 3),
-            "tokens_per_second": round(tokens / statistics.median(seconds[one.name]), 1),
-        }
-        for one in contenders
-    ]
+        for contender in contenders:
+            seconds[contender.name].append(seconds_of(partial(contender.step, batch), device))
+    return [summary(contender, seconds[contender.name], WARM_UP, tokens) for contender in contenders]
+
+
+def timed_in_turn(entries: list[Entry], tokens: int, rounds: int, device: str) -> list[dict[str, Any]]:
+    """Measure the same where the memory is too small for all: build each contender when its turn comes, in every round.
+
+    Its first step in each turn takes memory anew and does not count.
+    """
+    seconds: dict[str, list[float]] = {entry.name: [] for entry in entries}
+    last: dict[str, Contender] = {}
+    for _ in range(rounds):
+        for entry in entries:
+            contender, batch = entry.build(), entry.batch()
+            first, second = (seconds_of(partial(contender.step, batch), device) for _ in range(2))
+            seconds[entry.name] += [second] if seconds[entry.name] else [first, second]
+            last[entry.name] = replace(contender, objective=_nothing, step=_nothing)  # these hold the weights
+            del contender, batch
+            machine.give_back_freed_memory()
+    return [summary(last[entry.name], seconds[entry.name], 1, tokens) for entry in entries]
+
+
+def _nothing(batch: Any) -> Any:
+    return None
+
+
+def summary(contender: Contender, seconds: list[float], warm_up: int, tokens: int) -> dict[str, Any]:
+    """Describe one contender by its steps, of which the first `warm_up` do not count."""
+    counted = seconds[warm_up:]
+    return {
+        "name": contender.name,
+        "parameters": contender.parameters,
+        "first_seconds": round(seconds[0], 3),  # with compilation, where there is any
+        "seconds": round(statistics.median(counted), 5),
+        "spread": round(spread(counted), 3),
+        "tokens_per_second": round(tokens / statistics.median(counted), 1),
+    }
 
 
 def matrix_peak(device: str, dtype: torch.dtype) -> float:

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import gc
 import logging
 import math
 import os
@@ -31,7 +32,7 @@ QUIET = 0.25  # processors that others may keep busy where a time is to mean som
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy")
 
 
-def settle(experiment: Experiment, cell: Cell, threads: int | None, first: bool) -> None:
+def settle(experiment: Experiment, cell: Cell, threads: int | None, first: bool, ample_memory: bool) -> None:
     """Fix the threads, to those of the first start where there was one, and make the machine ready.
 
     Of several processes the first alone writes.
@@ -40,7 +41,7 @@ def settle(experiment: Experiment, cell: Cell, threads: int | None, first: bool)
     experiment.trainer.threads = threads or experiment.trainer.threads or each
     if first:
         write_down(cell, configuration(experiment))
-    prepare(experiment.trainer.threads)
+    prepare(experiment.trainer.threads, ample_memory)
     if experiment.trainer.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS starts
     torch.use_deterministic_algorithms(experiment.trainer.deterministic, warn_only=True)
@@ -50,10 +51,11 @@ def write_down(cell: Cell, described: dict[str, Any]) -> None:
     write_text(cell.config, yaml.safe_dump(described, sort_keys=False))
 
 
-def prepare(threads: int) -> None:
+def prepare(threads: int, ample_memory: bool = True) -> None:
     """Set the threads; TF32 products on CUDA."""
     torch.set_num_threads(threads)
-    keep_freed_memory()
+    if ample_memory:
+        keep_freed_memory()
     if torch.cuda.is_available():
         torch.set_float32_matmul_precision("high")
     _quiet_lightning()
@@ -68,6 +70,16 @@ def keep_freed_memory() -> None:
             libc = ctypes.CDLL(None)
             libc.mallopt(mmap_threshold, 1 << 30)
             libc.mallopt(trim_threshold, (1 << 31) - 1)
+
+
+def give_back_freed_memory() -> None:
+    """Return what was freed to the system, and to the CUDA device: the allocators keep it for the next use."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):  # musl has no malloc_trim
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def open_log(path: Path) -> None:
@@ -156,9 +168,16 @@ def _seconds_of_others() -> dict[Process, float] | None:
 
 
 def peak_memory_bytes() -> int:
-    """Of the CUDA device where there is one, else of this process (kilobytes on Linux, bytes on macOS)."""
+    """Return the most memory held so far: on the CUDA device where there is one, else by this process.
+
+    Linux tells it in /proc of the program that runs now. getrusage (kilobytes on Linux, bytes on macOS) is the second
+    way: on Linux it has the peak of the process that started this one too.
+    """
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated()
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

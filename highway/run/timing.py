@@ -24,7 +24,7 @@ from highway.ledger.identity import TIMING_REVISION, configuration, identified
 from highway.ledger.lease import HeldLease
 from highway.ledger.record import write_record
 from highway.ledger.together import Timing
-from highway.run import machine
+from highway.run import machine, memory
 from highway.run.recorder import COLUMNS
 from highway.run.trial import Contender, Entry, peak_memory, seconds_of
 
@@ -45,13 +45,13 @@ def run(timing: Timing, command: str) -> str:
         cell.begin()
         machine.open_log(cell.log)
         machine.write_down(cell, {name: configuration(row) for name, row in timing.rows.items()})
-        machine.prepare(timing.threads)
         first = timing.first
         entries = {
             name: Entry(first.trainer.precision, row, timing.device, first.trainer.compile)
             for name, row in timing.rows.items()
         }
-        memory = {name: peak_memory(entry, timing.threads) for name, entry in entries.items()}
+        machine.prepare(timing.threads, memory.check_together(list(entries.values())))
+        peaks = {name: peak_memory(entry, timing.threads) for name, entry in entries.items()}
         torch.manual_seed(first.seed)
         contenders = {name: entry.build() for name, entry in entries.items()}
         batch = next(iter(entries.values())).batch()
@@ -59,7 +59,7 @@ def run(timing: Timing, command: str) -> str:
         write_rounds(cell, timing, seconds, batch.inputs.numel())
         rows = {
             identified(row): {
-                "metrics": metrics(seconds, name, timing, memory[name]),
+                "metrics": metrics(seconds, name, timing, peaks[name]),
                 "parameters": {"total": contenders[name].parameters},
             }
             for name, row in timing.rows.items()
@@ -111,7 +111,7 @@ def progress(done: int, rounds: int, tokens_per_second: float, elapsed: float) -
     return {"step": done, "steps": rounds, "tokens_per_second": round(tokens_per_second, 1), "seconds_left": left}
 
 
-def metrics(seconds: Seconds, row: str, timing: Timing, memory: int) -> dict[str, dict[str, float]]:
+def metrics(seconds: Seconds, row: str, timing: Timing, peak: int) -> dict[str, dict[str, float]]:
     """Of one row, as a report reads them."""
     median = statistics.median(seconds[row])
     low, _, high = statistics.quantiles(seconds[row], n=4)
@@ -121,7 +121,7 @@ def metrics(seconds: Seconds, row: str, timing: Timing, memory: int) -> dict[str
         "spread": (high - low) / median,
         "relative_time": statistics.median(relative(seconds, row)),
         "train_time_h": median * steps / 3600,
-        "peak_memory_mib": memory / 2**20,
+        "peak_memory_mib": peak / 2**20,
     }
     return {name: {"best": value, "last": value} for name, value in found.items()}
 

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
-from typing import Any
+from multiprocessing import get_all_start_methods, get_context
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from highway.config.experiment import Experiment
 from highway.run import build, machine
 from highway.run.compiled import compile_training
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,22 @@ def operations(entry: Entry) -> float:
 
 
 def peak_memory(entry: Entry, threads: int) -> int:
-    """Bytes that two steps take at the most: on CUDA of the device, else of a process of their own, Python included."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(_peak_of_two_steps, entry, threads).result()
+    """Return the most bytes that two steps take: on CUDA of the device, else of their own process, Python included."""
+    return in_own_process(_peak_of_two_steps, entry, threads)
+
+
+def in_own_process(work: Callable[..., Result], *arguments: Any) -> Result:
+    """Return what some work gives in a process of its own, whose memory goes back to the system with it.
+
+    The process is forked from a server that has imported torch and done nothing else, where the system has such
+    servers. BrokenProcessPool is raised when the system kills it.
+    """
+    method = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
+    context: Any = get_context(method)
+    if method == "forkserver":
+        context.set_forkserver_preload(["highway.run.trial", "highway.tasks.task"])
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(work, *arguments).result()
 
 
 def _peak_of_two_steps(entry: Entry, threads: int) -> int:

@@ -1,0 +1,128 @@
+"""Who is timed in a benchmark: a row of a table, our model with gates, and public implementations of it."""
+
+from dataclasses import dataclass, field
+
+from highway.bench.contenders import lacks, rivals
+from highway.bench.swapped import LayerAlone
+from highway.blocks.processor import bf16_factor
+from highway.config.compose import experiment as composed
+from highway.config.experiment import Experiment
+from highway.errors import Refused, listing
+from highway.run.trial import Entry
+from highway.sweep.reading import load_table, table_ids
+from highway.sweep.table import Row, Table, last_on_each_key
+
+PRECISIONS = ("32", "bf16")
+
+
+@dataclass(frozen=True)
+class Field:
+    """The contenders of one comparison, and sentences on what is missing from it."""
+
+    row: Row
+    entries: list[Entry]
+    remarks: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a command line asks for, of every table."""
+
+    row: str | None
+    budget: str
+    overrides: list[str]
+    precisions: tuple[str, ...]
+    device: str
+    compiled: bool
+    local_rnn: bool
+
+
+def precisions(asked: str | None, device: str) -> tuple[tuple[str, ...], list[str]]:
+    """Return the precisions to measure, and a sentence on them; bf16 unasked only where it is the faster one."""
+    if device != "cpu":
+        return (asked,) if asked else PRECISIONS, []
+    if asked == "32":
+        return ("32",), []
+    factor = bf16_factor()
+    measured = f"a small training step takes {factor:.2f} times as long in bf16 as in fp32 on this processor"
+    if asked or factor <= 1:
+        return (asked,) if asked else PRECISIONS, [f"bf16: {measured}."]
+    return ("32",), [f"bf16 is left out: {measured}. --precision bf16 measures it all the same."]
+
+
+def contenders(table: Table, asked: Asked) -> Field:
+    """Choose the row of a table and who is timed at its shape."""
+    row, remarks = chosen(table, asked)
+    described = shape(table, row, asked)
+    if asked.local_rnn:
+        alone = [
+            LayerAlone(precision, described, asked.device, gathered=gathered)
+            for precision in asked.precisions
+            for gathered in (False, True)
+        ]
+        return Field(row, list(alone), remarks)
+    entries: dict[str, Entry] = {}  # by name: a row that has a gate may be one of those that are timed anyhow
+    for precision in asked.precisions:
+        gated = [shape(table, row, asked, f"gate={gate}") for gate in described.model_card.timed]
+        ours = [Entry(precision, each, asked.device) for each in (described, *gated)]
+        ours += [Entry(precision, described, asked.device, compiled="default")] if asked.compiled else []
+        entries |= {entry.name: entry for entry in (*ours, *rivals(described, precision, asked.device))}
+    return Field(row, list(entries.values()), remarks)
+
+
+def measurable(table: Table, asked: Asked) -> bool:
+    """Return whether a run over all tables has something to measure here."""
+    if asked.budget not in table.budgets or (asked.row and asked.row not in [row.id for row in table.rows]):
+        return False
+    return not asked.local_rnn or any(not _problem(table, row, asked) for row in table.at(asked.budget))
+
+
+def chosen(table: Table, asked: Asked) -> tuple[Row, list[str]]:
+    """Return the row that is asked for; else the first that has what is to be measured, and why it is not the first."""
+    if asked.row:
+        row = table.row(asked.row)
+        problem = _problem(table, row, asked)
+        if problem and asked.local_rnn:
+            raise Refused(f"--local-rnn: {problem}. {_instead(table, asked)}")
+        return row, [f"{problem}. {_instead(table, asked)}"] if problem else []
+    first, *others = table.at(asked.budget)
+    problem = _problem(table, first, asked)
+    if not problem:
+        return first, []
+    for row in others:
+        if not _problem(table, row, asked):
+            return row, [f"{table.id} is measured at its row {row.id}: {problem}."]
+    if asked.local_rnn:
+        raise Refused(f"--local-rnn: no row of {table.id} has a LocalRNN. {_instead(table, asked)}")
+    return first, [f"{problem}."]
+
+
+def _problem(table: Table, row: Row, asked: Asked) -> str:
+    """Say why a row cannot be measured as asked; empty where it can."""
+    described = shape(table, row, asked)
+    if asked.local_rnn:
+        has = getattr(described.model, "local_layers", 0)
+        return "" if has else f"row {row.id} of {table.id} has no LocalRNN (its model is {described.model.name})"
+    missing = (lacks(kind, described) for kind in described.model_card.rivals)
+    return next((f"{why} (row {row.id})" for why in missing if why), "")
+
+
+def _instead(table: Table, asked: Asked) -> str:
+    """Say what to type: a row of this table, or else a table, that can be measured as asked."""
+    rows = [row.id for row in table.at(asked.budget) if not _problem(table, row, asked)]
+    if rows:
+        return f"Type --row {rows[0]}."
+    if not asked.local_rnn:
+        return "It is timed without that one."
+    others = [other for other in map(load_table, table_ids("training")) if other.id != table.id]
+    fitting = [other.id for other in others if measurable(other, asked)]
+    return f"Name a table that has one: {listing(fitting)}."
+
+
+def shape(table: Table, row: Row, asked: Asked, *more: str) -> Experiment:
+    """Return a row's experiment with the vocabulary of its real data, whatever its budget reads."""
+    words = last_on_each_key([*table.overrides(row, asked.budget, seed=1), *asked.overrides])
+    described = composed([*words, *more, "dataset.source=sample"])
+    if sizes := getattr(described.dataset, "vocabulary", None):
+        sizes.sample = sizes.files
+    return described
