@@ -110,11 +110,14 @@ def test_parts_of_a_batch_share_what_a_step_takes(experiment: Callable[..., Expe
     assert memory.needs(Entry("64", described, "cpu")).total() == pytest.approx(2 * needed.total())
 
 
-def test_a_few_steps_of_a_recurrence_count_as_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = Entry("32", composed(["model=rhn", "dataset=ptb_word_rhn", "gate=hsg", "model.depth=2"]), "cpu")
+@pytest.mark.parametrize(("width", "above"), [(64, 1.1), (830, 1.3)])
+def test_a_few_steps_of_a_recurrence_count_as_all(width: int, above: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From above where the weights are large: their gradients and the arrays of all steps are not alive together."""
+    words = ["model=rhn", "dataset=ptb_word_rhn", "gate=hsg", "model.depth=2", f"model.width={width}"]
+    entry = Entry("32", composed(words), "cpu")
     few = memory.needs(entry).total()
     monkeypatch.setattr(memory, "STEPS", 1000)
-    assert few == pytest.approx(memory.needs(entry).total(), rel=0.15)
+    assert 0.95 < few / memory.needs(entry).total() < above
 
 
 @pytest.mark.parametrize(

@@ -86,23 +86,27 @@ def needs(entry: Entry) -> Needs:
     batch = entry.batch()
     length = batch[0].shape[1]
     if entry.shape.remembers is Remembers.STATE and length > STEPS and not getattr(batch, "context", 0):
-        few, parameters = _peak(entry, first_steps(batch, STEPS))
-        fewer, _ = _peak(entry, first_steps(batch, STEPS // 2))
-        step = few + (few - fewer) * (length - STEPS) / (STEPS - STEPS // 2)
+        peak, kept, parameters = _counted(entry, first_steps(batch, STEPS))
+        peak_of_half, kept_of_half, _ = _counted(entry, first_steps(batch, STEPS // 2))
+        # The peak may be where gradients of weights are many, and these do not grow with the steps: what is kept does
+        more = max(peak - peak_of_half, kept - kept_of_half)
+        step = peak + more * (length - STEPS) / (STEPS - STEPS // 2)
     else:
-        step, parameters = _peak(entry, batch)
+        step, _, parameters = _counted(entry, batch)
     wide = 2 if entry.precision == "64" else 1
     weights = wide * 4 * parameters
     return Needs(weights, kept_by_optimiser(entry.shape, weights), round(wide * step), len(batch[0]))
 
 
-def _peak(entry: Entry, batch: Any) -> tuple[float, int]:
-    """Return the most bytes alive at once in a step beyond weights, and how many parameters there are."""
+def _counted(entry: Entry, batch: Any) -> tuple[float, int, int]:
+    """Return the most bytes alive in a step beyond weights, those after its forward pass, and the parameters."""
     with torch.device("meta"), PeakBytes() as counted:
         contender = entry.build()
         counted.start()
-        contender.objective(batch).backward()
-    return counted.peak, contender.parameters
+        objective = contender.objective(batch)
+        kept = counted.now
+        objective.backward()
+    return counted.peak, kept, contender.parameters
 
 
 def first_steps(batch: Any, steps: int) -> Any:
