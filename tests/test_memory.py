@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
@@ -199,3 +200,13 @@ def test_a_child_does_not_inherit_the_peak_of_its_parent() -> None:
     )
     peak = int(subprocess.check_output([sys.executable, "-c", code], text=True, cwd=ROOT))
     assert 100 * memory.MIB < peak < 900 * memory.MIB
+
+
+def test_a_model_that_cannot_be_counted_trains_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One's own model may read values, which tensors without storage do not have."""
+
+    def read_a_value(_: Experiment) -> None:
+        torch.zeros((), device="meta").item()
+
+    monkeypatch.setattr(memory, "of_a_run", read_a_value)
+    assert memory.check(composed(["budget=smoke", "trainer.accelerator=cpu"]))

@@ -158,11 +158,12 @@ SENTENCE = 24  # pieces of a sentence, about the mean of TED's
 def like_real(experiment: Experiment, device: str) -> PairBatch:
     """Return a training batch of random pieces, for timing: a step takes equally long on real pieces."""
     dataset = experiment.dataset
+    length = min(SENTENCE, dataset.longest)
     source, target = (
-        torch.randint(END + 1, size, (dataset.batch, SENTENCE + side), device=device)
+        torch.randint(END + 1, size, (dataset.batch, length + side), device=device)
         for side, size in enumerate(dataset.vocabulary_sizes)
     )
-    return PairBatch(source, target[:, :-1], target[:, 1:], dataset.batch * SENTENCE)
+    return PairBatch(source, target[:, :-1], target[:, 1:], dataset.batch * length)
 
 
 class EvaluationPairs:
