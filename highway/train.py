@@ -1,4 +1,4 @@
-"""One run, from a checked configuration to result.json. The whole story; read it first."""
+"""Train one run, from a checked configuration to result.json. The whole story is here: read this file first."""
 
 import logging
 import shutil
@@ -42,7 +42,7 @@ PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "64": "64-t
 
 
 def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Callback, ...] = ()) -> str:
-    """Train, test and record one cell; the status that its result.json then has, or that it could not be written."""
+    """Train, test and record one run. Return its status in result.json, or "unwritable" if a file cannot be written."""
     if experiment.debug.scratch and first_process():
         shutil.rmtree(cell.directory, ignore_errors=True)
     with cell.leased() if first_process() else nullcontext() as lease:
@@ -52,7 +52,7 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
         if lease:
             cell.begin()
             machine.open_log(cell.log)
-        else:  # one of several processes, of which the first speaks
+        else:  # another process of a run on several devices: only the first one logs
             log.setLevel(logging.ERROR)
         resume = resumable(cell, forget=first_process())
         ample = memory.check(experiment)
@@ -66,11 +66,11 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
             record.end("interrupted", str(stop))
             record.unwritable = isinstance(stop, Unwritable)
             again = isinstance(stop, Damaged) and experiment.trainer.processes == 1
-        except SystemExit:  # Lightning's answer to Ctrl-C where no step is underway
+        except SystemExit:  # Lightning raises it on Ctrl-C if no step is running
             record.end("interrupted", "stopped")
         except Diverged as divergence:
             record.end("diverged", str(divergence))
-        except Refused:  # the user can mend it, so it is no result of this cell
+        except Refused:  # the user can mend it, so it is not a result of the run
             raise
         except Exception as failure:
             log.error("%s", traceback.format_exc())
@@ -79,7 +79,7 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
             record.close()
         if first_process():
             record.write()
-    # The best weights were damaged after they had been saved: from the last checkpoint that does not need them
+    # The best weights became corrupt after they were saved: resume from the newest checkpoint that needs none of them
     if again:
         return run(experiment, cell, command, callbacks)
     return "unwritable" if record.unwritable else record.status
@@ -94,14 +94,17 @@ def train_and_test(
     callbacks: tuple[pl.Callback, ...],
     alike: Callable[[], str],
 ) -> None:
-    """`alike` is the whole run, which every other process of several devices does as well."""
+    """Train a run, test its best and its last model, and fill in its record.
+
+    alike: does the whole run. On several devices, every other process calls it.
+    """
     data = build.data(experiment)
     warn([experiment])
     for remark in data.remarks:
         log.info("%s", remark)
     task = build.task(experiment, data.steps_per_epoch, data.total_steps)
     if experiment.trainer.precision == "64":
-        task.double()  # Lightning converts only after it has loaded a checkpoint, which would be rounded
+        task.double()  # Lightning would load a checkpoint before it converts the model, and so round it
     recorder = Recorder(cell.curves, experiment)
     header = {"config": cell.config.read_text()} if first_process() else {}
     header |= {key: value for key, value in data.description().items() if key == "vocabulary_sha256"}
@@ -134,7 +137,7 @@ def train_and_test(
 
 
 def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl.Callback]) -> pl.Trainer:
-    """Lightning runs one long epoch of all steps; the recipe's epochs are counted by the task."""
+    """Build the Lightning trainer. It runs all steps as one epoch; the task counts the epochs of the recipe."""
     settings = experiment.trainer
     return pl.Trainer(
         max_epochs=1,
@@ -159,7 +162,10 @@ def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl
 def test_best_and_last(
     trainer: pl.Trainer, task: Task, data: ExperimentData, recorder: Recorder, cell: Cell
 ) -> dict[str, dict[str, float]]:
-    """Both models are tested, since papers differ in which of them they report."""
+    """Test the last and the best model, because papers differ in which one they report.
+
+    Return metric -> {"best": value, "last": value}. The task holds the best model afterwards.
+    """
     last = tested(trainer, task, data, recorder.validation)
     best = last
     if recorder.best_step != recorder.steps:
@@ -169,7 +175,10 @@ def test_best_and_last(
 
 
 def tested(trainer: pl.Trainer, task: Task, data: ExperimentData, validation: dict[str, float]) -> dict[str, float]:
-    """Every metric of the model at hand; `validation` is what training gave, in the way that it evaluates."""
+    """Compute every metric of the model that the task holds.
+
+    validation: the metrics of the watched split from training, reused if a trained model is evaluated in the same way.
+    """
     data.final = data.final_differs
     found: dict[str, float] = {}
     for split in dict.fromkeys((data.watched, "test")):

@@ -1,11 +1,11 @@
-"""The same ten training steps on two devices, and how far they may lie apart.
+"""Compare the same ten training steps on two devices, and bound their differences.
 
 Both devices get the same weights, the same batch and no dropout. Three numbers are compared, each relative to the
 reference, fp32 on the CPU: the loss of the first step, its gradient (norm of the difference over norm), and the loss
-furthest away in ten steps. Sums in another order give other last digits, so the bounds come from the precision: a
-fp32 operand carries 24 bits, TF32 11, bf16 8. They were measured on a CPU over rows of every family (docs/LOG.md,
-"How far may ten steps lie apart"): fp32 against fp64, products rounded to TF32, bf16 by autocast. Each bound is four to
-ten times the largest difference found.
+of the ten that differs most. Sums in another order differ in their last digits, so the bounds depend on the precision:
+an fp32 operand has 24 significant bits, TF32 11, bf16 8. They were measured on a CPU over rows of every family
+(docs/LOG.md, "How far may ten steps lie apart"): fp32 against fp64, products rounded to TF32, bf16 by autocast. Each
+bound is four to ten times the largest difference found.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ STEPS = 10
 
 @dataclass(frozen=True)
 class Apart:
-    """How far two traces lie apart, or may."""
+    """The relative differences between two traces, or bounds on them."""
 
     first_loss: float
     gradient: float
@@ -45,7 +45,7 @@ BOUNDS = {"32": Apart(1e-6, 4e-6, 1e-3), "tf32": Apart(2e-4, 5e-2, 5e-2), "bf16"
 @dataclass(frozen=True)
 class Trace:
     losses: list[float]
-    gradient: Tensor  # of the first step, all parameters in one vector, on the CPU
+    gradient: Tensor  # of one step: all parameters in one vector, in fp64 on the CPU
 
     def apart(self, reference: "Trace") -> Apart:
         differences = [abs(a - b) / abs(b) for a, b in zip(self.losses, reference.losses, strict=True)]
@@ -59,7 +59,7 @@ def without_dropout(described: Experiment) -> Experiment:
 
 
 def trace(described: Experiment, device: str, precision: str, steps: int = STEPS) -> Trace:
-    """Train some steps on one batch; precision: 32, tf32, bf16 or 64."""
+    """Train some steps on one batch and return their trace; precision: 32, tf32, bf16 or 64."""
     torch.manual_seed(0)
     batch: Any = build.like_real(described, "cpu")
     task = build.task(described).to(device).train()
@@ -85,7 +85,7 @@ def trace(described: Experiment, device: str, precision: str, steps: int = STEPS
 
 @contextmanager
 def computing_in(precision: str, device: str) -> Iterator[None]:
-    """Allow TF32 in products, convolutions and cuDNN for `tf32` alone; a CPU, which has none, rounds operands to it."""
+    """Allow TF32 in products, convolutions and cuDNN only for `tf32`. A CPU has no TF32 and rounds operands to it."""
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     if device == "cuda":
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
@@ -100,7 +100,7 @@ def computing_in(precision: str, device: str) -> Iterator[None]:
 
 
 class RoundedProducts(TorchDispatchMode):
-    """Round what products and convolutions read to the 11 bits of TF32."""
+    """A mode that rounds the operands of products and convolutions to the 11 bits of TF32."""
 
     PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "convolution_backward", "_linear_pointwise")
 
@@ -111,7 +111,7 @@ class RoundedProducts(TorchDispatchMode):
 
 
 def rounded(x: Tensor) -> Tensor:
-    """Return fp32 values rounded to eleven significant bits; others as they are."""
+    """Round fp32 values to eleven significant bits. Return tensors of other types unchanged."""
     if x.dtype != torch.float32:
         return x
     return ((x.contiguous().view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)

@@ -1,7 +1,7 @@
-"""Checks that each run in a process of their own, and the one report that they write.
+"""Run checks, each in its own process, and write one report.
 
-A check is a function of a `Setting` that returns lines for the report, or raises. Whatever happens to one (an
-exception, a crash of its process, too much time), the next one starts, and the report is written anew after each.
+A check is a function of a `Setting` that returns lines for the report, or raises. Whatever happens to a check (an
+exception, a crash of its process, too much time), the next check starts. The report is written again after each check.
 """
 
 import multiprocessing
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from highway.ledger.files import write_text
 
-SECONDS = 600.0  # of all checks together
+SECONDS = 600.0  # for all checks together
 
 
 class Failed(Exception):
@@ -32,9 +32,9 @@ class Failed(Exception):
 class Setting:
     device: str  # cuda, or cpu to try the checks themselves
     folder: Path  # for the runs that checks start
-    tables: tuple[str, ...] = ()  # whose rows are compared; none: all
-    rows: tuple[str, ...] = ()  # of those tables; none: all
-    budget: str = "paper"  # of the shapes that are measured on the device alone
+    tables: tuple[str, ...] = ()  # the tables whose rows are compared; empty: all tables
+    rows: tuple[str, ...] = ()  # the rows of those tables that are compared; empty: all rows
+    budget: str = "paper"  # budget of the shapes that are measured only on the device
 
 
 Check = Callable[[Setting], list[str]]
@@ -61,7 +61,7 @@ def run_all(
     tell: Callable[[str], None],
     apart: bool = True,
 ) -> list[Result]:
-    """Run every check; apart: each in its own process, so that a crash or a poisoned device stays with it."""
+    """Run every check; apart: each in its own process, so that a crash or a poisoned device affects only that one."""
     results: list[Result] = []
     end = time.monotonic() + SECONDS
     for name, check in checks.items():
@@ -99,7 +99,7 @@ def _in_a_process(name: str, check: Check, setting: Setting, seconds: float) -> 
         if here.poll(seconds):
             return here.recv()
         return Result(name, False, f"stopped after {seconds:.0f} seconds", time.monotonic() - started)
-    except EOFError:  # it ended without an answer
+    except EOFError:  # the process ended without an answer
         process.join()
         reason = f"its process ended with exit code {process.exitcode}"
         return Result(name, False, reason, time.monotonic() - started)
@@ -113,7 +113,7 @@ def _send(there: Connection, name: str, check: Check, setting: Setting) -> None:
 
 
 def as_markdown(results: list[Result]) -> list[str]:
-    """The table of all results, then the lines of each."""
+    """Return the table of all results, then the lines of each."""
     lines = ["| check | result | seconds |", "| --- | --- | ---: |"]
     for result in results:
         said = "passed" if result.passed else f"**failed**: {result.reason.replace('|', '/')}"

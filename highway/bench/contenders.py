@@ -1,7 +1,9 @@
-"""What a user would take from a registry instead of ours, at the same shape.
+"""Public implementations that a user could take from a package registry instead of ours, at the same shape.
 
-A contender is one training step: forward, cross-entropy on the scored tail, backward, clipping, update. All have the
-same width, depth, heads, dropout and optimiser, and their own library's way of doing it.
+A contender is one training step: forward pass, cross-entropy on the scored tail, backward pass, clipping, update. All
+contenders have the same width, depth, heads, dropout and optimiser. Each does the rest in the way of its library.
+
+Shapes: B batch, T time, V vocabulary. `context` is the number of positions before the scored tail.
 """
 
 from collections.abc import Callable
@@ -33,7 +35,7 @@ class Public(Entry):
     def build(self) -> Contender:
         model = KINDS[self.public](self.shape).to(self.device).train()
         parameters, config = list(model.parameters()), self.shape.optimizer
-        optimizer: Any = torch.optim.SGD if config.name == "sgd" else torch.optim.Adam  # as torch gives it by default
+        optimizer: Any = torch.optim.SGD if config.name == "sgd" else torch.optim.Adam  # with torch's defaults
 
         def objective(batch: Any) -> Tensor:
             logits = model(*given(batch))
@@ -47,12 +49,12 @@ class Public(Entry):
 
 
 def given(batch: Any) -> tuple[Any, ...]:
-    """What a contender's model takes of a batch."""
+    """Return the inputs of a contender's model from a batch."""
     return (batch.source, batch.inputs) if isinstance(batch, PairBatch) else (batch.inputs, batch.context)
 
 
 class TorchTransformer(nn.Module):
-    """torch.nn.Transformer with its masks, embeddings and sinusoidal positions around it."""
+    """torch.nn.Transformer with masks, embeddings and sinusoidal positions around it."""
 
     def __init__(self, experiment: Experiment) -> None:
         super().__init__()
@@ -69,7 +71,7 @@ class TorchTransformer(nn.Module):
             batch_first=True,
             norm_first=model.norm == "pre",
         )
-        for module in self.inner.modules():  # it drops in places where ours, as the tutorial, does not
+        for module in self.inner.modules():  # it has dropout in locations where ours, like the tutorial, has none
             if isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
                 module.dropout.p, module.dropout1.p = model.dropout_feed_forward, model.dropout_attention_output
             if isinstance(module, nn.TransformerDecoderLayer):
@@ -79,7 +81,7 @@ class TorchTransformer(nn.Module):
         self.scale = model.width**0.5
         self.register_buffer("positions", sinusoids(SENTENCE, model.width))
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:  # (B, T), (B, T) -> (B, T, V)
         padding = source == PADDING
         x, y = (
             self.dropout(embedding(tokens) * self.scale + self.positions)
@@ -107,7 +109,7 @@ class TorchEncoder(nn.Module):
         self.register_buffer("positions", sinusoids(experiment.dataset.train.window, model.width))
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
 
-    def forward(self, tokens: Tensor, context: int) -> Tensor:
+    def forward(self, tokens: Tensor, context: int) -> Tensor:  # (B, T) -> (B, T - context, V)
         length = tokens.shape[1]
         mask = nn.Transformer.generate_square_subsequent_mask(length, device=tokens.device)
         x = self.dropout(self.embedding(tokens)) + self.positions[:length]  # type: ignore[index]
@@ -143,7 +145,7 @@ class XTransformer(nn.Module):
             tie_embedding=True,
         )
 
-    def forward(self, tokens: Tensor, context: int) -> Tensor:
+    def forward(self, tokens: Tensor, context: int) -> Tensor:  # (B, T) -> (B, T - context, V)
         return self.inner(tokens)[:, context:]
 
 
@@ -176,14 +178,14 @@ class PublicTransformerXL(nn.Module):
         self.inner = TransfoXLLMHeadModel(config)
         self.memory: Any = None
 
-    def forward(self, tokens: Tensor, context: int) -> Tensor:
+    def forward(self, tokens: Tensor, context: int) -> Tensor:  # (B, T) -> (B, T, V)
         result = self.inner(tokens, mems=self.memory)
         self.memory = result.mems
         return result.prediction_scores.view(*tokens.shape, -1)
 
 
 class XTransformerWithMemory(nn.Module):
-    """x-transformers' decoder with recurrence; its attention has no product with positions."""
+    """x-transformers' decoder with recurrence. Its attention has no product of queries with positions."""
 
     def __init__(self, experiment: Experiment) -> None:
         super().__init__()
@@ -211,7 +213,7 @@ class XTransformerWithMemory(nn.Module):
         )
         self.memory: Any = None
 
-    def forward(self, tokens: Tensor, context: int) -> Tensor:
+    def forward(self, tokens: Tensor, context: int) -> Tensor:  # (B, T) -> (B, T, V)
         logits, memory = self.inner(tokens, mems=self.memory, return_mems=True)
         self.memory = [part.detach() for part in memory]
         return logits
@@ -233,7 +235,7 @@ PACKAGES = {
 
 
 def lacks(kind: str, shape: Experiment) -> str:
-    """Say what a public implementation cannot build at a shape; empty where it can build the model."""
+    """Return why a public implementation cannot build the model of a shape; empty if it can."""
     model = shape.model
     if isinstance(model, EncoderDecoder) and model.head_width * model.heads != model.width:
         return f"{kind} cannot have {model.heads} heads of width {model.head_width} in a model of width {model.width}"
@@ -244,7 +246,7 @@ def rivals(shape: Experiment, precision: str, device: str) -> list[Entry]:
     """Return the public implementations that are installed and can build the model; the first is the reference."""
     kinds = [kind for kind in shape.model_card.rivals if kind not in PACKAGES or find_spec(PACKAGES[kind])]
     kinds = [kind for kind in kinds if not lacks(kind, shape)]
-    if not hasattr(shape.dataset, "vocabulary_sizes"):  # they know symbols alone
+    if not hasattr(shape.dataset, "vocabulary_sizes"):  # public implementations here read only symbols
         kinds = [kind for kind in kinds if kind in SWAPS]
     return [
         Swapped(precision, shape, device, public=kind)

@@ -1,4 +1,4 @@
-"""How fast a trained model translates: the paper's way against ours, on the same sentences in one run."""
+"""Measure how fast a trained model translates: the paper's way against ours, on the same sentences in one process."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ WARM_UP = 4  # sentences
 
 
 def decoded(cell: Path, sentences: int, device: str, precisions: tuple[str, ...] = ("32", "bf16")) -> dict[str, Any]:
-    """Measure each way to translate the first test sentences: seconds, BLEU, how many texts are those of the first."""
+    """Measure each way to translate the first test sentences: seconds, BLEU, texts equal to the first way's."""
     trained = load(cell, False, "translation")
     model, corpus = trained.model, trained.streams
     longest = trained.experiment.dataset.longest

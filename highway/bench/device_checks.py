@@ -1,4 +1,4 @@
-"""What `make gpu-check` does on a device: each check by its name, in the order in which they run."""
+"""The checks that `make gpu-check` does on a device, by name, in the order in which they run."""
 
 import statistics
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ from highway.run.compiled import compile_training
 from highway.run.trial import Entry, seconds_of
 from highway.sweep.reading import load_table, table_ids
 
-SAME = BOUNDS["32"]  # other kernels of the same precision: cuBLAS may choose others in a graph, the compiler fuses
+SAME = BOUNDS["32"]  # same precision, other kernels: cuBLAS may choose others in a graph, the compiler fuses
 COMPILED_ROWS = ("highway_t3 tanh", "highway_t5 tanh", "r_transformer_t3 r_transformer", "hsg_t1 hsg_10")
 
 
 def rows_of(setting: Setting, budget: str) -> Iterator[tuple[str, Experiment]]:
-    """Every row of every table at this budget, on generated data and each configuration once."""
+    """Yield the name and experiment of every table row at this budget, on generated data, each configuration once."""
     seen = set()
     for table in map(load_table, setting.tables or table_ids()):
         for row in table.at(budget) if budget in table.budgets else ():
@@ -36,7 +36,7 @@ def rows_of(setting: Setting, budget: str) -> Iterator[tuple[str, Experiment]]:
 
 
 def rows_agree(setting: Setting) -> list[str]:
-    """Ten steps of every row in fp32, TF32 and bf16 on the device, against fp32 on the CPU."""
+    """Compare ten steps of every row on the device, in fp32, TF32 and bf16, with fp32 on the CPU."""
     lines = [
         "Relative differences to fp32 on the CPU: first loss, its gradient, furthest loss of ten steps.",
         f"Bounds: {'; '.join(f'{name} {bound}' for name, bound in BOUNDS.items())}.",
@@ -66,7 +66,7 @@ def rows_agree(setting: Setting) -> list[str]:
 
 
 def families(setting: Setting) -> dict[str, tuple[str, Experiment]]:
-    """The first row of each model: its name -> the row's name and experiment."""
+    """Return the first row of each model: model name -> (row name, experiment)."""
     found: dict[str, tuple[str, Experiment]] = {}
     for name, described in rows_of(setting, setting.budget):
         found.setdefault(described.model.name, (name, described))
@@ -74,7 +74,7 @@ def families(setting: Setting) -> dict[str, tuple[str, Experiment]]:
 
 
 def shapes_of_the_papers(setting: Setting) -> list[str]:
-    """Time and peak memory of a training step at the paper's shape, one row of each model family."""
+    """Measure time and peak memory of a training step at the paper's shape, for one row of each model family."""
     lines = ["| model | row | ms a step | peak MiB |", "| --- | --- | ---: | ---: |"]
     wrong: list[str] = []
     for model, (name, described) in families(setting).items():
@@ -90,7 +90,7 @@ def shapes_of_the_papers(setting: Setting) -> list[str]:
 
 
 def _time_and_memory(described: Experiment, device: str) -> tuple[float, str]:
-    """Return milliseconds of a step, the median of five after three, and MiB of the device at most."""
+    """Return the milliseconds of a step (median of five, after three to warm up) and the peak MiB of the device."""
     if device == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
@@ -102,7 +102,7 @@ def _time_and_memory(described: Experiment, device: str) -> tuple[float, str]:
 
 
 def graphs_equal_eager(setting: Setting) -> list[str]:
-    """The loops of a recurrent highway network, recorded as CUDA graphs, against the same kernels one by one."""
+    """Compare the loops of a recurrent highway network, recorded as CUDA graphs, with the same kernels one by one."""
     table = load_table("hsg_t1")
     lines, wrong = [], []
     for row, more in (("rhn_10", ()), ("hsg_10", ()), ("hsg_10", ("model.recompute_every=5",))):
@@ -117,7 +117,7 @@ def graphs_equal_eager(setting: Setting) -> list[str]:
 
 
 def compiled_equals_eager(setting: Setting) -> list[str]:
-    """Ten steps with trainer.compile=reduce-overhead, whose CUDA graphs overwrite their outputs, against eager ones."""
+    """Compare ten steps of trainer.compile=reduce-overhead, whose CUDA graphs overwrite outputs, with eager steps."""
     lines, wrong = [], []
     for name in COMPILED_ROWS:
         table_id, row = name.split()
@@ -134,7 +134,7 @@ def compiled_equals_eager(setting: Setting) -> list[str]:
 
 
 def _steps(described: Experiment, device: str, mode: str | None = None, in_graphs: bool = True) -> Trace:
-    """Ten steps on ten batches, the state carried; in_graphs: recurrent loops may be recorded as CUDA graphs."""
+    """Train ten steps on ten batches, carrying the state; in_graphs: CUDA graphs may record the recurrent loops."""
     torch.manual_seed(0)
     batches = [build.like_real(described, "cpu") for _ in range(10)]
     task = build.task(described).to(device).train()
@@ -149,7 +149,7 @@ def _steps(described: Experiment, device: str, mode: str | None = None, in_graph
         optimizer.zero_grad()
         objective = task.learn(move_data_to_device(batch, torch.device(device))).objective
         objective.backward()
-        if number == 1:  # the first step that goes on from a state
+        if number == 1:  # the first step that continues from a state
             given = [parameter.grad for parameter in task.parameters() if parameter.grad is not None]
             gradient = torch.cat([one.flatten().double().cpu() for one in given])
         task.prepare_gradients()

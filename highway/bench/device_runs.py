@@ -1,4 +1,4 @@
-"""Checks of a device that start real runs, as a user would: scripts/train.py, scripts/benchmark.py and pytest."""
+"""Check a device with real runs, started as a user would: scripts/train.py, scripts/benchmark.py and pytest."""
 
 import os
 import re
@@ -16,18 +16,18 @@ from highway.ledger.cell import Cell
 
 ROOT = Path(__file__).parents[2]
 FOUR_SHAPES = ("highway_t3", "highway_t5", "r_transformer_t3", "hsg_t1")
-RUN = (  # a run that a kill can hit between two checkpoints, and that is over in seconds
+RUN = (  # overrides of a run that a kill can hit between two checkpoints, and that takes seconds
     *("budget=smoke", "dataset=ptb_char", "gate=sdu_tanh", "model.width=64", "model.heads=4", "model.feed_forward=128"),
     *("dataset.train={lanes:16,window:80,stride:80,scored:80}", "trainer.max_epochs=1", "trainer.max_steps=60"),
     *("dataset.evaluation={lanes:40,window:80,stride:80,scored:80}", "trainer.validate_every=30"),
     *("trainer.checkpoint_seconds=0", "trainer.threads=1", "trainer.deterministic=true"),
 )
 NAMED = re.compile(r"(\S+) does not have a deterministic implementation")
-BOUND = 1e-3  # of the difference of weights, relative, where a kernel without a deterministic version took part
+BOUND = 1e-3  # relative difference of weights that is allowed if a kernel is not deterministic
 
 
 def cuda_tests(setting: Setting) -> list[str]:
-    """The tests marked cuda."""
+    """Run the tests marked cuda."""
     told = _finished([sys.executable, "-m", "pytest", "-q", "-m", "cuda", "-p", "no:cacheprovider", "tests"], setting)
     last = told.strip().splitlines()[-1]
     if re.search(r"skipped", last) and not re.search(r"\d+ passed", last):
@@ -36,7 +36,7 @@ def cuda_tests(setting: Setting) -> list[str]:
 
 
 def benchmark_at_four_shapes(setting: Setting) -> list[str]:
-    """scripts/benchmark.py at the shapes of four tables."""
+    """Run scripts/benchmark.py at the shapes of four tables."""
     lines, wrong = [], []
     for table in FOUR_SHAPES:
         words = [table, "--budget", setting.budget, "--rounds", "3"]
@@ -53,7 +53,7 @@ def benchmark_at_four_shapes(setting: Setting) -> list[str]:
 
 
 def kill_and_resume(setting: Setting) -> list[str]:
-    """A run killed with SIGKILL and started again ends with the weights of one that was left alone, bit for bit."""
+    """Check that a run killed with SIGKILL and resumed ends with the weights of an undisturbed run, bit for bit."""
     whole, said = run_alone(setting, "whole", 1)
     killed = start(setting, "killed", 1)
     cell = cell_of(setting, "killed", 1)
@@ -70,7 +70,7 @@ def kill_and_resume(setting: Setting) -> list[str]:
 
 
 def two_at_once(setting: Setting) -> list[str]:
-    """Two runs on the device at the same time; the first ends with the weights that it has alone."""
+    """Check that the first of two runs at the same time on the device ends with the weights that it has alone."""
     alone, said = run_alone(setting, "alone", 1)
     both = {seed: start(setting, "together", seed) for seed in (1, 2)}
     for seed, process in both.items():
@@ -82,7 +82,7 @@ def two_at_once(setting: Setting) -> list[str]:
 
 
 def compared(expected: Cell, found: Cell, said: str, which: str) -> list[str]:
-    """Weights are equal bit for bit; or within BOUND, where torch named a kernel that is not deterministic."""
+    """Check that weights are equal bit for bit, or within BOUND if torch named a kernel that is not deterministic."""
     one, two = load_file(expected.last), load_file(found.last)
     if all(torch.equal(one[name], two[name]) for name in one):
         return ["Weights are equal, bit for bit."]
@@ -111,7 +111,7 @@ def start(setting: Setting, folder: str, seed: int) -> "subprocess.Popen[str]":
 
 
 def run_alone(setting: Setting, folder: str, seed: int) -> tuple[Cell, str]:
-    """Return the run and what it printed."""
+    """Train a run with nothing beside it. Return the run and what it printed."""
     process = start(setting, folder, seed)
     said = process.communicate()[0]
     if process.returncode:

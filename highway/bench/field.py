@@ -1,4 +1,4 @@
-"""Who is timed in a benchmark: a row of a table, our model with gates, and public implementations of it."""
+"""Choose the contenders of a benchmark: a row of a table, our model with gates, public implementations of it."""
 
 from dataclasses import dataclass, field
 
@@ -17,7 +17,7 @@ PRECISIONS = ("32", "bf16")
 
 @dataclass(frozen=True)
 class Field:
-    """The contenders of one comparison, and sentences on what is missing from it."""
+    """The contenders of one comparison, and remarks on what is missing from it."""
 
     row: Row
     entries: list[Entry]
@@ -26,7 +26,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a command line asks for, of every table."""
+    """The options of a benchmark's command line. They apply to every table."""
 
     row: str | None
     budget: str
@@ -38,7 +38,7 @@ class Asked:
 
 
 def precisions(asked: str | None, device: str) -> tuple[tuple[str, ...], list[str]]:
-    """Return the precisions to measure, and a sentence on them; bf16 unasked only where it is the faster one."""
+    """Return the precisions to measure, and remarks. A CPU measures bf16 unasked only if bf16 is not slower."""
     if device != "cpu":
         return (asked,) if asked else PRECISIONS, []
     if asked == "32":
@@ -51,7 +51,7 @@ def precisions(asked: str | None, device: str) -> tuple[tuple[str, ...], list[st
 
 
 def contenders(table: Table, asked: Asked) -> Field:
-    """Choose the row of a table and who is timed at its shape."""
+    """Choose the row of a table, and the contenders that are timed at its shape."""
     row, remarks = chosen(table, asked)
     described = shape(table, row, asked)
     if asked.local_rnn:
@@ -61,7 +61,7 @@ def contenders(table: Table, asked: Asked) -> Field:
             for gathered in (False, True)
         ]
         return Field(row, list(alone), remarks)
-    entries: dict[str, Entry] = {}  # by name: a row that has a gate may be one of those that are timed anyhow
+    entries: dict[str, Entry] = {}  # by name: a row that has a gate may equal one that is timed anyway
     for precision in asked.precisions:
         gated = [shape(table, row, asked, f"gate={gate}") for gate in described.model_card.timed]
         ours = [Entry(precision, each, asked.device) for each in (described, *gated)]
@@ -71,14 +71,14 @@ def contenders(table: Table, asked: Asked) -> Field:
 
 
 def measurable(table: Table, asked: Asked) -> bool:
-    """Return whether a run over all tables has something to measure here."""
+    """Return whether a benchmark of all tables has something to measure in this table."""
     if asked.budget not in table.budgets or (asked.row and asked.row not in [row.id for row in table.rows]):
         return False
     return not asked.local_rnn or any(not _problem(table, row, asked) for row in table.at(asked.budget))
 
 
 def chosen(table: Table, asked: Asked) -> tuple[Row, list[str]]:
-    """Return the row that is asked for; else the first that has what is to be measured, and why it is not the first."""
+    """Return the row asked for, or else the first that can be measured as asked, and remarks on problems."""
     if asked.row:
         row = table.row(asked.row)
         problem = _problem(table, row, asked)
@@ -98,7 +98,7 @@ def chosen(table: Table, asked: Asked) -> tuple[Row, list[str]]:
 
 
 def _problem(table: Table, row: Row, asked: Asked) -> str:
-    """Say why a row cannot be measured as asked; empty where it can."""
+    """Return why a row cannot be measured as asked; empty if it can."""
     described = shape(table, row, asked)
     if asked.local_rnn:
         has = getattr(described.model, "local_layers", 0)
@@ -108,7 +108,7 @@ def _problem(table: Table, row: Row, asked: Asked) -> str:
 
 
 def _instead(table: Table, asked: Asked) -> str:
-    """Say what to type: a row of this table, or else a table, that can be measured as asked."""
+    """Return what to type: a row of this table, or else another table, that can be measured as asked."""
     rows = [row.id for row in table.at(asked.budget) if not _problem(table, row, asked)]
     if rows:
         return f"Type --row {rows[0]}."

@@ -1,6 +1,7 @@
-"""One comparison: the memory of each contender in a process of its own, then the times of all in interleaved rounds.
+"""Measure one comparison: the memory of each contender in its own process, then all times in interleaved rounds.
 
-What will not fit is left out beforehand, and whatever the system kills costs its own figures alone.
+A contender that will not fit into memory is left out beforehand. If the system kills a process, only the figures that
+this process was to measure are lost.
 """
 
 from concurrent.futures.process import BrokenProcessPool
@@ -19,7 +20,7 @@ DTYPES = {"32": torch.float32, "bf16": torch.bfloat16}
 
 
 def measure(field: list[Entry], rounds: int, threads: int) -> dict[str, Any]:
-    """Return the record of a comparison; its `remarks` say who was left out and why."""
+    """Return the record of a comparison; its `remarks` say which contenders were left out, and why."""
     shape, device = field[0].shape, field[0].device
     tokens = build.task(shape).tokens(build.like_real(shape, device))
     fitting, remarks = fit(field)
@@ -56,7 +57,7 @@ def measure(field: list[Entry], rounds: int, threads: int) -> dict[str, Any]:
 
 
 def fit(field: list[Entry]) -> tuple[list[Entry], list[str]]:
-    """Return those whose step fits into free memory, as far as can be counted, and a sentence on each other."""
+    """Return the contenders whose step, as counted, fits into free memory, and a remark on each of the others."""
     free = free_bytes(field[0].device)
     fitting, remarks = [], []
     for entry in field:
@@ -72,12 +73,12 @@ def fit(field: list[Entry]) -> tuple[list[Entry], list[str]]:
 
 
 def killed(who: str, entry: Entry) -> str:
-    """Say that a process of the benchmark was killed, and what to type."""
+    """Return a remark that a process of the benchmark was killed, with what to type."""
     return f"{who} was killed, as systems do when memory runs out{less(entry)}."
 
 
 def less(entry: Entry) -> str:
-    """Say how to halve the batch; empty where it cannot be halved."""
+    """Return how to halve the batch, as the end of a sentence; empty if it cannot be halved."""
     dataset = entry.shape.dataset
     lanes = hasattr(dataset, "train")
     rows = dataset.train.lanes if lanes else dataset.batch
@@ -86,9 +87,9 @@ def less(entry: Entry) -> str:
 
 
 def fits_together(peaks: list[int], device: str) -> bool:
-    """Return whether all contenders can be held at once.
+    """Return whether memory can hold all contenders at once; peaks: their peak memory in bytes.
 
-    An allocator reuses little of what one contender has freed for the next, so peaks add up on a CPU.
+    An allocator reuses little of what one contender has freed for the next one, so peaks add up on a CPU.
     """
     free = free_bytes(device)
     return free is None or (sum(peaks) if device == "cpu" else 2 * max(peaks, default=0)) <= free
@@ -97,7 +98,7 @@ def fits_together(peaks: list[int], device: str) -> bool:
 def _times(
     field: list[Entry], tokens: int, rounds: int, threads: int, together: bool, largest: int
 ) -> list[dict[str, Any]]:
-    """Time a field in this process."""
+    """Time all contenders in this process; largest: the largest peak memory of one, in bytes."""
     torch.set_num_threads(threads)
     device = field[0].device
     free = free_bytes(device)
@@ -109,7 +110,7 @@ def _times(
 
 
 def compared(rows: list[dict[str, Any]], field: list[Entry], memory: dict[str, int]) -> dict[str, Any]:
-    """Set each contender in relation to the first public one, and to what the device can multiply."""
+    """Add to each row its speed relative to the first public contender, and its share of the device's peak rate."""
     if not rows:
         return {"rows": [], "matrix_peak": {}, "reference": None}
     precisions = dict.fromkeys(entry.precision for entry in field)

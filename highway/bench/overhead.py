@@ -1,6 +1,6 @@
-"""What one waits for besides training: in a sweep for each of its cells, for `table.py status`, before the first step.
+"""Measure the waiting time besides training: in a sweep for each run, for `table.py status`, before the first step.
 
-Seconds of processors stand beside those of the clock, since they do not depend on what else a machine does.
+Processor seconds are measured beside clock seconds, because they do not depend on what else the machine does.
 """
 
 import os
@@ -33,11 +33,11 @@ Task.on_train_batch_end = lambda *_: os._exit(0)
 cli.train()
 """
 LIMITS = {"a cell of a sweep": 0.05, "status": 2.0, "the first step": 8.0}  # seconds
-Spent = dict[str, float]  # seconds by the clock, and of processors
+Spent = dict[str, float]  # by kind: `seconds` by the clock, and `processor_seconds`
 
 
 def overhead(swept: int = 1_000, known: int = 10_000) -> dict[str, Any]:
-    """Of a sweep of so many cells, of `status` with so many, and of a run's start."""
+    """Measure a sweep of `swept` runs, `status` with `known` runs on disk, and the start of a run."""
     with tempfile.TemporaryDirectory() as folder:
         found = {
             "a cell of a sweep": of_a_cell(Path(folder) / "swept", swept),
@@ -49,7 +49,10 @@ def overhead(swept: int = 1_000, known: int = 10_000) -> dict[str, Any]:
 
 
 def of_a_cell(outputs: Path, cells: int) -> Spent:
-    """One after another, so that what the sweep adds is what is left when the start of the processes is taken away."""
+    """Measure what a sweep adds to each run.
+
+    The runs follow each other, so the overhead is the time of the sweep minus the time to start their processes.
+    """
     seeds = ",".join(str(seed) for seed in range(1, cells // 10 + 1))
     rows = ["gate=none,sdu_tanh", "optimizer.lr=0.1,0.2,0.3,0.4,0.5", "budget=smoke", f"seed={seeds}"]
     whole = spent(outputs, "-c", SWEEP, "-m", *rows, "hydra.launcher.slots=1")
@@ -74,7 +77,7 @@ def of_the_first_step(outputs: Path) -> Spent:
 
 
 def spent(outputs: Path, *arguments: str) -> Spent:
-    """By a Python process and those that it starts."""
+    """Measure the seconds of a Python process, and of the processes that it starts."""
     surroundings = {**os.environ, "HIGHWAY_OUTPUTS": str(outputs), "PYTHONPATH": str(ROOT)}
     start = time.perf_counter()
     with tempfile.TemporaryFile() as told:

@@ -1,4 +1,4 @@
-"""Timing that compares: contenders in interleaved rounds of one process, medians, and what the machine can give."""
+"""Compare the times of contenders: interleaved rounds in one process, medians, and the peak rate of the machine."""
 
 import statistics
 from dataclasses import replace
@@ -14,7 +14,7 @@ WARM_UP = 2  # rounds
 
 
 def timed(contenders: list[Contender], batch: Any, tokens: int, rounds: int, device: str) -> list[dict[str, Any]]:
-    """Measure the seconds a step of each contender, all of them in every round, so that a machine's moods hit all."""
+    """Measure the seconds per step of each contender. Every round times all, so changes in speed affect all alike."""
     seconds: dict[str, list[float]] = {contender.name: [] for contender in contenders}
     for _ in range(WARM_UP + rounds):
         for contender in contenders:
@@ -23,9 +23,9 @@ def timed(contenders: list[Contender], batch: Any, tokens: int, rounds: int, dev
 
 
 def timed_in_turn(entries: list[Entry], tokens: int, rounds: int, device: str) -> list[dict[str, Any]]:
-    """Measure the same where the memory is too small for all: build each contender when its turn comes, in every round.
+    """Measure the same if memory is too small for all contenders: build each one for its turn, in every round.
 
-    Its first step in each turn takes memory anew and does not count.
+    Its first step in each turn allocates memory again and does not count.
     """
     seconds: dict[str, list[float]] = {entry.name: [] for entry in entries}
     last: dict[str, Contender] = {}
@@ -45,12 +45,12 @@ def _nothing(batch: Any) -> Any:
 
 
 def summary(contender: Contender, seconds: list[float], warm_up: int, tokens: int) -> dict[str, Any]:
-    """Describe one contender by its steps, of which the first `warm_up` do not count."""
+    """Describe a contender by the seconds of its steps. The first `warm_up` steps do not count."""
     counted = seconds[warm_up:]
     return {
         "name": contender.name,
         "parameters": contender.parameters,
-        "first_seconds": round(seconds[0], 3),  # with compilation, where there is any
+        "first_seconds": round(seconds[0], 3),  # includes compilation, if there is any
         "seconds": round(statistics.median(counted), 5),
         "spread": round(spread(counted), 3),
         "tokens_per_second": round(tokens / statistics.median(counted), 1),
@@ -58,7 +58,7 @@ def summary(contender: Contender, seconds: list[float], warm_up: int, tokens: in
 
 
 def matrix_peak(device: str, dtype: torch.dtype) -> float:
-    """Floating-point operations a second of one large matrix product: the most this machine gives."""
+    """Return the floating-point operations per second of one large matrix product: the peak of this machine."""
     size = 8192 if device == "cuda" else 2048
     a, b = torch.randn(2, size, size, device=device, dtype=dtype)
     a @ b
@@ -66,5 +66,5 @@ def matrix_peak(device: str, dtype: torch.dtype) -> float:
 
 
 def spread(values: list[float]) -> float:
-    """From the fastest to the slowest round, as a share of the median."""
+    """Return the difference between the slowest and the fastest round, as a share of the median."""
     return (max(values) - min(values)) / statistics.median(values)

@@ -1,9 +1,11 @@
-"""Our model with one part changed for what its authors, or a public package, have in its place.
+"""Replace one part of our model by what the model's authors or a public package use.
 
-LocalRNN on gathered windows   (B T, M, D) windows through torch.nn's recurrent network, as the R-Transformer code
+LocalRNN on gathered windows   torch.nn's recurrent network on windows (B T, M, D), as in the R-Transformer code
 pytorch-tcn                    the package's stack of residual blocks
 torch.nn's kernel              for each layer of RNN, GRU and LSTM, however large
-plain loop                     a recurrent highway network's time loop as PyTorch lets one write it, under autograd
+plain loop                     the time loop of a recurrent highway network in plain PyTorch, under autograd
+
+Shapes: B batch, T time, M window of the LocalRNN, D width.
 """
 
 from collections.abc import Callable, Sequence
@@ -71,7 +73,10 @@ def plain_loop(
     weights: Sequence[Tensor],
     biases: Sequence[Tensor],
 ) -> Tensor:
-    """What highway.blocks.micro_layers.Loop gives: reads (T, B, maps D), state and drop (B, D) -> states (T, B, D)."""
+    """Compute what highway.blocks.micro_layers.Loop computes, in plain PyTorch.
+
+    reads (T, B, maps D), state and drop (B, D), weights (maps D, D), biases (maps D) -> states (T, B, D); maps: 2 or 3.
+    """
     states = []
     for read in reads:
         s = state
@@ -120,7 +125,7 @@ class Swapped(Entry):
 
 @dataclass(frozen=True)
 class LayerAlone(Entry):
-    """One LocalRNN of the shape's model, forward and backward, at its lanes and window."""
+    """One LocalRNN of the shape's model on its own, forward and backward pass, on an input (lanes, window, width)."""
 
     gathered: bool = False
 

@@ -1,4 +1,4 @@
-"""What a sweep starts in place of scripts/train.py when its overhead is measured: a record, without any training."""
+"""Write a record without training. A sweep starts this in place of scripts/train.py when its overhead is measured."""
 
 import sys
 from pathlib import Path

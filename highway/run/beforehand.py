@@ -1,4 +1,4 @@
-"""What is asked for before a cell has a folder: its data, fetched, checked and cached."""
+"""Prepare the data of a run before the run has a directory: fetch, check and cache it."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from highway.run import build
 
 
 def have_data(experiments: Iterable[Experiment]) -> None:
-    """Each data set once, however many read it; refuses the first that cannot be had."""
+    """Prepare each data set once, even if several runs read it. Raise Refused at the first that is not available."""
     reading = {(repr(one.dataset), one.data_dir, one.outputs_dir): one for one in experiments}
     for one in reading.values():
         build.streams(one.dataset, one.data_dir, one.outputs_dir)

@@ -1,4 +1,4 @@
-"""What a user should know about this machine before the first step: each caution is one sentence with what to type."""
+"""Warn the user about this machine before the first step. Each caution is one sentence that says what to type."""
 
 import logging
 import os
@@ -11,12 +11,12 @@ from highway.config.experiment import Experiment
 from highway.ledger.device import cores, device_name
 
 log = logging.getLogger("highway")
-SLOWER = 1.1  # times as long as fp32: what is within this is not worth a sentence
-SAID: set[str] = set()  # in this process, which may run a whole sweep
+SLOWER = 1.1  # time in bf16 over time in fp32; a smaller factor is not worth a caution
+SAID: set[str] = set()  # subjects that this process has logged; it may run a whole sweep
 
 
 def warn(experiments: Iterable[Experiment]) -> None:
-    """Log each caution once in a process."""
+    """Log each caution, but only once per process."""
     for name, caution in cautions(experiments).items():
         if name not in SAID:
             log.warning("%s", caution)
@@ -24,7 +24,7 @@ def warn(experiments: Iterable[Experiment]) -> None:
 
 
 def cautions(experiments: Iterable[Experiment]) -> dict[str, str]:
-    """Return what to say about runs on this machine, by subject; nothing where HIGHWAY_CAUTIONS=off."""
+    """Return the cautions about runs on this machine, by subject; none if HIGHWAY_CAUTIONS=off."""
     if os.environ.get("HIGHWAY_CAUTIONS") == "off":
         return {}
     on_cpu = [one for one in experiments if one.trainer.accelerator == "cpu" or not torch.cuda.is_available()]
@@ -34,7 +34,7 @@ def cautions(experiments: Iterable[Experiment]) -> dict[str, str]:
 
 
 def slow_precision() -> str | None:
-    """Say that bf16 is slower than fp32 here, and by which measured factor; None where it is not."""
+    """Return a sentence with the measured factor by which bf16 is slower than fp32 here; None if it is not slower."""
     factor = bf16_factor()
     if factor < SLOWER:
         return None
@@ -45,13 +45,13 @@ def slow_precision() -> str | None:
 
 
 def busy() -> str | None:
-    """Say that this machine has more to do than it has processors; None where it has not, or nobody can tell."""
+    """Return a sentence if this machine has more work than processors. None if not, if unknown, or in a sweep."""
     processors = os.cpu_count() or 1
     try:
         load = os.getloadavg()[0]
-    except (AttributeError, OSError):  # Windows has none
+    except (AttributeError, OSError):  # Windows has no load average
         return None
-    in_sweep = os.environ.get("HIGHWAY_SLOTS")  # the sweep has said it, and is part of the load
+    in_sweep = os.environ.get("HIGHWAY_SLOTS")  # the sweep has warned already, and its own runs are part of the load
     if load < processors + 1 or in_sweep:
         return None
     advice = " trainer.threads=1 suffers least: threads that wait for each other can make a run many times slower."

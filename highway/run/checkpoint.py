@@ -1,11 +1,11 @@
-"""Checkpoints that a run can be stopped at: at any step, by a signal, by a full disk, by kill -9.
+"""Save checkpoints from which a run resumes, whatever stopped it: a signal at any step, a full disk, kill -9.
 
-`resume-<step>.<checksum>.ckpt` holds everything that the next start needs; it is there whole or not at all, the one
-before it is kept, and it is read back with weights_only. `best.safetensors` holds the weights of the best validation,
-`last.safetensors` the final ones, each with the configuration, the step and a checksum in its header.
+`resume-<step>.<checksum>.ckpt` holds everything that the next start needs. It is written whole or not at all, the
+checkpoint before it is kept, and it is read with weights_only. `best.safetensors` holds the weights of the best
+validation, `last.safetensors` the final weights. The header of each has the configuration, the step and a checksum.
 
-Checkpoint, curve and best weights belong together. Where one of them is damaged, the run goes back to where it does
-not need it: to the checkpoint before, or to the start. What it trains again is what was lost.
+A checkpoint, the curve and the best weights belong together. If one of them is corrupt, the run resumes from a point
+that does not need it: the checkpoint before, or the start. It trains only the lost steps again.
 """
 
 import hashlib
@@ -32,11 +32,11 @@ from highway.ledger.files import written_atomically
 from highway.run.recorder import Recorder
 
 log = logging.getLogger("highway")
-KEPT = 2  # checkpoints: a damaged one costs the steps since the one before
+KEPT = 2  # checkpoints; if one is corrupt, the steps since the one before it are lost
 
 
 class Interrupted(Exception):
-    """A signal asked the run to stop, or took one of its processes; it goes on from what is saved."""
+    """The run stopped early: a signal asked it to, or killed one of its processes. It can resume from what is saved."""
 
 
 class AtomicCheckpoints(CheckpointIO):
@@ -52,7 +52,7 @@ class AtomicCheckpoints(CheckpointIO):
 
 
 class Checkpointer(pl.Callback):
-    """Saves every `seconds`, after each validation, and when a signal asks the run to stop."""
+    """Save a checkpoint every `seconds`, after each validation, and when a signal asks the run to stop."""
 
     def __init__(self, cell: Cell, experiment: Experiment, recorder: Recorder, header: dict[str, str]) -> None:
         self.cell, self.header = cell, header
@@ -66,7 +66,7 @@ class Checkpointer(pl.Callback):
             raise Interrupted("the processes see other checkpoints than the first does: is their folder shared?")
         self._saved_at = time.monotonic()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup means it
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup asks to ignore it
                 self._previous_handlers[number] = signal.signal(number, self._ask_to_stop)
 
     def _ask_to_stop(self, number: int, frame: FrameType | None) -> None:
@@ -105,18 +105,21 @@ class Checkpointer(pl.Callback):
 
 
 class Resume(NamedTuple):
-    """Where a run goes on."""
+    """The checkpoint from which a run resumes."""
 
     path: Path
-    threads: int  # those of its first start: bit-equality depends on them
+    threads: int  # number of threads at the first start: bit-equality depends on it
 
 
 def resumable(cell: Cell, forget: bool = True) -> Resume | None:
-    """The newest checkpoint that is whole, and so are the curve and the weights that it goes on from."""
+    """Return the newest checkpoint that is intact, with intact curve and best weights; None if there is none.
+
+    forget: delete the corrupt checkpoints found on the way.
+    """
     for path in cell.checkpoints:
         try:
             return Resume(path, _checked(path, cell)["threads"])
-        except (Damaged, FileNotFoundError) as damage:  # another process may remove it at this moment
+        except (Damaged, FileNotFoundError) as damage:  # another process may delete it at this moment
             log.warning("%s; the steps since the checkpoint before it are trained again.", damage)
             if forget:
                 path.unlink(missing_ok=True)
@@ -124,22 +127,25 @@ def resumable(cell: Cell, forget: bool = True) -> Resume | None:
 
 
 def _checked(path: Path, cell: Cell) -> dict[str, Any]:
-    """What the recorder knew at a checkpoint."""
+    """Return the recorder's state in a checkpoint. Raise Damaged if it, its curve or its best weights are corrupt."""
     seal.check_name(path)
     try:
         known = torch.load(path, weights_only=True, mmap=True)["callbacks"][Recorder.__qualname__]
-    except Exception as error:  # whatever a stranger's file makes torch do; its name may be right all the same
+    except Exception as error:  # a foreign file with a correct name can make torch raise anything
         raise Damaged(f"{path} is no checkpoint of ours ({type(error).__name__})") from error
     written = cell.curves.read_bytes()[: known["curve_bytes"]] if cell.curves.exists() else b""
     if hashlib.sha256(written).hexdigest() != known["curve_sha256"]:
         raise Damaged(f"{cell.curves} is damaged: it is not what it was at step {step_of(path)}")
     if known["best_step"] >= 0:
-        check_weights(cell.best, known["best_step"], or_after=step_of(path))  # steps after it come again
+        check_weights(cell.best, known["best_step"], or_after=step_of(path))  # the run repeats later steps
     return known
 
 
 def save_weights(model: nn.Module, path: Path, header: dict[str, str], step: int) -> None:
-    """Weights alone, as safetensors, with the experiment's configuration and vocabulary in the file's header."""
+    """Save the weights of a model as safetensors, without any other state.
+
+    header: the configuration, and the checksum of the vocabulary if there is one. The step and a checksum are added.
+    """
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     header = {**header, "step": str(step)}
     with written_atomically(path) as file:
@@ -147,7 +153,7 @@ def save_weights(model: nn.Module, path: Path, header: dict[str, str], step: int
 
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors of a file of weights, and its header."""
+    """Return the tensors of a weights file, and its header. Raise Damaged if the file is corrupt or not one of ours."""
     try:
         with safe_open(path, "pt") as file:
             header = file.metadata() or {}
@@ -172,7 +178,7 @@ def _sha256(tensors: dict[str, Tensor], header: dict[str, str]) -> str:
 
 
 def check_weights(path: Path, step: int, or_after: float = math.inf) -> dict[str, Tensor]:
-    """Those of a step, as they were saved then; or of any after another."""
+    """Return the weights in a file. Raise Damaged unless they are of this step, or of any step above `or_after`."""
     tensors, header = read_weights(path)
     found = int(header["step"])
     if found != step and not found > or_after:
@@ -189,5 +195,5 @@ def put_into(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
 
 
 def load_weights(model: nn.Module, path: Path, step: int | None = None) -> None:
-    """`step`: which the weights must be of."""
+    """Load the weights in a file into a model. Raise Damaged if a step is given and they are of another step."""
     put_into(model, read_weights(path)[0] if step is None else check_weights(path, step), path)

@@ -1,7 +1,7 @@
 """The processes of a run on several devices of this machine: the first starts the others, and they end with it.
 
-All of them do the same work, each with a rank and whole lanes of its own; only the first writes and speaks. Where
-something else starts every process (srun), nothing is started here.
+All processes do the same work, each with its own rank and its own whole lanes. Only the first one writes files and
+messages. If something else (srun) starts every process, nothing is started here.
 """
 
 import multiprocessing
@@ -20,8 +20,8 @@ import torch
 from highway.errors import Refused
 from highway.run.checkpoint import Interrupted
 
-NOTICE = 2.0  # seconds after an error in which a process that was killed shows as dead
-GRACE = 30.0  # seconds that the first has to notice by itself that another is gone
+NOTICE = 2.0  # seconds after an error in which a killed process shows as dead
+GRACE = 30.0  # seconds for the first process to notice by itself that another is gone
 
 ASKING = threading.Lock()
 Others = list[Any]  # multiprocessing.context.SpawnProcess
@@ -29,8 +29,8 @@ Others = list[Any]  # multiprocessing.context.SpawnProcess
 
 @contextmanager
 def companions(trainer: pl.Trainer, work: Callable[[], Any]) -> Iterator[None]:
-    """Others do `work` while the block runs; where one of them is killed, the run is interrupted."""
-    if trainer.world_size > 1:  # Lightning's handler of SIGTERM waits for the others, who may wait for something else
+    """Let the other processes do `work` while the block runs. Raise Interrupted if one of them is killed."""
+    if trainer.world_size > 1:  # Lightning's handler of SIGTERM waits for the other processes, which may wait elsewhere
         trainer._signal_connector.register_signal_handlers = lambda: None  # type: ignore[method-assign]
     environment: Any = getattr(trainer.strategy, "cluster_environment", None)
     if trainer.world_size == 1 or environment.creates_processes_externally:
@@ -40,7 +40,7 @@ def companions(trainer: pl.Trainer, work: Callable[[], Any]) -> Iterator[None]:
         "LOCAL_RANK": "0",
         "MASTER_ADDR": environment.main_address,
         "MASTER_PORT": str(environment.main_port),
-        "OMP_NUM_THREADS": str(torch.get_num_threads()),  # else Lightning shares the cores out anew
+        "OMP_NUM_THREADS": str(torch.get_num_threads()),  # otherwise Lightning divides the cores again
     }
     before = {name: os.environ.get(name) for name in surroundings}
     os.environ.update(surroundings)
@@ -59,7 +59,7 @@ def companions(trainer: pl.Trainer, work: Callable[[], Any]) -> Iterator[None]:
         raise
     finally:
         ended.set()
-        for other in others:  # whatever is worth keeping, this process has written
+        for other in others:  # this process has written all that is worth keeping
             other.kill()
             other.join()
         if torch.distributed.is_initialized():
@@ -70,11 +70,11 @@ def companions(trainer: pl.Trainer, work: Callable[[], Any]) -> Iterator[None]:
 
 
 def _as_another(work: Callable[[], Any]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # until training handles it; a terminal's reaches the first, too
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # until training handles it; Ctrl-C reaches the first process too
     threading.Thread(target=_end_with_the_first, daemon=True).start()
     try:
         sys.exit(int(work() != "finished"))
-    except Refused:  # the first says it
+    except Refused:  # the first process prints the message
         sys.exit(1)
 
 
@@ -86,7 +86,7 @@ def _end_with_the_first() -> None:
 
 
 def _watch(others: Others, ended: threading.Event) -> None:
-    """End this process if it goes on waiting for one that is gone; a collective on CUDA would for many minutes."""
+    """End this process if it still waits for a dead one after GRACE seconds; a CUDA collective waits many minutes."""
     while not any(map(_code, others)) and not ended.wait(1.0):
         pass
     if not ended.wait(GRACE):
@@ -95,17 +95,20 @@ def _watch(others: Others, ended: threading.Event) -> None:
 
 
 def _killed(others: Others, seconds: float) -> str | None:
-    """Which process has been killed, in words; one may be about to show as dead."""
+    """Return which process was killed by which signal; None if none was.
+
+    Wait at most `seconds` for a process to show as dead.
+    """
     gone = wait([other.sentinel for other in others], seconds)
     for number, other in enumerate(others, start=2):
-        code = _code(other, 1.0 if other.sentinel in gone else 0.0)  # its files close before it is dead
+        code = _code(other, 1.0 if other.sentinel in gone else 0.0)  # its files are closed before it is dead
         if code is not None and code < 0:
             return f"process {number} of {len(others) + 1} was killed by {signal.Signals(-code).name}"
     return None
 
 
 def _code(other: Any, seconds: float = 0.0) -> int | None:
-    """An exit code; of two threads that ask for it at once, one would learn nothing."""
+    """Return the exit code of a process, None while it runs. Without the lock, one of two asking threads misses it."""
     with ASKING:
         other.join(seconds)
         code: int | None = other.exitcode

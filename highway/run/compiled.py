@@ -1,10 +1,10 @@
-"""Training steps through torch.compile, with the shapes that it sees held fixed.
+"""Compile training steps with torch.compile, for one fixed shape of batch.
 
 The forward pass of a full training batch is compiled, once. Everything else runs eagerly: a shorter last window or
-batch, the first window of an epoch (which has no state to go on from), evaluation and decoding. Both compute the same
-function of weights and batch, so nothing is padded, and nothing is compiled a second time. The batch alone decides
-which of the two a step takes, so a resumed run takes the same. Where lengths vary from batch to batch (translation,
-music), one program with symbolic sizes serves all of them.
+batch, the first window of an epoch (which has no state to continue from), evaluation and decoding. Compiled and eager
+passes compute the same function of weights and batch, so nothing is padded and nothing is compiled a second time. The
+batch alone decides whether a step is compiled, so a resumed run decides the same. If lengths vary from batch to batch
+(translation, music), one program with symbolic sizes serves all of them.
 """
 
 import warnings
@@ -22,26 +22,26 @@ from highway.run import build
 from highway.tasks.states import mapped
 from highway.tasks.task import Task
 
-WARNINGS_OF_THE_COMPILER = (  # about what it does itself while it traces
+WARNINGS_OF_THE_COMPILER = (  # caused by the compiler's own tracing
     "The .grad attribute of a Tensor that is not a leaf",
     ".*torch.autograd.function.Function'> should not be instantiated",
 )
 
 
 def compile_training(task: Task, experiment: Experiment, mode: str, rank: int = 0, processes: int = 1) -> None:
-    """Compile the forward pass of a task's model in this mode, in place: the names in checkpoints stay the same."""
+    """Compile the forward pass of a task's model in this mode, in place, so names in checkpoints stay the same."""
     for message in WARNINGS_OF_THE_COMPILER:
         warnings.filterwarnings("ignore", message)
     shape = None if task.lengths_vary else _full_shape(experiment, rank, processes)
     carries = bool(getattr(experiment.dataset, "carry_state", False))
     for module in task.model.modules():
-        if isinstance(module, rhn.Layer):  # unrolled, thousands of kernels would compile for minutes
+        if isinstance(module, rhn.Layer):  # unrolled, its thousands of kernels would take minutes to compile
             module.loop = torch.compiler.disable(module.loop.__call__)
     task.model.forward = FixedShapes(task.model, mode, shape, carries)
 
 
 def _full_shape(experiment: Experiment, rank: int, processes: int) -> torch.Size:
-    """Return the shape of what the model reads in a full batch, or in the first of its parts, on this device."""
+    """Return the shape of the model's input on this device, for a full batch or the first of its parts."""
     first = build.like_real(experiment, "meta")[0]
     share = first[lanes_of(len(first), rank, processes)]
     return share[lanes_of(len(share), 0, experiment.trainer.accumulate)].shape
@@ -50,8 +50,9 @@ def _full_shape(experiment: Experiment, rank: int, processes: int) -> torch.Size
 class FixedShapes:
     """A model's forward pass: compiled for training batches of one shape, eager for everything else.
 
-    shape: of the first argument; None: any shape whose sizes are all above 1 (torch compiles sizes 0 and 1 apart).
-    carries: the model goes on from a state, so that a call without one is another program and runs eagerly.
+    shape: shape of the first argument. None allows every shape in which the first two sizes of each tensor are above 1,
+        because torch compiles sizes 0 and 1 separately.
+    carries: True if the model continues from a state. A call without a state is another program and runs eagerly.
     """
 
     def __init__(self, model: Any, mode: str, shape: torch.Size | None, carries: bool) -> None:
@@ -75,12 +76,12 @@ class FixedShapes:
         found = self.compiled(*given)
         if isinstance(found, Tensor):
             return found
-        features, state = found  # the next replay of the graph overwrites its outputs, and the state outlives the step
+        features, state = found  # the next replay of the graph overwrites its outputs, but the state outlives the step
         return features, mapped(Tensor.clone, state)
 
     @torch.no_grad()
     def _prepare(self, *given: Any) -> None:
-        """Run eagerly once, so that tables of positions are as long as they need to be before they are compiled in."""
+        """Run eagerly once, so that tables of positions have their full length before they are compiled in."""
         devices = [first.device] if (first := given[0]).is_cuda else []
         with torch.random.fork_rng(devices):
             self.eager(*given)

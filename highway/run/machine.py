@@ -1,4 +1,4 @@
-"""What of a run belongs to the machine: its log file, its threads, its versions."""
+"""Prepare this machine for a run, and describe it: log file, threads, memory, versions, other processes."""
 
 import contextlib
 import ctypes
@@ -28,14 +28,16 @@ from highway.ledger.system import Process, processes
 from highway.run.processes import started_by_srun
 
 log = logging.getLogger("highway")
-QUIET = 0.25  # processors that others may keep busy where a time is to mean something
+QUIET = 0.25  # number of processors that others may keep busy while a time is measured
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy")
 
 
 def settle(experiment: Experiment, cell: Cell, threads: int | None, first: bool, ample_memory: bool) -> None:
-    """Fix the threads, to those of the first start where there was one, and make the machine ready.
+    """Fix the number of threads of a run, write its config.yaml, and prepare the machine.
 
-    Of several processes the first alone writes.
+    threads: number of threads at the first start of the run; None if no checkpoint states it.
+    first: True in the first process of the run, which alone writes.
+    ample_memory: True if there is room to keep freed memory.
     """
     each = max(cores() // experiment.trainer.devices, 1)
     experiment.trainer.threads = threads or experiment.trainer.threads or each
@@ -43,7 +45,7 @@ def settle(experiment: Experiment, cell: Cell, threads: int | None, first: bool,
         write_down(cell, configuration(experiment))
     prepare(experiment.trainer.threads, ample_memory)
     if experiment.trainer.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS starts
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when it starts
     torch.use_deterministic_algorithms(experiment.trainer.deterministic, warn_only=True)
 
 
@@ -52,7 +54,7 @@ def write_down(cell: Cell, described: dict[str, Any]) -> None:
 
 
 def prepare(threads: int, ample_memory: bool = True) -> None:
-    """Set the threads; TF32 products on CUDA."""
+    """Set the number of threads, keep freed memory if there is ample, and allow TF32 products on CUDA."""
     torch.set_num_threads(threads)
     if ample_memory:
         keep_freed_memory()
@@ -62,10 +64,12 @@ def prepare(threads: int, ample_memory: bool = True) -> None:
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep large freed blocks: a training step frees and takes the same sizes again and again, and fresh
-    pages from the kernel cost up to half of a step on a CPU (docs/LOG.md has the measurement)."""
+    """Let glibc keep large freed blocks, because a training step frees and takes the same sizes again and again.
+
+    Fresh pages from the kernel cost up to half of the time of a step on a CPU (docs/LOG.md has the measurement).
+    """
     if sys.platform == "linux":
-        trim_threshold, mmap_threshold = -1, -3  # names of <malloc.h>
+        trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of <malloc.h>
         with contextlib.suppress(OSError, AttributeError):
             libc = ctypes.CDLL(None)
             libc.mallopt(mmap_threshold, 1 << 30)
@@ -73,7 +77,7 @@ def keep_freed_memory() -> None:
 
 
 def give_back_freed_memory() -> None:
-    """Return what was freed to the system, and to the CUDA device: the allocators keep it for the next use."""
+    """Give freed memory back to the system and the CUDA device; otherwise the allocators keep it for the next use."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -83,7 +87,7 @@ def give_back_freed_memory() -> None:
 
 
 def open_log(path: Path) -> None:
-    """Log lines go to log.txt, once: a launcher may have pointed this process's own output there."""
+    """Send log lines to log.txt, but not twice: a launcher may have redirected the output of this process there."""
     for handler in [handler for handler in log.handlers if isinstance(handler, logging.FileHandler)]:
         log.removeHandler(handler)
         handler.close()
@@ -94,7 +98,7 @@ def open_log(path: Path) -> None:
 
 
 def _quiet_lightning() -> None:
-    """Lightning's advice is about ways of working that are not ours; warnings of other kinds stay."""
+    """Silence Lightning's advice, which is about ways of working that are not ours. Other warnings stay."""
     for name in ("pytorch_lightning", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
     for message in (
@@ -107,7 +111,7 @@ def _quiet_lightning() -> None:
 
 
 def environment(experiment: Experiment, processes: int) -> dict[str, Any]:
-    """Describe what a run was computed with, for its record."""
+    """Describe the code, packages, precision and threads of a run, for its record."""
     return {
         "git_commit": commit(),
         "python": platform.python_version(),
@@ -121,7 +125,7 @@ def environment(experiment: Experiment, processes: int) -> dict[str, Any]:
 
 
 def explained(failure: Exception) -> str:
-    """What a run failed of, in one line; where memory ran out, with what needs less of it."""
+    """Return why a run failed, in one line; if memory ran out, with the overrides that need less of it."""
     text = f"{type(failure).__name__}: {failure}".splitlines()[0]
     if isinstance(failure, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in text:
         less = "trainer.accumulate=2 takes a batch in two parts, trainer.evaluation_batch=1 one window at a time"
@@ -130,14 +134,16 @@ def explained(failure: Exception) -> str:
 
 
 class Neighbours:
-    """What other processes do while this one measures: they make its times wrong."""
+    """The load of other processes while this one measures, which makes its times wrong."""
 
     def __init__(self) -> None:
         self.before, self.since = _seconds_of_others(), time.monotonic()
 
     def processors(self) -> float:
-        """Return how many processors they have kept busy since this was made; infinity where the system does not tell,
-        so that no time counts as undisturbed there."""
+        """Return the mean number of processors that others have kept busy since this object was made.
+
+        If the system does not tell, return infinity, so that no time counts as undisturbed.
+        """
         now = _seconds_of_others()
         if self.before is None or now is None:
             log.warning(
@@ -150,10 +156,10 @@ class Neighbours:
 
 
 def _seconds_of_others() -> dict[Process, float] | None:
-    """Return the processor time of every process that is not of this run: neither this one, nor its child, nor one that
-    srun has started with it.
+    """Return the processor seconds of every process outside this run; None if the system does not tell.
 
-    On Linux with that of its children that have ended: what came and went meanwhile is in nobody else's.
+    This process, its children, and processes that srun started with it belong to the run. On Linux, the time of a
+    process includes its children that have ended; otherwise the time of short-lived processes would be lost.
     """
     me = str(os.getpid())
     parents = {me, str(os.getppid())} if started_by_srun() > 1 else {me}
@@ -168,10 +174,10 @@ def _seconds_of_others() -> dict[Process, float] | None:
 
 
 def peak_memory_bytes() -> int:
-    """Return the most memory held so far: on the CUDA device where there is one, else by this process.
+    """Return the most memory held so far, in bytes: on the CUDA device if there is one, otherwise by this process.
 
-    Linux tells it in /proc of the program that runs now. getrusage (kilobytes on Linux, bytes on macOS) is the second
-    way: on Linux it has the peak of the process that started this one too.
+    Linux states the peak of the current program in /proc. getrusage (kilobytes on Linux, bytes on macOS) is the second
+    choice, because on Linux its peak includes that of the process that started this one.
     """
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated()
@@ -190,7 +196,7 @@ def _version(package: str) -> str | None:
 
 
 def commit() -> str | None:
-    """The commit of the code, with `+` where files differ from it."""
+    """Return the commit of the code, with `+` if files differ from it; None if git does not tell."""
     root = Path(__file__).parents[2]
     try:
         described = subprocess.run(

@@ -1,4 +1,4 @@
-"""How much memory a training step takes, counted beforehand on tensors without storage, and how much is free."""
+"""Count the memory that a training step needs, beforehand on tensors without storage, and the memory that is free."""
 
 import contextlib
 import logging
@@ -21,13 +21,13 @@ from highway.run.trial import Entry
 
 log = logging.getLogger("highway")
 MIB = 2**20
-UNLIMITED = 1 << 60  # bytes; version 1 writes a number near 2^63 where there is no limit
-COUNTED: dict[str, "Needs"] = {}  # in this process
-STEPS = 10  # of a window that is read step by step: the others are alike, and each takes its time to count
+UNLIMITED = 1 << 60  # bytes; version 1 of control groups writes a number near 2^63 if there is no limit
+COUNTED: dict[str, "Needs"] = {}  # shape -> its needs, as counted in this process
+STEPS = 10  # time steps counted of a window that is read step by step: others are alike, and counting is slow
 
 
 class PeakBytes(TorchDispatchMode):
-    """Counts the bytes of the tensors that operations inside of it create, and the most that are alive at once."""
+    """A mode that counts the bytes of the tensors that operations in it create: those alive now, and their peak."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class PeakBytes(TorchDispatchMode):
         return result
 
     def start(self) -> None:
-        """Count from here on, beyond what is alive already."""
+        """Start to count here. Tensors that are alive already do not count."""
         self.now = self.peak = 0
 
     def _watch(self, tensor: Tensor) -> None:
@@ -60,15 +60,15 @@ class PeakBytes(TorchDispatchMode):
 
 @dataclass(frozen=True)
 class Needs:
-    """Bytes that a training process takes beyond those of Python and its libraries."""
+    """The bytes that a training process needs beyond those of Python and its libraries."""
 
     weights: int
-    kept: int  # by the optimiser
-    step: int  # alive at once during a step: activations, and in the end the gradients
-    rows: int  # of a training batch
+    kept: int  # by the optimiser, between steps
+    step: int  # peak during a step: activations, and at the end the gradients
+    rows: int  # number of rows of a training batch
 
     def total(self, parts: int = 1) -> float:
-        """Return the bytes when the rows of a batch are shared out to so many parts."""
+        """Return the bytes if the rows of a batch are divided into this number of parts."""
         return self.held + max(self.step - self.weights, 0) / parts
 
     @property
@@ -78,9 +78,9 @@ class Needs:
 
 
 def needs(entry: Entry) -> Needs:
-    """Count what a training step of a contender takes, in fp32.
+    """Count the memory that a training step of a contender needs. A step in bf16 is counted as in fp32.
 
-    In bf16 it takes less, by how much depends on the model: the meta device knows no autocast to count it with.
+    It needs less in bf16, by an amount that depends on the model, but the meta device has no autocast to count it with.
     """
     entry = replace(entry, device="meta", compiled=None)
     batch = entry.batch()
@@ -88,7 +88,7 @@ def needs(entry: Entry) -> Needs:
     if entry.shape.remembers is Remembers.STATE and length > STEPS and not getattr(batch, "context", 0):
         peak, kept, parameters = _counted(entry, first_steps(batch, STEPS))
         peak_of_half, kept_of_half, _ = _counted(entry, first_steps(batch, STEPS // 2))
-        # The peak may be where gradients of weights are many, and these do not grow with the steps: what is kept does
+        # Gradients of weights may dominate the peak. They do not grow with the steps; what the forward pass keeps does
         more = max(peak - peak_of_half, kept - kept_of_half)
         step = peak + more * (length - STEPS) / (STEPS - STEPS // 2)
     else:
@@ -99,7 +99,7 @@ def needs(entry: Entry) -> Needs:
 
 
 def _counted(entry: Entry, batch: Any) -> tuple[float, int, int]:
-    """Return the most bytes alive in a step beyond weights, those after its forward pass, and the parameters."""
+    """Return the peak bytes of a step, the bytes after its forward pass (both without weights), and the parameters."""
     with torch.device("meta"), PeakBytes() as counted:
         contender = entry.build()
         counted.start()
@@ -110,12 +110,12 @@ def _counted(entry: Entry, batch: Any) -> tuple[float, int, int]:
 
 
 def first_steps(batch: Any, steps: int) -> Any:
-    """Return the first steps of a batch, which has them in its second dimension."""
+    """Return the first time steps of a batch, whose tensors have the shape (batch, time, ...)."""
     return type(batch)(*(part[:, :steps] if isinstance(part, Tensor) and part.dim() > 1 else part for part in batch))
 
 
 def of_a_run(described: Experiment) -> Needs:
-    """Return what a run needs; a process that trains the same shape several times counts it once."""
+    """Return the memory that a run needs. A process that trains the same shape several times counts it once."""
     parts = (described.model, described.gate, described.layers, described.dataset, described.optimizer)
     shape = repr((*parts, described.trainer.precision))
     if shape not in COUNTED:
@@ -128,10 +128,10 @@ def kept_by_optimiser(described: Experiment, weights: int) -> int:
 
 
 def check(described: Experiment) -> bool:
-    """Warn when a training step may need more memory than is free; return whether there is ample room.
+    """Warn if a training step may need more memory than is free. Return whether memory is ample, or unknown.
 
-    Ample is twice what a step needs, since freed blocks that are kept for the next step do not fit every size. The run
-    goes on in any case: the count may be wrong by a third, and other processes may end meanwhile.
+    Ample means twice what a step needs, because freed blocks that are kept for the next step do not fit every size.
+    The run continues in any case: the count may be wrong by a third, and other processes may end meanwhile.
     """
     device = device_of(described)
     free = free_bytes(device)
@@ -139,7 +139,7 @@ def check(described: Experiment) -> bool:
         return True
     try:
         needed = of_a_run(described)
-    except (NotImplementedError, RuntimeError):  # a model of one's own may read values, which the meta device has not
+    except (NotImplementedError, RuntimeError):  # a user's model may read values, which meta tensors do not have
         return True
     if sentence := shortage(needed, described, device, free):
         warn(sentence)
@@ -147,7 +147,7 @@ def check(described: Experiment) -> bool:
 
 
 def check_together(entries: Sequence[Entry]) -> bool:
-    """Do the same for rows that one process holds and trains in turn, as a timing does."""
+    """Do what `check` does, for rows that one process holds together and trains in turn, as a timing does."""
     device = entries[0].device
     free = free_bytes(device)
     if free is None:
@@ -173,14 +173,14 @@ def device_of(described: Experiment) -> str:
 
 
 def taken(needed: Needs, described: Experiment, device: str, parts: int | None = None) -> float:
-    """Return the bytes that a run takes on one GPU, or on the CPU of one machine, where its processes share them."""
+    """Return the bytes that a run needs on one GPU, or on the CPU of one machine for all its processes together."""
     settings = described.trainer
     each = needed.total((parts or settings.accumulate) * settings.processes)
     return each * (settings.devices if device == "cpu" else 1)
 
 
 def shortage(needed: Needs, described: Experiment, device: str, free: int, who: str = "A training step") -> str:
-    """Say that a run may need more memory than is free, and what to type; empty where it fits."""
+    """Return a sentence if a run may need more memory than is free, with what to type; empty if it fits."""
     size = taken(needed, described, device)
     if size <= free:
         return ""
@@ -197,9 +197,9 @@ def shortage(needed: Needs, described: Experiment, device: str, free: int, who: 
 
 
 def free_bytes(device: str, root: Path = Path("/")) -> int | None:
-    """Return how many bytes a process may still take on a `cuda` or `cpu` device; None where the system does not tell.
+    """Return the bytes that a process may still take on a `cuda` or `cpu` device; None if the system does not tell.
 
-    On a CPU that is what the machine has left, or what is left to this process's control group where that is less.
+    On a CPU, that is the memory that the machine has left, or this process's control group if that has less.
     """
     if device == "cuda":
         return torch.cuda.mem_get_info()[0]
@@ -207,7 +207,7 @@ def free_bytes(device: str, root: Path = Path("/")) -> int | None:
 
 
 def _of_the_machine(root: Path) -> Iterator[int]:
-    """Yield the memory that Linux estimates as available, else the pages that the system calls free, if it does."""
+    """Yield the bytes that Linux estimates as available; elsewhere the free pages, if the system states them."""
     try:
         lines = (root / "proc/meminfo").read_text().splitlines()
         yield next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -217,7 +217,7 @@ def _of_the_machine(root: Path) -> Iterator[int]:
 
 
 def _of_control_groups(root: Path) -> Iterator[int]:
-    """Yield what is left below each limit that a cluster or container sets for this process, in either version."""
+    """Yield the bytes left below each limit that a cluster or container sets for this process (cgroup v1 or v2)."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -243,6 +243,6 @@ def _of_control_groups(root: Path) -> Iterator[int]:
 
 
 def _stated(path: Path, name: str) -> int:
-    """Return a number of a file of `name number` lines."""
+    """Return the number of this name in a file of `name number` lines; 0 if it is missing."""
     lines = (line.split() for line in path.read_text().splitlines())
     return next((int(number) for word, number in lines if word == name), 0)

@@ -1,4 +1,4 @@
-"""Weights & Biases as a mirror of curves.csv. Offline unless asked; the files of the cell stay the truth."""
+"""Copy curves.csv to Weights & Biases, offline unless asked for online. The files of the run remain the truth."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -10,11 +10,11 @@ from highway.ledger.identity import configuration
 from highway.run.recorder import Row
 
 log = logging.getLogger("highway")
-LONGEST_TAG = 64  # that W&B takes
+LONGEST_TAG = 64  # characters that W&B accepts
 
 
 class Mirror:
-    """One W&B run per cell: group = table, name = row and seed, id from the cell, so that a resumed run goes on."""
+    """The W&B run of one run: group = table, name = row and seed, id from its directory, so a resumed run continues."""
 
     def __init__(
         self,
@@ -23,11 +23,11 @@ class Mirror:
         folder: Path,
         group: str | None,
         name: str | None,
-        memory: Callable[[], int] | None = None,  # the most bytes in use so far, where the run is of this process
+        memory: Callable[[], int] | None = None,  # peak bytes so far, if this process trains the run
     ) -> None:
         self.run: Any = None
         self.memory = memory
-        self.before: Row | None = None  # the last row of training
+        self.before: Row | None = None  # the previous training row
         try:
             import wandb
         except ImportError:
@@ -51,7 +51,7 @@ class Mirror:
         )
 
     def __call__(self, rows: list[Row]) -> None:
-        """Rows of one split at one step; speed is that since the last training row."""
+        """Log the rows of one split at one step. The speed is measured since the previous training row."""
         if self.run is None:
             return
         first = rows[0]
@@ -67,14 +67,14 @@ class Mirror:
         self.run.log(values, step=int(first["step"]))
 
     def finish(self, result: dict[str, Any]) -> None:
-        """Always called: a run that is not finished would swallow the next one's values."""
+        """Finish the W&B run. Call this always: an unfinished W&B run would take the values of the next one."""
         if self.run is not None:
             self.run.summary.update(summary(result))
             self.run.finish(exit_code=0 if result["status"] == "finished" else 1)
 
 
 def summary(result: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of a record: a metric's is that of the best validation, with `_last` that of the last model."""
+    """Return the numbers of a record. A metric is that of the best validation; with `_last`, that of the last model."""
     metrics = result.get("metrics", {})
     return {
         **{name: values["best"] for name, values in metrics.items()},
@@ -97,7 +97,7 @@ def tags(experiment: Experiment, group: str | None, row: str) -> list[str]:
 
 
 def by_step(rows: Iterable[Row]) -> Iterable[list[Row]]:
-    """The rows of a curves.csv as they were written: those of one split at one step together."""
+    """Yield the rows of a curves.csv as they were written, grouped by step and split."""
     together: list[Row] = []
     for row in rows:
         if together and (row["step"], row["split"]) != (together[0]["step"], together[0]["split"]):

@@ -1,4 +1,4 @@
-"""Notices that a run has become far slower than it should be, as it does when other work takes its processors."""
+"""Notice when a run becomes far slower than usual, for example because other work takes its processors."""
 
 import time
 
@@ -7,9 +7,9 @@ FAR = 4.0  # times slower than usual; batches of unequal length vary by less
 
 
 class Pace:
-    """The rate of a run in tokens a second, window by window.
+    """The rate of a run in tokens per second, window by window.
 
-    `usual` is what other seeds of the run reached on this device (None: not known); the best window replaces it.
+    usual: the rate of other seeds of the run on this device, or None if it is unknown. A faster window replaces it.
     """
 
     def __init__(self, usual: float | None = None) -> None:
@@ -18,11 +18,11 @@ class Pace:
         self._start: tuple[float, int] | None = None
 
     def restart(self) -> None:
-        """Begin a new window, after something that is no training."""
+        """Begin a new window, after something other than training."""
         self._start = None
 
     def look(self, tokens: int, threads: int | None) -> str | None:
-        """Return one sentence at the first window that is far too slow; `tokens` counts from the start of the run."""
+        """Return a sentence at the first window that is far too slow, else None; `tokens` counts from the start."""
         now = time.monotonic()
         if self._start is None:
             self._start = now, tokens

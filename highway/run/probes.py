@@ -1,4 +1,4 @@
-"""The arrays that figures need: by name, a file of arrays by their place in the model."""
+"""Save the arrays that figures need: one file per measurement, one array per location in the model."""
 
 from pathlib import Path
 

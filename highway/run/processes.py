@@ -1,4 +1,4 @@
-"""The processes of one run, one a device: who starts them, and which of them is the first."""
+"""The processes of a run, one per device: who starts them, and which one is the first."""
 
 import os
 
@@ -9,19 +9,25 @@ from highway.errors import Refused
 
 
 def started_by_srun() -> int:
-    """How many srun has started, of which this is one; a job's shell, in which everything else is set, is none."""
+    """Return how many processes srun started, this one included; 1 if srun did not start it.
+
+    The shell of a Slurm job has the other variables of Slurm, but no SLURM_STEP_ID.
+    """
     return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) if "SLURM_STEP_ID" in os.environ else 1
 
 
 def first_process() -> bool:
-    """Whether this one keeps the record; Lightning and torchrun set their variables before they start the others."""
+    """Return whether this process keeps the record.
+
+    Lightning and torchrun set RANK or LOCAL_RANK before they start the other processes.
+    """
     if started_by_srun() > 1:
         return os.environ["SLURM_PROCID"] == "0"
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
 
 
 def environment(trainer: Trainer) -> ClusterEnvironment:
-    """Lightning would take any shell on a cluster for srun's, and requeue the job by itself; so it is told."""
+    """Return Lightning's environment. Lightning itself takes any shell on a cluster for srun's, and requeues jobs."""
     tasks = started_by_srun()
     if tasks > 1 and tasks != trainer.processes:
         raise Refused(f"srun has started {tasks} processes, {trainer.processes_as_asked} takes {trainer.processes}.")

@@ -1,6 +1,6 @@
-"""debug=profile: where the time of a training step goes, as a trace for a browser and as a table.
+"""Profile training steps (debug=profile), and write where the time goes as a trace for a browser and as a table.
 
-outputs/debug/<cell>/seed<k>/profile/   trace.json (chrome://tracing, Perfetto)   slowest.txt
+outputs/debug/<model>-<hash12>/seed<k>/profile/   trace.json (chrome://tracing, Perfetto)   slowest.txt
 """
 
 from pathlib import Path
@@ -14,8 +14,11 @@ ROWS = 15
 
 
 class Profile(pl.Callback):
-    """Profiles the last third of the steps. The first third warms up; the second is profiled and thrown away, since
-    on a CPU the profiler's first records break up the freed memory that a step uses again (docs/LOG.md)."""
+    """Profile the last third of the steps.
+
+    The first third warms up. The second third is profiled and thrown away, because on a CPU the profiler's first
+    records break up the freed memory that a step uses again (docs/LOG.md).
+    """
 
     def __init__(self, folder: Path, steps: int) -> None:
         self.folder = folder

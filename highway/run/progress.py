@@ -1,4 +1,4 @@
-"""Where a run is: one line, rewritten in place on a terminal, printed now and then in a log; and for its lease."""
+"""Show a run's progress in a line, rewritten on a terminal or printed now and then to a log; keep it in the lease."""
 
 import logging
 import math
@@ -18,7 +18,7 @@ log = logging.getLogger("highway")
 
 class Progress(pl.Callback):
     def __init__(self, recorder: Recorder, lease: HeldLease | None, usual_rate: float | None) -> None:
-        """`usual_rate`: tokens a second that other seeds of this run reached on this device."""
+        """Create the callback; usual_rate: tokens per second that other seeds of this run reached on this device."""
         self.recorder = recorder
         self.lease = lease
         self.pace = Pace(usual_rate)
@@ -44,7 +44,7 @@ class Progress(pl.Callback):
             self._show(f"{self._line(pl_module)}  | {split} {values}", final=True)
 
     def _numbers(self, module: Any) -> dict[str, Any]:
-        """What a sweep's overview shows of this run."""
+        """Return the numbers of this run that a sweep's overview shows."""
         recorder = self.recorder
         losses = {"train_loss": recorder.train_loss, "valid_loss": recorder.validation.get("loss", math.nan)}
         return {

@@ -1,4 +1,4 @@
-"""result.json: what a run gave, what it cost, and everything needed to run it again."""
+"""Write result.json: the metrics of a run, its cost, and everything needed to run it again."""
 
 import logging
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class Record:
     def __init__(self, experiment: Experiment, cell: Cell, command: str) -> None:
         self.cell = cell
         self.status = "failed"
-        self.unwritable = False  # it was interrupted by a disk, and not by anybody
+        self.unwritable = False  # True if a file that cannot be written interrupted it, and not a person
         self.metrics: dict[str, dict[str, float]] = {}
         self.listeners: list[Callable[[dict[str, Any]], None]] = []
         self.recorder: Recorder | None = None
@@ -40,7 +40,7 @@ class Record:
 
     @property
     def usual_rate(self) -> float | None:
-        """Tokens a second of the run's other seeds on this processor with as many threads; None if there are none."""
+        """The lowest tokens per second of the run's other seeds, on this processor with as many threads; else None."""
         results = [usable(path) for path in self.cell.directory.parent.glob("seed*/result.json")]
         rates = [
             one["cost"]["tokens_per_second"]
@@ -68,7 +68,7 @@ class Record:
         log.info("%s: %s%s", self.cell.directory, status, f" ({error})" if error else "")
 
     def close(self) -> None:
-        """Tells the mirrors how it ended, also when the run was refused half-way."""
+        """Tell the listeners how the run ended, also if it was refused half-way."""
         for listener in self.listeners:
             listener({**self.content, "status": self.status})
 
@@ -84,7 +84,7 @@ class Record:
     def write(self) -> None:
         try:
             write_record(self.cell.directory, self.content)
-        except Unwritable as full:  # what was trained is in the checkpoint
+        except Unwritable as full:  # the checkpoint holds what was trained
             if not self.unwritable:
                 self.end("interrupted", str(full))
             self.unwritable = True

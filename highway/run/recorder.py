@@ -1,7 +1,7 @@
-"""The truth about a run, on disk as it happens: curves.csv, the clock, the best validation, divergence.
+"""Record a run on disk as it happens: curves.csv, the clock, the best validation, divergence.
 
-curves.csv has one row a measurement: step, epoch, seconds, tokens, split, metric, value. Seconds are of
-training, over all the starts of a cell; a resumed run cuts off what is beyond its checkpoint and goes on.
+curves.csv has one row per measurement: step, epoch, seconds, tokens, split, metric, value. Seconds count training over
+all starts of a run. A resumed run cuts off the rows after its checkpoint and continues.
 """
 
 import csv
@@ -31,43 +31,43 @@ Row = dict[str, Any]
 
 
 class Diverged(Exception):
-    """The training loss is not a number, or beyond trainer.diverged_above."""
+    """The training loss is NaN or above trainer.diverged_above, or the validation loss is not finite."""
 
 
 class Recorder(pl.Callback):
     def __init__(self, path: Path, experiment: Experiment) -> None:
         self.path = path
         self.threads = experiment.trainer.threads
-        self.products: str | None = None  # the precision of a CPU's repeated products, where autocast asks for bf16
-        self.curve_bytes = 0  # of curves.csv, that belong to the steps so far
+        self.products: str | None = None  # precision of a CPU's repeated products if autocast asks for bf16
+        self.curve_bytes = 0  # length of curves.csv at the checkpoint that the run resumes from
         self.log_every = experiment.trainer.log_every
         self.diverged_above = experiment.trainer.diverged_above
         self.listeners: list[Callable[[list[Row]], None]] = []
-        self.seconds_before = 0.0  # spent in earlier starts of this cell
+        self.seconds_before = 0.0  # spent in earlier starts of this run
         self._started: float | None = None
         self._steps_at_start = self._tokens_at_start = self._total = 0
         self.neighbours: machine.Neighbours | None = None
-        self.exclusive_before = True  # in earlier starts
-        self.codes = [fingerprint(experiment)]  # which have computed it, in all its starts
+        self.exclusive_before = True  # True if nothing else ran beside the run in its earlier starts
+        self.codes = [fingerprint(experiment)]  # fingerprints of the code in all starts of this run
         self.tokens = 0
         self.steps = 0
-        self.best: dict[str, float] = {"loss": math.inf}  # the best validation
+        self.best: dict[str, float] = {"loss": math.inf}  # metrics of the best validation
         self.best_step = -1
-        self.last_validation = -1  # the step of the last validation, and what it gave
+        self.last_validation = -1  # step of the last validation; `validation` holds its metrics
         self.validation: dict[str, float] = {}
-        self.train_loss = math.nan  # mean of the units scored since the last row
+        self.train_loss = math.nan  # nats per unit, the mean since the row before
         self._nats: torch.Tensor | float = 0.0
         self._units: torch.Tensor | float = 0.0
         self._norms: dict[str, torch.Tensor] = {}
 
     @property
     def seconds(self) -> float:
-        """Spent in training, validations included, over all the starts of this cell."""
+        """The seconds spent in training, validations included, over all starts of this run."""
         return self.seconds_before + self._elapsed
 
     @property
     def exclusive(self) -> bool:
-        """Whether nothing else ran beside this cell, in any of its starts; a launcher says how many slots it fills."""
+        """True if nothing else ran beside this run in any of its starts. HIGHWAY_SLOTS: a launcher's slots."""
         alone = os.environ.get("HIGHWAY_SLOTS", "1") == "1"
         quiet = self.neighbours is None or self.neighbours.processors() < machine.QUIET
         return self.exclusive_before and alone and quiet
@@ -89,7 +89,7 @@ class Recorder(pl.Callback):
             self._go_on_with_the_curve()
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Choose the precision of a CPU's repeated products at the first start; all processes and starts share it."""
+        """Choose the precision of a CPU's repeated products at the first start. All processes and starts share it."""
         if trainer.precision == "bf16-mixed" and trainer.strategy.root_device.type == "cpu":
             ours = self.products or str(products.choice(torch.bfloat16)).removeprefix("torch.")
             self.products = trainer.strategy.broadcast(ours)
@@ -123,7 +123,7 @@ class Recorder(pl.Callback):
     def on_before_optimizer_step(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, optimizer: torch.optim.Optimizer
     ) -> None:
-        """Of the gradient as the loss gives it, before decay and clipping; and of the parameters of gates."""
+        """Compute the norm of the gradient before weight decay and clipping, and the norm of the gates' parameters."""
         assert isinstance(pl_module, Task)
         if self._row_follows(trainer, self.steps + 1):
             gates = [one for gate in gates_of(pl_module.model).values() for one in gate.parameters()]
@@ -146,10 +146,10 @@ class Recorder(pl.Callback):
             raise Diverged(f"training loss {self.train_loss:g} at step {self.steps}")
 
     def _counted(self) -> tuple[float, float]:
-        """Nats and units since the last row, of all devices."""
+        """Return the nats and units since the last row, summed over all devices."""
         strategy = self._trainer.strategy
         own = torch.tensor([float(self._nats), float(self._units)], dtype=torch.float64, device=strategy.root_device)
-        nats, units = strategy.reduce(own, reduce_op="sum").tolist()  # in place, so of a copy
+        nats, units = strategy.reduce(own, reduce_op="sum").tolist()  # it works in place, so on a copy
         return nats, units
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -185,7 +185,7 @@ class Recorder(pl.Callback):
 
     @property
     def tokens_per_second(self) -> float:
-        """Of this start, validations included."""
+        """The tokens per second in this start, validations included."""
         return (self.tokens - self._tokens_at_start) / max(self._elapsed, 1e-9)
 
     @property
@@ -222,5 +222,5 @@ class Recorder(pl.Callback):
         self.best, self.best_step = dict(state["best"]), state["best_step"]
         self.last_validation, self.validation = state["last_validation"], dict(state["validation"])
         self.train_loss = state["train_loss"]
-        if self._trainer.is_global_zero:  # the sums are of all devices
+        if self._trainer.is_global_zero:  # the sums cover all devices
             self._nats, self._units = state["nats"], state["units"]

@@ -1,7 +1,8 @@
-"""One run of a table of `kind: timing`: its rows in interleaved rounds on one idle device, to result.json.
+"""Time the rows of a table of `kind: timing` in interleaved rounds on one idle device, and write result.json.
 
-In every round each row trains a block of steps, so that a machine's moods hit all of them alike; a round in which
-other processes kept a processor busy is measured again. What is told of a row are medians over the quiet rounds.
+In every round each row trains a block of steps, so that changes in the machine's speed affect all rows alike. A round
+is measured again if other processes kept more than machine.QUIET processors busy. The results of a row are medians
+over the quiet rounds.
 """
 
 import csv
@@ -29,14 +30,14 @@ from highway.run.recorder import COLUMNS
 from highway.run.trial import Contender, Entry, peak_memory, seconds_of
 
 log = logging.getLogger("highway")
-BLOCK_SECONDS = 0.5  # the least that the first row takes in a round
-PATIENCE = 5  # by how many the disturbed rounds may outnumber the quiet ones
+BLOCK_SECONDS = 0.5  # least time of the first row in a round
+PATIENCE = 5  # the disturbed rounds may outnumber the quiet ones by this many
 
-Seconds = dict[str, list[float]]  # of one step, by row, of every quiet round
+Seconds = dict[str, list[float]]  # row -> seconds per step in each quiet round
 
 
 def run(timing: Timing, command: str) -> str:
-    """Time the rows of a table and record them; the status that result.json then has."""
+    """Time the rows of a table and record them. Return the status in result.json."""
     cell, started = timing.cell, time.monotonic()
     with cell.leased() as lease:
         if cell.done:
@@ -70,8 +71,8 @@ def run(timing: Timing, command: str) -> str:
 
 
 def measure(contenders: dict[str, Contender], batch: Any, rounds: int, device: str, lease: HeldLease) -> Seconds:
-    """Every row in every round, another row first each time; only rounds in which the machine was quiet."""
-    for one in contenders.values():  # compiles, allocates, fills the memory
+    """Measure the seconds per step of every row in `rounds` quiet rounds. Each round begins with another row."""
+    for one in contenders.values():  # warm up: compile, allocate, fill the model's memory
         for _ in range(3):
             one.step(batch)
     names = list(contenders)
@@ -106,13 +107,13 @@ def train(contender: Contender, batch: Any, steps: int) -> None:
 
 
 def progress(done: int, rounds: int, tokens_per_second: float, elapsed: float) -> dict[str, Any]:
-    """What a sweep's overview shows: rounds for steps."""
+    """Return what a sweep's overview shows, with rounds in place of steps."""
     left = round(elapsed / done * (rounds - done), 1)
     return {"step": done, "steps": rounds, "tokens_per_second": round(tokens_per_second, 1), "seconds_left": left}
 
 
 def metrics(seconds: Seconds, row: str, timing: Timing, peak: int) -> dict[str, dict[str, float]]:
-    """Of one row, as a report reads them."""
+    """Return the metrics of one row as a report reads them. Spread is the interquartile range over the median."""
     median = statistics.median(seconds[row])
     low, _, high = statistics.quantiles(seconds[row], n=4)
     steps = timing.rows[row].trainer.max_steps or 0
@@ -127,13 +128,13 @@ def metrics(seconds: Seconds, row: str, timing: Timing, peak: int) -> dict[str, 
 
 
 def relative(seconds: Seconds, row: str) -> list[float]:
-    """To the first row, round by round, so that slow drifts of the machine cancel out."""
+    """Divide the times of a row by those of the first row, round by round: slow drifts of the machine cancel out."""
     first = next(iter(seconds.values()))
     return [own / base for own, base in zip(seconds[row], first, strict=True)]
 
 
 def write_rounds(cell: Cell, timing: Timing, seconds: Seconds, tokens: int) -> None:
-    """Every single measurement, in the columns of curves.csv: the round as the step, the row's cell as the split."""
+    """Write every measurement in the columns of curves.csv: the round as the step, the row's identity as the split."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -145,7 +146,7 @@ def write_rounds(cell: Cell, timing: Timing, seconds: Seconds, tokens: int) -> N
 
 
 def about(timing: Timing, command: str, seconds: float) -> dict[str, Any]:
-    """What result.json says beside the rows."""
+    """Return the content of result.json besides the rows."""
     first = timing.first
     return {
         "cell": timing.cell.name,

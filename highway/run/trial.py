@@ -1,4 +1,4 @@
-"""Training steps outside Lightning, to be timed: one step of an experiment, what it costs, and how to take the time."""
+"""Run training steps outside Lightning, and measure their time, memory and floating-point operations."""
 
 import time
 from collections.abc import Callable
@@ -21,14 +21,14 @@ Result = TypeVar("Result")
 @dataclass(frozen=True)
 class Contender:
     name: str
-    objective: Callable[[Any], Tensor]  # of a batch
-    step: Callable[[Any], Tensor]
+    objective: Callable[[Any], Tensor]  # batch -> loss
+    step: Callable[[Any], Tensor]  # batch -> loss, after which the weights are updated
     parameters: int
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A contender not built yet, so that a process of its own can build it: here ours, as its task trains it."""
+    """A contender that is not built yet, so that another process can build it. Here: our model, trained by its task."""
 
     precision: str  # 32 | bf16
     shape: Experiment
@@ -90,7 +90,7 @@ class Entry:
 
 
 def operations(entry: Entry) -> float:
-    """Floating-point operations of the products in one training step, counted on a model without storage."""
+    """Count the floating-point operations of the products in one training step, on a model without storage."""
     entry = replace(entry, device="meta")
     with torch.device("meta"):
         contender, batch = entry.build(), entry.batch()
@@ -100,15 +100,15 @@ def operations(entry: Entry) -> float:
 
 
 def peak_memory(entry: Entry, threads: int) -> int:
-    """Return the most bytes that two steps take: on CUDA of the device, else of their own process, Python included."""
+    """Return the peak bytes of two steps: of the device on CUDA, otherwise of their own process, Python included."""
     return in_own_process(_peak_of_two_steps, entry, threads)
 
 
 def in_own_process(work: Callable[..., Result], *arguments: Any) -> Result:
-    """Return what some work gives in a process of its own, whose memory goes back to the system with it.
+    """Call `work` in a new process and return its result. The memory of that process goes back to the system.
 
-    The process is forked from a server that has imported torch and done nothing else, where the system has such
-    servers. BrokenProcessPool is raised when the system kills it.
+    The process is forked from a server that has imported torch and done nothing else, if the system has such servers.
+    Raise BrokenProcessPool if the system kills the process.
     """
     method = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
     context: Any = get_context(method)
@@ -127,7 +127,7 @@ def _peak_of_two_steps(entry: Entry, threads: int) -> int:
 
 
 def seconds_of(work: Callable[[], Any], device: str) -> float:
-    """Seconds that some work takes."""
+    """Return the seconds that a call of `work` takes."""
     if device == "cuda":
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
