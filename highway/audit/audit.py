@@ -1,4 +1,4 @@
-"""The audit: every row of every table without data and without training, held against what the papers say."""
+"""The audit: compares every row of every table with what the papers say, without data and without training."""
 
 import itertools
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from highway.sweep.table import Table
 @dataclass(frozen=True)
 class Audited:
     tables: Sequence[Table]
-    costs: dict[str, dict[str, Cost]]  # table -> row -> what it takes
+    costs: dict[str, dict[str, Cost]]  # table id -> row id -> cost of the row
     findings: Sequence[Finding]
 
     def of(self, table: Table) -> list[Finding]:
@@ -34,7 +34,7 @@ class Audited:
 
 
 def audit(table_ids: Sequence[str]) -> Audited:
-    """The papers' rows, and those arms of which something is said."""
+    """Audit the papers' rows, and the extra rows about which the paper or its code states something."""
     tables = [table for table in map(load_table, table_ids) if BUDGET in table.budgets]
     experiments = {
         (table.id, row.id): experiment(table.overrides(row, BUDGET, seed=1))
@@ -43,10 +43,10 @@ def audit(table_ids: Sequence[str]) -> Audited:
         if not row.arm or any(row.id in stated.rows for stated in table.stated)
     }
     names = {row: identified(one) for row, one in experiments.items()}
-    distinct = {names[row]: one for row, one in experiments.items()}  # rows that are one experiment are built once
+    distinct = {names[row]: one for row, one in experiments.items()}  # rows with the same experiment are built once
     distinct = dict(
         sorted(distinct.items(), key=lambda item: item[1].remembers is not Remembers.STATE)
-    )  # the slow first
+    )  # the slowest first
     with ProcessPoolExecutor(cores(), mp_context=get_context("spawn")) as pool:
         counted = pool.map(_cost, distinct.values())
         findings = {table.id: [*of_numbers(table), *of_code(table)] for table in tables}
@@ -105,7 +105,7 @@ writes this page. What training says of their claims is in the reports: `make re
 
 
 def to_markdown(audited: Audited) -> str:
-    """The page: what differs, with the command that shows it."""
+    """Return the page of findings: every statement that differs, with the command that shows it."""
     out = [INTRODUCTION]
     for table in audited.tables:
         differing = [one for one in audited.of(table) if one.holds is False]

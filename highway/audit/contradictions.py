@@ -1,4 +1,4 @@
-"""What papers say, held against their own numbers: nothing is trained, and nothing is read but the tables."""
+"""Compares what papers say with their own numbers. It trains nothing and reads nothing but the tables."""
 
 import itertools
 import json
@@ -14,21 +14,21 @@ from highway.ledger.identity import identity
 from highway.report.statistics import kendall_tau, tau_by_chance
 from highway.sweep.table import Claim, Column, Stated, Table
 
-BUDGET = "paper"  # whose rows are audited
-CHANCE = 1e-3  # below which equal numbers are no coincidence
+BUDGET = "paper"  # the budget whose rows are audited
+CHANCE = 1e-3  # equal numbers with a lower probability are no coincidence
 
 
 @dataclass(frozen=True)
 class Finding:
     table: Table
-    says: str  # what the paper or its code does
+    says: str  # what the paper or its code says or does
     found: str  # what was computed
-    holds: bool | None  # whether the two agree; None: the numbers do not say
-    command: str = ""  # that shows it; else it is `audit.py TABLE`
+    holds: bool | None  # True if the two agree; None if the numbers do not decide it
+    command: str = ""  # the command that shows it, if other than `audit.py TABLE`
 
 
 def of_numbers(table: Table) -> Iterator[Finding]:
-    """Everything that the numbers of a table say of each other, and of the paper's text."""
+    """Compare the numbers of a table with each other and with the paper's text."""
     for column in table.columns:
         yield from _losses(table, column)
         yield from _ties(table, column)
@@ -40,7 +40,7 @@ def of_numbers(table: Table) -> Iterator[Finding]:
 
 
 def _losses(table: Table, column: Column) -> Iterator[Finding]:
-    """Perplexity and bits per character are functions of the loss that stands beside them."""
+    """Compare perplexity or bits per character with the loss of the same row, of which they are functions."""
     card = METRICS[column.metric]
     loss = next((one for one in table.columns if one.metric == f"{card.split}_loss"), None)
     if card.kind not in ("bpc", "ppl") or loss is None:
@@ -70,26 +70,26 @@ def _of_loss(kind: str, loss: float) -> float:
 
 
 def _fits(kind: str, paper: dict[str, float], loss: Column, column: Column) -> bool:
-    """Whether both could be roundings of one truth."""
+    """Return whether the loss and the value of the column can be roundings of the same number."""
     half, value = 0.5 * 10 ** -min(loss.digits, _digits(paper[loss.metric])), paper[column.metric]
     low, high = (_of_loss(kind, paper[loss.metric] + side * half) for side in (-1, 1))
-    rounding = 0.5 * 10 ** -(column.digits if kind == "bpc" else _digits(value))  # perplexities have one digit or two
+    rounding = 0.5 * 10 ** -(column.digits if kind == "bpc" else _digits(value))  # perplexities have one or two digits
     return low - rounding - 1e-9 <= value <= high + rounding + 1e-9
 
 
 def _digits(value: float) -> int:
-    """After the point, as it is printed."""
+    """Return the number of digits after the decimal point, as printed."""
     return len(f"{value:.10f}".rstrip("0").partition(".")[2])
 
 
 def _ties(table: Table, column: Column) -> Iterator[Finding]:
-    """Equal numbers where so many rows would hardly meet."""
+    """Report values that several rows share, if so many equal values are unlikely by chance."""
     values = [row.paper[column.metric] for row in table.rows if column.metric in row.paper]
     equal = {value: count for value, count in Counter(values).items() if count > 1}
     bins = (max(values) - min(values)) * 10**column.digits if values else 0
     if not equal or not bins:
         return
-    chance = 1.0  # about that of so many ties of each size, were all values as likely
+    chance = 1.0  # approximate probability of so many ties of each size, if all values are equally likely
     for size, ties in Counter(equal.values()).items():
         chance *= (math.comb(len(values), size) / bins ** (size - 1)) ** ties / math.factorial(ties)
     if chance < CHANCE:
@@ -99,7 +99,7 @@ def _ties(table: Table, column: Column) -> Iterator[Finding]:
 
 
 def _claim(table: Table, claim: Claim) -> Iterator[Finding]:
-    """A claim of the paper, judged by the paper's own numbers."""
+    """Judge a claim of the paper by the paper's own numbers."""
     numbers = {row.id: row.paper for row in table.rows}
     metrics = [claim.metric, *filter(None, [claim.to])]
     if not all(metric in numbers[row] for metric in metrics for row in (*claim.rows, *claim.than)):
@@ -121,7 +121,7 @@ def _claim(table: Table, claim: Claim) -> Iterator[Finding]:
         worst = (-abs(tau) if claim.kind == "unrelated" else -tau) if abs(tau) > chance else None
         detail = f"Kendall's tau {tau:+.2f} over {len(claim.rows)} rows; by chance within ±{chance:.2f}"
     else:
-        return  # numbers alone do not say when; and a share is of our own wording
+        return  # `sooner` needs more than final numbers; the share of `within` is our own wording
     yield Finding(table, claim.text, detail, None if worst is None else worst > 0)
 
 
@@ -135,7 +135,7 @@ def _advantage(claim: Claim, value: float, than: float) -> float:
 
 
 def _stated(table: Table, stated: Stated) -> Finding:
-    """A number of the text: of a row, or by how many percent rows differ from others, on the average."""
+    """Compare a statement with the table: a row's value, rows that are worse, or a mean difference in percent."""
     numbers = {row.id: row.paper for row in table.rows}
     values = [numbers[row][stated.metric] for row in stated.rows]
     if stated.value is not None:
@@ -158,7 +158,7 @@ def _stated(table: Table, stated: Stated) -> Finding:
 
 
 def _sensitivity(table: Table, stated: Stated, value: float, base: float) -> float:
-    """By how many percent the rounding of two printed numbers moves their ratio."""
+    """Return by how many percent the rounding of two printed numbers can change their ratio."""
     half = 0.5 * 10 ** -next(one.digits for one in table.columns if one.metric == stated.metric)
     return 100 * half * (1 / base + value / base**2)
 
@@ -168,8 +168,10 @@ def _listed(values: Sequence[float]) -> str:
 
 
 def between(tables: Sequence[Table], experiments: dict[tuple[str, str], Experiment]) -> Iterator[Finding]:
-    """Rows of different tables that we read as one model on one text, where the papers print different numbers: how
-    they train, and from which values, is left out of it."""
+    """Find rows that we read as the same model on the same text, but for which the papers print different numbers.
+
+    Rows count as the same even if their training or their initial values differ.
+    """
     alike: dict[str, list[tuple[Table, str]]] = {}
     for table in tables:
         for row in table.rows:

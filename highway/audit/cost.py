@@ -1,4 +1,4 @@
-"""What a row takes, counted on a model without storage: parameters, operations, what a step keeps for its way back."""
+"""The cost of a row, counted on the meta device: parameters, operations, and memory kept for the backward pass."""
 
 from dataclasses import dataclass, replace
 
@@ -17,17 +17,17 @@ from highway.run import build
 class Cost:
     parameters: int
     of_gates: int
-    without_gradient: int  # parameters that a training step gives none
-    operations: float  # floating-point operations of the products of a training step, by token
-    kept_bytes: int  # of the arrays that the forward pass of a step keeps for the backward one
-    tokens: int  # of a step
+    without_gradient: int  # parameters that get no gradient in a training step
+    operations: float  # floating-point operations per token, in the products of a training step
+    kept_bytes: int  # bytes of the tensors that the forward pass of a step keeps for the backward pass
+    tokens: int  # in a training step
 
 
-STEPS = 10  # of a window that is read step by step: the others are alike, and each takes its time to count
+STEPS = 10  # counted steps of a window that is read step by step: all steps cost the same, and counting is slow
 
 
 def cost(described: Experiment) -> Cost:
-    """Of the recipe's own batch, in fp32."""
+    """Count the cost of a training step on the recipe's own batch, in fp32."""
     described, times = _shorter(described)
     with torch.device("meta"):
         task = build.task(described).train()
@@ -38,7 +38,7 @@ def cost(described: Experiment) -> Cost:
         def keep(tensor: Tensor) -> Tensor:
             if _storage(tensor) not in own:
                 kept[_storage(tensor)] = tensor.untyped_storage().nbytes()
-                alive.append(tensor)  # else another array might be given its place, and not be counted
+                alive.append(tensor)  # else a later tensor could get the same storage and not be counted
             return tensor
 
         alive: list[Tensor] = []
@@ -58,7 +58,7 @@ def cost(described: Experiment) -> Cost:
 
 
 def _shorter(described: Experiment) -> tuple[Experiment, float]:
-    """The same with a shorter window where a state is carried from step to step; how many times that is the whole."""
+    """Shorten the window if a state is carried from step to step; return also by which factor it is shorter."""
     cut = getattr(described.dataset, "train", None)
     if described.remembers is not Remembers.STATE or cut is None or cut.stride != cut.window or cut.window <= STEPS:
         return described, 1

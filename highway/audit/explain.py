@@ -1,4 +1,4 @@
-"""What the rows of a table are, before anything has run: equation, layers, parameters, command, paper's numbers."""
+"""Explains the rows of a table before anything runs: equation, layers, parameters, command, the paper's numbers."""
 
 import itertools
 from pathlib import Path
@@ -55,7 +55,7 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
 
 
 def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
-    """What a row is, for someone who has not read the paper, and everything that defines it."""
+    """Print what a row is, for someone who has not read the paper, and everything that defines it."""
     words = table.overrides(row, budget, seed=1)
     described = experiment(words)
     model = described.model_card
@@ -91,7 +91,10 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
 
 
 def _gates(described: Experiment) -> dict[str, str]:
-    """What every gate of the row does, its equation and where; without one, those of the first place for a gate."""
+    """Describe every gate of the row: what it does, its equation and its locations.
+
+    For a row without a gate, describe `none` at the model's first location for a gate.
+    """
     places = described.model_card.places
     if not places:
         return {}
@@ -134,7 +137,7 @@ def _parameters_in_words(table: Table, described: Experiment, budget: str) -> st
 
 
 def _print_numbers(table: Table, row: Row, console: Console) -> None:
-    """What the paper says of this row, beside its baseline, and where."""
+    """Print the paper's numbers for this row beside those of its baseline, and their source."""
     baseline = table.rows[0]
     if not row.paper:
         console.print("\nThe paper has no numbers for this row.")
@@ -162,7 +165,7 @@ def _print_choices(table: Table, console: Console) -> None:
 
 
 def _print_settings(table: Table, row: Row, budget: str, described: Experiment, console: Console) -> None:
-    """Everything that is part of the cell's identity, and the file that set it."""
+    """Print every setting that is part of the run's identity, and the file that set it."""
     grid = Grid(box=SIMPLE_HEAD, title="settings other than the neutral defaults", title_justify="left")
     for head in ("setting", "value", "set by"):
         grid.add_column(head, no_wrap=head != "value")
@@ -174,7 +177,7 @@ def _print_settings(table: Table, row: Row, budget: str, described: Experiment, 
 
 
 def _print_words(described: Experiment, console: Console) -> None:
-    """What those settings are that do not say it by their names."""
+    """Print the descriptions of those settings that have one."""
     for key in flat(identity(described)["keys"]):
         section, *path = key.split(".")
         words = words_of(type(getattr(described, section)), path)
@@ -183,7 +186,7 @@ def _print_words(described: Experiment, console: Console) -> None:
 
 
 def _chosen(words: list[str], group: str) -> str:
-    """The option of a group that the words choose, or else the default run."""
+    """Return the option that the overrides choose for a group, or else the default of conf/train.yaml."""
     usual = yaml.safe_load((CONF / "train.yaml").read_text())["defaults"]
     chosen = [default for default in usual if isinstance(default, dict)]
     found = {key: value for default in chosen for key, value in default.items()}
@@ -191,7 +194,7 @@ def _chosen(words: list[str], group: str) -> str:
 
 
 def _first_comment(path: Path, skip: int = 0) -> str:
-    """The comment that a configuration file opens with, as one line of text."""
+    """Return the comment at the top of a configuration file as one line of text, without its first `skip` lines."""
     lines = itertools.takewhile(lambda line: line.startswith("#"), path.read_text().splitlines())
     return " ".join(line.lstrip("# ") for line in itertools.islice(lines, skip, None))
 
@@ -202,7 +205,7 @@ def _length(described: Experiment) -> str:
 
 
 def parameters(described: Experiment) -> tuple[int, int]:
-    """All parameters and those of gates, counted on a model without storage."""
+    """Count all parameters and the parameters of gates, on the meta device."""
     import torch
 
     from highway.describe import parameter_counts

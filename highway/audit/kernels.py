@@ -1,11 +1,11 @@
-"""How many kernels a training step launches on a GPU, counted without one.
+"""The number of kernels that a training step launches on a GPU, counted without a GPU.
 
-A kernel here is an ATen operator that computes: every operator that the dispatcher is given for forward pass, backward
-pass, clipping and update, but for views, allocations and other changes of metadata. Most are one kernel on CUDA; some
-are a few (the gradient of an embedding, a product that cuBLAS splits). The model is on the meta device, where nothing
-is computed. Where CUDA takes another way than the meta device does, its way is counted: dropout is one kernel, clipping
-and updates are one operator for all parameters, and RNN, GRU and LSTM without a gate are calls of cuDNN, whose kernels
-cannot be known here. A recurrence that CUDA replays as a graph counts with all the kernels that the graph holds.
+A kernel here is an ATen operator that computes: every operator that the dispatcher receives in forward pass, backward
+pass, clipping and update, except views, allocations and other changes of metadata. On CUDA most operators are one
+kernel; some are a few (the gradient of an embedding, a product that cuBLAS splits). The model is on the meta device,
+where nothing is computed. Where CUDA uses other operators than the meta device, those of CUDA are counted. Dropout is
+one kernel; clipping and updates are one operator for all parameters. RNN, GRU and LSTM without a gate are calls of
+cuDNN, whose kernels are unknown here. A recurrence that CUDA replays as a graph counts with all kernels of the graph.
 """
 
 from collections import Counter
@@ -23,17 +23,17 @@ from highway.config.models import Remembers
 from highway.run import build
 from highway.tasks.optimisation import build_optimizer, prepare_gradients
 
-LENGTHS = (4, 8)  # windows of a step-by-step recurrence that are counted; the rest is linear in the window
-METADATA = {  # operators that launch nothing, beyond views
+LENGTHS = (4, 8)  # window lengths at which a step-by-step recurrence is counted; the count is linear in the length
+METADATA = {  # operators that launch no kernel, besides views
     *("_unsafe_view", "alias", "detach", "detach_", "empty", "empty_like", "empty_strided", "lift_fresh", "new_empty"),
     *("new_empty_strided", "resize_", "transpose_", "t_", "unsqueeze_", "squeeze_", "as_strided_", "_reshape_alias"),
 }
-DROPOUT = ("bernoulli_", "div_")  # the meta device draws and scales apart from the product that CUDA has them in
+DROPOUT = ("bernoulli_", "div_")  # the meta device draws, scales and multiplies; CUDA does all in one kernel
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """The kernels of a training step; cudnn: calls of cuDNN, whose kernels are not among them."""
+    """The number of kernels of a training step. `cudnn` counts calls of cuDNN, whose kernels are not included."""
 
     passes: int  # forward and backward
     update: int  # clipping, weight decay, the optimiser
@@ -67,7 +67,7 @@ class Counting(TorchDispatchMode):
 
 
 def kernels(described: Experiment) -> Kernels:
-    """Count the kernels of a training step of the recipe's own batch, in fp32."""
+    """Count the kernels of a training step on the recipe's own batch, in fp32."""
     cut: Any = getattr(described.dataset, "train", None)
     steps = described.remembers is Remembers.STATE and cut and cut.stride == cut.window == cut.scored
     if not steps or cut.window <= max(LENGTHS) or getattr(described.model, "recompute_every", None):
@@ -79,7 +79,7 @@ def kernels(described: Experiment) -> Kernels:
 
 
 def counted(described: Experiment) -> Kernels:
-    """Count every operator of a step, whatever its length."""
+    """Count every operator of a training step, whatever the length of its window."""
     with torch.device("meta"):
         task = build.task(described).train()
         batch = build.like_real(described, "meta")
@@ -90,12 +90,12 @@ def counted(described: Experiment) -> Kernels:
 
 
 def update_kernels(described: Experiment, parameters: int) -> int:
-    """Count what follows the backward pass, on as many parameters of one element each: sizes do not matter to it."""
+    """Count the kernels after the backward pass, on `parameters` tensors of one element: their sizes do not matter."""
     small = [nn.Parameter(torch.ones(1)) for _ in range(parameters)]
     for parameter in small:
         parameter.grad = torch.ones(1)
     optimizer = build_optimizer(small, described.optimizer)
-    optimizer.step()  # the first step also makes what Adam keeps
+    optimizer.step()  # the first step also allocates Adam's state
     with Counting() as counting:
         prepare_gradients(small, described.optimizer, foreach=True)
         optimizer.step()
@@ -104,7 +104,7 @@ def update_kernels(described: Experiment, parameters: int) -> int:
 
 @contextmanager
 def cudnn_calls(task: nn.Module) -> Iterator[list[str]]:
-    """Put a stand-in for each of torch's recurrent kernels; yield the list of their calls, forward and backward."""
+    """Replace each of torch's recurrent layers by a stand-in; yield the list of their calls, forward and backward."""
     calls: list[str] = []
     kernels = [module for module in task.modules() if isinstance(module, nn.RNNBase)]
     for kernel in kernels:
@@ -123,7 +123,7 @@ def _stand_in(kernel: nn.RNNBase, calls: list[str]) -> Callable[..., Any]:
 
 
 class Opaque(torch.autograd.Function):
-    """A library's call: outputs and gradients of the right shape, and a note that it was called."""
+    """A stand-in for a library call: it returns outputs and gradients of the right shape, and records the call."""
 
     @staticmethod
     def forward(ctx: Any, calls: list[str], width: int, x: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:

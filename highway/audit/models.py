@@ -1,4 +1,4 @@
-"""What papers and released code say of their models, held against the models themselves."""
+"""Compares what papers and released code say about their models with the models themselves."""
 
 import math
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from highway.report.collect import authors_logs
 from highway.run import build
 from highway.sweep.table import Row, Stated, Table
 
-CLOSE = 0.03  # of a number of parameters that is said in round numbers
+CLOSE = 0.03  # relative tolerance for a number of parameters that the paper rounds
 AS_RELEASED = "layers.as_released=true"
 AS_PRINTED = "gate.score.as_printed"
 
 
 def of_sizes(table: Table, costs: dict[str, Cost]) -> Iterator[Finding]:
-    """What is said of parameters."""
+    """Compare statements about numbers of parameters with the models; report parameters without a gradient."""
     for stated in table.stated:
         if stated.parameters is not None:
             yield _size(table, stated, [table.row(name) for name in stated.rows], costs)
@@ -34,7 +34,7 @@ def of_sizes(table: Table, costs: dict[str, Cost]) -> Iterator[Finding]:
 
 
 def of_code(table: Table) -> Iterator[Finding]:
-    """What is said of how models start, and what the released code makes of them."""
+    """Check statements about the start of training, the released code's choice of layers, and printed formulas."""
     for stated in table.stated:
         if stated.words:
             yield _start(table, stated, table.row(stated.rows[0]))
@@ -51,8 +51,11 @@ def _size(table: Table, stated: Stated, rows: list[Row], costs: dict[str, Cost])
 
 
 def _unused(table: Table, stated: Stated, row: Row, costs: dict[str, Cost]) -> Finding:
-    """R-Transformer's released code builds, beside the model: a square map in every LocalRNN, one feed-forward layer
-    of four times the width, and a last layer norm. No output depends on them."""
+    """Count the parameters that R-Transformer's released code builds but never uses.
+
+    They are a square map in every LocalRNN, one feed-forward layer of four times the width, and a last layer norm. No
+    output depends on them.
+    """
     model = experiment(table.overrides(row, BUDGET, 1)).model
     width = model.width
     unused = model.layers * model.local_layers * (width**2 + width) + (8 * width**2 + 5 * width) + 2 * width
@@ -63,7 +66,7 @@ def _unused(table: Table, stated: Stated, row: Row, costs: dict[str, Cost]) -> F
 
 
 def _start(table: Table, stated: Stated, row: Row) -> Finding:
-    """The loss before training, of the recipe and with the words that the paper's text would have."""
+    """Compare the loss before training of the recipe with that under the overrides that the paper's text gives."""
     recipe = [*table.overrides(row, BUDGET, 1)]
     first, other = (_first_loss(experiment([*recipe, *words])) for words in ((), stated.words))
     first, other = first / math.log(2), other / math.log(2)
@@ -83,7 +86,7 @@ def _first_loss(described: Experiment) -> float:
 
 
 def _selections(table: Table) -> Iterator[Finding]:
-    """Which rows the released loop over layers builds without a gate."""
+    """Find the rows for which the released code's loop over layers builds no gate."""
     baseline = identified(experiment(table.overrides(table.at(BUDGET)[0], BUDGET, 1)))
     for row in table.at(BUDGET):
         words = table.overrides(row, BUDGET, 1)
@@ -96,7 +99,7 @@ def _selections(table: Table) -> Iterator[Finding]:
 
 
 def _futures(table: Table) -> Iterator[Finding]:
-    """Rows whose decoder's output depends on what comes later, told by its derivative."""
+    """Check, by its derivative, whether a decoder's output depends on later pieces in rows with the printed formula."""
     for row in table.at(BUDGET):
         words = table.overrides(row, BUDGET, 1)
         if f"{AS_PRINTED}=true" not in words:
@@ -109,7 +112,7 @@ def _futures(table: Table) -> Iterator[Finding]:
 
 
 def _leak(described: Experiment) -> float:
-    """The largest derivative of the third output by what comes after it, where gates have left their start."""
+    """Return the largest derivative of the third output with respect to later inputs, with random gate parameters."""
     model = build.model(described).eval()
     generator = torch.Generator().manual_seed(0)
     for gate in gates_of(model).values():

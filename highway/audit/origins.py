@@ -1,4 +1,4 @@
-"""Which file gives each setting of a table's row its value: the last one that names it, in Hydra's order."""
+"""The origin of each setting of a table's row: the last file that sets it, in Hydra's order."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ NEUTRAL = "the neutral default"
 
 
 def origins(table: Table, row: Row, budget: str, seed: int = 1) -> dict[str, str]:
-    """Dotted key -> the file that set it, for every key of the row's configuration."""
+    """Return the file that set each key of the row's configuration, by dotted key."""
     words = table.overrides(row, budget, seed)
     here = f"conf/table/{table.id}.yaml"
     parts = {
@@ -32,7 +32,7 @@ def origins(table: Table, row: Row, budget: str, seed: int = 1) -> dict[str, str
         chosen = loader.compute_defaults_list("train", words, RunMode.RUN).defaults
         for part in chosen:
             path = CONF / f"{part.config_path}.yaml"
-            if path.exists():  # the others are made from dataclasses, or Hydra's own
+            if path.exists():  # the others come from dataclasses or from Hydra
                 content = yaml.safe_load(path.read_text()) or {}
                 content.pop("defaults", None)
                 found |= {joined(part.package, key): f"conf/{part.config_path}.yaml" for key in flat(content)}

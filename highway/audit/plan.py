@@ -1,4 +1,4 @@
-"""What a sweep would take, before anything of it runs: a sentence, and a line for every row."""
+"""An estimate of what a sweep would cost, before it runs: a sentence, and a line for every row."""
 
 import math
 import re
@@ -26,28 +26,31 @@ from highway.run.trial import Entry
 from highway.sweep.launch import Planned
 
 DAY = 24 * 3600
-OPERATIONS = 1e11  # of a trial's step, at the most: a few seconds on any machine
+OPERATIONS = 1e11  # at most, in one step of a trial: a few seconds on any machine
 TRIAL_SECONDS = 1.5
 
 
 @dataclass(frozen=True)
 class Line:
-    """The seeds of one row."""
+    """The estimate for one row, over its seeds."""
 
     label: str
     done: int
     missing: int
     cost: Cost
-    memory: float  # bytes of a training process: weights, gradients, the optimiser's state, and a step's arrays
-    seconds: float | None  # of one seed, in training; None where it cannot be told
-    source: str  # of these seconds
-    threads: int  # of a run
-    why: str = ""  # there are none
-    shortage: str = ""  # where a step needs more memory than is free: a sentence
+    memory: float  # bytes of a training process: weights, gradients, optimiser state, and the tensors of a step
+    seconds: float | None  # training time of one seed; None if it cannot be estimated
+    source: str  # where `seconds` comes from: records, a trial, or no data
+    threads: int  # CPU threads of a run
+    why: str = ""  # why `seconds` is None
+    shortage: str = ""  # a sentence if a step needs more memory than is free
 
 
 def foresee(every: Sequence[Planned], missing: Sequence[Planned], threads: int | None, console: Console) -> None:
-    """Print what the `missing` of `every` run would take; `threads`: of a run that names none (None: all cores)."""
+    """Print what the missing runs would cost; `every` holds all runs of the sweep.
+
+    threads: CPU threads of a run that does not set them; None for all cores.
+    """
     timings = [one.label for one in missing if one.alone]
     found = lines([one for one in every if not one.alone], set(missing), threads)
     said = cautions(one.experiment for one in missing if one.experiment).values()
@@ -63,7 +66,7 @@ def told(found: Sequence[Line]) -> list[str | Grid]:
 
 
 def _too_large(found: Sequence[Line]) -> list[str]:
-    """Say of the row that needs the most memory, and of how many, that they need more than is free."""
+    """Return a warning if rows need more memory than is free: how many, and a sentence about the largest."""
     large = sorted((line for line in found if line.shortage), key=lambda line: line.memory, reverse=True)
     if not large:
         return []
@@ -93,7 +96,7 @@ def _grid(found: Sequence[Line]) -> Grid:
         grid.add_column(head, justify="right", no_wrap=True, min_width=len(head))
     grid.add_column("from", no_wrap=True, min_width=7, style="dim")
     words = {line.label.partition(" ")[0] for line in found}
-    shared = f"{min(words)} " if len(words) == 1 and len(found) > 1 else ""  # the table's name, as a rule
+    shared = f"{min(words)} " if len(words) == 1 and len(found) > 1 else ""  # usually the table's id
     for line in found:
         size = (f"{line.cost.parameters:,}", f"{line.cost.operations / 1e6:,.1f}", f"{line.memory / 2**20:,.0f}")
         long = "—" if line.seconds is None else clock(line.seconds)
@@ -103,9 +106,9 @@ def _grid(found: Sequence[Line]) -> Grid:
 
 
 def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None = None) -> list[Line]:
-    """Return a line for each row of `every`, in which each run stands once."""
+    """Return a line for each row; `every` holds each run of the sweep once."""
     found: list[Line] = []
-    rates: dict[tuple[str, str, int, int], float] = {}  # by model, precision, size and threads
+    rates: dict[tuple[str, str, int, int], float] = {}  # operations per second, by model, precision, size and threads
     rows: dict[Path, list[Planned]] = {}
     free = memory.free_bytes(_device())
     for one in every:
@@ -139,7 +142,7 @@ def _device() -> str:
 
 
 def _recorded(folder: Path) -> float | None:
-    """What a seed of this cell has taken on this device, in the mean."""
+    """Return the mean seconds of the finished seeds in this folder on this device; None if there are none."""
     results = [usable(path) for path in folder.glob("seed*/result.json")]
     here = [one["cost"] for one in results if one and one["status"] == "finished"]
     seconds = [one["seconds"] for one in here if one["device"] == device_name(_device()) and "seconds" in one]
@@ -147,7 +150,7 @@ def _recorded(folder: Path) -> float | None:
 
 
 def operations_a_second(described: Experiment, taken: Cost, threads: int) -> float:
-    """Measure it over a few training steps, their batch cut down where a step would take long."""
+    """Measure floating-point operations per second over a few training steps, on fewer lanes if a step is long."""
     small = _smaller(described, taken)
     torch.set_num_threads(threads)
     entry = Entry(described.trainer.precision, small, _device())
@@ -173,12 +176,12 @@ def _smaller(described: Experiment, taken: Cost) -> Experiment:
 
 
 def _lanes(described: Experiment) -> int:
-    """Of a text that is read in lanes; other batches are left as they are."""
+    """Return the number of lanes of a training batch, or 1 for data without lanes, whose batch is not reduced."""
     return getattr(getattr(described.dataset, "train", None), "lanes", 1)
 
 
 def _steps(described: Experiment) -> tuple[int | None, str]:
-    """How many a run has, where its data is here; or why that cannot be told."""
+    """Return the number of training steps of a run; or None and the reason, such as missing data."""
     if described.trainer.max_steps:
         return described.trainer.max_steps, ""
     try:

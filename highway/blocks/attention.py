@@ -1,9 +1,9 @@
-"""Multi-head dot-product attention, Eqs. 1-3 of Highway Transformer, with a causal mask.
+"""Multi-head dot-product attention with a causal mask, Eqs. 1-3 of Highway Transformer.
 
     head_i = softmax(Q_i K_i^T / sqrt(d)) V_i        Att = [head_1 ... head_h] W_o
 
-Q, K and V come from one matrix product; every projection has a bias. Dropout falls on the
-attention probabilities. Without it, torch's fused kernel gives the same result.
+One matrix product computes Q, K and V; every projection has a bias. Dropout applies to the attention
+probabilities. Without dropout, torch's fused kernel computes the same result.
 """
 
 import math
@@ -34,7 +34,7 @@ class CausalAttention(nn.Module):
         return self.output(heads.transpose(1, 2).reshape(batch, length, width))
 
     def _materialised(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """With dropout inside, no CPU kernel is fused: the plain equation is as fast, and clear."""
+        """Compute the heads by the plain equation. It is as fast on a CPU, where no fused kernel has dropout."""
         length = query.shape[2]
         future = torch.full((length, length), -math.inf, dtype=query.dtype, device=query.device).triu(1)
         scale = 1 / math.sqrt(query.shape[-1])

@@ -1,12 +1,13 @@
-"""A function of tensors whose kernels are recorded on its first call, as a CUDA graph, and played back after that.
+"""A function of tensors that is captured as a CUDA graph on its first call for given shapes, and replayed later.
 
-Thousands of small kernels then cost one launch. The graph has tensors of its own: what is given is copied into them,
-and what comes back is copied out, so that no call sees another's. The function must read nothing else.
+A replay launches thousands of small kernels at the cost of one launch. The graph has its own tensors: a call copies its
+arguments into them and returns copies of the outputs, so no call sees the tensors of another. The function must read no
+tensors other than its arguments.
 
-torch.cuda.make_graphed_callables cannot serve here. Its callables share one set of output tensors, so a second forward
-pass before the backward pass overwrites what the first one gave, and following a gradient over 100 steps calls the same
-loop 101 times (highway/tasks/states.py). It also fixes one shape and whether gradients are wanted, and takes tensors
-only, where these loops run with several shapes, with and without gradients, and with no dropout mask.
+torch.cuda.make_graphed_callables does not fit here. Its callables share one set of output tensors, so a second forward
+pass before the backward pass overwrites the first output. Following a gradient over 100 steps calls the same loop 101
+times (highway/tasks/states.py). It also fixes one shape and whether gradients are needed, and it accepts only tensors.
+These loops run with several shapes, with and without gradients, and with None as the dropout mask.
 """
 
 from collections.abc import Callable
@@ -41,7 +42,7 @@ class Captured:
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
-            for _ in range(3):  # libraries make their workspaces on the first calls
+            for _ in range(3):  # libraries allocate their workspaces on the first calls
                 self.function(*inputs)
         torch.cuda.current_stream().wait_stream(aside)
         graph = torch.cuda.CUDAGraph()

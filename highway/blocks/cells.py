@@ -1,10 +1,10 @@
-"""A step of each recurrence, and its derivative, written out for N rows at once:
+"""One step of each recurrent cell, and its derivative, written out for N rows at once:
 
     RNN    h' = tanh(Wx + b + Uh + c)
     GRU    r, z = sigmoid(Wx + b + Uh + c)      n = tanh(Vx + d + r (Qh + e))      h' = (1 - z) n + z h
     LSTM   i, f, o = sigmoid(Wx + b + Uh + c)   g = tanh(the same)                 C' = f C + i g,   h' = o tanh C'
 
-Both sums of a step, Wx + b and Uh + c, are made elsewhere: W for all steps at once.
+The caller computes both sums of a step: Wx + b for all steps at once, Uh + c step by step.
 """
 
 import torch
@@ -12,23 +12,29 @@ from torch import Tensor
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
-State = tuple[Tensor, ...]  # (N, D) each, the first of them h
+State = tuple[Tensor, ...]  # h, for an LSTM also C; (N, D) each
 
 
 class RNN:
-    """A step of a recurrence and its derivative, over N rows. `recurrent` is the step's own to write into."""
+    """One step of a recurrent cell and its derivative, over N rows.
+
+    `maps` is the number of blocks of D rows in W and in U, `states` the number of tensors in a state.
+    """
 
     maps, states = 1, 1
 
     @staticmethod
     def step(read: Tensor, recurrent: Tensor, state: State) -> tuple[State, State]:
-        """read, recurrent (N, maps * D): of the input, of h -> the next state, what the derivative needs."""
+        """Return the next state, and what `back` needs.
+
+        read (N, maps * D) is Wx + b. recurrent (N, maps * D) is Uh + c; the step overwrites it.
+        """
         h = recurrent.add_(read).tanh_()
         return (h,), (h,)
 
     @staticmethod
     def back(gradient: State, state: State, kept: State, d_read: Tensor, d_recurrent: Tensor) -> State:
-        """Adds to d_read, fills d_recurrent; returns what reaches the earlier state, but for what goes through U."""
+        """Add to d_read, fill d_recurrent; return the gradient of the earlier state, without the part through U."""
         tanh_backward(gradient[0], kept[0], grad_input=d_recurrent)
         d_read += d_recurrent
         return (torch.zeros_like(gradient[0]),)

@@ -1,6 +1,6 @@
 """Dropout whose random numbers are cheap on a CPU.
 
-torch's CPU dropout spends one 24-bit draw an element, which is the largest single cost of training a small
+torch's CPU dropout makes one 24-bit draw per element, which is the largest single cost of training a small
 Transformer. Here one 64-bit draw serves four elements: an element is dropped when its 16 bits fall below
 p * 65536. The probability is p to within 1/131072, and kept values are scaled by the exact inverse of the
 probability that was used, so the expectation is exact. On CUDA, and in compiled graphs, torch's own kernel is best.

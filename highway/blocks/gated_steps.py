@@ -2,12 +2,13 @@
 
     s[t] = gate(s[t-1], new, drop)        forward, backward, and the gradient of the gate's parameters over all steps
 
-`ByAutograd` serves any gate: its step back evaluates the gate again and lets autograd differentiate it. `Highway` is
-HSG written out, with W_R and W_F side by side, so that a step is one product with a prepared matrix:
+`ByAutograd` serves any gate: its backward step evaluates the gate again and lets autograd differentiate it. `Highway`
+is HSG written out, with W_R and W_F side by side, so that a step is one product with a prepared matrix:
 
     g = sigmoid([W_R W_F] [s[t-1] * drop; new * drop] + b)        s[t] = g s[t-1] + (1 - g) new
 
-(B: lanes, T: steps, D: width.) All take `previous` and `new` (B, D), or (T, B, D) for all steps at once.
+Shapes: B lanes, T steps, D width. `step` and `step_back` take `previous` and `new` (B, D) of one step;
+`parameters_back` takes those of all steps, (T, B, D).
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +31,7 @@ class ByAutograd:
         self.gate, self.parameters, self.precision = gate, parameters, precision
 
     def kept_by_steps(self, new: Tensor) -> Tensor:
-        """Allocate what the steps keep for their way back; new (T, B, D) -> (T, B, any width)."""
+        """Allocate what the steps keep for the backward pass: new (T, B, D) -> (T, B, any width)."""
         return new.new_empty(*new.shape[:2], 0)
 
     def step(self, previous: Tensor, new: Tensor, drop: Tensor | None, kept: Tensor, out: Tensor) -> None:
@@ -39,7 +40,7 @@ class ByAutograd:
     def step_back(
         self, ds: Tensor, previous: Tensor, new: Tensor, drop: Tensor | None, kept: Tensor, d_maps: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the gradients of previous and new; fill d_maps, from which `parameters_back` starts."""
+        """Return the gradients of previous and new; fill d_maps (B, D), which `parameters_back` reads."""
         d_maps.copy_(ds)
         with torch.enable_grad():
             previous, new = leaves(previous, new)
@@ -48,7 +49,7 @@ class ByAutograd:
         return d_previous, d_new
 
     def parameters_back(self, previous: Tensor, new: Tensor, drop: Tensor | None, d_maps: Tensor) -> Sequence[Tensor]:
-        """Return the gradients of the gate's parameters, from all steps at once."""
+        """Return the gradients of the gate's parameters, summed over all steps."""
         if not self.parameters:
             return ()
         with torch.enable_grad():
@@ -56,7 +57,7 @@ class ByAutograd:
             return torch.autograd.grad(self._gate(parameters, previous, new, drop), parameters, d_maps)
 
     def _gate(self, parameters: Sequence[Tensor], previous: Tensor, new: Tensor, drop: Tensor | None) -> Tensor:
-        """Call the gate with these parameters, its products in the precision of all others."""
+        """Call the gate with these parameters; its products use the precision of the loop's other products."""
         names = [name for name, _ in self.gate.named_parameters()]
         lower = self.precision in (torch.bfloat16, torch.float16)
         cast: Any = torch.autocast(new.device.type, self.precision, cache_enabled=False) if lower else nullcontext()
@@ -71,7 +72,7 @@ class Highway:
         self.dropped, self.rows = gate.dropped, rows
 
     def kept_by_steps(self, new: Tensor) -> Tensor:
-        """Allocate g of all steps."""
+        """Allocate g for all steps, (T, B, D)."""
         return torch.empty_like(new)
 
     def step(self, previous: Tensor, new: Tensor, drop: Tensor | None, kept: Tensor, out: Tensor) -> None:
@@ -115,18 +116,18 @@ class Highway:
 def steps_of(
     gate: nn.Module, parameters: Sequence[Tensor], precision: torch.dtype, rows: int, keep: bool = True
 ) -> Highway | ByAutograd | None:
-    """Return the steps of this gate with these parameters, for `rows` lanes; None where the state is not gated.
+    """Return the steps of this gate with these parameters, for `rows` lanes; None if the state is not gated.
 
-    keep: the steps will be differentiated. Where they will not, a gate with forward hooks is called as a module.
+    keep: True if the steps will be differentiated. If not, a gate with forward hooks is called as a module.
     """
     if isinstance(gate, NewState):
         return None
     hooked = not keep and gate._forward_hooks
-    if type(gate) is HighwayStateGate and not hooked:  # a class that inherits from it may compute something else
+    if type(gate) is HighwayStateGate and not hooked:  # a subclass may compute something else
         return Highway(gate, parameters, precision, rows)
     return ByAutograd(gate, parameters, precision)
 
 
 def leaves(*tensors: Tensor) -> list[Tensor]:
-    """Return the same values as leaves to differentiate by; as views, because FlopCounterMode cannot hook leaves."""
+    """Return new leaf tensors with the same values, as views, because FlopCounterMode cannot hook leaf tensors."""
     return [leaf.view_as(leaf) for leaf in (tensor.detach().requires_grad_() for tensor in tensors)]

@@ -1,10 +1,13 @@
-"""LocalRNN, section 3.1 of R-Transformer (Wang et al., 2019): a recurrent network over the last M inputs of a position.
+"""LocalRNN, section 3.1 of R-Transformer (Wang et al., 2019): a recurrent network over each position's last M inputs.
 
     h[t] = the last state of RNN(x[t-M+1], ..., x[t]) from a zero state        x is zero before the start
 
-R-Transformer's code gathers all windows into (B T, M, D) and runs a recurrent network over that. Here an input is
-mapped once and not once for each of the M windows that it is in, nothing is gathered, and the backward pass is written
-out: M steps, each over all windows at once. Weights are called and ordered as torch.nn has them, with both biases.
+R-Transformer's code gathers all windows into (B T, M, D) and runs a recurrent network over them. Here nothing is
+gathered, and each input is multiplied by W once, not once for each of its M windows. The backward pass is written out:
+M steps, each over all windows at once. Weights have the names and the row order of torch.nn's recurrent cells, with
+both biases.
+
+Shapes: B lanes, T positions, D width, M window.
 """
 
 import math
@@ -18,18 +21,18 @@ from torch.autograd.function import once_differentiable
 from highway.blocks.cells import CELLS, RNN, State
 from highway.describe import Start
 
-CHUNK = 1 << 18  # elements of one map of a chunk of windows: what a step works on then stays in a CPU's cache
+CHUNK = 1 << 18  # windows * D of one chunk: the tensors of a step then stay in a CPU's cache
 
 
 class Windows(torch.autograd.Function):
-    """x (T, B, D) -> the last state of each of its windows, (T, B, D)."""
+    """Compute the last h of the window that ends at each position: x (T, B, D) -> (T, B, D)."""
 
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, w: Tensor, u: Tensor, b: Tensor, c: Tensor, cell: type[RNN], window: int, keep: bool
     ) -> Tensor:
         length, batch, width = x.shape
-        read = x.new_empty((length + window - 1) * batch, len(b))  # position by position, the zeros before x first
+        read = x.new_empty((length + window - 1) * batch, len(b))  # Wx + b by position, the zeros before x first
         read[: (window - 1) * batch] = b
         torch.addmm(b, x.reshape(-1, width), w.t(), out=read[(window - 1) * batch :])
         last = torch.empty_like(x, memory_format=torch.contiguous_format)
@@ -68,7 +71,7 @@ class Windows(torch.autograd.Function):
                 d_reads = d_read[step * batch + first : step * batch + end]
                 gradient = cell.back(gradient, state, needed, d_reads, d_recurrent)
                 dc += d_recurrent.sum(0)
-                if step:  # the first state is zero, and no one's
+                if step:  # the first state is zero and needs no gradient
                     torch.addmm(gradient[0], d_recurrent, u, out=gradient[0])
                     torch.addmm(du, d_recurrent.t(), state[0], out=du)
         of_x = d_read[(ctx.window - 1) * batch :]
@@ -77,7 +80,7 @@ class Windows(torch.autograd.Function):
 
 
 def _chunks(windows: int, width: int, device: torch.device) -> list[tuple[int, int]]:
-    """Windows do not depend on one another: on a CPU, as many at a time as its cache holds."""
+    """Split the windows, which are independent, into ranges (first, end): on a CPU, small enough for its cache."""
     size = windows if device.type != "cpu" else max(CHUNK // width, 1)
     return [(first, min(first + size, windows)) for first in range(0, windows, size)]
 

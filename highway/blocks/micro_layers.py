@@ -1,13 +1,15 @@
 """The time loop of a recurrent highway network (Zilly et al., 2017; HSG, Eqs. 1-6), forward and backward written out.
 
     u = s * drop        h = tanh(W_H u + b_H)        t = sigmoid(W_T u + b_T)        c = 1 - t, or sigmoid(W_C u + b_C)
-    s <- h t + s c      in each micro-layer; the first one's maps have the input's added, and its bias with it
-    s[t] = gate(s[t-1], what the last one gives, drop)
+    s <- h t + s c      in each micro-layer; in the first, the maps also add W x of the input
+    s[t] = gate(s[t-1], s after the last micro-layer, drop)
 
-Matrices are prepared once a window and not once a step. The loop back does only what depends on the step after; what a
-matrix gets of all steps is one product at the end. The gate's own steps are in gated_steps.py. `recompute_every` keeps
-states at every so many steps only, and computes what is between them again. On CUDA the loops are recorded once, as
-graphs.
+Matrices are prepared once per window, not once per step. The backward loop computes only what depends on the next step;
+the gradient of a matrix is one product over all steps at the end. The steps of the gate are in gated_steps.py. With
+`recompute_every`, the forward pass keeps only the states; the backward pass recomputes the rest, that many steps at a
+time. On CUDA the loops are captured as graphs.
+
+Shapes: L micro-layers, T steps, B lanes, D width; maps is 2 (H, T), or 3 with C.
 """
 
 from collections.abc import Sequence
@@ -30,8 +32,11 @@ tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 @dataclass
 class Loop:
-    """depth: micro-layers in a step. A call is given the matrix of each, (maps D, D), and of all but the first a bias
-    (maps D): the first one's is added to what is read."""
+    """The time loop of one layer, with `depth` micro-layers in each step.
+
+    A call takes the matrix (maps D, D) of each micro-layer, and the bias (maps D) of each but the first, whose bias is
+    already in `reads`.
+    """
 
     gate: nn.Module
     depth: int
@@ -44,7 +49,7 @@ class Loop:
     def __call__(
         self, reads: Tensor, start: Tensor, drop: Tensor | None, weights: Sequence[Tensor], biases: Sequence[Tensor]
     ) -> Tensor:
-        """reads (T, B, maps D), start and drop (B, D) -> states (T, B, D)."""
+        """Compute the states (T, B, D) from reads (T, B, maps D), which is W x + b, and start and drop (B, D)."""
         parameters = (*weights, *biases, *self.gate.parameters())
         learns = torch.is_grad_enabled() and any(one.requires_grad for one in (reads, start, *parameters))
         return Window.apply(self, precision_of_products(reads), learns, reads, start, drop, *parameters)
@@ -54,7 +59,7 @@ class Loop:
         return [slice(first, min(first + size, length)) for first in range(0, length, size)]
 
     def run(self, kind: str, precision: torch.dtype, *tensors: Tensor | None) -> tuple[Tensor, ...]:
-        """forward, kept or backward; on CUDA a graph, since each is thousands of small kernels."""
+        """Call _forward, _kept or _backward, by kind; on CUDA as a graph, as each is thousands of small kernels."""
         function: Any = partial(getattr(self, f"_{kind}"), precision)
         if self.in_graphs and any(tensor is not None and tensor.is_cuda for tensor in tensors):
             function = self.graphs.setdefault((kind, precision), Captured(function))
@@ -75,8 +80,11 @@ class Loop:
         drop: Tensor | None,
         *parameters: Tensor,
     ) -> tuple[Tensor, ...]:
-        """States, and for the way back: before[l] (the state that a micro-layer gets), read[l] (the same, dropped, as
-        its matrix reads it), maps[l] (h, t and c), new (what the gate gets), gated (what the gate keeps)."""
+        """Return the states, and what the backward pass needs.
+
+        before[l]: the state before micro-layer l. read[l]: the same state after dropout, as the matrix reads it.
+        maps[l]: h, t and c. new: the state that the gate gets. gated: what the gate keeps.
+        """
         weights, biases, of_gate = self._parts(parameters)
         length, batch, _ = reads.shape
         gate = steps_of(self.gate, of_gate, precision, batch, keep)
@@ -118,8 +126,10 @@ class Loop:
         drop: Tensor | None,
         *more: Tensor,
     ) -> tuple[Tensor, ...]:
-        """What reaches reads, start, matrices, biases and the gate's parameters; d_last: what reaches the last state
-        from beyond."""
+        """Return the gradients of reads, start, matrices, biases and the gate's parameters.
+
+        d_last (B, D): the part of the last state's gradient that comes from the steps after this segment.
+        """
         states, before, read, maps, new, gated = more[:6]
         weights, _, of_gate = self._parts(more[6:])
         length, batch, width = states.shape
@@ -150,13 +160,13 @@ class Loop:
         return d_maps[0].to(ds.dtype), ds, *d_weights, *d_biases, *d_gate
 
     def _parts(self, parameters: Sequence[Tensor]) -> tuple[Sequence[Tensor], ...]:
-        """Matrices, biases, and the gate's parameters."""
+        """Split the parameters into matrices, biases, and the gate's parameters."""
         biases = 2 * self.depth - 1
         return parameters[: self.depth], parameters[self.depth : biases], parameters[biases:]
 
 
 class Window(torch.autograd.Function):
-    """All steps of a window; the arguments beyond drop are matrices, biases and the gate's parameters."""
+    """Compute all steps of a window. The arguments after drop are matrices, biases and the gate's parameters."""
 
     @staticmethod
     def forward(
@@ -199,7 +209,7 @@ class Window(torch.autograd.Function):
 
 
 def micro_layer(state: Tensor, maps: Sequence[Tensor], out: Tensor) -> None:
-    """h, t and, uncoupled, c: what the maps give, and in its place what is made of that; out: the state after it."""
+    """Apply the activations of h, t and, if uncoupled, c to `maps` in place; write the next state to out (B, D)."""
     h, t, *c = maps
     h.tanh_()
     for one in (t, *c):
@@ -211,7 +221,7 @@ def micro_layer(state: Tensor, maps: Sequence[Tensor], out: Tensor) -> None:
 
 
 def micro_layer_back(ds: Tensor, state: Tensor, maps: Sequence[Tensor], d_maps: Sequence[Tensor]) -> Tensor:
-    """Fills what reaches the maps; returns what reaches the state, but for what goes through them."""
+    """Fill d_maps, the gradients of the maps; return the gradient of the state, without the part through the maps."""
     (h, t, *c), (d_h, d_t, *d_c) = maps, d_maps
     of_new = ds * t
     tanh_backward(of_new, h, grad_input=d_h)
@@ -224,7 +234,7 @@ def micro_layer_back(ds: Tensor, state: Tensor, maps: Sequence[Tensor], d_maps: 
 
 
 def by_step(*wholes: Tensor) -> list[list[tuple[Tensor, ...]]]:
-    """Tensors (L, T, ...): of every step and micro-layer, its part of each. At once: thousands of views add up."""
+    """Return views of tensors (L, T, ...), by step and micro-layer. `unbind` makes them at once, which saves time."""
     views = [[of_layer.unbind() for of_layer in whole.unbind()] for whole in wholes]
     return [
         [tuple(one[layer][step] for one in views) for layer in range(len(views[0]))] for step in range(len(views[0][0]))
@@ -232,5 +242,5 @@ def by_step(*wholes: Tensor) -> list[list[tuple[Tensor, ...]]]:
 
 
 def without_autocast(like: Tensor) -> Any:
-    """Precisions are chosen here; a model without storage, in which operations are counted, has none."""
+    """Turn autocast off: the loop chooses its own precision. The meta device, for counting, has no autocast."""
     return nullcontext() if like.is_meta else torch.autocast(like.device.type, enabled=False)

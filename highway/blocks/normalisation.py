@@ -2,8 +2,8 @@
 
     LN(x) = gain * (x - mean) / (deviation + 1e-6) + bias
 
-R-Transformer's code takes the unbiased deviation (n - 1); torch takes the biased one. The unbiased form
-is the biased one with its gain scaled by sqrt((d - 1) / d), so one library kernel computes both.
+R-Transformer's code uses the unbiased standard deviation (divisor d - 1, for width d), torch the biased one (divisor
+d). The unbiased form is the biased one with its gain scaled by sqrt((d - 1) / d), so one library kernel computes both.
 """
 
 import math
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from highway.describe import GAIN, ZERO
 
-EPSILON = 1e-12  # inside the root; 1e-6 outside it, where the code has it
+EPSILON = 1e-12  # inside the root: the square of the 1e-6 that R-Transformer's code adds outside it
 
 
 class LayerNorm(nn.Module):

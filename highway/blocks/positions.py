@@ -1,17 +1,17 @@
-"""Sinusoidal codes: of positions, Eqs. 4-5 of Highway Transformer (Vaswani et al., 2017), and of distances (Eq. 13)."""
+"""Sinusoidal codes of positions, Eqs. 4-5 of Highway Transformer (Vaswani et al., 2017), and of distances, Eq. 13."""
 
 import torch
 from torch import Tensor
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """PE[pos, 2i] = sin(pos / 10000^(2i/d)), PE[pos, 2i+1] = cos(the same); (length, width)."""
+    """Return PE (length, width): PE[pos, 2i] = sin(pos / 10000^(2i/d)), PE[pos, 2i+1] = cos(the same)."""
     angle = _angles(length, width)
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).float()
 
 
 def distance_codes(length: int, width: int) -> Tensor:
-    """The same numbers with all sines before all cosines, as Transformer-XL has them; (length, width)."""
+    """Return the values of `sinusoids`, (length, width), with all sines before all cosines, as in Transformer-XL."""
     angle = _angles(length, width)
     return torch.cat((angle.sin(), angle.cos()), dim=-1).float()
 

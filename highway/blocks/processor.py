@@ -1,7 +1,7 @@
-"""What this machine's processor can compute, found out by trying each kernel once.
+"""The kernels that this machine's processor has, found by trying each one once.
 
-A kernel that the processor lacks raises an error; the same mathematics then runs another way: products without packed
-matrices, an LSTM in fp32. How fast a kernel is decides nothing here, it only informs messages.
+A kernel that the processor lacks raises an error. The same mathematics then runs another way: products without packed
+matrices, an LSTM in fp32. The speed measured here decides nothing; it only appears in messages.
 """
 
 import time
@@ -42,9 +42,9 @@ def lstm_trains_in(dtype: torch.dtype) -> bool:
 
 @cache
 def bf16_factor() -> float:
-    """Return the time of a small training step in bf16 divided by its time in fp32, on the threads that are set.
+    """Return the time of a small training step in bf16 divided by its time in fp32, with the threads now set.
 
-    Below 1, bf16 is the faster one. Processors without bf16 instructions emulate them: 10 and more were measured there.
+    Below 1, bf16 is faster. Processors without bf16 instructions emulate them: factors of 10 and more were measured.
     """
     with torch.random.fork_rng(devices=[]):
         network, x = nn.Sequential(nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 256)), torch.ones(128, 256)

@@ -1,7 +1,7 @@
-"""Products of one matrix with few rows, many times in a row.
+"""Repeated products of one matrix with inputs of few rows.
 
-A CPU's general product packs the matrix for each call, which with 20 rows costs as much as the product itself. oneDNN
-can pack it once for all calls, where the processor has the kernel (blocks/processor.py).
+The general product on a CPU packs the matrix at each call. With 20 rows, packing costs as much as the product itself.
+oneDNN can pack the matrix once for all calls, if the processor has the kernel (blocks/processor.py).
 """
 
 import time
@@ -14,8 +14,8 @@ from torch import Tensor
 from highway.blocks.processor import packs
 
 PACKABLE = (torch.float32, torch.bfloat16)
-# The precision that autocast asks for -> the one that products on this CPU are computed in. Chosen once in a run, since
-# bit-equality depends on it: a checkpoint keeps it (run/recorder.py).
+# The precision that autocast asks for -> the precision in which this CPU computes products. It is chosen once in a run
+# and saved in checkpoints (run/recorder.py), since bit-equality depends on it.
 CHOSEN: dict[torch.dtype, torch.dtype] = {}
 
 
@@ -30,10 +30,10 @@ def prepared(matrix: Tensor, rows: int, bias: Tensor | None = None) -> Callable[
 
 @cache
 def rate(dtype: torch.dtype, rows: int = 20, width: int = 830) -> float:
-    """Return the floating-point operations a second of prepared products on this CPU; 0 for bf16 without a kernel."""
+    """Measure floating-point operations per second of prepared products on this CPU; 0 for bf16 without a kernel."""
     if dtype != torch.float32 and not packs(dtype):
         return 0.0
-    matrices = [torch.ones(2 * width, width, dtype=dtype) for _ in range(4)]  # more than the nearest caches hold
+    matrices = [torch.ones(2 * width, width, dtype=dtype) for _ in range(4)]  # together larger than the nearest caches
     products, x = [prepared(matrix, rows) for matrix in matrices], torch.ones(rows, width, dtype=dtype)
     spent = []
     for _ in range(8):

@@ -1,7 +1,8 @@
-"""A recurrence over many steps with matrices larger than a cache, on a CPU.
+"""A recurrent network over many steps on a CPU, for matrices larger than a core's cache.
 
-torch adds what each step gives to the gradient of U, and reads and writes all of it to do so. Here that is one product
-of all steps at the end, and U is prepared once for all of them. (LSTM needs none of this: oneDNN does it so.)
+torch adds to the gradient of U at every step, and each time reads and writes all of it. Here that gradient is one
+product over all steps at the end, and U is prepared once for all steps. (An LSTM does not need this: oneDNN computes
+it in the same way.)
 """
 
 from typing import Any
@@ -13,16 +14,20 @@ from torch.autograd.function import once_differentiable
 from highway.blocks.cells import CELLS, RNN, State
 from highway.blocks.products import prepared
 
-LARGE = 1 << 18  # elements of U: a core's own cache holds less
+LARGE = 1 << 18  # elements of U; a core's own cache holds fewer
 
 
 def pays(cell: str, u: Tensor) -> bool:
+    """Return whether `recurrence` is the faster choice here, rather than torch's kernel."""
     learns = torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
     return cell != "lstm" and learns and u.device.type == "cpu" and u.numel() > LARGE
 
 
 def recurrence(cell: str, read: Tensor, u: Tensor, c: Tensor, start: State) -> tuple[Tensor, State]:
-    """read (T, B, maps * D), the input mapped, start (B, D) each -> h at every step (T, B, D), the last state."""
+    """Return h at every step (T, B, D) and the last state.
+
+    read (T, B, maps * D) is Wx + b for all steps; start holds the tensors of the first state, (B, D) each.
+    """
     h, *last = Steps.apply(CELLS[cell], read, u, c, *start)
     return h, tuple(last)
 

@@ -2,8 +2,10 @@
 
     A_ij = (W_q x_i + u) . (W_k x_j)  +  (W_q x_i + v) . (W_r R_{i-j})        softmax(A / sqrt(d)) V
 
-The second product is computed for every query against every distance, and then shifted so that column j holds the
-distance i - j. With one distance more than there are keys, that shift is a view: no element is moved.
+The second product is computed for every query and every distance, and then shifted so that column j holds the
+distance i - j. With one distance more than there are keys, the shift is a view that moves no element.
+
+Shapes: B lanes, T queries, K keys, D width, H heads of width d.
 """
 
 import math
@@ -29,13 +31,16 @@ class RelativeAttention(nn.Module):
         self.output = nn.Linear(inner, width, bias=False)
 
     def forward(self, reads: Tensor, distances: Tensor, u: Tensor, v: Tensor, unseen: Tensor) -> Tensor:
-        """reads (B, K, D), memory first; distances (K+1, D), the farthest first; u and v (H, D/H); unseen (T, K)
-        -> (B, T, D) for the last T positions."""
+        """Return the output (B, T, D) for the last T positions of reads (B, K, D), which holds the memory first.
+
+        distances (K+1, D): codes of the distances, the farthest first. u and v: (H, d).
+        unseen (T, K): True where a query must not see a key.
+        """
         batch, length = reads.shape[0], unseen.shape[0]
         query = self.query(reads[:, -length:]) * self.scale
         key, value = self.key_value(reads).chunk(2, dim=-1)
         by_content, by_position = (query + bias.flatten() * self.scale for bias in (u, v))
-        encoded = self.position(distances).view(-1, self.heads, u.shape[1]).permute(1, 2, 0)  # (H, D/H, K+1)
+        encoded = self.position(distances).view(-1, self.heads, u.shape[1]).permute(1, 2, 0)  # (H, d, K+1)
         products = torch.bmm(self._by_head(by_position).view(self.heads, batch * length, -1), encoded)
         scores = torch.baddbmm(
             shifted(products.view(self.heads * batch, length, -1)),
@@ -44,21 +49,21 @@ class RelativeAttention(nn.Module):
         )
         scores = scores.masked_fill_(unseen, -math.inf)
         probabilities = dropout(scores.softmax(dim=-1), self.dropout, self.training)
-        heads = torch.bmm(probabilities.to(value.dtype), self._by_head(value))  # (H B, T, D/H)
+        heads = torch.bmm(probabilities.to(value.dtype), self._by_head(value))  # (H B, T, d)
         return self.output(heads.view(self.heads, batch, length, -1).permute(1, 2, 0, 3).flatten(2))
 
     def _by_head(self, x: Tensor) -> Tensor:
-        """(B, T, H D/H) -> (H B, T, D/H)."""
+        """Split the heads: (B, T, H d) -> (H B, T, d)."""
         batch, length, _ = x.shape
         return x.view(batch, length, self.heads, -1).permute(2, 0, 1, 3).reshape(self.heads * batch, length, -1)
 
 
 class Shift(torch.autograd.Function):
-    """(N, T, K+1) with column c at distance K-1-c -> (N, T, K) with column j at distance i+M-j, M = K-T.
+    """Shift (N, T, K+1), column c at distance K-1-c, to (N, T, K), column j of row i at distance i+M-j; M = K-T.
 
-    Row i has to move left by T-1-i. In rows of K elements instead of K+1, each row does so by itself. Beyond
-    distance 0, where no query may look, the values of the next row appear. Its own backward, since torch's for
-    such a view first fills the whole gradient with zeros, which took a tenth of a training step on a CPU.
+    Row i has to move left by T-1-i. Reading the same memory in rows of K elements instead of K+1 has this effect.
+    Beyond distance 0, which no query may see, the values of the next row appear. The backward pass is written out:
+    torch's own first fills the whole gradient of a view with zeros, which took a tenth of a training step on a CPU.
     """
 
     @staticmethod

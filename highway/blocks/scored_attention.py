@@ -1,8 +1,11 @@
-"""Attention between any two sequences, with any width of a head, whose scores pass a gate.
+"""Attention between any two sequences, with any head width and a gate on the scores.
 
     S = Q K^T / sqrt(d)        head = softmax(gate(S, earlier layers' S) + mask) V        Att = [head_1 ... head_h] W_o
 
-A stack of layers hands on a list of raw scores, to which each attention adds its own; None where nothing is handed on.
+The layers of a stack share a list of raw scores, to which each attention appends its own. The list is None if scores
+are not shared.
+
+Shapes: B rows, H heads of width d, Q queries, K keys, T positions, D width.
 """
 
 import math
@@ -18,7 +21,7 @@ Earlier = list[Tensor] | None
 
 
 class Past:
-    """Keys and values of positions that were decoded before, in room that doubles when it is full."""
+    """The keys and values of positions decoded so far, in buffers whose size doubles when they are full."""
 
     def __init__(self) -> None:
         self.rooms: list[Tensor] = []
@@ -29,7 +32,7 @@ class Past:
         if not self.rooms or self.rooms[0].shape[2] < self.filled:
             batch, heads, _, width = keys.shape
             larger = [new.new_empty(batch, heads, max(2 * self.filled, 16), width) for new in (keys, values)]
-            for room, full in zip(larger, self.rooms, strict=False):  # there is none at first
+            for room, full in zip(larger, self.rooms, strict=False):  # at first there are no buffers to copy
                 room[:, :, :before] = full[:, :, :before]
             self.rooms = larger
         for room, new in zip(self.rooms, (keys, values), strict=True):
@@ -42,7 +45,7 @@ class Past:
 
 
 class Projections(nn.Linear):
-    """Several maps of one input as one matrix product; each is drawn as if it stood alone."""
+    """Several linear maps of one input as one matrix product. The initial values of each map are drawn on their own."""
 
     def __init__(self, width: int, inner: int, parts: int) -> None:
         super().__init__(width, parts * inner)
@@ -56,13 +59,16 @@ class ScoredAttention(nn.Module):
         self.dropout = rate
         self.scale = 1 / math.sqrt(key_width)
         self.gate = gate
-        self.watched: list[Tensor] | None = None  # takes masked scores before and after the gate, to be looked at
+        self.watched: list[Tensor] | None = None  # a list to record masked scores before and after the gate
         self.output = nn.Linear(heads * key_width, width)
 
     def attend(
         self, query: Tensor, keys_values: KeysValues, mask: Tensor, earlier: Earlier, first_query: int
     ) -> Tensor:
-        """query (B, H, Q, d); mask, 0 for what may be seen and minus infinity for the rest -> (B, Q, D)."""
+        """Return the output (B, Q, D) for query (B, H, Q, d), whose first position is first_query.
+
+        mask is 0 where a key may be seen and minus infinity elsewhere; it broadcasts to (B, H, Q, K).
+        """
         keys, values = keys_values
         if earlier is None and self.watched is None and not (self.training and self.dropout > 0):
             heads = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, scale=self.scale)

@@ -2,7 +2,7 @@
 
     post-norm   LN(gate(x, f(x)))        pre-norm   gate(x, f(LN x))
 
-Dropout falls on the output of f, never on the gate. An attention with memory reads the memory before x as well, and
+Dropout applies to the output of f, never to the gate. An attention with memory reads the memory followed by x, and
 pre-norm normalises both.
 """
 
@@ -18,7 +18,11 @@ from highway.gates.gate import gate
 
 
 class Sublayer(nn.Module):
-    """`layer` and `place` say where it stands, `norm_place` (pre, post) how it is normalised."""
+    """A function f with its gate, norm and dropout.
+
+    layer: number of the layer, from 1. place: its location there, such as attention; None if it has no gate.
+    norm_place: pre or post.
+    """
 
     def __init__(
         self,
@@ -40,7 +44,7 @@ class Sublayer(nn.Module):
         self.reads_normalised = gating.options.reads == "normalised"
 
     def forward(self, x: Tensor, memory: Tensor | None = None, *more: Any) -> Tensor:
-        """x (B, T, D), memory (B, M, D) -> (B, T, D)."""
+        """Apply the sublayer to x (B, T, D), with the memory (B, M, D) if there is one -> (B, T, D)."""
         reads = x if memory is None else torch.cat((memory, x), dim=1)
         if self.post_norm:
             fx = dropout(self.function(reads, *more), self.dropout, self.training)

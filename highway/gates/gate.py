@@ -1,4 +1,4 @@
-"""What all gates are, and how one is made from its name."""
+"""The base class of all gates, and the function that builds a gate from its name."""
 
 from typing import Any
 
@@ -16,5 +16,5 @@ class Gate(nn.Module):
 
 
 def gate(interface: str, name: str, *about: Any) -> nn.Module:
-    """A gate of an interface, built from what its card says that its class takes."""
+    """Build the gate `name` of an interface; `about` are the arguments that its card names for its class."""
     return loaded(GATES[interface][name].code)(*about)

@@ -1,8 +1,8 @@
 """Residual gates of Highway Transformer (sections 3.1-3.3 and 4.4): (x, f(x), reads) -> sum.
 
-A sublayer f of a block ends in `gate(x, f(x))`; post-norm normalises that sum, pre-norm leaves it.
-T and psi(...) * (...) read the stream itself (`gate.reads=stream`, every table) or, with pre-norm, what
-f reads (`gate.reads=normalised`): that is the third argument.
+A sublayer f of a block ends in `gate(x, f(x), reads)`; post-norm normalises that sum, pre-norm does not. The maps of a
+gate, W1 and W2, read the third argument: the stream x itself (`gate.reads=stream`, every table) or, with pre-norm, the
+normalised x that f reads (`gate.reads=normalised`).
 
     none         x + f(x)
     sdu          x + f(x) + psi(x W1 + b1) * (x W2 + b2)                  Eqs. 21-24
@@ -12,7 +12,7 @@ f reads (`gate.reads=normalised`): that is the third argument.
                  with T = sigmoid(x W1 + b1) in the last two
 
 `transform_gate` holds W1 and b1, `transform` holds W2 and b2; both biases start at zero (Fig. 13).
-Each is built from (width, options).
+Every gate is built from (width, options).
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Map(nn.Linear):
 
 
 class CausalDepthwise(nn.Conv1d):
-    """Position t reads x[t - kernel + 1 ... t], with zeros before the start."""
+    """A causal depthwise convolution: position t reads x[t - kernel + 1 ... t], with zeros before the start."""
 
     starts = {"weight": MAP, "bias": ZERO}
 
@@ -54,7 +54,7 @@ class Sum(Gate):
 
 
 class TwoMaps(Gate):
-    """The transform gate W1, b1 and the transform W2, b2."""
+    """A gate with two maps: the transform gate W1, b1 and the transform W2, b2."""
 
     transform_gate: nn.Module
     transform: nn.Module

@@ -1,16 +1,19 @@
-"""Score gates of Gated ResNet Transformer (Mahde and Hassan), Eqs. 2-9: what earlier layers' attention scores add.
+"""Score gates of Gated ResNet Transformer (Mahde and Hassan), Eqs. 2-9: they add earlier layers' attention scores.
 
-S is this layer's raw score, Q K^T / sqrt(d) before any mask; P the sum of those of the last 1, 2 or 3 layers.
+S are this layer's raw scores, Q K^T / sqrt(d) before any mask. P is the sum of the raw scores of the last 1, 2 or 3
+layers.
 
     none         softmax(mask(S)) V
     realformer   softmax(mask(S + P)) V                             R; M2 and M3 with two and three layers
     gated        softmax(mask(S + P * psi(P W + B))) V              G1, G2, G3
 
-Raw scores are carried, before their own layer's gate; with `accumulated` all earlier layers count, which is
-RealFormer's own definition. P has a column for each key, so P W mixes keys: whatever may not be seen (the future,
-padding) is zero inside P first. The formula as printed leaves it in, and so reads the future: `as_printed`.
+A layer hands on its scores before its own gate. With `accumulated`, P is the sum over all earlier layers, which is
+RealFormer's own definition. P has a column for each key, so P W mixes keys. The gated form therefore first sets P to
+zero where a key may not be seen (the future, padding). The formula as printed (`as_printed`) omits this step, and so
+reads the future.
 
-W and B are `length` x `length`, cut to the keys at hand; row i of B belongs to the query at position i.
+W and B are (length, length), cropped to the keys at hand; row i of B belongs to the query at position i.
+Shapes: B rows, H heads, Q queries, K keys.
 """
 
 from collections.abc import Sequence
@@ -39,7 +42,7 @@ class ResidualScores(Gate):
         self.predecessors = predecessors
 
     def forward(self, scores: Tensor, earlier: Sequence[Tensor], mask: Tensor, first_query: int) -> Tensor:
-        """scores and each of earlier (B, H, Q, K); mask, 0 where a key may be seen, broadcasts to that."""
+        """Add earlier scores; scores and each of earlier are (B, H, Q, K). mask is 0 where a key may be seen."""
         return sum(earlier[-self.predecessors :], start=scores)
 
 
@@ -57,7 +60,7 @@ class GatedScores(Gate):
         self.bias = nn.Parameter(torch.zeros(shape))
 
     def forward(self, scores: Tensor, earlier: Sequence[Tensor], mask: Tensor, first_query: int) -> Tensor:
-        """scores and each of earlier (B, H, Q, K), of the queries from position first_query on."""
+        """Add gated earlier scores; scores and each of earlier are (B, H, Q, K), from query first_query on."""
         queries, keys = scores.shape[-2:]
         needed = max(keys, first_query + queries)
         if needed > self.length:
@@ -81,6 +84,6 @@ def _of_one_head(weight: Tensor) -> Tensor:  # (1, K, K) -> (K, K): one large pr
 
 
 def score_gate(options: ScoreGateOptions, layer: int, heads: int) -> nn.Module:
-    """The gate of one attention in layer `layer` (from 1); the first layer has nothing before it."""
+    """Build the gate of one attention in layer `layer` (from 1); layer 1 has no earlier scores, so no gate."""
     predecessors = layer - 1 if options.accumulated else min(options.predecessors, layer - 1)
     return gate("score", options.name if predecessors else "none", predecessors, heads, options)

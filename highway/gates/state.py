@@ -1,11 +1,12 @@
 """State gates: (previous, new, drop) -> state, at every step of a recurrence.
 
-`new` is what the recurrence makes of `previous`, `drop` its mask of the window, or None. On an LSTM it gates h, not c.
-Each row of a gate's answer depends on the same row of what it is given, so that many steps can be asked at once.
+`new` is the state that the recurrence computes from `previous`; `drop` is its dropout mask for the window, or None. On
+an LSTM the gate acts on h, not on c. Each row of a gate's output depends only on the same row of its inputs, so one
+call can compute many steps.
 
     none    new
     hsg     g * previous + (1 - g) * new        g = sigmoid(W_R previous + W_F new + b)        HSG, Eqs. 5-6
-            what the two maps read is dropped as all that a recurrence's maps read; what is carried is not
+            the dropout of the recurrence applies to what the two maps read, not to the state that is carried
 """
 
 from typing import Any
@@ -37,7 +38,7 @@ class HighwayStateGate(Gate):
         self.dropped = options.dropped
 
     def carried(self, previous: Tensor, new: Tensor, drop: Tensor | None) -> Tensor:
-        """g: how much of each component stays what it was."""
+        """Return g (..., D), the fraction of each component of `previous` that is kept."""
         if drop is not None and self.dropped:
             previous, new = previous * drop, new * drop
         return torch.sigmoid(F.linear(previous, self.of_previous) + F.linear(new, self.of_new, self.bias))

@@ -1,9 +1,9 @@
-"""What backbones of one text are: (x, state) -> (features, state), over vectors of the model's width, and no task.
+"""The interface of backbones that read one text: (x, state) -> (features, state), over vectors, without a task.
 
-x is (B, T, D) and so are the features, those at t from x up to t. State is None, a tensor, or tensors in tuples, each
-with lanes first: what the next call on the same lanes goes on from. How long a memory is and at which distance it is
-clamped belongs to how the text is read: `cut`, which differs between training and evaluation and is set from outside
-(highway/run/build.py).
+x and the features are (B, T, D): B lanes, T positions, D the model's width. Features at t depend on x up to t. The
+state is None, a tensor, or nested tuples of tensors, each with lanes first; the next call on the same lanes continues
+from it. `cut` says how the text is read, which includes the length of a memory and the distance at which positions are
+clamped. It differs between training and evaluation, and highway/run/build.py sets it.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from highway.models.initial import Family
 
 
 class Backbone(nn.Module):
-    family: Family  # what its parameters and those of its ends are drawn from
+    family: Family  # distributions of the initial values, also for the ends
     training_cut = evaluation_cut = Cut()
 
     @property

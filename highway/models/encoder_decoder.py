@@ -2,12 +2,15 @@
 
     source   X = drop(x + PE)          U = LN(gate(X, Att(X)))                              encoder, each layer
                                        O = LN(gate(U, FFN(U)))
-    target   Y = drop(y + PE)          V = LN(gate(Y, Att(Y)))   no position sees a later   decoder, each layer
+    target   Y = drop(y + PE)          V = LN(gate(Y, Att(Y)))   with a causal mask         decoder, each layer
                                        W = LN(gate(V, Att(V, encoder's O)))
                                        Z = LN(gate(W, FFN(W)))
 
-Post-norm as the paper's code, or pre-norm without final norms. Each attention's scores may read those of earlier layers
-of its own kind (highway/gates/scores.py); `gate` is x + f without a residual gate (highway/gates/residual.py).
+Post-norm as in the paper's code, or pre-norm without final norms. The scores of an attention may read those of the same
+kind of attention in earlier layers (highway/gates/scores.py). Without a residual gate, `gate` is x + f
+(highway/gates/residual.py).
+
+Shapes: B sentences, S source positions, T target positions, D width.
 """
 
 from typing import NamedTuple
@@ -30,11 +33,11 @@ from highway.models.initial import Glorot
 
 class Encoded(NamedTuple):
     features: Tensor  # (B, S, D)
-    mask: Tensor  # (B, 1, 1, S): 0, and minus infinity where the source is padding
+    mask: Tensor  # (B, 1, 1, S): minus infinity where the source is padding, else 0
 
 
 class Layer(nn.Module):
-    """What encoder and decoder layers share: how a sublayer is made."""
+    """The base of encoder and decoder layers, which builds their sublayers."""
 
     def __init__(self, model: EncoderDecoder, gating: Gating, layer: int) -> None:
         super().__init__()
@@ -89,7 +92,7 @@ class DecoderLayer(Layer):
 
 
 class EncoderDecoderBackbone(nn.Module):
-    """Over vectors of two texts; what is padding of the source is told it."""
+    """A backbone over the vectors of a source and a target; attention masks the padding of the source."""
 
     def __init__(self, model: EncoderDecoder, gating: Gating) -> None:
         super().__init__()
@@ -104,7 +107,7 @@ class EncoderDecoderBackbone(nn.Module):
         self.register_buffer("positions", torch.empty(0, model.width), persistent=False)
 
     def encode(self, x: Tensor, padding: Tensor) -> Encoded:
-        """x (B, S, D); padding (B, S), true where there is nothing to read."""
+        """Encode the source x (B, S, D); padding (B, S) is True where a position is padding."""
         mask = torch.zeros(padding.shape, device=x.device).masked_fill(padding, -torch.inf)
         x, earlier = self._placed(x), no_scores()
         encoded = Encoded(x, mask[:, None, None].to(x.dtype))
@@ -113,7 +116,7 @@ class EncoderDecoderBackbone(nn.Module):
         return encoded._replace(features=x)
 
     def decode(self, y: Tensor, encoded: Encoded) -> Tensor:
-        """y (B, T, D) -> features (B, T, D)."""
+        """Compute features (B, T, D) from the target y (B, T, D) and the encoded source."""
         y, earlier = self._placed(y), (no_scores(), no_scores())
         length = y.shape[1]
         future = torch.full((length, length), -torch.inf, dtype=y.dtype, device=y.device).triu(1)
@@ -122,7 +125,7 @@ class EncoderDecoderBackbone(nn.Module):
         return y
 
     def keys_values(self, encoded: Encoded) -> list[KeysValues]:
-        """What every layer of the decoder reads of the source; the same for all positions of the target."""
+        """Return the cross-attention keys and values of every decoder layer, the same for all target positions."""
         found: list[KeysValues] = []
         for layer in self.decoder:
             assert isinstance(layer, DecoderLayer)
@@ -130,7 +133,10 @@ class EncoderDecoderBackbone(nn.Module):
         return found
 
     def step(self, y: Tensor, place: int, source: list[KeysValues], source_mask: Tensor, pasts: list[Past]) -> Tensor:
-        """y (B, 1, D), at `place` -> features (B, 1, D), from what pasts hold."""
+        """Compute features (B, 1, D) from y (B, 1, D) at position `place`, and add the position to pasts.
+
+        pasts: the keys and values of all earlier positions, for each layer.
+        """
         y = self._placed(y, place)
         earlier = (no_scores(), no_scores())
         everything = torch.zeros(1, place + 1, dtype=y.dtype, device=y.device)

@@ -1,8 +1,8 @@
-"""What stands around a backbone: ends know what its vectors are, the backbone does not.
+"""Ends: the input and output layers around a backbone. They know what its vectors represent; the backbone does not.
 
-A model is its ends with the backbone inside; there is a file for each kind (`symbols`, `pieces`, `values`).
-Names of parameters are flat: `backbone` stands in none of them, so that a parameter is called the same, and starts the
-same, whatever stands around its backbone.
+A model is its ends with the backbone inside; each kind of ends has a file (`symbols`, `pieces`, `values`). Names of
+parameters are flat: none contains `backbone`. A parameter of a backbone therefore has the same name and the same
+initial values with any ends.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ INSIDE = "backbone"
 
 
 class Ends(nn.Module):
-    """Everything that a task does with its model, it does with its ends."""
+    """The base of all ends. A task uses its model only through its ends."""
 
     backbone: nn.Module
 
@@ -26,7 +26,10 @@ class Ends(nn.Module):
     def named_modules(
         self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, nn.Module]]:
-        """In the order of one flat module: own parameters of both first, then the parts as they were made."""
+        """Yield modules by name as if the backbone's parts were parts of the ends.
+
+        The ends and the backbone come first, under the same name; their parts follow in the order of construction.
+        """
         memo = set() if memo is None else memo
         yield prefix, self
         yield prefix, self.backbone

@@ -1,10 +1,10 @@
 """Initial values, drawn for each parameter from a generator keyed by the seed and the parameter's name.
 
 Two models that share a seed therefore share the initial values of every parameter that they have in
-common: adding a gate shifts nothing, and variants can be compared in pairs.
+common: adding a gate changes no other parameter, and variants can be compared in pairs.
 
-A module says what kind of thing each of its parameters is (highway/describe.py), and the model's family, what a thing
-of that kind is drawn from. A kind that the family does not know, or a parameter without one, is refused.
+A module declares the kind of each of its parameters (highway/describe.py). The model's family defines the distribution
+of each kind. A parameter without a kind, or of a kind that the family does not know, raises an error.
 """
 
 import hashlib
@@ -47,18 +47,18 @@ ANYWHERE: dict[str, Callable[[nn.Module, Start], Draw]] = {  # kinds that are th
     "constant": lambda module, start: constant(start.value),
     "uniform": lambda module, start: uniform(start.value),
     "normal": lambda module, start: normal(0.0, start.value),
-    "norms": lambda module, start: norms(getattr(module, start.of)),  # which is drawn already: it comes first
+    "norms": lambda module, start: norms(getattr(module, start.of)),  # `of` is drawn already: it comes first
 }
 
 
 class Family(Protocol):
     def draws(self, weight: Tensor, parts: int) -> dict[str, Draw]:
-        """By kind; `weight` is the module's own, for what depends on its size."""
+        """Return the draw of each kind of parameter, for a module with this `weight` of `parts` stacked matrices."""
 
 
 @dataclass(frozen=True)
 class LikeTorch:
-    """Maps as torch's default, U(+-1/sqrt(fan_in)), biases too; embeddings U(+-embedding), or N(0, embedding)."""
+    """torch's default for maps and their biases, U(+-1/sqrt(fan_in)); embeddings U(+-embedding) or N(0, embedding)."""
 
     embedding: float
     embedding_as: str = "uniform"
@@ -76,7 +76,7 @@ class LikeTorch:
 
 @dataclass(frozen=True)
 class Normal:
-    """Everything N(0, deviation), as the released Transformer-XL code; gains N(1, deviation); biases of maps 0."""
+    """Draws of the released Transformer-XL code: all N(0, deviation), but gains N(1, deviation) and biases 0."""
 
     deviation: float
 
@@ -94,7 +94,10 @@ class Normal:
 
 @dataclass(frozen=True)
 class Glorot:
-    """Maps U(+-sqrt(6 / (fan in + fan out))), each matrix by itself; biases 0, gains 1; embeddings U(+-embedding)."""
+    """Glorot's draws: maps U(+-sqrt(6 / (fan_in + fan_out))), each stacked matrix on its own; biases 0, gains 1.
+
+    Embeddings are drawn from U(+-embedding).
+    """
 
     embedding: float
 
@@ -110,7 +113,7 @@ class Glorot:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Everything U(+-bound), biases and embeddings too, as the code of recurrent highway networks."""
+    """Draws of the code of recurrent highway networks: all U(+-bound), biases and embeddings too."""
 
     bound: float
 

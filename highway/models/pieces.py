@@ -1,6 +1,8 @@
-"""Ends of a translator.
+"""Ends of a translation model, which reads and predicts word pieces.
 
 x, y = S[source] sqrt(D), T[target] sqrt(D)  ->  encoder, decoder  ->  softmax(O M + b), M = T if tied
+
+Shapes: B sentences, S source positions, T target positions, D width, V target vocabulary.
 """
 
 import torch
@@ -32,7 +34,7 @@ class Pieces(Ends):
         self.tied, self.scale = model.tied, model.width**0.5
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """source (B, S), target (B, T) -> features (B, T, D); features at t have seen the target up to t."""
+        """Compute features (B, T, D) from source (B, S) and target (B, T); those at t depend on the target up to t."""
         return self.decode(target, self.encode(source))
 
     def encode(self, source: Tensor) -> Encoded:
@@ -44,7 +46,10 @@ class Pieces(Ends):
     def step(
         self, newest: Tensor, place: int, source: list[KeysValues], source_mask: Tensor, pasts: list[Past]
     ) -> Tensor:
-        """newest (B, 1), the target's symbol at `place` -> logits (B, V) of the next one, from what pasts hold."""
+        """Return logits (B, V) of the next symbol, from newest (B, 1), the target's symbol at position `place`.
+
+        pasts: the keys and values of all earlier positions, for each layer; the step adds those of `place`.
+        """
         y = self.target_embedding(newest) * self.scale
         return self.logits(self.backbone.step(y, place, source, source_mask, pasts)[:, -1])
 

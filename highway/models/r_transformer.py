@@ -3,12 +3,12 @@
     post-norm   H = LN(X + LocalRNN(X))           Eqs. 6, 8
                 U = LN(gate(H, Att(H)))           Eqs. 7, 8
                 O = LN(gate(U, FFN(U)))           Eqs. 8, 9
-    pre-norm    H = X + LocalRNN(LN X)            what the released code does, and no norm after
-                U = gate(H, Att(LN H))            the last block; the zeros before a segment are
-                O = gate(U, FFN(LN U))            zeros of LN X
+    pre-norm    H = X + LocalRNN(LN X)            as in the released code, with no norm after the
+                U = gate(H, Att(LN H))            last block; before a segment, LN X is zero, not X
+                O = gate(U, FFN(LN U))
 
-There are no codes of positions, and nothing is carried from segment to segment. A block may have several LocalRNNs,
-each with a residual connection and weights of its own; none of them has a gate.
+There are no position codes, and no state is carried from segment to segment. A block may have several LocalRNNs, each
+with a residual connection and weights of its own; none of them has a gate.
 """
 
 from torch import Tensor, nn
@@ -53,7 +53,7 @@ class RTransformerBackbone(Backbone):
         self.blocks = nn.ModuleList(RBlock(model, gating, layer) for layer in range(1, model.layers + 1))
 
     def forward(self, x: Tensor, state: None = None) -> tuple[Tensor, None]:
-        """x (B, T, D) -> features (B, T, D)"""
+        """Compute features (B, T, D) from x (B, T, D); an R-Transformer carries no state."""
         for block in self.blocks:
             x = block(x)
         return x, None

@@ -1,13 +1,15 @@
-"""Recurrent networks as torch.nn has them: the rivals that R-Transformer's tables name.
+"""The recurrent networks of torch.nn, which are baselines in R-Transformer's tables.
 
     RNN    s = tanh(Wx + b + Uh + c)
     GRU    r, z = sigmoid(Wx + b + Uh + c)      n = tanh(Vx + d + r (Qh + e))      s = (1 - z) n + z h
     LSTM   i, f, o = sigmoid(Wx + b + Uh + c)   g = tanh(the same)                 C' = f C + i g,   s = o tanh C'
 
-    h' = gate(h, s), which is s where there is no state gate
+    h' = gate(h, s), which is s without a state gate
 
-Layers stand on one another, with dropout on what each gives. Without a state gate a layer is one call of torch's own
-kernel (cuDNN, oneDNN), or of a faster loop where there is one; with a gate, a loop over steps.
+Layers are stacked, with dropout on the output of each. Without a state gate, a layer is one call of torch's own kernel
+(cuDNN, oneDNN), or of blocks/recurrence.py where that is faster. With a gate, it is a loop over steps.
+
+Shapes: B lanes, T steps, I input width, D width.
 """
 
 import math
@@ -43,7 +45,7 @@ class Layer(nn.Module):
         self.gate = state_gate
 
     def forward(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
-        """x (B, T, I) -> h at every step (B, T, D), and the state after the last."""
+        """Return h at every step (B, T, D) and the state after the last step, from x (B, T, I)."""
         w, u, b, c = self.kernel.parameters()
         gated = not isinstance(self.gate, NewState)
         if not gated and not pays(self.cell, u):
@@ -59,9 +61,9 @@ class Layer(nn.Module):
     def by_kernel(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
         lower = torch.get_autocast_dtype("cpu")
         if self.cell == "lstm" and x.is_cpu and torch.is_autocast_enabled("cpu") and not lstm_trains_in(lower):
-            with torch.autocast("cpu", enabled=False):  # the same network in fp32: the processor has no other kernel
+            with torch.autocast("cpu", enabled=False):  # fp32, as this processor cannot train an LSTM in `lower`
                 return self.by_kernel(x.float(), state and tuple(part.float() for part in state))
-        before = state and tuple(part[None] for part in state)  # torch's kernels take layers first
+        before = state and tuple(part[None] for part in state)  # torch's kernels take states (layers, B, D)
         features, after = self.kernel(x, before[0] if before and self.cell != "lstm" else before)
         return features, tuple(part[0] for part in (after if self.cell == "lstm" else (after,)))
 
@@ -89,7 +91,7 @@ class RecurrentBackbone(Backbone):
         )
 
     def forward(self, x: Tensor, state: tuple[State, ...] | None = None) -> tuple[Tensor, tuple[State, ...]]:
-        """x (B, T, I), the state of each layer -> features (B, T, D), the states after x."""
+        """Return features (B, T, D) and each layer's state after x, from x (B, T, I) and each layer's state before."""
         states = []
         for number, layer in enumerate(self.layers):
             x, left = layer(x, None if state is None else state[number])

@@ -2,11 +2,13 @@
 
     s <- h t + s c        in each of `depth` micro-layers of a step, Eqs. 1-4 (highway/blocks/micro_layers.py):
         h = tanh(W_H x + R_H s + b_H)      t = sigmoid(W_T x + R_T s + b_T)      c = 1 - t, or a third map's sigmoid
-        W x in the first micro-layer alone
-    s[t] = gate(s[t-1], s), which is s where there is no state gate; Eqs. 5-6
+        W x only in the first micro-layer
+    s[t] = gate(s[t-1], s), which is s without a state gate; Eqs. 5-6
 
-Dropout is variational: masks are drawn once for each window of training and lane, and serve all of its steps; what a
-matrix reads is dropped, what is carried is not. Layers stand on one another, each with masks of its own.
+Dropout is variational: a mask is drawn once for each training window and lane, and applies to all steps of the window.
+It applies to what a matrix reads, not to the state that is carried. Layers are stacked, each with its own masks.
+
+Shapes: B lanes, T steps, I input width, D width; maps is 2 (H, T), or 3 with C.
 """
 
 import torch
@@ -24,7 +26,7 @@ from highway.models.initial import Uniform
 
 
 class MicroLayer(nn.Module):
-    """R and b of the maps H, T and, uncoupled, C, one above the other."""
+    """R (maps D, D) and b (maps D) of the maps H, T and, if uncoupled, C, stacked in this order."""
 
     def __init__(self, model: RHN) -> None:
         super().__init__()
@@ -52,7 +54,7 @@ class Layer(nn.Module):
         self.dropout_input, self.dropout_state = model.dropout_input, model.dropout_state
 
     def forward(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-        """x (T, B, I), state (B, D) -> states (T, B, D), the last of them."""
+        """Return the states (T, B, D) and the last of them, from x (T, B, I) and state (B, D); None is zero."""
         micro: list[MicroLayer] = list(self.micro)  # type: ignore[arg-type]
         state = x.new_zeros(x.shape[1], micro[0].weight.shape[1]) if state is None else state
         x = masked(x, mask(x[0], self.dropout_input, self.training))
@@ -75,7 +77,7 @@ class RHNBackbone(Backbone):
         )
 
     def forward(self, x: Tensor, state: tuple[Tensor, ...] | None = None) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """x (B, T, I), the state of each layer -> features (B, T, D), the states after x."""
+        """Return features (B, T, D) and each layer's state after x, from x (B, T, I) and each layer's state before."""
         x = x.transpose(0, 1)
         states = []
         for number, layer in enumerate(self.layers):
@@ -85,7 +87,7 @@ class RHNBackbone(Backbone):
 
 
 def mask(like: Tensor, probability: float, training: bool) -> Tensor | None:
-    """For every lane and component of `like` (B, D), zero or the inverse of how likely it is kept."""
+    """Draw a dropout mask like `like` (B, D), of zeros and 1 / (1 - probability); None without dropout."""
     return dropout(torch.ones_like(like), probability, True) if training and probability else None
 
 

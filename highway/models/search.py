@@ -1,6 +1,7 @@
-"""Finding the target of a source: greedy and beam search, over a decoder that goes on from its past or starts anew.
+"""Greedy and beam search for the target of a source, with a decoder that caches earlier positions or recomputes them.
 
-A decoder is anything with `step(newest) -> logits` of the next symbol, and `select(rows)`, which keeps or repeats rows.
+A decoder has `step(newest)`, which returns the logits of the next symbol, and `select(rows)`, which keeps or repeats
+rows of its batch. Shapes: B rows, S source positions, V vocabulary.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from highway.blocks.scored_attention import Past
 from highway.config.datasets import END, START
 from highway.models.pieces import Pieces
 
-DROPPED = 1 / 8  # of the rows must have ended before they are dropped
+DROPPED = 1 / 8  # fraction of the rows that must have ended before they are removed
 
 
 class Decoder(Protocol):
@@ -23,14 +24,14 @@ class Decoder(Protocol):
 
 
 class Cached:
-    """Encodes the source once, and keeps keys and values of what was decoded: one new position a step."""
+    """A decoder that encodes the source once and caches keys and values; a step computes one new position."""
 
     def __init__(self, model: Pieces, source: Tensor) -> None:
         encoded = model.encode(source)
         self.model, self.mask = model, encoded.mask
         self.source = [(keys.contiguous(), values.contiguous()) for keys, values in model.backbone.keys_values(encoded)]
         self.pasts = [Past() for _ in model.backbone.decoder]
-        self.texts = source.unique(dim=0, return_inverse=True)[1]  # which rows read the same text
+        self.texts = source.unique(dim=0, return_inverse=True)[1]  # for each row, the number of its source text
         self.place = 0
 
     def step(self, newest: Tensor) -> Tensor:
@@ -40,7 +41,7 @@ class Cached:
 
     def select(self, rows: Tensor) -> None:
         texts = self.texts[rows]
-        if not torch.equal(texts, self.texts):  # beams change places inside their text most of the time
+        if not torch.equal(texts, self.texts):  # mostly, hypotheses only change order within their text
             self.source = [(keys[rows], values[rows]) for keys, values in self.source]
             self.mask, self.texts = self.mask[rows], texts
         for past in self.pasts:
@@ -48,7 +49,7 @@ class Cached:
 
 
 class Recomputed:
-    """The whole model over source and prefix at every step, as the paper's inference does it."""
+    """A decoder that runs the whole model over source and prefix at every step, as the paper's inference does."""
 
     def __init__(self, model: Pieces, source: Tensor) -> None:
         self.model, self.source = model, source
@@ -63,7 +64,7 @@ class Recomputed:
 
 
 def decoder(model: Pieces, source: Tensor) -> Decoder:
-    """The fast one, wherever it is right."""
+    """Return the cached decoder if it is exact for this model, else the decoder that recomputes."""
     return (Cached if model.backbone.decodes_by_step else Recomputed)(model, source)
 
 
@@ -74,7 +75,7 @@ def greedy(
     limit: int,
     start: Callable[[Pieces, Tensor], Decoder] = decoder,
 ) -> list[list[int]]:
-    """The likeliest symbol again and again, for each row of source (B, S) until its END, or `limit` symbols."""
+    """Return for each row of source (B, S) the likeliest symbol of every step, up to its END or `limit` symbols."""
     going, ongoing = start(model, source), torch.arange(len(source), device=source.device)
     found = torch.full((len(source), limit), END, device=source.device)
     newest = torch.full_like(source[:, :1], START)
@@ -86,7 +87,7 @@ def greedy(
         more = (~ended).nonzero()[:, 0]
         if len(more) == 0:
             break
-        if len(more) <= (1 - DROPPED) * len(best):  # what is left gets cheaper, but keeping it costs a copy
+        if len(more) <= (1 - DROPPED) * len(best):  # fewer rows are cheaper, but selecting them costs a copy
             going.select(more)
             ongoing, best, ended = ongoing[more], best[more], ended[more]
         newest = best[:, None]
@@ -102,19 +103,22 @@ def beam(
     penalty: float = 0.6,
     start: Callable[[Pieces, Tensor], Decoder] = decoder,
 ) -> list[list[int]]:
-    """The best of `width` hypotheses a row by log-probability over ((5 + length) / 6) ** penalty (Wu et al., 2016)."""
+    """Return for each row of source (B, S) the best of `width` hypotheses, of at most `limit` symbols.
+
+    A hypothesis scores its log-probability divided by ((5 + length) / 6) ** penalty (Wu et al., 2016).
+    """
     rows, device = len(source), source.device
     going = start(model, source.repeat_interleave(width, dim=0))
     ongoing = list(range(rows))  # the source row of every group of `width` hypotheses
     scores = torch.full((rows, width), -torch.inf, device=device)
-    scores[:, 0] = 0.0  # all start alike: one of them counts
+    scores[:, 0] = 0.0  # all hypotheses start alike, so only the first counts
     texts = torch.full((rows, width, 1), START, device=device)
     done: list[list[tuple[float, list[int]]]] = [[] for _ in range(rows)]
     for place in range(limit):
         logits = going.step(texts[:, :, -1].reshape(-1, 1))
         total = scores[:, :, None] + logits.float().log_softmax(-1).view(len(ongoing), width, -1)
         symbols = total.shape[-1]
-        values, places = total.flatten(1).topk(2 * width, dim=1)  # at most `width` of them end
+        values, places = total.flatten(1).topk(2 * width, dim=1)  # at most `width` of these end
         parents, newest = places // symbols, places % symbols
         ends = newest == END
         for group, hypothesis in (ends[:, :width] & values[:, :width].isfinite()).nonzero().tolist():
@@ -135,7 +139,7 @@ def beam(
         groups = torch.tensor(kept, device=device)
         going.select((groups[:, None] * width + parents[groups]).flatten())
         scores, texts, ongoing = scores[groups], texts[groups], [ongoing[group] for group in kept]
-    for group, row in enumerate(ongoing):  # cut at the limit
+    for group, row in enumerate(ongoing):  # hypotheses that reached the limit
         done[row].append((float(scores[group, 0]) / _penalty(limit, penalty), texts[group, 0, 1:].tolist()))
     return [max(hypotheses)[1] for hypotheses in done]
 

@@ -1,8 +1,11 @@
-"""Ends of a language model, one embedding for what is read and what is predicted.
+"""Ends of a language model, with one embedding E for input and output.
 
 x = drop(E[token] sqrt(D)?)  ->  backbone  ->  softmax(O E^T + b)
 
-What is dropped are components; or, for a window of training, words of a lane, wherever they stand in it.
+`dropout_embedding` drops components of x. `dropout_embedding_words` drops words: in a training window, a dropped word
+is dropped in its lane wherever it occurs. sqrt(D) is applied if `scale_embedding` is set.
+
+Shapes: B lanes, T positions, D width, V vocabulary.
 """
 
 from typing import Any
@@ -30,7 +33,7 @@ class Symbols(Ends):
         self.backbone = backbone
 
     def forward(self, tokens: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """tokens (B, T), what the call before left -> features (B, T, D), what this one leaves."""
+        """Return features (B, T, D) and the new state, from tokens (B, T) and the state of the previous call."""
         x = dropout(self.embedding(tokens) * self.scale, self.dropout, self.training)
         if self.training and self.dropout_words:
             kept = dropout(x.new_ones(len(tokens), self.embedding.num_embeddings), self.dropout_words, True)

@@ -1,11 +1,13 @@
-"""Temporal convolutional network (Bai et al., 2018), section 3: the rival that R-Transformer's tables name.
+"""Temporal convolutional network (Bai et al., 2018), section 3: a baseline in R-Transformer's tables.
 
     block       O = ReLU(x + f(x)),   f = drop ReLU conv drop ReLU conv       x through a 1 x 1 map where widths differ
     conv        y[t] = b + sum_k W_k x[t - k dilation]                        zero before the start
     W           g v / |v|, a gain for each output channel                     weight normalisation
 
 Dilation doubles from block to block. The released code draws the weights of convolutions from N(0, 0.01), but weight
-normalisation then computes them anew from g and v, so that they start as torch's own do; 1 x 1 maps keep N(0, 0.01).
+normalisation then recomputes them from g and v, so they start with torch's defaults; 1 x 1 maps keep N(0, 0.01).
+
+Shapes: B rows, T positions, I input channels, O output channels.
 """
 
 from itertools import pairwise
@@ -71,7 +73,7 @@ class TCNBackbone(Backbone):
         )
 
     def forward(self, x: Tensor, state: None = None) -> tuple[Tensor, None]:
-        """x (B, T, I) -> features (B, T, O)"""
+        """Compute features (B, T, O) from x (B, T, I); a TCN carries no state."""
         channels = x.transpose(1, 2)
         for block in self.blocks:
             channels = block(channels)

@@ -3,10 +3,10 @@
     X = x + PE                                      Eq. 6
     post-norm   U = LN(gate(X, Att(X)))             Eqs. 7, 23
                 O = LN(gate(U, FFN(U)))             Eqs. 9, 24
-    pre-norm    U = gate(X, Att(LN X))              what the R-Transformer code does, which the
-                O = gate(U, FFN(LN U))              PTB numbers come from; no norm after the last block
+    pre-norm    U = gate(X, Att(LN X))              as in R-Transformer's code, from which the PTB
+                O = gate(U, FFN(LN U))              numbers come; no norm after the last block
 
-gate(x, f) is x + f without a gate; see highway/gates/residual.py for the others.
+Without a gate, gate(x, f) is x + f; highway/gates/residual.py has the others.
 """
 
 import torch
@@ -49,7 +49,7 @@ class TransformerBackbone(Backbone):
         self.blocks = nn.ModuleList(Block(model, gating, layer) for layer in range(1, model.layers + 1))
 
     def forward(self, x: Tensor, state: None = None) -> tuple[Tensor, None]:
-        """x (B, T, D) -> features (B, T, D); a Transformer carries no state."""
+        """Compute features (B, T, D) from x (B, T, D); a Transformer carries no state."""
         x = x + self._positions(x.shape[1]).to(x)
         for block in self.blocks:
             x = block(x)

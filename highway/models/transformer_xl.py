@@ -3,12 +3,14 @@
     H_0 = drop(x)                                             a segment of T vectors
     U_l = LN(gate(H_l, drop(Att([M_l; H_l]))))                Eqs. 10-14: queries from the segment, keys and values
     H_l+1 = LN(gate(U_l, drop(FFN(U_l))))                     from memory and segment, positions by their distance
-    M_l = the last M of [M_l; H_l], without its history       what block l reads for the next segment
+    M_l = the last M of [M_l; H_l], without gradient          the memory of block l for the next segment
     features = drop(H_L)
 
-Post-norm as printed; pre-norm normalises what a sublayer reads. u and v are shared by all layers. The memory is of
-fixed length from the first step on, with the number of its positions that are filled, so that shapes never change;
-`cut` says how long it is, at which distance positions are clamped, and whether every query sees equally far.
+Post-norm as printed; pre-norm normalises what a sublayer reads. All layers share u and v. The memory has its full
+length M from the first step on, and the state counts its filled positions, so that shapes never change. `cut` sets M,
+the distance at which positions are clamped, and whether every query sees equally far.
+
+Shapes: B lanes, T positions of a segment, M positions of memory, D width.
 """
 
 import torch
@@ -26,7 +28,7 @@ from highway.describe import VECTOR
 from highway.models.backbone import Backbone
 from highway.models.initial import Normal
 
-Memory = tuple[Tensor, ...]  # how many positions are filled, (B,) and alike; then (B, M, D) for each block
+Memory = tuple[Tensor, ...]  # number of filled positions (B,), equal in all lanes; then (B, M, D) for each block
 
 
 class Block(nn.Module):
@@ -60,7 +62,7 @@ class TransformerXLBackbone(Backbone):
         self.blocks = nn.ModuleList(Block(model, gating, layer) for layer in range(1, model.layers + 1))
 
     def forward(self, x: Tensor, state: Memory | None = None) -> tuple[Tensor, Memory]:
-        """x (B, T, D), what the segment before left -> features (B, T, D), what this one leaves."""
+        """Return features (B, T, D) and the new memory, from x (B, T, D) and the memory of the previous segment."""
         length = x.shape[1]
         filled, *memories = state or self._empty_memory(x)
         size = memories[0].shape[1]
@@ -78,7 +80,7 @@ class TransformerXLBackbone(Backbone):
         return torch.zeros(x.shape[0], dtype=torch.int64, device=x.device), *(empty for _ in self.blocks)
 
     def _distances(self, keys: int) -> Tensor:
-        """Codes of the distances keys-1 ... 0, and one more that no query looks at; (keys+1, D)."""
+        """Return codes (keys+1, D) of the distances keys-1 ... 0, and of one more that no query sees."""
         if self.codes.shape[0] < keys:
             self.codes = distance_codes(keys, self.codes.shape[1]).to(self.codes)
         distance = torch.arange(keys - 1, -2, -1, device=self.codes.device).clamp(min=0, max=self.cut.clamp)
@@ -86,7 +88,7 @@ class TransformerXLBackbone(Backbone):
 
 
 def last_positions(memory: Tensor, x: Tensor) -> Tensor:
-    """The last M positions of memory and segment; nothing is copied where the segment alone has as many."""
+    """Return the last M positions of memory and segment (B, T, D); a view, without a copy, if T >= M."""
     size, length = memory.shape[1], x.shape[1]
     if length >= size:
         return x[:, length - size :]
@@ -94,9 +96,9 @@ def last_positions(memory: Tensor, x: Tensor) -> Tensor:
 
 
 def unseen_keys(length: int, memory: int, filled: Tensor, same_length: bool) -> Tensor:
-    """Which keys a query must not see, (T, M+T): those after it, and places of the memory that are not filled yet.
+    """Return a mask (T, M+T), True where a query must not see a key: later keys and memory that is not filled yet.
 
-    same_length: every query sees the last M keys, itself included, where otherwise later queries see more.
+    same_length: every query sees the last M keys, itself included; otherwise later queries see more.
     """
     query = torch.arange(length, device=filled.device)[:, None]
     key = torch.arange(memory + length, device=filled.device)[None]

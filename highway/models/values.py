@@ -1,7 +1,8 @@
-"""Ends of a model that reads values: pixels of an image, of which it says what it shows, or keys of a piano that are
-down at a step, of which it says how likely each is at the next.
+"""Ends of a model that reads values: pixels of an image, or the piano keys that are down at each step.
 
-x = W v[t] + b  ->  backbone  ->  V features + c          a softmax of that at the last pixel, or a sigmoid for each key
+From pixels it predicts the class of the image; from keys, the probability of each key at the next step.
+
+x = W v[t] + b  ->  backbone  ->  V features + c          then a softmax at the last pixel, or a sigmoid for each key
 """
 
 from typing import Any
@@ -14,9 +15,9 @@ from highway.models.ends import Ends
 
 
 class Values(Ends):
-    """Without W and b where the backbone reads vectors of just so many values: then they go in as they are."""
+    """The base of ends that read values. W and b are left out if the backbone's input has as many components."""
 
-    values: int  # at a position
+    values: int  # number of values at a position
     outputs: int
 
     def __init__(self, experiment: Experiment, backbone: nn.Module) -> None:
@@ -27,7 +28,7 @@ class Values(Ends):
         self.output = nn.Linear(model.width_out, self.outputs)
 
     def forward(self, values: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """values (B, T, V) -> features (B, T, D)"""
+        """Return features (B, T, D) and the new state, from values (B, T, V), V of them at each position."""
         return self.backbone(self.input(values), state)
 
     def logits(self, features: Tensor) -> Tensor:  # (..., D) -> (..., outputs)
