@@ -1,8 +1,8 @@
-"""Our scripts as a user types them, without the seconds that each process would spend on importing torch.
+"""Run our scripts as a user types them, without spending seconds of each process on importing torch.
 
-A server imports once what the scripts need, and calls nothing. Each command is a fork of it: a process of its own, with
-its own arguments, environment, folder, input and output. Tests of what happens before torch is imported, of kills and
-of signals start real processes instead.
+A server imports the modules that the scripts need, once. It runs no command itself: each command is a fork of it,
+a process with its own arguments, environment, folder, input and output. Tests of what happens before torch is
+imported, of kills and of signals start real processes instead.
 """
 
 import atexit
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-SECONDS = 600  # after which a command that hangs is killed
+SECONDS = 600  # a command that takes longer is killed
 
 
 def typed(script: str, *words: str, text: bytes = b"", **environment: str) -> "subprocess.CompletedProcess[str]":
-    """Run `python scripts/SCRIPT WORDS` with `text` as its input and more in its environment; return what it gives."""
+    """Run `python scripts/SCRIPT WORDS` with `text` as input and `environment` added; return the finished process."""
     with tempfile.TemporaryDirectory() as folder:
         files = {name: str(Path(folder) / name) for name in ("input", "output", "errors")}
         Path(files["input"]).write_bytes(text)
@@ -38,7 +38,7 @@ def typed(script: str, *words: str, text: bytes = b"", **environment: str) -> "s
 
 @cache
 def _server() -> Any:
-    """Return this process's server, which ends when this process does, since its input ends then."""
+    """Return this process's server. The server ends with this process, because its input ends then."""
     command = [sys.executable, "-m", "tests.commands"]
     server = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True, bufsize=1, start_new_session=True
@@ -65,7 +65,7 @@ def _serve() -> None:
 
 
 def _become(request: dict[str, Any]) -> None:
-    """Run a script in this process, which ends with it."""
+    """Run a script in this process; the process ends with the script."""
     signal.alarm(SECONDS)
     os.chdir(request["folder"])
     os.environ.clear()
@@ -74,7 +74,7 @@ def _become(request: dict[str, Any]) -> None:
         handle = os.open(request[name], flags, 0o600)
         os.dup2(handle, number)
         os.close(handle)
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115  # the server's own has read ahead
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115  # Python's own stdin has already read ahead
     sys.argv = request["command"]
     sys.path[0] = str(Path(sys.argv[0]).parent)
     try:

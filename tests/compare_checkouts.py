@@ -1,8 +1,8 @@
-"""Do two checkouts compute the same?  python tests/compare_checkouts.py BEFORE AFTER [--tables highway_t1 ...]
+"""Check that two checkouts compute the same:  python tests/compare_checkouts.py BEFORE AFTER [--tables highway_t1 ...]
 
-For every row and arm of every table: the cell's name at every budget; at smoke the names and initial values of all
-parameters, and the weights after twenty steps, bit for bit. Each checkout is asked in a process of its own, with its
-own code and this file. A change that is not to the computation leaves nothing to print but the count.
+For every row and extra row of every table, compare the run's name at every budget. At smoke, also compare the names
+and initial values of all parameters, and the weights after twenty steps, bit for bit. Each checkout is asked in its
+own process, with its own code and this file. A change that leaves the computation alone prints only the count.
 """
 
 import argparse
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 TWENTY = ("trainer.max_steps=20", "trainer.validate_every=20", "trainer.threads=1", "trainer.accelerator=cpu")
-FEW_TESTS = "debug.windows=2"  # what comes after the steps is not compared
-PLACES = {  # where a checkout keeps what is asked of it, newest first
+FEW_TESTS = "debug.windows=2"  # what follows the steps is not compared
+PLACES = {  # the modules in which a checkout may keep each function, newest first
     "experiment": ("highway.config.compose", "highway.compose"),
     "Cell": ("highway.ledger.cell", "highway.sweep.cell"),
     "load_table": ("highway.sweep.reading", "highway.sweep.table"),
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def _asked(checkout: Path, tables: list[str]) -> dict[str, Any]:
-    """What a checkout computes; a file in place of a checkout was written by --tell."""
+    """Return what a checkout computes. Instead of a checkout, accept a file that --tell wrote."""
     if checkout.is_file():
         return json.loads(checkout.read_text())
     with tempfile.TemporaryDirectory() as folder:
@@ -105,7 +105,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _digests(tensors: dict[str, Any]) -> dict[str, str]:
     return {
         name: f"{list(tensor.shape)} {hashlib.sha256((tensor + 0).numpy().tobytes()).hexdigest()[:16]}"
-        for name, tensor in tensors.items()  # + 0: a zero has no sign
+        for name, tensor in tensors.items()  # adding 0 removes the sign of zeros
     }
 
 

@@ -1,4 +1,4 @@
-"""What all tests share: experiments composed as a user would compose them, in folders of their own."""
+"""Fixtures that all tests share: experiments composed as a user would compose them, in their own folders."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ from highway.ledger.cell import Cell
 from highway.ledger.files import read_json
 from tests.runs import trained
 
-TINY = (  # seconds on one core; every test that trains starts from these words
+TINY = (  # takes seconds on one core; every test that trains starts from these overrides
     "budget=smoke",
     "model.width=16",
     "model.heads=2",
@@ -34,34 +34,37 @@ REAL_DATA = Path(os.environ.get("HIGHWAY_DATA", Path(__file__).parents[2] / "sha
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_cores() -> None:
-    """Of several workers each has its share, and what it starts: threads that wait for each other spin meanwhile."""
+    """Give each of several workers, and the processes it starts, its share of the cores: waiting threads spin."""
     if hasattr(os, "sched_setaffinity"):
         worker, workers = (os.environ.get(f"PYTEST_XDIST_WORKER{which}") for which in ("", "_COUNT"))
         share = slice(int(worker.removeprefix("gw")), None, int(workers)) if worker and workers else slice(None)
         everything = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, everything[share] or everything)
     torch.set_num_threads(1)
-    if os.environ.get("HIGHWAY_MKLDNN") == "off":  # make test-least
+    if os.environ.get("HIGHWAY_MKLDNN") == "off":  # set by make test-least
         torch.backends.mkldnn.set_flags(False)
 
 
 @pytest.fixture(autouse=True)
 def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test sees the folders of the person who runs it."""
+    """Hide the folders of the person who runs the tests."""
     monkeypatch.setenv("HIGHWAY_OUTPUTS", str(tmp_path / "outputs"))
     monkeypatch.setenv("HIGHWAY_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("HIGHWAY_CAUTIONS", "off")  # how busy the machine is changes no output
+    monkeypatch.setenv("HIGHWAY_CAUTIONS", "off")  # warnings about a busy machine would change the output
 
 
 @pytest.fixture
 def experiment() -> Callable[..., Experiment]:
-    """An experiment from override words, composed and checked like a command line."""
+    """Return a function that composes and checks an experiment from overrides, like a command line."""
     return lambda *words: composed(list(words))
 
 
 @pytest.fixture
 def tiny(experiment: Callable[..., Experiment], monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Experiment]]:
-    """The same with a small model, on a sample corpus of 32,000 characters, or an encyclopedia of 100 pages."""
+    """Return a function like `experiment` with a small model.
+
+    The sample corpus has 32,000 characters, or is an encyclopedia of 100 pages.
+    """
     monkeypatch.setattr(sample, "SENTENCES", {"train": 300, "valid": 40, "test": 40})
     monkeypatch.setattr(sample, "PAGES", 100)
     sample.penn_treebank.cache_clear()
@@ -78,9 +81,9 @@ def _kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def once(_kept: Path, tiny: Callable[..., Experiment]) -> Callable[..., tuple[Cell, dict[str, Any]]]:
-    """Train a run at the first call in a session of tests, and copy what it left behind to `outputs` at every call.
+    """Train a run at the first call in a session of tests; at every call, copy what it left behind to `outputs`.
 
-    The words are those of `tiny`; `stop` is the step at which a signal stops the run.
+    The overrides are those of `tiny`; `stop` is the step at which a signal stops the run.
     """
 
     def copied(words: tuple[str, ...], outputs: Path, stop: int | None = None) -> tuple[Cell, dict[str, Any]]:

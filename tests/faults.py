@@ -1,8 +1,8 @@
-"""Sweeps under faults, compared with an undisturbed one:  python -m tests.faults [--kills 50] [--only WORD]
+"""Compare sweeps under faults with an undisturbed one:  python -m tests.faults [--kills 50] [--only WORD]
 
-Real processes through the real command line. Each fault has outputs of its own; the same command is given again until
-it ends well, and then every record must be what it would have been: nothing lost, nothing run twice to its end, the
-same weights, no damaged file used. tests/test_faults.py holds the report to zeros.
+Real processes run through the real command line, and each fault has its own outputs. The same command is given again
+until it ends well. Then every record must be what it would have been without the fault: nothing is lost, no run ends
+twice, the weights are the same, and no corrupt file is used. tests/test_faults.py holds the report to zeros.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from tests.conftest import TINY
 from tests.runs import curve, numbers, same_weights
 
 TRAIN = Path(__file__).parents[1] / "scripts" / "train.py"
-SWEEP = (  # four cells of some seconds each, which save all the time
+SWEEP = (  # four runs of some seconds each, which save all the time
     *TINY,
     "gate=none,sdu_tanh",
     "seed=1,2",
@@ -40,7 +40,7 @@ SWEEP = (  # four cells of some seconds each, which save all the time
     "model.dropout=0.2",
 )
 CELLS = 4
-# What a process meets from its first line on; Python imports a module of this name when it starts.
+# Each process applies this from its first line on: Python imports a module of this name when it starts.
 SURROUNDINGS = """
 import fcntl, os, resource, sys, time
 fault = os.environ.get("FAULT", "")
@@ -59,11 +59,11 @@ if fault.startswith("room"):  # no file may be larger: a disk that fills up whil
 @dataclass
 class Outcome:
     injected: int = 0
-    lost: int = 0  # results that were there and are not, or never came
-    repeated: int = 0  # runs that went to their end once more than they had to
-    different: int = 0  # cells whose weights, curves or metrics are not the undisturbed ones
-    used: int = 0  # damaged files of which nothing was said
-    said: list[str] = field(default_factory=list)  # what went otherwise than it should
+    lost: int = 0  # results that vanished or never came
+    repeated: int = 0  # runs that ended once more than necessary
+    different: int = 0  # runs whose weights, curves or metrics differ from the undisturbed ones
+    used: int = 0  # corrupt files that no message names
+    said: list[str] = field(default_factory=list)  # descriptions of everything that went wrong
 
     @property
     def clean(self) -> bool:
@@ -75,8 +75,8 @@ class Folder:
 
     def __init__(self, path: Path, whole: "Folder | None" = None) -> None:
         self.path, self.outcome, self.whole = path, Outcome(), whole
-        self.again = 0  # runs that a damaged result makes necessary
-        self.damaged: list[str] = []  # files, by name
+        self.again = 0  # runs that have to be repeated because a result is corrupt
+        self.damaged: list[str] = []  # names of corrupt files
         self.stderr = ""
 
     def start(self, *words: str, fault: str = "") -> "subprocess.Popen[str]":
@@ -95,12 +95,12 @@ class Folder:
         )
 
     def ended(self, sweep: "subprocess.Popen[str]") -> int:
-        """Its exit code; what it said is kept."""
+        """Wait for the sweep, keep its messages, and return its exit code."""
         self.stderr += sweep.communicate(timeout=600)[1]
         return sweep.returncode
 
     def finish(self, *words: str) -> None:
-        """The same command, until it ends well."""
+        """Repeat the same command until it ends well."""
         for _ in range(3):
             if self.ended(self.start(*words)) == 0:
                 return
@@ -111,7 +111,7 @@ class Folder:
         return [Cell(path) for path in sorted(self.path.glob("cells/*/seed*"))]
 
     def processes(self) -> Iterator[int]:
-        """Of cells that run now."""
+        """Yield the process ids of the runs that are under way."""
         for cell in self.cells:
             lease = Lease.latest(cell.leases)
             if lease is not None and lease.alive and "pid" in lease.content:
@@ -122,12 +122,12 @@ class Folder:
         return len(self.cells) == CELLS and all(cell.status == "finished" for cell in self.cells)
 
     def begin_again(self) -> None:
-        """There is more to come, and all of the cells are finished."""
+        """Compare the runs, which are all finished, and delete them, so that the fault can go on with new ones."""
         self.compare()
         shutil.rmtree(self.path / "cells")
 
     def compare(self) -> Outcome:
-        """With the undisturbed sweep."""
+        """Compare the outputs with those of the undisturbed sweep."""
         assert self.whole is not None
         found, outcome = {cell.name + cell.directory.name: cell for cell in self.cells}, self.outcome
         ends = 0
@@ -145,7 +145,7 @@ class Folder:
 
 
 def wait_until(condition: Callable[[], object], sweep: "subprocess.Popen[str]", seconds: float = 120) -> None:
-    """Or until the sweep is through."""
+    """Wait until the condition holds or the sweep ends."""
     deadline = time.monotonic() + seconds
     while not condition() and sweep.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -167,7 +167,7 @@ def flip(path: Path) -> None:
 
 
 def kills(folder: Folder, count: int, whom: str) -> None:
-    """kill -9 of cells, of the sweep or of both, at random moments; a killed cell's sweep goes on with the others."""
+    """kill -9 a run, the sweep or both, at random moments. The sweep of a killed run goes on with the others."""
     moments = random.Random(count)
     while folder.outcome.injected < count:
         sweep = folder.start()
@@ -188,7 +188,7 @@ def kills(folder: Folder, count: int, whom: str) -> None:
 
 
 def signals(folder: Folder) -> None:
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the tests themselves run under nohup
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # needed where the tests themselves run under nohup
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         if folder.is_through:
             folder.begin_again()
@@ -196,7 +196,7 @@ def signals(folder: Folder) -> None:
         if folder.outcome.injected:
             wait_until(lambda: any(folder.processes()), sweep)
         else:
-            time.sleep(0.5)  # in its first second
+            time.sleep(0.5)  # hit the sweep in its first second
         kill(sweep.pid, number)
         folder.outcome.injected += 1
         if folder.ended(sweep) == 0:
@@ -207,7 +207,7 @@ def signals(folder: Folder) -> None:
 
 
 def stopped_underway(folder: Folder) -> Cell | None:
-    """A cell in the middle of its training, with all that it keeps, when this start has read what was there."""
+    """Return a run stopped in mid-training, with all its files, after this start has read the earlier ones."""
 
     def begun() -> list[Cell]:
         running = [cell for cell in folder.cells if cell.status == "running" and cell.progress]
@@ -222,7 +222,7 @@ def stopped_underway(folder: Folder) -> Cell | None:
 
 
 def full_disk(folder: Folder) -> None:
-    """No room for a checkpoint; then none for settings or a curve. With room, the same command goes on."""
+    """Leave no room for a checkpoint, then none for settings or a curve. With room, the same command goes on."""
     stopped_underway(folder)
     for room in (20_000, 600):
         folder.outcome.injected += 1
@@ -236,7 +236,7 @@ def full_disk(folder: Folder) -> None:
 
 
 def no_folder(folder: Folder) -> None:
-    """Outputs that cannot be written to, or where a file is in the way."""
+    """Use outputs that cannot be written to, and outputs where a file is in the way."""
     in_the_way = folder.path.with_name("file")
     in_the_way.parent.mkdir(parents=True, exist_ok=True)
     in_the_way.touch()
@@ -250,7 +250,7 @@ def no_folder(folder: Folder) -> None:
 
 
 def flipped_underway(folder: Folder) -> None:
-    """Everything is stopped in the middle, and files of a cell that ran are damaged; and again, other files."""
+    """Stop everything in the middle and corrupt files of a run that was under way; then again with other files."""
     kinds: list[Callable[[Cell], list[Path]]] = [
         lambda cell: [*cell.checkpoints[:1], *folder.path.glob("cache/*/train.npy")],
         lambda cell: [cell.best],
@@ -272,7 +272,7 @@ def flipped_underway(folder: Folder) -> None:
 
 
 def flipped_results(folder: Folder) -> None:
-    """Of finished cells, every file that a report reads."""
+    """Corrupt every file of finished runs that a report reads."""
     folder.finish()
     for name in ("result.json", "curves.csv", "config.yaml", "probes/gate_biases.npz"):
         cell = next(cell for cell in folder.cells if (cell.directory / name).exists())
@@ -289,7 +289,7 @@ def _damage(folder: Folder, path: Path) -> None:
 
 
 def several_sweeps(folder: Folder) -> None:
-    """Three on one folder, one of them in its own process; the first is killed."""
+    """Start three sweeps on one folder, one of them in its own process, and kill the first."""
     sweeps = [folder.start(), folder.start(), folder.start("hydra/launcher=inline")]
     time.sleep(8)
     kill(sweeps[0].pid)
@@ -301,7 +301,7 @@ def several_sweeps(folder: Folder) -> None:
 
 
 def surroundings(folder: Folder) -> None:
-    """A clock that goes backwards; a file system without hard links and locks."""
+    """Run with a clock that goes backwards, and on a file system without hard links and locks."""
     for fault, seconds in (("clock", 8), ("links", 8)):
         sweep = folder.start(fault=fault)
         with suppress(subprocess.TimeoutExpired):
@@ -318,7 +318,7 @@ def surroundings(folder: Folder) -> None:
 
 
 def out_of_memory(folder: Folder) -> None:
-    """In one cell beside the four; it fails with what to change, and harms nobody."""
+    """Let one run beside the four exceed memory. It fails with a message on what to change, and harms no other run."""
     other = Folder(folder.path)
     code = other.ended(other.start("model.width=16,8000000", "seed=1", "gate=none"))
     folder.outcome.injected += 1
@@ -352,7 +352,7 @@ def undisturbed(where: Path) -> Folder:
 
 
 def outcome(name: str, where: Path, whole: Folder, kills_of_each: int) -> Outcome:
-    """What a fault has done."""
+    """Inject the fault and return its outcome."""
     inject, whom = FAULTS[name]
     folder = Folder(where / name.replace(" ", "_") / "outputs", whole)
     inject(folder, *((kills_of_each, whom) if whom else ()))

@@ -1,4 +1,4 @@
-"""Runs in this process, and what they left behind."""
+"""Train runs in this process, and read what they left behind."""
 
 import csv
 from pathlib import Path
@@ -21,7 +21,7 @@ def trained(experiment: Experiment, *callbacks: pl.Callback) -> tuple[Cell, dict
 
 
 def curve(cell: Cell) -> list[list[str]]:
-    """curves.csv without the clock."""
+    """Return the rows of curves.csv without the clock."""
     with open(cell.curves, newline="") as file:
         return [[value for name, value in row.items() if name != "seconds"] for row in csv.DictReader(file)]
 
@@ -32,5 +32,5 @@ def same_weights(first: Path, second: Path) -> bool:
 
 
 def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    """What a record measured, without the clock."""
+    """Return the metrics of a record without the clock."""
     return {name: value for name, value in result["metrics"].items() if not name.endswith("_seconds")}

@@ -1,4 +1,4 @@
-"""The audit: what is counted, and that it finds what is known to be wrong, and nothing where all is well."""
+"""The audit: it counts correctly, finds what is known to be wrong, and finds nothing where all is well."""
 
 import dataclasses
 import math
@@ -26,7 +26,7 @@ def differing(found: Iterator[Finding]) -> dict[str, str]:
 
 
 def changed(table: Table, row_id: str, **paper: float) -> Table:
-    """The table with other numbers in one row."""
+    """Return the table with other numbers in one row."""
     rows = [dataclasses.replace(row, paper={**row.paper, **paper}) if row.id == row_id else row for row in table.rows]
     return dataclasses.replace(table, rows=tuple(rows))
 
@@ -34,10 +34,10 @@ def changed(table: Table, row_id: str, **paper: float) -> Table:
 def test_bits_that_are_headed_perplexity() -> None:
     found = differing(of_numbers(load_table("highway_t1")))
     assert "3 of 3 values are loss / ln 2, 0 are exp(loss)" in found["a column headed ppl (valid_bpc)"]
-    assert not any("improves" in says for says in found)  # 8.2 is 8.29 by the table, but both may be rounded
+    assert not any("improves" in says for says in found)  # the table gives 8.29 for 8.2, but both may be rounded
     better = differing(of_numbers(changed(load_table("highway_t1"), "sigmoid", test_bpc=1.369)))
     assert better["sigmoid SDU improves test by 8.2 % (section 4.1.1)"] == "by the table -8.43 %"
-    for words in ("highway_t3", "highway_t4"):  # there a perplexity is one, in all twelve pairs
+    for words in ("highway_t3", "highway_t4"):  # their perplexities are true ones, in all twelve pairs
         assert not any("ppl" in says for says in differing(of_numbers(load_table(words))))
 
 
@@ -65,7 +65,7 @@ def test_text_against_table() -> None:
     assert found["G2 has BLEU 15.51 (section VII.C)"] == "the table has 14.53"
     assert not any("6.8 %" in says for says in found)
     growth = differing(of_numbers(load_table("hsg_t1")))
-    assert any("+0.4, +0.3, +1.4, +1.9" in text for text in growth.values())  # on test it does not grow with depth
+    assert any("+0.4, +0.3, +1.4, +1.9" in text for text in growth.values())  # no growth with depth on test
 
 
 def test_selections_that_gate_nothing() -> None:
@@ -75,7 +75,7 @@ def test_selections_that_gate_nothing() -> None:
 
 
 class InThisProcess:
-    """A pool of no processes: those of the audit's import torch first; docs/COMMANDS.md runs it with them."""
+    """A pool without processes, because those of the audit import torch first; docs/COMMANDS.md runs it with them."""
 
     map = staticmethod(map)
 
@@ -108,14 +108,14 @@ def test_a_table_of_ones_own_without_paper_budget_is_left_out(monkeypatch: pytes
 
 def test_what_the_numbers_do_not_decide() -> None:
     found = {one.says: one.holds for one in of_numbers(load_table("gated_resnet_t1"))}
-    assert found["BLEU does not follow accuracy"] is None  # tau within chance: no evidence either way
+    assert found["BLEU does not follow accuracy"] is None  # tau is within chance: no evidence either way
     assert found["sparser models train faster"] is None
     assert [holds for says, holds in found.items() if "more gated connections, lower BLEU" in says] == [False]
     turned = load_table("highway_t5")
     worse = changed(
         turned, "tanh", valid_bpc=2 * turned.rows[0].paper["valid_bpc"] - turned.row("tanh").paper["valid_bpc"]
     )
-    assert "by the table +2.74 %" in differing(of_numbers(worse)).values()  # as far, the other way
+    assert "by the table +2.74 %" in differing(of_numbers(worse)).values()  # as far in the other direction
 
 
 def test_what_a_step_costs() -> None:
@@ -125,14 +125,14 @@ def test_what_a_step_costs() -> None:
     found, width, symbols = cost(described), described.model.width, described.dataset.vocabulary_size
     maps, window = 4 * width**2 + 8 * width**2, described.dataset.train.window
     scored = described.dataset.train.scored
-    products = maps + 2 * window * width + symbols * width * scored / window  # of one token, forward
+    products = maps + 2 * window * width + symbols * width * scored / window  # of one token in the forward pass
     assert found.operations == pytest.approx(
         3 * 2 * products, rel=0.05
-    )  # back: twice that; less where nothing is below
+    )  # the backward pass takes twice that, less where nothing is below
     model = build.model(described)
     assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
     assert found.tokens == described.dataset.train.lanes * window
-    assert found.kept_bytes > 4 * found.tokens * width * 8  # several arrays of a step's positions
+    assert found.kept_bytes > 4 * found.tokens * width * 8  # several arrays for each position of a step
 
 
 def test_a_few_steps_of_a_recurrence_count_as_all(monkeypatch: pytest.MonkeyPatch) -> None:

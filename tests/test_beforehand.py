@@ -1,4 +1,4 @@
-"""Data is asked for before a cell has a folder: what is missing is said once, and leaves nothing behind."""
+"""Data is checked before a run has a directory: a missing file is reported once, and leaves nothing behind."""
 
 import sys
 import urllib.error
@@ -18,7 +18,7 @@ from tests.conftest import TINY
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    """A command line without a network: its exit code, and what it said."""
+    """Return a function that runs a command line without a network; it returns the exit code and the messages."""
 
     def unreachable(url: str, partial: Path) -> None:
         raise urllib.error.URLError("no network")

@@ -18,7 +18,7 @@ from highway.config.gates import GateOptions
 
 @pytest.mark.parametrize("width", [16, 128, 512])
 def test_unbiased_layer_norm(width: int) -> None:
-    """gain * (x - mean) / (std + 1e-6) + bias with the deviation of n - 1, as R-Transformer's code."""
+    """The norm is gain * (x - mean) / (std + 1e-6) + bias with the n - 1 deviation, as in R-Transformer's code."""
     torch.manual_seed(width)
     norm = LayerNorm(width, "unbiased")
     torch.nn.init.normal_(norm.weight)
@@ -35,7 +35,7 @@ def test_biased_layer_norm_is_torchs() -> None:
 
 
 def test_layer_norm_of_small_numbers() -> None:
-    """What is added to the deviation is 1e-6, outside of the root; and the deviation is the unbiased one by default."""
+    """The norm adds 1e-6 to the deviation, outside the root; the deviation is the unbiased one by default."""
     torch.manual_seed(0)
     x = 1e-3 * torch.randn(50, 16)
     expected = (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6)
@@ -44,7 +44,7 @@ def test_layer_norm_of_small_numbers() -> None:
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_a_sublayer_drops_what_its_function_gives(norm: str) -> None:
-    """At its own rate, in training alone, and nothing of what is carried on beside it."""
+    """Dropout acts at the sublayer's rate, in training alone, and not on the input carried past the sublayer."""
     gating = Gating(GateOptions(), {"attention": ()})
     sublayer = Sublayer(torch.nn.Identity(), gating, 1, "attention", 64, LayerNorm(64), norm, 0.3)
     seen: list[torch.Tensor] = []
@@ -101,7 +101,7 @@ def test_attention_equals_its_equation() -> None:
                 expected[b, t, part] = sum(weights[s] * v[b, s, part] for s in range(t + 1))
     expected = expected @ attention.output.weight.T + attention.output.bias
     torch.testing.assert_close(attention(x), expected)
-    materialised = CausalAttention(width, heads, 1e-6).double().train()  # so little dropout that none falls
+    materialised = CausalAttention(width, heads, 1e-6).double().train()  # a rate so small that nothing is dropped
     materialised.load_state_dict(attention.state_dict())
     torch.testing.assert_close(materialised(x), expected)
 
@@ -133,7 +133,7 @@ def test_dropout(probability: float) -> None:
 
 
 def test_dropout_falls_inside_of_attention_and_feed_forward() -> None:
-    """In training alone, and where it is not nothing."""
+    """Dropout acts in training alone, and only where its rate is above zero."""
     torch.manual_seed(0)
     x, codes = torch.randn(2, 5, 8), torch.randn(6, 8)
     unseen, u = torch.ones(5, 5).triu(1).bool(), torch.zeros(2, 4)

@@ -1,4 +1,4 @@
-"""trainer.compile: its modes and their older spellings, and that one program serves a whole run."""
+"""trainer.compile: its modes and their older spellings; one program serves a whole run."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from tests.test_resume import StopAt
 
 Compose = Callable[..., Experiment]
 FEW = ("trainer.max_epochs=2", "gate=sdu_tanh", "model.dropout=0.3")
-SHORT_LAST = "dataset.train={lanes:370,window:24,stride:20,scored:20}"  # an epoch ends with a shorter one
+SHORT_LAST = "dataset.train={lanes:370,window:24,stride:20,scored:20}"  # an epoch ends with a shorter window
 SPLITS = {"train": 370, "evaluation": 10}
 CUTS = tuple(f"dataset.{split}={{lanes:{lanes},window:20,stride:20,scored:20}}" for split, lanes in SPLITS.items())
 CARRIES = (*CUTS, "dataset.carry_state=true", "model=transformer_xl", "model.head_width=8")
@@ -42,7 +42,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 
 @pytest.fixture
 def counter(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Count the programs that the compiler is given, and run them as they are."""
+    """Count the programs that the compiler receives, and run them unchanged."""
     torch._dynamo.reset()
     counted = CompileCounter()
 
@@ -63,7 +63,7 @@ def test_older_spellings_keep_working(typed: str, mode: str | None) -> None:
 
 
 def test_no_run_and_no_timing_changes_its_directory() -> None:
-    """Timings hash the mode: the names are those of before there were modes."""
+    """Directories keep the names from before compile modes existed, although timings hash the mode."""
 
     def timing(typed: str) -> Path:
         row = composed(["budget=smoke", f"trainer.compile={typed}", "trainer.threads=1", "trainer.accelerator=cpu"])
@@ -101,7 +101,7 @@ def test_a_resumed_compiled_run_is_exact(tiny: Compose, counter: Any, tmp_path: 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_one_program_of_every_family(family: str, counter: Any) -> None:
-    """Steps of one shape compile once, and give what the eager model gives."""
+    """Steps of one shape compile once, and compute what the eager model computes."""
     still = [f"model.{item.name}=0" for item in dataclasses.fields(composed([*FAMILIES[family]]).model)
              if item.name.startswith("dropout")]  # fmt: skip
     described = composed([*FAMILIES[family], *SMALL, *still])
@@ -127,7 +127,7 @@ def test_one_program_of_every_family(family: str, counter: Any) -> None:
 
 
 def test_one_program_serves_all_lengths(counter: Any) -> None:
-    """Pairs and tunes have another length in each batch."""
+    """One program serves pairs and tunes whose length differs in each batch."""
     described = composed([*FAMILIES["encoder_decoder"], *SMALL])
     task = build.task(described).train()
     compile_training(task, described, "default")

@@ -1,4 +1,4 @@
-"""Tables on W&B, without a network: what a workspace would hold, and what a record that is sent reads like."""
+"""Tables on W&B, without a network: the contents of a workspace, and of a record that is sent."""
 
 import csv
 import json
@@ -37,7 +37,7 @@ def test_a_workspace_has_what_the_table_file_asks_for(tmp_path: Path) -> None:
     assert f"0 * ${{valid/bpc}} + {TABLE.row('tanh').paper['valid_bpc']:g}" in lines["valid/bpc"]
     assert {panel.y[0] for panel in training.panels} >= {"train/gradient_norm", "train/gate_norm"}
     assert made.runset_settings.group_colors[("tanh",)] == looks(collected)["tanh"].colour
-    model = json.loads(made._to_model().model_dump_json())  # what the server would be sent
+    model = json.loads(made._to_model().model_dump_json())  # what would be sent to the server
     assert "valid/bpc" in json.dumps(model) and "highway_t5" in json.dumps(model)
     assert any("validation bits per character" in line and "1.241" in line for line in describe(made))
 
@@ -56,7 +56,7 @@ def test_a_record_sent_after_the_fact_reads_as_it_ran(tmp_path: Path) -> None:
     folder = put(tmp_path, "tanh", 2, 1.2, table=TABLE, parameters={"total": 7, "gate": 3})
     put(tmp_path, "tanh", 3, 1.2, table=TABLE, status="diverged")
     assert send(collect(TABLE, "paper", tmp_path), "offline", "highway", tmp_path / "wandb") == 1
-    assert send(collect(TABLE, "paper", tmp_path), "offline", "highway", tmp_path / "wandb") == 0  # not twice
+    assert send(collect(TABLE, "paper", tmp_path), "offline", "highway", tmp_path / "wandb") == 0  # not sent twice
     (path,) = (tmp_path / "wandb").rglob("run-*.wandb")
     read = Offline(path)
     assert (read.run.run_group, read.run.display_name) == ("highway_t5", "tanh seed 2")
@@ -101,5 +101,5 @@ def test_offline_runs_are_uploaded_oldest_first(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(sync.subprocess, "run", upload)
     assert not sync.sync(tmp_path)
     (command,) = seen
-    assert command[1:4] == ["-m", "wandb", "sync"]  # no option, which another version of wandb might not have
+    assert command[1:4] == ["-m", "wandb", "sync"]  # without options, which another version of wandb might lack
     assert [Path(path).name[12:20] for path in command[4:]] == ["20260101", "20260102", "20260103"]

@@ -124,7 +124,7 @@ def test_sample_has_the_structure_it_promises() -> None:
     text = sample.penn_treebank()["train"]
     words = text.split()
     assert words.count("(") == words.count(")") > 500
-    for line in text.splitlines():  # brackets close in their sentence, and never before they open
+    for line in text.splitlines():  # brackets close within their sentence, and never before they open
         depth = 0
         for word in line.split():
             depth += (word == "(") - (word == ")")
@@ -162,7 +162,7 @@ def byte_words(folder: Path, *words: str) -> list[str]:
 
 @pytest.fixture
 def small_wikipedia(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """An excerpt of 40,000 bytes with every byte value of a text, in its place in the data folder."""
+    """Write an excerpt of 40,000 bytes to the data folder, with every byte value of a text; return its content."""
     content = (b"abc\ndef\xc3\xa9\n" * 4000)[:40_000]
     monkeypatch.setattr(enwik8, "EXCERPT", len(content))
     monkeypatch.setattr(enwik8, "WHOLE", len(content))
@@ -221,7 +221,10 @@ def test_published_counts_of_the_excerpt(experiment: Compose) -> None:
 
 
 def test_a_hundred_million_bytes_in_two_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read, checked, numbered and cached; then read from the cache. Processor time: machines that test are busy."""
+    """Data is read, checked, numbered and cached within two seconds; then the cache is read as fast.
+
+    The limit is on processor time, because a machine that runs tests is busy.
+    """
     content = sample.wikipedia() * (enwik8.WHOLE // len(sample.wikipedia()) + 1)
     (tmp_path / "enwik8").mkdir()
     (tmp_path / "enwik8" / "enwik8").write_bytes(content[: enwik8.WHOLE])

@@ -25,7 +25,7 @@ def test_few(tiny: Compose) -> None:
     assert (result["status"], result["steps"]) == ("finished", 5)
     (cell.directory / "of the first run").touch()
     trained(tiny("debug=few"))
-    assert not (cell.directory / "of the first run").exists()  # from the start again
+    assert not (cell.directory / "of the first run").exists()  # the run starts from the beginning again
 
 
 def test_overfit_learns_one_batch_by_heart(tiny: Compose) -> None:
@@ -34,7 +34,7 @@ def test_overfit_learns_one_batch_by_heart(tiny: Compose) -> None:
     losses = [float(row[-1]) for row in curve(cell) if row[3:5] == ["valid", "loss"]]
     assert len(losses) == 10
     assert losses[-1] < 0.5 < 2.0 < losses[0]
-    assert result["metrics"]["test_loss"]["last"] == losses[-1]  # all three splits are that batch
+    assert result["metrics"]["test_loss"]["last"] == losses[-1]  # all three splits are the one batch
 
 
 def test_profile_writes_a_trace_and_the_slowest(tiny: Compose, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,6 @@
-"""Several devices and parts of batches: the experiment stays what it is on one device, in one part.
+"""Several devices and parts of batches: the experiment stays the same as on one device, in one part.
 
-A run on two processes is a real one, from the command line; what it gives is compared with that of one process.
+A run on two processes is a real one, from the command line; its results are compared with those of one process.
 """
 
 import multiprocessing
@@ -59,7 +59,7 @@ TASKS = {
 
 
 def assert_agree(one: Cell, other: Cell, tolerance: float) -> None:
-    """Weights and curves, to `tolerance` of the largest weight, and of each value."""
+    """Check that weights and curves agree, to `tolerance` of the largest weight, and of each value."""
     for name in ("last", "best"):
         first, second = (load_file(getattr(cell, name)) for cell in (one, other))
         assert first.keys() == second.keys()
@@ -84,7 +84,7 @@ def test_lanes_of_each_device(lanes: int, shares: int, sizes: list[int]) -> None
 def test_uneven_lanes_weigh_as_many_as_they_are(
     experiment: Compose, monkeypatch: pytest.MonkeyPatch, task: str
 ) -> None:
-    """Objectives of lanes on 4 devices, averaged as Lightning does it, are that of all lanes; tokens are of all."""
+    """The objectives of 4 devices, averaged as in Lightning, equal that of all lanes; tokens count all lanes."""
     described = experiment(*TASKS[task], "dataset.train.lanes=22", "trainer.precision=64")
     module, data = build.task(described).double().eval(), build.data(described)
     (batch,) = (data._windows("train").at(0),)
@@ -103,7 +103,7 @@ def test_uneven_lanes_weigh_as_many_as_they_are(
 
 
 def test_a_device_without_a_lane_evaluates_nothing(experiment: Compose) -> None:
-    """The trained RHN is evaluated in one lane: the first device has it."""
+    """The trained RHN is evaluated in one lane, which the first device takes; the second has nothing to evaluate."""
     data = build.data(experiment(*STATE, "trainer.devices=2"))
     data.final = True
     scored = []
@@ -131,7 +131,7 @@ def test_states_of_parts_are_joined_lane_by_lane() -> None:
 
 
 class StopBy(pl.Callback):
-    """As a signal that arrives during step `step`."""
+    """Sends a signal to this process during step `step`."""
 
     def __init__(self, step: int, number: signal.Signals) -> None:
         self.step, self.number = step, number
@@ -145,9 +145,9 @@ class StopBy(pl.Callback):
 def test_parts_of_a_batch_are_the_whole_batch(
     experiment: Compose, request: pytest.FixtureRequest, tmp_path: Path, task: str
 ) -> None:
-    """Uneven parts (5 and 7 lanes, 9 images, 5 tunes in 3): weights and curves to 1e-8, losses and norms among them."""
+    """Uneven parts (5 and 7 lanes, 9 images, 5 tunes in 3) give the weights, curves, losses and norms within 1e-8."""
     if task == "memory":
-        request.getfixturevalue("tiny")  # on a shorter text
+        request.getfixturevalue("tiny")  # makes the text shorter
     cells = []
     for parts in (1, 3):
         described = experiment(*TASKS[task], *FEW, f"trainer.accumulate={parts}", f"outputs_dir={tmp_path}/{parts}")
@@ -159,7 +159,7 @@ def test_parts_of_a_batch_are_the_whole_batch(
 
 
 def test_a_run_in_parts_goes_on_in_others(tiny: Compose, tmp_path: Path) -> None:
-    """Each part carries its own state; the checkpoint has that of all lanes in order."""
+    """Each part carries its own state, and the checkpoint has the states of all lanes in order."""
     whole, _ = trained(tiny(*MEMORY, *FEW, f"outputs_dir={tmp_path}/whole"))
     for parts, stop in ((2, 3), (3, 5)):
         described = tiny(*MEMORY, *FEW, f"trainer.accumulate={parts}", f"outputs_dir={tmp_path}/moved")
@@ -184,7 +184,7 @@ def test_parts_in_bf16(experiment: Compose, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("handled", "status"), [(signal.SIG_DFL, "interrupted"), (signal.SIG_IGN, "finished")])
 def test_a_closed_terminal_saves_but_not_under_nohup(tiny: Compose, handled: signal.Handlers, status: str) -> None:
-    before = signal.signal(signal.SIGHUP, handled)  # whoever runs the tests may do so under nohup
+    before = signal.signal(signal.SIGHUP, handled)  # the tests themselves may run under nohup
     try:
         cell, result = trained(tiny(*FEW), StopBy(3, signal.SIGHUP))
         assert result["status"] == status and cell.checkpoints
@@ -202,7 +202,7 @@ def start(folder: Path, devices: int, *words: str) -> "subprocess.Popen[str]":
 
 
 def ended(folder: Path, devices: int, *words: str) -> tuple[Cell, list[str]]:
-    """A finished run: its cell, and the lines that it said, without the clock."""
+    """Train until the end; return the run, and its messages without the clock."""
     process = start(folder, devices, *words)
     said, complained = process.communicate(timeout=300)
     cell = cell_in(folder, *words)
@@ -218,7 +218,7 @@ def cell_in(folder: Path, *words: str) -> Cell:
 
 
 def children(process: "subprocess.Popen[str]") -> list[int]:
-    """The other ranks that a run has started."""
+    """Return the process ids of the other ranks that a run has started."""
     own = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     return [int(one) for one in own if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
 
@@ -231,7 +231,10 @@ LONG = ("trainer.max_steps=100000", "trainer.validate_every=100000", "trainer.lo
 @pytest.mark.parametrize("task", ["words", "memory", "state"])
 @pytest.mark.parametrize(("precision", "tolerance"), [("64", 1e-8), ("32", 1e-4)])
 def test_two_processes_agree_with_one(tmp_path: Path, task: str, precision: str, tolerance: float) -> None:
-    """Over 50 steps, saving often: 3 and 2 of 5 lanes, 4 and 3 of 7; weights and curves, and no line is said twice."""
+    """Weights and curves agree over 50 steps with frequent checkpoints, and no message comes twice.
+
+    The processes share 5 lanes as 3 and 2, and 7 as 4 and 3.
+    """
     words = (*TASKS[task], *FIFTY, f"trainer.precision={precision}")
     (one, alone), (two, together) = (ended(tmp_path / str(devices), devices, *words) for devices in (1, 2))
     assert_agree(one, two, tolerance)
@@ -243,7 +246,7 @@ def test_two_processes_agree_with_one(tmp_path: Path, task: str, precision: str,
 
 @pytest.mark.slow
 def test_four_processes_with_parts_agree_with_one(tmp_path: Path) -> None:
-    """22 lanes as 6, 6, 5, 5, each learnt in 3 and 2, or as 3 and 3."""
+    """Four processes share 22 lanes as 6, 6, 5, 5. Each trains on its lanes in two parts: 3 and 3, or 3 and 2."""
     words = (*MEMORY, *FEW, "dataset.train.lanes=22")
     one, _ = ended(tmp_path / "one", 1, *words)
     four, _ = ended(tmp_path / "four", 4, *words, "trainer.accumulate=2")
@@ -253,7 +256,7 @@ def test_four_processes_with_parts_agree_with_one(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["images", "tunes", "pairs"])
 def test_examples_on_two_processes(tmp_path: Path, task: str) -> None:
-    """5 and 4 of 9 images; whole groups of examples in an evaluation, none twice and none left out."""
+    """Two processes share 9 images as 5 and 4. Evaluation takes whole groups of examples, each exactly once."""
     words = (*TASKS[task], *FEW)
     (one, _), (two, _) = (ended(tmp_path / str(devices), devices, *words) for devices in (1, 2))
     assert_agree(one, two, 1e-8)
@@ -264,7 +267,10 @@ def test_examples_on_two_processes(tmp_path: Path, task: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["memory", "state"])
 def test_a_run_moves_between_numbers_of_processes(tmp_path: Path, task: str) -> None:
-    """Stopped on two by a SIGTERM to the first, gone on on one and stopped, ended on two: as undisturbed on one."""
+    """A run that moves gives the result of an undisturbed run on one process.
+
+    It starts on two processes, where a SIGTERM to the first stops it, continues and stops on one, and ends on two.
+    """
     words = (*TASKS[task], "trainer.precision=64", "trainer.max_steps=60", "trainer.validate_every=40")
     words = (*words, "trainer.log_every=7", "trainer.checkpoint_seconds=0.1")
     whole, _ = ended(tmp_path / "whole", 1, *words)
@@ -287,7 +293,7 @@ def test_a_run_moves_between_numbers_of_processes(tmp_path: Path, task: str) -> 
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_interrupts_the_run(tmp_path: Path) -> None:
-    """kill -9 of another rank: the first says so, and the same command goes on."""
+    """After kill -9 of another rank the first process reports it, and the same command resumes the run."""
     words = (*WORDS, *LONG, "trainer.checkpoint_seconds=0.1")
     cell, process = cell_in(tmp_path, *words), start(tmp_path, 2, *words)
     wait_for(lambda: bool(cell.checkpoints), 240)
@@ -301,7 +307,7 @@ def test_a_process_that_is_killed_interrupts_the_run(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_others_end_with_the_first(tmp_path: Path) -> None:
-    """kill -9 of the first: no orphans, and the cell is interrupted."""
+    """kill -9 of the first process leaves no orphans, and the run is interrupted."""
     words = (*WORDS, *LONG, "trainer.checkpoint_seconds=0.1")
     cell, process = cell_in(tmp_path, *words), start(tmp_path, 3, *words)
     wait_for(lambda: bool(cell.checkpoints), 240)
@@ -325,7 +331,7 @@ def fails() -> str:
 
 
 def stand_in(processes: int, external: bool = False) -> Any:
-    """What companions ask a trainer for."""
+    """Return a stand-in for a trainer, with the attributes that companions read."""
     environment = SimpleNamespace(creates_processes_externally=external, main_address="127.0.0.1", main_port=1)
     return SimpleNamespace(
         world_size=processes,
@@ -386,7 +392,7 @@ if __name__ == "__main__":
     ],
 )
 def test_a_process_that_waits_for_one_that_is_gone_ends(tmp_path: Path, work: str, kill: bool, sentence: str) -> None:
-    """As in a collective on CUDA, which notices nothing."""
+    """A process that waits for a dead one ends, even inside a collective on CUDA, which notices nothing."""
     script = tmp_path / "waiting.py"
     script.write_text(WAITING.format(work=work, kill=kill))
     environment = {**os.environ, "PYTHONPATH": str(TRAIN.parents[1])}

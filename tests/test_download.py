@@ -1,4 +1,4 @@
-"""Downloads, from servers of ours on the loopback: sources in turn, what is right, where they go on."""
+"""Downloads from our own servers on the loopback: mirrors in turn, checksums, and where a transfer resumes."""
 
 import hashlib
 import http.server
@@ -21,15 +21,15 @@ from highway.data.transfer import download
 from highway.errors import Refused, Unwritable
 from highway.ledger import archive
 
-NOBODY = "http://127.0.0.1:9"  # no server is there
+NOBODY = "http://127.0.0.1:9"  # no server listens there
 RIGHT = b"right" * 9
 
 
 class Server(http.server.BaseHTTPRequestHandler):
-    """Answers what it holds by path: bytes, a code, or what is to be done."""
+    """Answers each path from `held`: with bytes, with a status code, or by calling a function."""
 
     held: dict[str, Any] = {}
-    break_after: list[int] = []  # bytes after which the next answers break off
+    break_after: list[int] = []  # the numbers of bytes after which the next answers break off
     asked: list[tuple[str, str | None]] = []
 
     def do_GET(self) -> None:
@@ -177,7 +177,7 @@ def test_a_disk_that_takes_nothing_is_no_fault_of_the_sources(server: str, tmp_p
 def test_progress_off_a_terminal(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A line now and then of a large file, nothing of a small one."""
+    """Off a terminal, a large file logs a line now and then, and a small one logs nothing."""
     caplog.set_level(logging.INFO, "highway")
     monkeypatch.setattr(transfer, "SAY_EVERY", 0.0)
     Server.held = {"/large": bytes(5 << 20), "/small": bytes(1000)}
@@ -199,7 +199,7 @@ def test_progress_on_a_terminal(server: str, tmp_path: Path, monkeypatch: pytest
     assert "large" in told.getvalue() and "5.2/5.2 MB" in told.getvalue()
 
 
-# Places in turn
+# Mirrors in turn
 
 
 def test_the_second_place_is_asked_where_the_first_is_down(
@@ -212,7 +212,7 @@ def test_the_second_place_is_asked_where_the_first_is_down(
     assert path.read_bytes() == RIGHT
     assert sorted(p.name for p in tmp_path.rglob("*.t*")) == ["a.txt"], "nothing else of the archive, and no half"
     assert caplog.messages == [f"toy: fetched from {server}/toy.tgz, not from {NOBODY} (Connection refused)."]
-    toy(Source(NOBODY)).ensure([path])  # present: not fetched again
+    toy(Source(NOBODY)).ensure([path])  # the file is present and is not fetched again
     assert len(Server.asked) == 1
 
 
@@ -261,7 +261,7 @@ def test_a_half_that_does_not_fit_is_begun_anew(server: str, tmp_path: Path, hal
 
 
 def test_what_one_place_has_given_stays(server: str, tmp_path: Path) -> None:
-    """A place may have some of the files."""
+    """Files fetched from one mirror stay when another mirror has to supply the rest."""
     Server.held = {"/1/a.txt": b"a", "/2/a.txt": b"not a", "/2/b.txt": b"b"}
     sums = {f"{name}.txt": hashlib.sha256(name.encode()).hexdigest() for name in "ab"}
     Files("toy", "toy", (Source(f"{server}/1"), Source(f"{server}/2")), sums).ensure([tmp_path / name for name in sums])
@@ -286,7 +286,7 @@ def test_an_archive_that_unpacks_to_too_much(server: str, tmp_path: Path, monkey
 
 
 def test_unpacking_where_there_is_no_room(server: str, tmp_path: Path) -> None:
-    """No fault of the places either; nor is what a killed process left there."""
+    """A full disk is not blamed on the mirrors. Nor is what a killed process left in the folder."""
     content = bytes(1 << 20)
     Server.held["/toy.tgz"] = packed({"in/a.txt": content})
     files = replace(toy(inside(f"{server}/toy.tgz")), checksums={"a.txt": hashlib.sha256(content).hexdigest()})
@@ -332,7 +332,7 @@ def test_two_processes_fetch_one_after_the_other(server: str, tmp_path: Path, mo
         second.start()
         second.join(0.2)
         assert second.is_alive() and not Server.asked
-        path.write_bytes(RIGHT)  # as the first has fetched it
+        path.write_bytes(RIGHT)  # as if the first process had fetched it
     second.join()
     assert not Server.asked
 
@@ -348,7 +348,7 @@ def test_file_sha256(tmp_path: Path) -> None:
 
 
 def test_every_data_set_has_a_mirror() -> None:
-    """And each of its files is checked, by its own sha256 or, of TED, by its pairs."""
+    """Every data set has a second source, and a check of each file: its own sha256, or for TED its pairs."""
     every = [one for one in vars(places).values() if isinstance(one, Files)]
     assert len(every) == 5
     for one in every:

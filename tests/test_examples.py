@@ -151,7 +151,7 @@ def test_devices_share_a_batch(experiment: Compose) -> None:
 
 
 def test_padding_is_never_counted(experiment: Compose) -> None:
-    """A split in batches of tunes of several lengths gives what its tunes give one by one."""
+    """Batches of tunes of several lengths give the same total as the tunes one by one."""
     described = experiment(*MODELS["tunes"], "trainer.evaluation_batch=7")
     task, data = build.task(described), build.data(described)
     task.model.eval()
@@ -195,7 +195,7 @@ def test_the_last_position_says_the_class(experiment: Compose) -> None:
     expected = -logits.log_softmax(1)[torch.arange(len(batch.labels)), batch.labels].sum()
     assert float(task.counts["nats"]) == pytest.approx(expected.item(), rel=1e-6)
     assert task.learn(batch).objective.item() == pytest.approx(expected.item() / len(batch.labels), rel=1e-6)
-    half = ImageBatch(batch.pixels[:1], batch.labels[:1], 2)  # of two devices: Lightning takes the mean of both
+    half = ImageBatch(batch.pixels[:1], batch.labels[:1], 2)  # one of two devices: Lightning takes the mean of both
     assert task.learn(half).objective.item() == pytest.approx(task.learn(half).nats.item() / 2)
 
 
@@ -203,7 +203,7 @@ def test_the_last_position_says_the_class(experiment: Compose) -> None:
 def test_the_mean_over_devices_is_the_whole_batch(
     experiment: Compose, monkeypatch: pytest.MonkeyPatch, task: str
 ) -> None:
-    """Of five examples on two devices, whose gradients Lightning averages; nats and units add up."""
+    """Five examples on two devices, averaged as in Lightning, give the whole objective; nats and units add up."""
     described = experiment(*MODELS[task], "trainer.precision=64")
     module, data = build.task(described).double().eval(), build.data(described)
     rows = np.arange(5)

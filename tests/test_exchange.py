@@ -1,4 +1,4 @@
-"""scripts/records.py: what ran on one machine reads on another, and nothing finished is replaced."""
+"""scripts/records.py: records of one machine are readable on another, and nothing finished is replaced."""
 
 import contextlib
 import hashlib
@@ -33,7 +33,7 @@ PUBLISHED = len(collect(TABLE, "mini", REFERENCE.parent / "nothing of one's own"
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Outputs of a machine that has run the table; none are published."""
+    """Return the outputs of a machine that has run the table; no record is published."""
     shutil.copytree(REFERENCE / "cells", tmp_path / "cluster" / "cells")
     monkeypatch.setattr("highway.report.collect.REFERENCE", tmp_path / "nothing published")
     (tmp_path / "cluster" / "cells" / "transformer-0f22ae17b101" / "seed1" / "checkpoints").mkdir()
@@ -154,7 +154,7 @@ NAME = "transformer-0f22ae17b101/seed1"
 
 @pytest.fixture
 def record() -> dict[str, bytes]:
-    """A record that is right, to be made wrong in one place."""
+    """Return a valid record, for a test to spoil in one respect."""
     folder = REFERENCE / "cells" / NAME
     every = ("config.yaml", "curves.csv", "result.json", "probes/gate_biases.npz")
     return {name: (folder / name).read_bytes() for name in every}
@@ -170,7 +170,7 @@ def given(path: Path, *members: tuple[tarfile.TarInfo | str, bytes]) -> Path:
 
 
 def refused(tmp_path: Path, *members: tuple[tarfile.TarInfo | str, bytes]) -> str:
-    """The sentence, where nothing was written."""
+    """Import the members, check that this is refused and writes nothing, and return the message."""
     with pytest.raises(Refused) as no:
         import_records(given(tmp_path / "file", *members), tmp_path / "laptop")
     assert not (tmp_path / "laptop").exists() and "\n" not in str(no.value)
@@ -184,7 +184,7 @@ def of_kind(name: str, kind: bytes) -> tarfile.TarInfo:
 
 
 def members_of(record: dict[str, bytes]) -> list[tuple[tarfile.TarInfo | str, bytes]]:
-    """With checksums that fit: who makes a record up can make them, too."""
+    """Return the members of a record with fitting checksums: whoever forges a record can forge these, too."""
     with contextlib.suppress(ValueError, RecursionError):
         result = json.loads(record["result.json"])
         others = {name: content for name, content in record.items() if name != "result.json"}
@@ -213,7 +213,10 @@ def test_what_an_archive_may_hold(record: dict[str, bytes], tmp_path: Path, monk
 
 
 def test_a_sparse_file_of_zeros_is_no_file(tmp_path: Path) -> None:
-    """It says that it is large, and takes nothing of the archive: no limit of what is read would stop it."""
+    """A sparse member is refused.
+
+    It claims a large size but takes no room in the archive, so no limit on reading helps.
+    """
     member = of_kind(f"{NAME}/curves.csv", tarfile.GNUTYPE_SPARSE)
     assert "which is not a file of a record" in refused(tmp_path, (member, b""))
 
@@ -224,7 +227,7 @@ def npz(**arrays: np.ndarray) -> bytes:
 
 
 def claiming(shape: tuple[int, ...]) -> bytes:
-    """A file of arrays whose header promises more than it holds."""
+    """Return a file of arrays whose header promises more than the file holds."""
     about = {"shape": shape, "fortran_order": False, "descr": "<f8"}
     np.lib.format.write_array_header_1_0(header := io.BytesIO(), about)
     with zipfile.ZipFile(file := io.BytesIO(), "w") as made:
@@ -300,7 +303,7 @@ def test_a_configuration_is_that_of_its_cell(
 
 
 def test_every_published_record_would_be_taken() -> None:
-    """Also those of older revisions, and the timings."""
+    """The import accepts every published record, including older revisions and the timings."""
     assert tuple(admission.COLUMNS) == COLUMNS
     for path in REFERENCE.glob("cells/*/seed*/result.json"):
         files = {file.relative_to(path.parent).as_posix(): file for file in path.parent.rglob("*") if file.is_file()}

@@ -1,4 +1,4 @@
-"""The fault harness (tests/faults.py) finds nothing: none lost, none run twice, no other weight, no damage used."""
+"""The fault harness (tests/faults.py) finds nothing lost, run twice or different, and no corrupt file used."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tests.faults import FAULTS, Folder, outcome, undisturbed
 
-KILLS = 3  # of each of three kinds; make faults has seventeen
+KILLS = 3  # of each of three kinds; make faults uses seventeen
 
 
 @pytest.fixture(scope="module")

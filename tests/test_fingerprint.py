@@ -1,4 +1,4 @@
-"""Which code computed a record: what counts, and what does not."""
+"""The fingerprint of the code that computed a record: what changes it, and what does not."""
 
 import ast
 from collections.abc import Callable
@@ -13,12 +13,12 @@ Compose = Callable[..., Experiment]
 
 
 def changed(monkeypatch: pytest.MonkeyPatch, module: str, old: str, new: str) -> None:
-    """As if a module had been edited."""
+    """Make the fingerprint see a module as if it had been edited."""
     text = (fingerprints.ROOT / (module.replace(".", "/") + ".py")).read_text()
     assert old in text
     tree, edited = fingerprints._tree, ast.parse(text.replace(old, new))
     monkeypatch.setattr(fingerprints, "_tree", lambda name: edited if name == module else tree(name))
-    for cached in ("_hashed", "_shape"):  # as a new process would
+    for cached in ("_hashed", "_shape"):  # a new process would have no caches
         monkeypatch.setattr(fingerprints, cached, getattr(fingerprints, cached).__wrapped__)
 
 
@@ -60,7 +60,7 @@ def test_what_a_cell_does_not_use_does_not_count(
 
 
 def test_it_does_not_depend_on_the_version_of_python() -> None:
-    """Fields that are empty, as newer Pythons add some, are not in it."""
+    """The fingerprint leaves out empty fields, because newer Pythons add some."""
     tree = ast.parse("def f(x):\n    return x")
     function = tree.body[0]
     before = fingerprints._canonical(tree)

@@ -1,4 +1,4 @@
-"""Anything at all for settings and for records: an experiment or one sentence, and never another exception.
+"""Arbitrary settings and records give an experiment or a one-sentence refusal, and never another exception.
 
 The examples are the same in every run (derandomize), so that a test that passes here passes everywhere.
 """
@@ -75,7 +75,7 @@ words = (
 
 
 def examples(count: int) -> Any:
-    """The database of examples and the clock would make one run differ from another."""
+    """Return settings without a database of examples or a deadline, so that every run is the same."""
     slow = list(HealthCheck)
     return settings(max_examples=count, derandomize=True, deadline=None, database=None, suppress_health_check=slow)
 
@@ -94,7 +94,7 @@ def test_exceptions_in_a_circle_have_an_end() -> None:
 @examples(60)
 @given(st.lists(words, max_size=4))
 def test_words(given_words: list[str]) -> None:
-    """A command line."""
+    """Any command line gives an experiment or one sentence."""
     try:
         found = experiment(given_words)
     except REFUSALS as error:
@@ -121,13 +121,13 @@ def base(name: str) -> DictConfig:
 @examples(200)
 @given(st.sampled_from(["text", "pairs", "memory", "music"]), st.dictionaries(known, values, max_size=3))
 def test_values(name: str, changes: dict[str, Any]) -> None:
-    """A configuration that is composed already, as that of a stranger's file; what is right is a cell."""
+    """Any composed configuration, such as a stranger's file, is refused in one sentence or identifies a run."""
     config = base(name)
     OmegaConf.set_struct(config, False)
     for key, value in changes.items():
         try:
             OmegaConf.update(config, key, value)
-        except (OmegaConfBaseException, AssertionError, TypeError):  # not even OmegaConf takes it
+        except (OmegaConfBaseException, AssertionError, TypeError):  # OmegaConf itself refuses the value
             return
     try:
         found = check(config)
@@ -160,7 +160,7 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 @examples(300)
 @given(st.data())
 def test_a_changed_record(data: st.DataObject) -> None:
-    """Whatever stands in place of some of its values: it is a record, or what is wrong is said in a few words."""
+    """Whatever replaces some of its values, a record is accepted, or the fault is named in a few words."""
     content = record()
     for _ in range(data.draw(st.integers(1, 3))):
         place: Any = content

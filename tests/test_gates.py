@@ -15,7 +15,7 @@ def residual_gate(name: str, width: int, activation: str, kernel: int) -> torch.
 
 
 def naive(name: str, activation: str, gate: torch.nn.Module, x: Tensor, fx: Tensor, reads: Tensor) -> Tensor:
-    """The equations of highway/gates/residual.py, one scalar product at a time."""
+    """Compute the equations of highway/gates/residual.py, one scalar product at a time."""
     if name == "none":
         return x + fx
     out = torch.empty_like(x)
@@ -44,7 +44,7 @@ def dot(layer: torch.nn.Module, x: Tensor, b: int, t: int, d: int) -> Tensor:
     kernel = layer.weight.shape[-1]
     for k in range(kernel):
         position = t - (kernel - 1) + k
-        if position >= 0:  # zero left context
+        if position >= 0:  # the left context is zero
             total = total + layer.weight[d, 0, k] * x[b, position, d]
     return total
 

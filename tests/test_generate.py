@@ -1,4 +1,4 @@
-"""Writing text: the distribution that is drawn from, the memory that is carried, and the command."""
+"""Generating text: the distribution that is sampled, the memory that is carried, and the command."""
 
 from collections.abc import Callable
 from functools import partial
@@ -40,7 +40,7 @@ def frequencies(sampling: Sampling) -> list[float]:
 def test_what_is_drawn() -> None:
     assert frequencies(Sampling()) == pytest.approx([0.5, 0.2, 0.15, 0.1, 0.05], abs=0.06)
     assert frequencies(Sampling(top_k=2)) == [0.7, 0.3, 0, 0, 0]
-    assert frequencies(Sampling(top_p=0.6)) == [0.7, 0.3, 0, 0, 0]  # 0.5 is not enough, so the next one as well
+    assert frequencies(Sampling(top_p=0.6)) == [0.7, 0.3, 0, 0, 0]  # 0.5 is not enough, so the next is kept too
     assert frequencies(Sampling(top_p=0.5)) == [1, 0, 0, 0, 0]
     assert frequencies(Sampling(temperature=0)) == [1, 0, 0, 0, 0]
     assert frequencies(Sampling(temperature=0.5))[0] == pytest.approx(0.8, abs=0.06)
@@ -55,7 +55,7 @@ def test_wrong_sampling_is_refused(wrong: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("words", [MEMORY, (*TINY, "dataset.evaluation.window=300")], ids=["memory", "window"])
 def test_each_symbol_is_the_likeliest_after_all_before_it(experiment: Compose, words: tuple[str, ...]) -> None:
-    """Greedy, symbol by symbol with memory, against one pass over the whole text; the prompt is several segments."""
+    """Greedy generation by symbol, with memory, equals one pass over the text; the prompt is several segments."""
     described = experiment(*words, "dataset.source=sample")
     streams, cell = build.data(described).streams, Cell.of(described)
     writer = Writer(Trained(cell, described, build.model(described).eval(), streams))
@@ -100,7 +100,7 @@ MUSIC = ("model=gru", "model.input=88", "model.width=24", "dataset=nottingham", 
 
 @pytest.mark.parametrize("model", ["recurrent", "transformer"])
 def test_a_tune_goes_on(experiment: Compose, model: str) -> None:
-    """Step by step with a carried state, or over all that is there: what one pass over the whole tune says."""
+    """Continuing a tune gives what one pass over it gives, with a carried state or over all steps so far."""
     attends = ("model=transformer_music", "model.width=16", "model.heads=2", "model.feed_forward=32", *MUSIC[3:])
     described = experiment(*(MUSIC if model == "recurrent" else attends), "budget=smoke")
     music = Trained(Cell.of(described), described, build.model(described).eval(), build.data(described).streams)
@@ -116,10 +116,10 @@ def test_a_tune_goes_on(experiment: Compose, model: str) -> None:
 
 
 def test_midi(tmp_path: Path) -> None:
-    """Notes that are held are one note; times are of the file."""
+    """A held note is one note, and times are those of the file."""
     keys = torch.zeros(4, 88)
     keys[0:3, 39] = 1  # C4 for three steps
-    keys[2:4, 43] = 1  # E4 from the third on
+    keys[2:4, 43] = 1  # E4 from the third step on
     write_midi(keys, tmp_path / "tune.mid", 0.25)
     file, now, heard = mido.MidiFile(tmp_path / "tune.mid"), 0.0, []
     for message in file:

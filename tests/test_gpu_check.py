@@ -1,4 +1,4 @@
-"""make gpu-check, tried with the CPU as its device: checks pass, checks fail, and none stops the others."""
+"""make gpu-check, tried with the CPU as its device: checks pass or fail, and none stops the others."""
 
 import os
 import subprocess
@@ -46,7 +46,7 @@ def test_rows_agree_with_themselves_and_rounding_shows(setting: Setting) -> None
 
 
 def test_a_wrong_device_is_found(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gate that is off by a thousandth on the device, and by nothing on the reference."""
+    """The check finds a bias that is wrong on the device and right on the reference."""
     plain, calls = agreement.build.task, []
 
     def off_by_a_thousandth(described: object) -> object:
@@ -126,7 +126,7 @@ def test_kill_and_resume_and_two_at_once(setting: Setting) -> None:
 
 
 def test_rounding_to_tf32() -> None:
-    """Eleven significant bits: 1 + 2^-10 stays, 1 + 2^-12 does not."""
+    """Rounding keeps eleven significant bits: 1 + 2^-10 stays, 1 + 2^-12 does not."""
     values = torch.tensor([1 + 2.0**-10, 1 + 2.0**-12, -3.0])
     assert rounded(values).tolist() == [1 + 2.0**-10, 1.0, -3.0]
 
@@ -138,7 +138,7 @@ def test_bounds_grow_as_precision_falls() -> None:
 
 
 class Replayed:
-    """A CUDA graph's stand-in: replaying computes in the same tensors again."""
+    """A stand-in for a CUDA graph: replaying computes into the same tensors again."""
 
     def replay(self) -> None:
         for output, again in zip(self.outputs, self.function(*self.inputs), strict=True):

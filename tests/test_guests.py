@@ -1,4 +1,4 @@
-"""What the project does not have moves in by one file and one card: a backbone, a task, a state gate."""
+"""A backbone, a task and a state gate from outside the project are added with one file and one card each."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -45,7 +45,10 @@ def _guests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def guest(tiny: Compose, experiment: Compose) -> Compose:
-    """`tiny` makes the sample corpus small; its words are a Transformer's."""
+    """Compose experiments with the guest backbone.
+
+    `tiny` is used only for its small corpus: its overrides fit a Transformer.
+    """
     return lambda *words: experiment(CONF, "model=steps", *FEW, "trainer.accelerator=cpu", *words)
 
 
@@ -85,7 +88,10 @@ def test_what_does_not_fit_the_guest_is_refused(guest: Compose, tiny: Compose) -
 
 
 def test_no_validation_split_is_recorded_as_such(guest: Compose) -> None:
-    """The best weights are those of the best test value; a loss that is summed a thousandfold is no divergence."""
+    """Without a validation split, the best weights are those of the best test value.
+
+    A loss that is summed over thousands is no divergence.
+    """
     cell, result = trained(guest("dataset=parity"))
     assert set(result["metrics"]) == {"test_loss", "test_accuracy", "train_seconds"}
     assert result["data"]["validation"] == "none: best is by test"

@@ -1,4 +1,4 @@
-"""A configuration of a stranger: it runs no code of its own, and no secret gets into what is kept or passed on."""
+"""A stranger's configuration runs no code of its own, and no secret gets into files that are kept or passed on."""
 
 import ast
 import json
@@ -27,7 +27,7 @@ from tests.runs import trained
 
 Compose = Callable[..., Experiment]
 ROOT = Path(__file__).parents[1]
-SECRET = "a4f0c2e9secretkeyofwandb0123456789abcdef"  # 40 characters, as theirs have
+SECRET = "a4f0c2e9secretkeyofwandb0123456789abcdef"  # 40 characters, as W&B's keys have
 FEW = ("trainer.max_steps=2", "trainer.validate_every=2")
 
 
@@ -35,7 +35,7 @@ FEW = ("trainer.max_steps=2", "trainer.validate_every=2")
 def typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Iterator[Callable[..., tuple[int, str]]]:
-    """Exit code and errors of scripts/train.py in this process, in a folder of its own."""
+    """Run scripts/train.py in this process, in its own folder; return the exit code and the errors."""
     log = logging.getLogger("highway")
     handlers, level = list(log.handlers), log.level
     monkeypatch.chdir(tmp_path)
@@ -58,7 +58,7 @@ def payload(target: str) -> dict[str, object]:
     return {"_target_": target, "_args_": ["owned", "w"]}
 
 
-ROADS = {  # what a file of the group `optimizer` says at the top, beside the settings that it seems to be about
+ROADS = {  # top-level keys of a file in the group `optimizer`, beside the settings that it seems to be about
     "a callback": {"callbacks": {"x": payload("builtins.open")}},
     "a callback through torch": {"callbacks": {"x": payload("torch.serialization.open")}},
     "a callback through ours": {"callbacks": {"x": payload("highway.cli.os.system")}},
@@ -93,7 +93,7 @@ def test_a_file_runs_nothing(typed: Callable[..., tuple[int, str]], tmp_path: Pa
 def test_the_same_roads_are_open_where_nobody_looks(
     typed: Callable[..., tuple[int, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that the test above would notice: without our check Hydra opens a handler's file."""
+    """Without our check Hydra opens a handler's file, so the test above would notice its absence."""
     monkeypatch.setattr(cli, "_GuardedHydra", cli._GuardedHydra.__base__)
     folder = tmp_path / "theirs" / "debug"
     folder.mkdir(parents=True)
@@ -197,7 +197,7 @@ def test_folders_with_odd_names(
     monkeypatch: pytest.MonkeyPatch,
     name: str,
 ) -> None:
-    """From the environment, and as a launcher writes it into the words of a cell."""
+    """A folder may have an odd name, from the environment or in the overrides that a launcher writes."""
     monkeypatch.setenv("HIGHWAY_OUTPUTS", str(tmp_path / name))
     code, err = typed(*words_of_a_run())
     assert code == 0, err
@@ -216,7 +216,7 @@ def words_of_a_run() -> list[str]:
 
 
 def test_yaml_and_arrays_and_checkpoints_are_read_as_data() -> None:
-    """Nothing in the project reads a file in a way that lets it name code."""
+    """Nothing in the project reads a file in a way that lets the file name code."""
     wrong = []
     for path in [*(ROOT / "highway").rglob("*.py"), *(ROOT / "scripts").glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):

@@ -1,4 +1,4 @@
-"""Every module is imported, with the torch that is here: make test-oldest runs this with the oldest one."""
+"""Import every module with the installed torch; make test-oldest runs this with the oldest one."""
 
 import importlib
 import pkgutil

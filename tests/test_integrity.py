@@ -1,4 +1,4 @@
-"""Nothing that was damaged becomes a result: flipped bytes in every file that a result depends on, and full disks."""
+"""No corrupt file becomes a result: bytes are flipped in every file that a result depends on, and disks are full."""
 
 import logging
 import os
@@ -28,7 +28,7 @@ EVERY_STEP = (*SHORT, "trainer.checkpoint_seconds=0")
 
 
 def flip(path: Path, count: int = 100) -> None:
-    """Change so many bytes of a file, where it is longer than that."""
+    """Change `count` bytes of a file, or all of them if it is shorter."""
     content = bytearray(path.read_bytes())
     for place in random.Random(3).sample(range(len(content)), min(count, len(content))):
         content[place] ^= 0x55
@@ -36,7 +36,7 @@ def flip(path: Path, count: int = 100) -> None:
 
 
 class At(pl.Callback):
-    """Does something during step `step`."""
+    """Calls a function during step `step`."""
 
     def __init__(self, step: int, does: Callable[[], Any]) -> None:
         self.step, self.does = step, does
@@ -48,13 +48,13 @@ class At(pl.Callback):
 
 @pytest.fixture
 def whole(once: Once, tmp_path: Path) -> tuple[Cell, dict[str, Any]]:
-    """A run that nothing disturbed."""
+    """Return a run that nothing disturbed."""
     return once(EVERY_STEP, tmp_path / "whole")
 
 
 @pytest.fixture
 def ends_the_same(tiny: Compose, whole: tuple[Cell, dict[str, Any]]) -> Callable[..., Cell]:
-    """Runs the cell to its end; it is as if nothing had happened."""
+    """Return a function that trains the run to its end and checks that it equals the undisturbed one."""
 
     def check(*callbacks: pl.Callback) -> Cell:
         cell, result = trained(tiny(*EVERY_STEP), *callbacks)
@@ -69,7 +69,7 @@ def ends_the_same(tiny: Compose, whole: tuple[Cell, dict[str, Any]]) -> Callable
 
 @pytest.fixture
 def stopped(once: Once, tmp_path: Path) -> Stopped:
-    """The same run, stopped at a step, where the next start of this test finds it."""
+    """Return a function that leaves the same run, stopped at a step, where the next start of this test finds it."""
 
     def stop_at(step: int) -> Cell:
         cell, result = once(EVERY_STEP, tmp_path / "outputs", step)
@@ -81,7 +81,7 @@ def stopped(once: Once, tmp_path: Path) -> Stopped:
 
 @pytest.fixture
 def finished(once: Once, tmp_path: Path) -> Cell:
-    """The same run, at its end, where the next start of this test finds it."""
+    """Return the same run, finished, where the next start of this test finds it."""
     return once(EVERY_STEP, tmp_path / "outputs")[0]
 
 
@@ -98,7 +98,7 @@ def test_two_checkpoints_are_kept_under_names_that_hold_them(stopped: Stopped) -
 def test_a_damaged_checkpoint_falls_back(
     stopped: Stopped, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture, damaged: int
 ) -> None:
-    """To the one before, or, where both are damaged, to the start."""
+    """A corrupt checkpoint falls back to the one before, or to the start where both are corrupt."""
     cell = stopped(7)
     for path in cell.checkpoints[:damaged]:
         flip(path)
@@ -132,8 +132,10 @@ def test_damaged_weights_are_trained_again(
     caplog: pytest.LogCaptureFixture,
     during: bool,
 ) -> None:
-    """Those of the best validation, damaged between two starts, or in the middle of one; wrecked by the last epoch,
-    the last model is not the best."""
+    """The best weights are trained again if they become corrupt, between two starts or during one.
+
+    The last epoch spoils the model, so that the last model is not the best.
+    """
     cell = Cell.of(tiny(*EVERY_STEP))
     if during:
         once = iter([lambda: flip(cell.best)])
@@ -148,7 +150,7 @@ def test_damaged_weights_are_trained_again(
 def test_weights_whose_header_has_lost_a_name_are_trained_again(
     stopped: Stopped, ends_the_same: Callable[..., Cell]
 ) -> None:
-    """One byte of a name makes them look like a stranger's."""
+    """One changed byte in a name makes our weights look like a stranger's."""
     best = stopped(10).best
     best.write_bytes(best.read_bytes().replace(b'"step":', b'"stap":', 1))
     ends_the_same()
@@ -173,7 +175,10 @@ def test_a_file_of_a_record_that_is_missing(finished: Cell, caplog: pytest.LogCa
 
 
 def test_best_weights_are_those_of_the_checkpoint_or_come_again(tiny: Compose, stopped: Stopped) -> None:
-    """Saved in between by a run that was killed: those of a step that the checkpoint has behind it come never again."""
+    """Best weights later than the checkpoint, saved by a killed run, are kept: the run reaches their step again.
+
+    Weights of an earlier step would never come again, so that checkpoint cannot be resumed.
+    """
     cell = stopped(10)
     model, header = build.model(tiny(*EVERY_STEP)), {"config": cell.config.read_text()}
     for step, fits in ((11, True), (9, False)):
@@ -189,7 +194,7 @@ class Evil:
 def test_a_checkpoint_runs_no_code(
     stopped: Stopped, tmp_path: Path, ends_the_same: Callable[..., Cell], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stranger's, under a name that has its checksum."""
+    """A stranger's checkpoint runs no code, even if its name has its checksum."""
     monkeypatch.chdir(tmp_path)
     cell = stopped(7)
     with written_atomically(cell.best.with_name("resume-8.ckpt"), sealed=True) as file:
@@ -202,7 +207,7 @@ def test_a_checkpoint_runs_no_code(
 
 
 def test_every_byte_of_weights_is_watched(tmp_path: Path) -> None:
-    """Names, shapes, kinds, configuration and values: a file of weights may come from anybody."""
+    """A changed byte is refused in names, shapes, dtypes, configuration and values: weights may come from anybody."""
     path, model = tmp_path / "x.safetensors", torch.nn.Linear(3, 2)
     save_weights(model, path, {"config": "a: 1\n"}, 5)
     good = path.read_bytes()
@@ -246,7 +251,7 @@ def test_a_damaged_cache_of_pieces_is_made_anew(experiment: Compose, caplog: pyt
 
 
 class Full:
-    """A file on a disk that has no room left."""
+    """A file on a full disk."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
@@ -265,7 +270,7 @@ class Full:
 def test_a_full_disk_interrupts_and_the_same_command_goes_on(
     tiny: Compose, ends_the_same: Callable[..., Cell], monkeypatch: pytest.MonkeyPatch, full: str
 ) -> None:
-    """While a checkpoint, a row, weights or the record are being written: one sentence, and nothing lost."""
+    """A full disk gives one sentence and loses nothing, while a checkpoint, a row, weights or the record is written."""
 
     def opened(file: Any, *about: Any, **more: Any) -> Any:
         found = open(file, *about, **more)  # noqa: SIM115 (its caller closes it)

@@ -16,7 +16,7 @@ RHN = ("model=rhn", "dataset=ptb_word_rhn", "layers=none", "dataset.source=sampl
 
 
 def test_what_counts_as_a_kernel() -> None:
-    """Operators that compute; neither views nor allocations."""
+    """Operators that compute count; views and allocations do not."""
     x = torch.ones(4, 6, device="meta")
     with Counting() as counting:
         (x.t() @ x.view(4, 6)).relu_()
@@ -34,7 +34,7 @@ def test_dropout_is_one_kernel() -> None:
 
 @pytest.mark.parametrize("gate", ["none", "hsg"])
 def test_a_window_is_linear_in_its_steps(gate: str) -> None:
-    """What two short windows foretell is what the whole window has."""
+    """The count extrapolated from two short windows equals that of the whole window."""
     cut = "dataset.train={lanes:2,window:13,stride:13,scored:13}"
     described = experiment([*RHN, f"gate={gate}", "model.width=6", "model.depth=3", cut])
     whole = counted(described)

@@ -10,7 +10,7 @@ from highway.data.lanes import Batch, TrainingBatches, Windows
 
 
 def windows_of_the_released_code(stream: list[int], lanes: int, window: int, valid: int) -> list[list[list[list[int]]]]:
-    """R-Transformer's loop, rewritten naively: for each update, for each lane, its inputs and its scored targets."""
+    """Return the windows of R-Transformer's loop, written naively: per update and lane, inputs and scored targets."""
     length = len(stream) // lanes
     rows = [stream[lane * length : (lane + 1) * length] for lane in range(lanes)]
     history = window - valid
@@ -40,7 +40,7 @@ def test_windows_are_those_of_the_released_code(size: int, lanes: int, window: i
 
 
 def test_whole_windows_alone() -> None:
-    """1,327 updates an epoch of word PTB in 20 lanes and 35 steps, as the code of recurrent highway networks counts."""
+    """Word PTB in 20 lanes and 35 steps has 1,327 updates an epoch, as in the code of recurrent highway networks."""
     cut = Cut(lanes=20, window=35, stride=35, scored=35)
     assert len(Windows(torch.zeros(929_589), cut)) == 1328
     windows = Windows(torch.zeros(929_589), dataclasses.replace(cut, whole=True))
@@ -56,7 +56,7 @@ def test_contiguous_segments_score_every_symbol_once() -> None:
 
 
 def test_lanes_are_shared_out_whole() -> None:
-    """22 lanes on 4 devices: 6, 6, 5, 5; together they are all lanes in order."""
+    """4 devices share 22 lanes as 6, 6, 5, 5; together they have all lanes in order."""
     stream, cut = torch.arange(2200), Cut(lanes=22, window=10, stride=10, scored=10)
     shares = [Windows(stream, cut, share, 4) for share in range(4)]
     assert [part.lanes.shape[0] for part in shares] == [6, 6, 5, 5]
@@ -87,7 +87,7 @@ def test_training_batches_go_on_from_any_position() -> None:
 
 
 def test_a_window_by_hand() -> None:
-    """Two lanes of eight; windows of four that move on by two; only the last two positions of each are scored."""
+    """Two lanes of eight have windows of four that advance by two; only the last two positions of each are scored."""
     windows = Windows(torch.arange(17), Cut(lanes=2, window=4, stride=2, scored=2))
     assert (windows.starts, windows.ends, windows.context) == ([0, 2, 4], [4, 6, 7], 2)
     batch = windows[1]
@@ -99,7 +99,7 @@ def test_a_window_by_hand() -> None:
 
 
 def test_a_window_without_a_scored_symbol_is_none() -> None:
-    """The second would have its context, and nothing beyond it."""
+    """No second window exists, because it would have its context and nothing beyond."""
     windows = Windows(torch.arange(8), Cut(lanes=1, window=7, stride=5, scored=5))
     assert (windows.starts, windows.ends) == ([0], [7])
 

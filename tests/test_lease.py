@@ -1,4 +1,4 @@
-"""Leases: one holder at a time, taken over when it is dead, on one machine and on a shared folder."""
+"""Leases have one holder at a time, and are taken over from a dead holder, on one machine and on a shared folder."""
 
 import multiprocessing
 import os
@@ -23,7 +23,7 @@ HOLD += "with leased(Path(sys.argv[1])): print('held', flush=True); time.sleep(6
 
 
 def holder(folder: Path, **environment: str) -> "subprocess.Popen[str]":
-    """Another process that holds the lease."""
+    """Start another process, which holds the lease."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(folder)],
         stdout=subprocess.PIPE,
@@ -75,7 +75,7 @@ def _race(folder: Path, won: Path, meet: "threading.Barrier") -> None:
 
 
 def test_of_many_at_once_one_wins(tmp_path: Path) -> None:
-    """A dead holder's lease, and eight processes that want it."""
+    """One of eight processes takes over a dead holder's lease."""
     folder, won = tmp_path / "leases", tmp_path / "won"
     won.mkdir()
     of_another_machine(folder, seconds_ago=lease.STALE + 5)
@@ -94,7 +94,7 @@ def test_another_machines_claim_lives_while_it_beats(tmp_path: Path) -> None:
     assert Lease(path).alive
     os.utime(path, (time.time() - lease.STALE - 1,) * 2)
     assert not Lease(path).alive
-    assert [found.name for found in path.parent.iterdir()] == ["1.json"]  # looking leaves nothing behind
+    assert [found.name for found in path.parent.iterdir()] == ["1.json"]  # reading a lease leaves nothing behind
 
 
 def test_a_claim_half_written_counts_as_alive(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_half_a_lease_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_number_that_is_behind_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that read the folder, slept, and creates a number which others have passed and removed."""
+    """A process that slept gives up a number that other processes have passed and removed since it read the folder."""
     of_another_machine(tmp_path / "leases", seconds_ago=lease.STALE + 5)
     before = Lease(tmp_path / "leases" / "1.json")
     (tmp_path / "leases" / "1.json").rename(tmp_path / "leases" / "3.json")
@@ -136,5 +136,5 @@ def test_progress_is_told_and_a_lost_claim_stops_its_process(tmp_path: Path, mon
 
 
 def test_a_cell_stops_when_its_sweep_is_gone(tmp_path: Path) -> None:
-    process = holder(tmp_path, HIGHWAY_SWEEP="1")  # a parent that it does not have
+    process = holder(tmp_path, HIGHWAY_SWEEP="1")  # a parent that this process does not have
     assert process.wait(timeout=20) == -signal.SIGTERM

@@ -67,7 +67,7 @@ def test_truths_are_true_or_false(tmp_path: Path, word: str) -> None:
 
 
 def test_a_changed_recipe_shows_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The row's link goes to the new cell; the old one stays."""
+    """The row's link goes to the new run, and the old run stays."""
     words = ("table=highway_t1", "budget=smoke", "rows=baseline", "hydra/launcher=inline")
     small = ("model.width=16", "model.heads=2", "trainer.max_steps=3", "trainer.validate_every=3")
     done = sweep(tmp_path, *words, *small, "dataset.evaluation.lanes=100")
@@ -104,13 +104,13 @@ def test_two_sweeps_at_once_share_the_work(tmp_path: Path) -> None:
     assert len(cells(tmp_path)) == 6
     for cell in cells(tmp_path):
         assert cell.status == "finished"
-        assert cell.log.read_text().count(": finished") == 1  # "is finished already" is a process that came too late
+        assert cell.log.read_text().count(": finished") == 1  # a late process logs "is finished already" instead
     assert all("finished  highway_t3" in text for text in said), said
 
 
 @pytest.mark.slow
 def test_a_cell_of_another_sweep_that_dies_is_taken_over(tmp_path: Path) -> None:
-    """The second sweep waits for the first one's cell, sees it die, and goes on from its checkpoint."""
+    """The second sweep waits for the first one's run, sees it die, and goes on from its checkpoint."""
     words = [
         *TINY,
         "gate=sdu_tanh",
@@ -134,7 +134,7 @@ def test_a_cell_of_another_sweep_that_dies_is_taken_over(tmp_path: Path) -> None
 
 
 def test_the_overview_on_a_terminal(experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who runs, how far, and what is left; with a lease that a process of ours holds."""
+    """The overview shows the active runs, how far they are, and what is left. This process holds the leases."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
     planned = [
@@ -163,7 +163,7 @@ def test_the_overview_on_a_terminal(experiment: Compose, tmp_path: Path, monkeyp
 
 @pytest.mark.slow
 def test_kill_minus_nine_of_cells_and_sweeps(tmp_path: Path) -> None:
-    """`make highway_t3 BUDGET=smoke`, killed at ten random moments: a cell, the sweep, or both, then run again."""
+    """`make highway_t3 BUDGET=smoke` survives kills at ten random moments, of a run, the sweep or both."""
     words = ["table=highway_t3", "budget=smoke", "seeds=1"]
     done = sweep(tmp_path / "undisturbed", *words)
     assert done.returncode == 0, done.stderr
@@ -192,6 +192,6 @@ def test_kill_minus_nine_of_cells_and_sweeps(tmp_path: Path) -> None:
 
 
 def pids(folder: Path) -> list[int]:
-    """The processes that run cells now, as their leases say."""
+    """Return the process ids of the runs that are under way, as their leases give them."""
     running = [cell for cell in cells(folder) if cell.status == "running"]
     return [read_json(max(cell.leases.glob("[0-9]*.json")))["pid"] for cell in running]

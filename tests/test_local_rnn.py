@@ -1,4 +1,4 @@
-"""LocalRNN against windows through torch.nn's recurrent networks, and what it does not build on the way."""
+"""LocalRNN against windows through torch.nn's recurrent networks, and the arrays that it avoids."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def test_equals_windows_through_torchs_own(cell: str, window: int, chunk: int, m
 
 
 def test_a_gru_as_its_equations_are_written() -> None:
-    """Position by position, step by step, from zeros in front of the text."""
+    """A GRU equals its equations, position by position and step by step, with zeros in front of the text."""
     ours, _ = pair("gru", 4, 3, torch.float64)
     x = torch.randn(1, 5, 4, dtype=torch.float64)
     padded = torch.cat((torch.zeros(2, 4, dtype=torch.float64), x[0]))
@@ -66,7 +66,7 @@ def test_a_gru_as_its_equations_are_written() -> None:
 
 
 class Largest(TorchDispatchMode):
-    """How many elements the largest tensor has that anything makes."""
+    """Records the number of elements of the largest tensor that any operator creates."""
 
     elements = 0
 
@@ -78,7 +78,7 @@ class Largest(TorchDispatchMode):
 
 
 def test_no_window_is_built() -> None:
-    """Not (B T, M, D), forward or backward: the inputs are mapped once, to 3 D of each position and the padding."""
+    """Neither pass builds (B T, M, D): the inputs are mapped once, to 3 D for each position, padding included."""
     ours, torchs = pair("gru", 8, 16)
     x = torch.randn(2, 32, 8, requires_grad=True)
     largest = {}

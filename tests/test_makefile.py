@@ -1,4 +1,4 @@
-"""make setup, with stand-ins for python and pip: killed at any moment, the next one repairs what it left."""
+"""make setup, with stand-ins for python and pip: if killed at any moment, the next one repairs what it left."""
 
 import os
 import re

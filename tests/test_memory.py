@@ -1,4 +1,4 @@
-"""What a training step needs, what the machine has free, and what is said where that is too little."""
+"""The memory that a training step needs and that the machine has free, and the warning if it is too little."""
 
 import dataclasses
 import logging
@@ -29,7 +29,10 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def system(root: Path, controllers: str, limits: dict[str, tuple[str, int]], inactive: int = 0) -> Path:
-    """A system with 8 GiB available, whose process is in group /job/step; `limits`: of groups, with what they use."""
+    """Create the files of a system with 8 GiB available and a process in group /job/step.
+
+    `limits` maps groups to their limits and what they use, both in bytes.
+    """
     (root / "proc/self").mkdir(parents=True)
     (root / "proc/meminfo").write_text(f"MemTotal: 1 kB\nMemFree: 5 kB\nMemAvailable:    {8 << 20} kB\n")
     (root / "proc/self/cgroup").write_text(f"5:cpu:/elsewhere\n4:{controllers}:/job/step\n")
@@ -56,7 +59,7 @@ def test_free_memory_is_below_every_limit(tmp_path: Path, controllers: str) -> N
 
 
 def test_free_memory_without_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pages that the system calls free, or nothing is known, and nothing is said."""
+    """Free memory is the pages that the system calls free. If nothing is known, nothing is reported."""
     pages = {"SC_AVPHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}
     monkeypatch.setattr(os, "sysconf", pages.__getitem__)
     assert memory.free_bytes("cpu", tmp_path) == 4096_000
@@ -77,7 +80,7 @@ def test_this_machine_has_free_memory() -> None:
 
 
 def steps(entry: Entry) -> int:
-    """The growth of a process's peak over two steps."""
+    """Return the growth of a process's peak memory over two steps, in bytes."""
     contender, batch = entry.build(), entry.batch()
     before = machine.peak_memory_bytes()
     contender.step(batch)
@@ -94,7 +97,7 @@ SHAPES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("words", SHAPES.values(), ids=SHAPES)
 def test_what_is_counted_is_what_a_process_takes(experiment: Callable[..., Experiment], words: tuple[str, ...]) -> None:
-    """To a third, and some libraries: custom functions keep arrays that no hook sees, and they count too."""
+    """The count is within a third, plus some libraries; it includes arrays of custom functions that no hook sees."""
     entry = Entry("32", experiment(*words), "cpu")
     counted = memory.needs(entry).total()
     assert counted > 200 * memory.MIB
@@ -113,7 +116,10 @@ def test_parts_of_a_batch_share_what_a_step_takes(experiment: Callable[..., Expe
 
 @pytest.mark.parametrize(("width", "above"), [(64, 1.1), (830, 1.3)])
 def test_a_few_steps_of_a_recurrence_count_as_all(width: int, above: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From above where the weights are large: their gradients and the arrays of all steps are not alive together."""
+    """The estimate from few steps is above that from all where the weights are large.
+
+    There the gradients of the weights and the arrays of all steps are not alive together.
+    """
     words = ["model=rhn", "dataset=ptb_word_rhn", "gate=hsg", "model.depth=2", f"model.width={width}"]
     entry = Entry("32", composed(words), "cpu")
     few = memory.needs(entry).total()
@@ -152,7 +158,7 @@ def test_two_processes_of_one_machine_both_need_their_weights() -> None:
 def test_a_run_says_it_before_its_first_step(
     tiny: Callable[..., Experiment], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And goes on; where memory is short, freed memory goes back to the system."""
+    """A run warns before its first step and goes on. If memory is short, freed memory returns to the system."""
     kept: list[bool] = []
     monkeypatch.setattr(machine, "keep_freed_memory", lambda: kept.append(True))
     described = tiny()
@@ -171,7 +177,7 @@ def test_a_run_says_it_before_its_first_step(
 
 def test_rows_of_a_timing_are_held_together(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     entries = [Entry("32", composed(["budget=smoke"]), "cpu")] * 3
-    monkeypatch.setattr(memory, "needs", lambda entry: memory.Needs(100, 0, 1000, 8))  # of each: held 200, a step 900
+    monkeypatch.setattr(memory, "needs", lambda entry: memory.Needs(100, 0, 1000, 8))  # each: held 200, a step 900
     for free, ample, warned in ((6600, True, False), (6500, False, False), (1499, False, True)):
         monkeypatch.setattr(memory, "free_bytes", lambda device, free=free: free)
         with caplog.at_level(logging.WARNING, "highway"):
@@ -180,7 +186,7 @@ def test_rows_of_a_timing_are_held_together(monkeypatch: pytest.MonkeyPatch, cap
 
 
 def test_the_peak_is_of_this_program_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not of the one that started it, which getrusage includes; that is asked where there is no /proc."""
+    """The peak excludes the program that started this one. getrusage includes it, so it serves only without /proc."""
     monkeypatch.setattr(machine.resource, "getrusage", lambda _: SimpleNamespace(ru_maxrss=1 << 40))
     if Path("/proc/self/status").exists():
         assert 50 * memory.MIB < machine.peak_memory_bytes() < 1 << 40
@@ -190,7 +196,7 @@ def test_the_peak_is_of_this_program_alone(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.slow
 def test_a_child_does_not_inherit_the_peak_of_its_parent() -> None:
-    """Its own is that of Python, torch and two steps of a small model."""
+    """The peak of a child covers Python, torch and two steps of a small model, and nothing of its parent."""
     code = (
         "block = bytearray(1200 << 20)\n"
         "block[::4096] = b'1' * len(block[::4096])\n"
@@ -203,7 +209,7 @@ def test_a_child_does_not_inherit_the_peak_of_its_parent() -> None:
 
 
 def test_a_model_that_cannot_be_counted_trains_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One's own model may read values, which tensors without storage do not have."""
+    """A user's own model may read values, which tensors without storage do not have; it trains nevertheless."""
 
     def read_a_value(_: Experiment) -> None:
         torch.zeros((), device="meta").item()

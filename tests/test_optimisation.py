@@ -11,7 +11,7 @@ from highway.tasks.optimisation import Schedule, add_decay, build_optimizer, sch
 
 
 def released_rule(losses: list[float], kind: str) -> list[float]:
-    """R-Transformer's training loops: the rate after each epoch."""
+    """Return the rate after each epoch, by the rule of R-Transformer's training loops."""
     lr, seen, rates = 2.0, [], []  # type: ignore[var-annotated]
     for epoch, loss in enumerate(losses, 1):
         if kind == "character" and epoch > 5 and loss > max(seen[-3:]):
@@ -24,7 +24,7 @@ def released_rule(losses: list[float], kind: str) -> list[float]:
 
 
 def after(rule: Schedule, loss: float) -> float:
-    """The rate once an epoch has ended with this validation loss, at whatever step."""
+    """Return the rate after an epoch that ends with this validation loss; the step does not matter."""
     rule.epoch_ended(loss)
     return rule.rate(10**6, 10**3)
 
@@ -45,7 +45,7 @@ def test_plateau_rules(kind: str) -> None:
 
 
 def test_a_plateau_counts_epochs_and_looks_back_so_far() -> None:
-    """The rate falls from the sixth epoch on, and against the worst of the last three alone."""
+    """The rate falls from the sixth epoch on, and the loss is compared with the worst of the last three alone."""
     rule = schedule_of(Optimizer(lr=1.0, schedule="plateau", plateau=Plateau(5, 3, 2, True)), 100)
     assert [after(rule, loss) for loss in (1, 2, 3, 4, 5, 6, 7)] == [1, 1, 1, 1, 1, 0.5, 0.25]
     rule = schedule_of(Optimizer(lr=1.0, schedule="plateau", plateau=Plateau(0, 3, 2, True)), 100)
@@ -53,7 +53,7 @@ def test_a_plateau_counts_epochs_and_looks_back_so_far() -> None:
 
 
 def test_the_rate_falls_after_every_ten_epochs() -> None:
-    """R-Transformer's pixel MNIST: after epoch 10, 20, ..., lr / 10."""
+    """R-Transformer's rate for pixel MNIST is divided by 10 after epochs 10, 20, ..."""
     lr, expected = 1e-3, []
     for epoch in range(1, 31):
         expected.append(lr)
@@ -64,7 +64,7 @@ def test_the_rate_falls_after_every_ten_epochs() -> None:
 
 
 def test_steps_after_an_epoch_are_those_of_recurrent_highway_networks() -> None:
-    """lr_e = 0.2 / 1.02^max(e - 19, 0) for e = 0, 1, ...: the first decay is in the 21st epoch."""
+    """The rate is lr_e = 0.2 / 1.02^max(e - 19, 0) for e = 0, 1, ...: the first decay is in the 21st epoch."""
     config = Optimizer(lr=0.2, schedule="steps", steps=Steps(1, 1.02, after_epoch=19))
     rates = [schedule_of(config, 1).rate(7 * epoch, epoch) for epoch in range(40)]
     assert rates == pytest.approx([0.2 / 1.02 ** max(epoch - 19, 0) for epoch in range(40)])
@@ -114,7 +114,7 @@ def test_adam_of_a_recipe_and_its_clipping() -> None:
 
 
 def test_weight_decay_is_part_of_the_loss() -> None:
-    """The gradient of the loss with weight_decay / 2 times the sum of squares, as autograd has it."""
+    """The gradient is that of the loss with weight_decay / 2 times the sum of squares, as autograd computes it."""
     torch.manual_seed(0)
     plain, decayed = (torch.nn.Linear(3, 2) for _ in range(2))
     decayed.load_state_dict(plain.state_dict())

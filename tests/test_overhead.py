@@ -1,4 +1,4 @@
-"""What one waits for besides training stays small, and the quick way to compose a recipe gives what Hydra gives.
+"""The time spent besides training stays small, and the quick way to compose a recipe gives Hydra's result.
 
 Times are of processors: a machine that does other things as well does not fail these tests.
 """
@@ -71,18 +71,21 @@ def test_composing_a_row_takes_a_fraction_of_hydras_time() -> None:
     experiment(["gate=highway"])
     with initialize_config_dir(str(CONF), version_base="1.3"):
         hydra = seconds(lambda words: check(compose("train", words)), rows=10)
-    assert seconds(experiment, rows=50) < hydra / 2  # an eighth or less where nothing else runs
+    assert seconds(experiment, rows=50) < hydra / 2  # an eighth or less on an idle machine
 
 
 def test_status_does_not_wait_for_thousands_of_cells(tmp_path: Path) -> None:
     few, many = (overhead.of_status(tmp_path / str(cells), cells)["processor_seconds"] for cells in (10, 1_010))
     assert (many - few) / 1_000 < 0.0005
-    assert few < 5  # most of it the start of Python and 30 recipes
+    assert few < 5  # most of it is the start of Python and 30 recipes
 
 
 @pytest.mark.slow
 def test_what_one_waits_for() -> None:
-    """Fewer cells, twice the time: benchmark.py --overhead says on an idle machine whether the limits hold."""
+    """Each overhead is below twice its limit, with fewer runs.
+
+    benchmark.py --overhead checks the limits themselves on an idle machine.
+    """
     for row in overhead.overhead(swept=200, known=2_000)["rows"]:
         assert row["processor_seconds"] < 2 * row["limit"], row
 

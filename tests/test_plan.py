@@ -1,4 +1,4 @@
-"""plan=true: what a sweep would take, from records or a trial, and that nothing runs."""
+"""plan=true: the cost of a sweep, estimated from records or a trial, without running anything."""
 
 import dataclasses
 from pathlib import Path
@@ -89,7 +89,7 @@ def test_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_trial")
 def test_rows_that_do_not_fit_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The largest of those that would run, with what to type."""
+    """Among the rows that would run, the plan names the largest that does not fit, with what to type."""
     cells = [planned(tmp_path, row, 1) for row in ("baseline", "tanh")]
     monkeypatch.setattr(plan.memory, "free_bytes", lambda device: None)
     baseline, tanh = plan.lines(cells, set(cells))

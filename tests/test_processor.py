@@ -1,4 +1,4 @@
-"""Kernels that a processor lacks are found out by trying; the same mathematics then runs another way."""
+"""Missing kernels of a processor are found by trying them; the same mathematics then runs another way."""
 
 import copy
 import logging
@@ -47,7 +47,7 @@ print(packs(torch.float32), packs(torch.bfloat16), lstm_trains_in(torch.bfloat16
 
 @pytest.fixture
 def lesser(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A processor whose oneDNN refuses every packed product and every LSTM, as one without AVX-512 does in bf16."""
+    """Pretend that oneDNN refuses every packed product and every LSTM, as it does in bf16 without AVX-512."""
 
     def refuse(*_: Any) -> Any:
         raise RuntimeError("could not create a primitive descriptor")
@@ -76,7 +76,7 @@ def test_a_product_needs_no_packed_matrix(lesser: None, dtype: torch.dtype) -> N
 
 
 def test_an_lstm_without_a_bf16_kernel_trains_in_fp32(experiment: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Equal to the network outside autocast, bit for bit, whatever precision its input and state come in."""
+    """The LSTM equals the network outside autocast, bit for bit, in any precision of its input and state."""
     words = ("model=lstm", "model.width=12", "dataset=ptb_word_carried", "dataset.source=sample", "layers=none")
     layer = build.model(experiment(*words)).backbone.layers[0]
     same, x = copy.deepcopy(layer), torch.randn(3, 5, 12)
@@ -94,7 +94,7 @@ def test_an_lstm_without_a_bf16_kernel_trains_in_fp32(experiment: Compose, monke
 
 
 def test_the_probe_answers_on_a_lesser_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """AVX2 has neither packed bf16 products nor an LSTM in bf16."""
+    """The probe finds that AVX2 has neither packed bf16 products nor an LSTM in bf16."""
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     monkeypatch.setenv("ATEN_CPU_CAPABILITY", "avx2")
     said = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=True).stdout.split()
@@ -115,7 +115,7 @@ def test_trying_draws_no_random_numbers() -> None:
 
 @pytest.mark.parametrize("first", ["float32", "bfloat16"])
 def test_the_choice_by_speed_stays_with_a_run(experiment: Compose, monkeypatch: pytest.MonkeyPatch, first: str) -> None:
-    """The first start measures; a resumed run takes what its checkpoint holds, whatever is faster by then."""
+    """The first start measures; a resumed run uses the choice in its checkpoint, even if another is faster by then."""
     words = ("model=rhn", "dataset=ptb_word_rhn", "dataset.source=sample", "optimizer=sgd_rhn", "budget=smoke")
     few = ("model.depth=2", "model.width=16", "trainer.precision=bf16", "trainer.max_steps=3", "trainer.threads=1")
     described = experiment(*words, *few, "trainer.validate_every=3", "trainer.accelerator=cpu")
@@ -146,7 +146,7 @@ def test_slow_bf16_is_said_with_its_factor(
     with caplog.at_level(logging.WARNING, "highway"):
         cautions.warn([tiny("trainer.precision=32")])
         assert not caplog.messages
-        for _ in range(2):  # once in a process
+        for _ in range(2):  # warns once per process
             cautions.warn([tiny("trainer.precision=32"), tiny("trainer.precision=bf16")])
     expected = f"took {factor:.1f} times as long as in fp32; trainer.precision=32 is the faster choice here."
     assert [message.endswith(expected) for message in caplog.messages] == [True] * says

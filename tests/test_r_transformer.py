@@ -1,4 +1,4 @@
-"""R-Transformer: its equations, causality, published counts, and that no gate is on a LocalRNN."""
+"""R-Transformer: its equations, causality and published counts; a LocalRNN has no gate."""
 
 from collections.abc import Callable
 
@@ -35,7 +35,10 @@ def test_causality_by_gradient(tiny: Compose, norm: str, gate: str, cell: str) -
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @torch.no_grad()
 def test_equals_its_equations(tiny: Compose, norm: str) -> None:
-    """Written with torch's own layers; the sequence goes in without codes of positions, and comes out unnormalised."""
+    """The model equals its equations, written with torch's own layers.
+
+    The sequence enters without position codes and leaves unnormalised.
+    """
     words = (f"model.norm={norm}", "model.local_layers=2", "model.norm_deviation=biased", "gate=sdu_tanh")
     model = build.model(tiny(*RT, *words)).double().eval()
     torch.manual_seed(0)
@@ -117,7 +120,7 @@ def test_no_gate_is_on_a_local_rnn(tiny: Compose) -> None:
 
 
 def test_without_local_rnns_it_is_the_transformer_but_for_positions(tiny: Compose) -> None:
-    """The same names, and so the same initial values and the same features, when no position is added."""
+    """The names are the same, and so are initial values and features when no position is added."""
     ours = build.model(tiny("model=r_transformer", "model.local_layers=0")).eval()
     transformer = build.model(tiny()).eval()
     transformer.backbone.positions = torch.zeros(8, 16)
@@ -126,7 +129,7 @@ def test_without_local_rnns_it_is_the_transformer_but_for_positions(tiny: Compos
 
 
 def test_initial_values(experiment: Compose) -> None:
-    """As torch.nn starts a recurrent network: both maps and both biases within 1 / sqrt(width)."""
+    """Initial values are those of torch.nn's recurrent networks: both maps and both biases within 1 / sqrt(width)."""
     named = dict(build.model(experiment("model=r_transformer", "dataset.source=sample")).named_parameters())
     for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
         drawn = named[f"blocks.1.local.0.function.{part}"].abs().max()

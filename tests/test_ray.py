@@ -72,7 +72,7 @@ def test_wrong_values(values: dict[str, Any], sentence: str) -> None:
     ("per_gpu", "accelerator", "devices", "on_gpus", "needs"),
     [
         (1, "auto", 1, True, {"CPU": 2, "GPU": 1}),
-        (3, "gpu", 1, True, {"CPU": 2, "GPU": 0.3333}),  # three of them fit, as Ray adds up
+        (3, "gpu", 1, True, {"CPU": 2, "GPU": 0.3333}),  # three of these fit, as Ray adds them up
         (3, "gpu", 4, True, {"CPU": 8, "GPU": 4}),
         (1, "cpu", 2, True, {"CPU": 4, "GPU": 0}),
         (1, "auto", 2, False, {"CPU": 4, "GPU": 0}),
@@ -92,7 +92,7 @@ class Lost(Exception):
 
 @pytest.fixture
 def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What a Ray that is none gives for the tasks submitted to it, in turn: exit codes, or why there is none."""
+    """Install a fake Ray; return the list of its tasks' results, in turn: exit codes, or the errors in their place."""
     ends: list[Any] = []
 
     def get(number: int) -> int:
@@ -117,7 +117,7 @@ def task(folder: Path, retries: int = 3) -> Task:
 
 
 def codes(task: Task) -> list[int | None]:
-    """Looked at until it has ended."""
+    """Poll a task until it has ended, and return all answers."""
     seen = [task.poll()]
     while seen[-1] is None:
         seen.append(task.poll())
@@ -161,7 +161,10 @@ def test_what_a_worker_cannot_start_is_said(outcomes: list[Any], tmp_path: Path)
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """A head, to which sweeps connect, and two nodes of one core each; they ignore SIGINT, as after a shell's &."""
+    """Start a head, to which sweeps connect, and two nodes of one core each.
+
+    They ignore SIGINT, as processes started with a shell's & do.
+    """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
 
@@ -192,7 +195,7 @@ def at(cluster: Any) -> str:
 
 
 def saved(folder: Path, count: int) -> list[Cell]:
-    """Cells of a sweep, once so many of them have a checkpoint."""
+    """Wait until `count` runs of a sweep have a checkpoint, and return them."""
     wait_for(lambda: len(begun(folder)) == count, seconds=180)
     return begun(folder)
 
@@ -221,14 +224,14 @@ def as_if_undisturbed(folder: Path, undisturbed: Path) -> bool:
 
 @pytest.mark.ray
 def test_a_lost_worker_and_a_lost_node(cluster: Any, undisturbed: Path, tmp_path: Path) -> None:
-    """One cell loses its worker, one its whole node: both go on from their checkpoints, on what is left."""
+    """One run loses its worker, one its whole node: both resume from their checkpoints on the remaining nodes."""
     process = started(tmp_path, *LONG, at(cluster))
     first, second = saved(tmp_path, 2)
     workers = [parent(holder(cell)) for cell in (first, second)]
     raylets = [parent(worker) for worker in workers]
     assert raylets[0] != raylets[1], "a node each"
     os.kill(workers[0], signal.SIGKILL)
-    os.kill(raylets[1], signal.SIGKILL)  # whose worker lives on without it
+    os.kill(raylets[1], signal.SIGKILL)  # its worker lives on without it
     lost = next(node for node in cluster.worker_nodes if _raylet(node) == raylets[1])
     _, errors = process.communicate(timeout=400)
     assert process.returncode == 0, errors
@@ -241,7 +244,7 @@ def test_a_lost_worker_and_a_lost_node(cluster: Any, undisturbed: Path, tmp_path
 
 
 def held_by(cell: Cell) -> int:
-    """So many processes, one after the other."""
+    """Return the number of processes that have held the run, one after the other."""
     (path,) = cell.leases.glob("*.json")
     return int(path.stem)
 
@@ -280,7 +283,7 @@ def test_no_cell_outlives_a_sweep_that_is_killed(cluster: Any, tmp_path: Path) -
 
 @pytest.mark.ray
 def test_a_cluster_of_this_machine(undisturbed: Path, tmp_path: Path) -> None:
-    """Stopped by SIGTERM, which leaves no process of Ray's behind; then to the end."""
+    """SIGTERM stops a sweep and leaves no process of Ray's behind; a second start finishes the sweep."""
     process = started(tmp_path, *LONG, "hydra.launcher.cores=2")
     saved(tmp_path, 2)
     process.terminate()
@@ -292,7 +295,7 @@ def test_a_cluster_of_this_machine(undisturbed: Path, tmp_path: Path) -> None:
 
 
 def _session(leader: int) -> list[int]:
-    """Living processes of a session."""
+    """Return the ids of the living processes of a session."""
     stats = [(path.name, path.joinpath("stat")) for path in Path("/proc").glob("[0-9]*")]
     fields = {int(pid): stat.read_text().rpartition(")")[2].split() for pid, stat in stats if stat.exists()}
     return [pid for pid, values in fields.items() if values[3] == str(leader) and values[0] not in "ZX"]

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-TRIED = [page for page in PAGES if page.name not in ("RECIPES.md", "LOG.md")]  # those have tests of their own, or none
+TRIED = [page for page in PAGES if page.name not in ("RECIPES.md", "LOG.md")]  # the others have own tests, or none
 BLOCKS = [block for page in TRIED for block in re.findall(r"```bash\n(.*?)```", page.read_text(), flags=re.S)]
 COMMANDS = [line.split(" #")[0].strip() for block in BLOCKS for line in block.strip().splitlines()]
 PYTHON = list(dict.fromkeys(command for command in COMMANDS if command.startswith("python ")))

@@ -1,4 +1,4 @@
-"""docs/RECIPES.md as a user follows it: in a copy of the project, its files written and its commands run."""
+"""docs/RECIPES.md as a user follows it: in a copy of the project, its files are written and its commands run."""
 
 import os
 import re
@@ -30,7 +30,7 @@ assert torch.equal(rezero(x, fx, x), x + 0.5 * fx)
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy with every file of the recipes in its place."""
+    """Copy the project, with every file of the recipes at its path."""
     folder = tmp_path_factory.mktemp("copy")
     for name in ("highway", "conf", "scripts", "hydra_plugins"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -42,7 +42,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def typed(project: Path, command: str) -> str:
-    """As in a shell there, and what it printed."""
+    """Run a command as in a shell in the copy, and return what it printed."""
     places = {"PYTHONPATH": str(project), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     outside = {key: value for key, value in os.environ.items() if not key.startswith("HIGHWAY_")}
     done = subprocess.run(
@@ -53,7 +53,7 @@ def typed(project: Path, command: str) -> str:
 
 
 def test_the_new_gate_is_its_equation_and_known_everywhere(project: Path) -> None:
-    """Three places beside its test: the class, the card, the file of configuration."""
+    """The new gate equals its equation and takes three files beside its test: class, card and configuration."""
     written = [match["path"] for match in FILE.finditer(RECIPES.read_text())]
     assert written[:3] == ["highway/gates/rezero.py", "highway/config/gates.py", "conf/gate/rezero.yaml"]
     assert typed(project, f"python - <<'END'\n{EQUATION}\nEND") == ""

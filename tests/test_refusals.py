@@ -1,4 +1,4 @@
-"""Wrong command lines: each gives one sentence, exit code 2 and no stack trace, and leaves nothing behind.
+"""Wrong command lines give one sentence, exit code 2 and no stack trace, and leave nothing behind.
 
 Most are run in this process, as scripts/train.py and the other scripts would; a few as a user's shell does.
 """
@@ -21,7 +21,7 @@ SCRIPTS = Path(__file__).parents[1] / "scripts"
 TRAIN = SCRIPTS / "train.py"
 PAIRS = "model=encoder_decoder dataset=iwslt_pt_en"
 
-WRONG = {  # the words after train.py, and what their sentence must have
+WRONG = {  # arguments of train.py, and text that their message must contain
     # groups
     "gate=sdu_tan": "Did you mean 'sdu_tanh'",
     "model=transformr": "Did you mean 'transformer'",
@@ -128,7 +128,7 @@ WRONG = {  # the words after train.py, and what their sentence must have
     "layers.attention=l1-99999999999": "names layer 4",
     "layers.feed_forward=top": "a range such as l1-3",
     "layers.attention=[1,1]": "twice",
-    # what does not fit together
+    # incompatible settings
     "gate=sdu_tanh gate.reads=normalised model.norm=post": "needs model.norm=pre",
     "dataset.form=words": "eos, newline, joined, characters, word",
     "dataset.source=network": "files, sample",
@@ -184,7 +184,7 @@ WRONG = {  # the words after train.py, and what their sentence must have
     "hydra.job.chdir=true": "hydra.job.chdir cannot be set",
     "hydra.verbose=true": "hydra.verbose cannot be set",
     "hydra.searchpath=[/nowhere]": "/nowhere is not available",
-    # how words are written
+    # the syntax of overrides
     "''": "'' sets nothing",
     "'   '": "sets nothing",
     "=1": "'=1' sets nothing",
@@ -271,7 +271,7 @@ WRONG = {  # the words after train.py, and what their sentence must have
     "-m gate=none hydra/launcher=basic": "no launcher of this project",
     "-m gate=none hydra/launcher=nothing": "hydra/launcher has inline, local",
 }
-TYPED = [  # of these, as from a shell: what happens before and after Hydra, too
+TYPED = [  # the ones that also run from a shell: this covers what happens before and after Hydra, too
     "gate=null",
     "''",
     "--resolve",
@@ -284,11 +284,11 @@ TYPED = [  # of these, as from a shell: what happens before and after Hydra, too
     "-m table=highway_t1 seeds=1,2 seed=5",
     "table=highway_t7 budget=mini gate=null",
 ]
-OF_SCRIPTS = {  # script and words; `folder`, `text.txt` and others lie in the folder that it is started in
+OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in the folder where it starts
     "generate": "required: RUN",
     "generate nowhere": "nowhere has no best.safetensors",
     "generate folder": "folder has no best.safetensors",
-    "generate cell": "cell has no best.safetensors",  # which is a folder
+    "generate cell": "cell has no best.safetensors",  # its best.safetensors is a folder
     "generate text.txt": "damaged, or no file of weights",
     "generate text.txt --last": "--last chooses a checkpoint of a run",
     "generate folder --top-p 1e-300": "--top-p: '1e-300' is not a number",
@@ -364,7 +364,7 @@ def refused(code: int, out: str, err: str, expected: str) -> None:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of one's own with files of the wrong kinds; the log as it was before."""
+    """Move to an own folder with files of the wrong kinds; restore the log afterwards."""
     monkeypatch.chdir(tmp_path)
     handlers, level = list(logging.getLogger("highway").handlers), logging.getLogger("highway").level
     for folder in ("folder", "cell/checkpoints/best.safetensors"):
@@ -415,7 +415,7 @@ def test_there_are_many() -> None:
 
 
 def test_refused_in_under_a_second(tmp_path: Path) -> None:
-    """Of processor time, so that a busy machine does not decide."""
+    """A refusal takes under a second of processor time, so that a busy machine does not decide."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert run(["gate=sdu_tan"], tmp_path).returncode == 2
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -67,7 +67,7 @@ def _no_published_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 
 def put(outputs: Path, row_id: str, seed: int, value: float, budget: str = "paper", **changes: Any) -> Path:
-    """A record as a run leaves it; `value` is the test bpc, and the curve falls to it over 100 steps."""
+    """Write a record as a run leaves it. `value` is the test bpc, and the curve falls to it over 100 steps."""
     table = changes.pop("table", TABLE)
     overrides = [*table.overrides(table.row(row_id), budget, seed), f"outputs_dir={outputs}"]
     folder = Cell.of(experiment(overrides)).directory
@@ -127,7 +127,7 @@ def test_verdicts_at_paper_budget(tmp_path: Path, tanh: list[float], baseline: l
 
 
 def test_seeds_are_paired(tmp_path: Path) -> None:
-    """Seeds differ by far more than the rows do; pairs agree all the same. Seeds that only one row has do not count."""
+    """Pairs agree even if seeds differ by far more than the rows do. A seed that only one row has does not count."""
     for seed, level in enumerate([1.0, 2.0, 3.0], 1):
         put(tmp_path, "baseline", seed, level)
         put(tmp_path, "tanh", seed, level - 0.1 - seed / 1000)
@@ -162,7 +162,7 @@ def test_rows_on_other_vocabularies_are_not_compared(tmp_path: Path) -> None:
     [
         ([(25, 2.0), (50, 1.5), (100, 1.2)], "one seed agrees"),  # the baseline ends with 1.5 at step 100
         ([(25, 2.0), (50, 1.8), (100, 1.5)], "tied"),  # at the same step
-        ([(25, 2.0), (50, 1.8), (100, 1.7)], "one seed disagrees"),  # never
+        ([(25, 2.0), (50, 1.8), (100, 1.7)], "one seed disagrees"),  # never reaches it
     ],
 )
 def test_sooner(tmp_path: Path, curve: list[tuple[int, float]], word: str) -> None:
@@ -216,7 +216,10 @@ def test_statistics() -> None:
 
 
 def test_whether_a_number_comes_back(tmp_path: Path) -> None:
-    """The paper has 1.371 for sigmoid, 1.364 for tanh, and 1.382 without a gate."""
+    """The report says which numbers of the paper are reproduced.
+
+    The paper has 1.371 for sigmoid, 1.364 for tanh, and 1.382 without a gate.
+    """
     for seed, value in enumerate((1.36, 1.37, 1.38), 1):
         put(tmp_path, "tanh", seed, value)
         put(tmp_path, "baseline", seed, value - 0.3)
@@ -265,7 +268,7 @@ def test_renderings(tmp_path: Path) -> None:
         put(tmp_path, "baseline", seed, base)
     put(tmp_path, "highway", 1, 1.3)
     report = build_report(collect(TABLE, "paper", tmp_path), TABLE.figures)
-    assert [line.row.id for line in report.rows] == ["baseline", "sigmoid", "tanh", "highway"]  # extra rows that ran
+    assert [line.row.id for line in report.rows] == ["baseline", "sigmoid", "tanh", "highway"]  # extra rows with runs
     markdown = to_markdown(report)
     assert "| + tanh SDU | seeds 1, 2 |" in markdown
     assert "| 1.410 ± 0.014 | 1.364 | +0.046 |" in markdown
@@ -297,7 +300,7 @@ def plain(text: str) -> str:
 
 
 def test_every_renderer_shows_every_section(tmp_path: Path) -> None:
-    """Titles, sentences, heads, notes and captions, in the same order."""
+    """Every renderer shows titles, sentences, heads, notes and captions, in the same order."""
     report = whole_report(tmp_path)
     keys = ["results", "also", "claims", "convergence", "differences", "figures", "choices", "environments"]
     assert [section.key for section in report.sections] == keys
@@ -401,7 +404,7 @@ def test_a_claim_about_several_rows_holds_when_every_pair_does(tmp_path: Path) -
 
 
 def claimed(outputs: Path, **claim: Any) -> tuple[str, str]:
-    """The verdict on a claim about highway_t1, and how it is put."""
+    """Return the verdict on a claim about highway_t1, and its wording."""
     rows = [{"id": row.id, "label": row.label, "overrides": list(row.overrides)} for row in TABLE.rows[:3]]
     settings = {"recipe": list(TABLE.recipe), "columns": [{"metric": "test_bpc"}, {"metric": "valid_loss"}]}
     table = parse_table(content(**settings, rows=rows, claims=[{"text": "x", "metric": "test_bpc", **claim}]))
@@ -419,7 +422,7 @@ def test_what_is_said_beside_a_verdict(tmp_path: Path) -> None:
     every = claimed(tmp_path, than="baseline", better=["tanh", "sigmoid"])
     assert every == ("0 of 2 seeds agree", "test_bpc, least advantage by seed: -0.125, -0.125")
     sooner = {"than": "baseline", "metric": "valid_loss"}
-    saved = "valid_loss, advantage by seed: +50 steps, +50 steps"  # the baseline's last value, and not one before it
+    saved = "valid_loss, advantage by seed: +50 steps, +50 steps"  # against the last value, not an earlier one
     assert claimed(tmp_path, **sooner, sooner="tanh") == ("2 of 2 seeds agree", saved)
     never = "valid_loss, advantage by seed: never reached, never reached"
     assert claimed(tmp_path, **sooner, sooner="sigmoid") == ("0 of 2 seeds agree", never)
@@ -430,7 +433,7 @@ def test_what_is_said_beside_a_verdict(tmp_path: Path) -> None:
 
 
 def test_advantages_that_grow(tmp_path: Path) -> None:
-    """Pair by pair: of tanh over the baseline, and of sigmoid over tanh."""
+    """The advantage grows from pair to pair: of tanh over the baseline, then of sigmoid over tanh."""
     put(tmp_path, "baseline", 1, 1.5)
     put(tmp_path, "tanh", 1, 1.25)
     grows = {"growing": ["tanh", "sigmoid"], "than": ["baseline", "tanh"]}
@@ -479,7 +482,7 @@ def test_how_far_apart_curves_lie() -> None:
 
     reference = curve((0, 3), (10, 2), (30, 2))
     assert mean_difference(reference, reference) == 0
-    assert mean_difference(curve((0, 4), (10, 3), (20, 9), (30, 3)), reference) == 1  # 20 is a step of one alone
+    assert mean_difference(curve((0, 4), (10, 3), (20, 9), (30, 3)), reference) == 1  # only one curve has step 20
     assert mean_difference(curve((0, 3), (10, 3), (30, 3)), reference) == pytest.approx((10 * 0.5 + 20 * 1) / 30)
     assert mean_difference(curve((5, 3)), reference) is None
 
@@ -498,7 +501,7 @@ def test_one_colour_a_gate_in_every_table(tmp_path: Path) -> None:
 
 
 def test_a_seed_that_diverged_leaves_the_figure_to_the_others(tmp_path: Path) -> None:
-    """It ended in its first epoch, so it has no step in common with the epochs of the other one."""
+    """The diverged seed ended in its first epoch, so it shares no step with the other seed's epochs."""
     put(tmp_path, "tanh", 1, 1.4, curve=[(step, 2 - step / 1000) for step in range(10, 400, 10)])
     put(tmp_path, "tanh", 2, 1.4, curve=[(5, 9.0)], status="diverged")
     _, paths = write_report(collect(TABLE, "paper", tmp_path), tmp_path / "report")
@@ -525,7 +528,7 @@ def test_a_figure_over_seconds_and_tokens(tmp_path: Path) -> None:
 def test_a_figure_explains_the_marks_that_it_has(
     tmp_path: Path, budget: str, select: str, known: bool, said: str
 ) -> None:
-    """The paper's value is a line of the panel of just its metric and split: for example of a validation curve."""
+    """The paper's value is a line in the panel of its own metric and split only, such as a validation curve."""
     put(tmp_path, "tanh", 1, 1.4, budget)
     rows = tuple(row if known else dataclasses.replace(row, paper={"test_bpc": 1.4}) for row in TABLE.rows)
     table = dataclasses.replace(TABLE, select=select, rows=rows)
@@ -537,7 +540,10 @@ def test_a_figure_explains_the_marks_that_it_has(
 
 
 def test_sections_and_figures_of_a_table_of_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Order against the paper's, steps to the baseline's final value beside the authors', and all figures."""
+    """The report has the order against the paper's and the steps to the baseline's final value beside the authors'.
+
+    All figures are drawn.
+    """
     real = Path(__file__).parents[1] / "outputs" / "reference" / "series"
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "series").symlink_to(real)
@@ -563,7 +569,10 @@ def test_sections_and_figures_of_a_table_of_many_rows(tmp_path: Path, monkeypatc
 
 
 def test_the_authors_logs_end_where_the_papers_table_does() -> None:
-    """But for gated MHDPA, whose public log is of another run (FACTS.md 1.4): that of tanh SDU without FFN."""
+    """Each log ends at the paper's value, except for gated MHDPA.
+
+    Its public log is of another run (FACTS.md 1.4): that of tanh SDU without FFN.
+    """
     logs = collecting.read_curves(Path(__file__).parents[1] / "outputs" / "reference" / "series" / "highway_t5.csv")
     for row_id, curves in logs.items():
         same = "tanh_attention" if row_id == "gated_mhdpa" else row_id
@@ -597,7 +606,7 @@ REFERENCES = ["a b c d e f", "the cat sat on the mat .", "one two three four", "
 def put_translation(
     outputs: Path, row_id: str, bleu: float = 2.0, wrong: int = 0, seed: int = 1, **metrics: float
 ) -> None:
-    """A record of a translation whose first `wrong` sentences are cut in half."""
+    """Write a record of a translation whose first `wrong` sentences are cut in half."""
     columns = [column.metric for column in (*TRANSLATION.columns, *TRANSLATION.also)]
     values = {**dict.fromkeys(columns, 1.0), "bleu": bleu, **metrics}
     outputs_of = [text[: len(text) // 2] if number < wrong else text for number, text in enumerate(REFERENCES)]
@@ -668,7 +677,7 @@ def test_a_damaged_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.L
 
 
 def test_rows_as_points_and_bars(tmp_path: Path) -> None:
-    """BLEU over accuracy as the paper has it correlates by -0.30; ours needs three rows for a line."""
+    """BLEU over accuracy correlates by -0.30 in the paper; our values need three rows for a line."""
     put_translation(tmp_path, "t_e4h6")
     report, paths = write_report(collect(TRANSLATION, "paper", tmp_path), tmp_path / "report")
     drawn = {path.stem: path.read_text() for path in paths if path.suffix == ".svg"}
@@ -680,7 +689,7 @@ def test_rows_as_points_and_bars(tmp_path: Path) -> None:
 
 
 def test_figures_of_states(tmp_path: Path) -> None:
-    """One row of either kind, as its run leaves it; the others have no records, and say so."""
+    """Figures show one row of either kind, as its run leaves it; the rows without records say so."""
     table = load_table("hsg_t1")
     ppl = {f"{split}_ppl": {"best": value, "last": value} for split, value in (("valid", 66.0), ("test", 63.5))}
     for row in ("rhn_20", "hsg_20"):
@@ -728,7 +737,7 @@ def test_rows_are_compared_on_their_sentences(tmp_path: Path) -> None:
 
 def test_whether_two_metrics_order_the_rows_alike(tmp_path: Path) -> None:
     for rank, row in enumerate(row for row in TRANSLATION.rows if not row.arm):
-        orders = {"valid_accuracy": rank, "sparsity": -rank, "valid_loss": rank * 7 % 15}  # the last: tau -0.20
+        orders = {"valid_accuracy": rank, "sparsity": -rank, "valid_loss": rank * 7 % 15}  # tau -0.20 for the last
         put_translation(tmp_path, row.id, bleu=rank, **orders)
     collected = collect(TRANSLATION, "paper", tmp_path)
     verdicts = {verdict.claim.text: verdict for verdict in build_report(collected).verdicts}
@@ -742,7 +751,7 @@ def test_whether_two_metrics_order_the_rows_alike(tmp_path: Path) -> None:
         put_translation(tmp_path, row.id, seed=2, bleu=rank, valid_loss=-rank)
     detail = judge(verdicts["BLEU does not follow loss"].claim, collect(TRANSLATION, "paper", tmp_path)).detail
     assert "tau by seed: -0.20, -1.00; by chance within ±0.38" in detail
-    assert verdicts["sparser models train faster"].word == "not run"  # the machine was busy: its times say nothing
+    assert verdicts["sparser models train faster"].word == "not run"  # on a busy machine times say nothing
     opposed = dataclasses.replace(verdicts["BLEU does not follow accuracy"].claim, kind="opposed")
     assert judge(opposed, collected).word == "one seed disagrees"
     assert judge(dataclasses.replace(opposed, to="sparsity"), collected).word == "one seed agrees"

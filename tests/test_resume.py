@@ -1,4 +1,4 @@
-"""A run stopped at any step and started again ends as if it never had been: weights bit for bit, curves row for row."""
+"""A run stopped at any step and resumed ends as if never stopped: weights bit for bit, curves row for row."""
 
 import os
 import random
@@ -34,7 +34,7 @@ SHORT = (  # epochs of four steps, each ending with a validation that lowers the
 
 
 class StopAt(pl.Callback):
-    """As a SIGTERM that arrives during step `step`."""
+    """Sends SIGTERM to this process during step `step`."""
 
     def __init__(self, step: int) -> None:
         self.step = step
@@ -68,7 +68,7 @@ def compare(tiny: Compose, once: Callable[..., Any], tmp_path: Path) -> Callable
 
 @pytest.mark.parametrize("stops", [[1], [2, 3], [4], [5], [7, 10], [8], [11], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]])
 def test_exact_at_any_step(compare: Callable[..., None], stops: list[int]) -> None:
-    """Inside an epoch, at its end (just before a validation), just after one, and at every step in turn."""
+    """Stop inside an epoch, at its end (just before a validation), just after one, and at every step in turn."""
     compare(SHORT, stops)
 
 
@@ -104,7 +104,7 @@ def test_exact_with_the_memory_of_transformer_xl(compare: Callable[..., None], p
 
 
 def test_stopped_at_the_last_step_is_finished(tiny: Compose) -> None:
-    """The signal arrives when nothing is left but the tests: the next start runs those alone."""
+    """If the signal arrives when only the tests are left, the next start runs those alone."""
     _, result = trained(tiny(*SHORT), StopAt(12))
     assert result["status"] == "interrupted"
     _, result = trained(tiny(*SHORT))
@@ -123,7 +123,7 @@ def start(words: list[str], outputs: Path) -> "subprocess.Popen[bytes]":
 
 
 def killed_after_a_checkpoint(process: "subprocess.Popen[bytes]", cell: Cell, seconds: float) -> bool:
-    """kill -9, some time after the process has written a checkpoint of its own; False if it ended before."""
+    """kill -9 the process some time after it has written its own checkpoint; return False if it ended before."""
     before = set(cell.checkpoints)
     wait_for(lambda: process.poll() is not None or bool(set(cell.checkpoints) - before))
     time.sleep(seconds)
@@ -136,7 +136,7 @@ def killed_after_a_checkpoint(process: "subprocess.Popen[bytes]", cell: Cell, se
 
 @pytest.mark.slow
 def test_kill_minus_nine(experiment: Compose, tmp_path: Path) -> None:
-    """kill -9 at random moments inside an epoch, again and again, until the run is through."""
+    """kill -9 the run at random moments inside an epoch, again and again, until it finishes."""
     words = [
         "gate=sdu_sigmoid",
         "trainer.max_steps=400",

@@ -46,7 +46,7 @@ def naive(
     x: Tensor, state: Tensor, w: dict[str, Tensor], r: list[dict[str, Tensor]], b: list[dict[str, Tensor]],
     drop: Tensor | None, hsg: tuple[Tensor, Tensor, Tensor] | None, dropped: bool = True,
 ) -> Tensor:  # fmt: skip
-    """Eqs. 1-6 as they are printed, a map at a time: x (T, B, I), state (B, D) -> states (T, B, D)."""
+    """Compute Eqs. 1-6 as printed, a map at a time: x (T, B, I), state (B, D) -> states (T, B, D)."""
     states = []
     drop = torch.ones_like(state) if drop is None else drop
     for t in range(len(x)):
@@ -109,7 +109,7 @@ def same_as_naive(device: str, masked: bool, coupled: bool, name: str, recompute
 
     expected = naive(x, start, w, r, b, drop, hsg, options.dropped)
     loop = Loop(state_gate, depth, recompute)
-    for _ in range(2):  # on CUDA the second call plays back what the first has recorded
+    for _ in range(2):  # on CUDA the second call replays what the first has recorded
         reads = x @ torch.cat(list(w.values())).T + torch.cat(list(b[0].values()))
         weights = [torch.cat(list(of_layer.values())) for of_layer in r]
         found = loop(reads, start, drop, weights, [torch.cat(list(of_layer.values())) for of_layer in b[1:]])
@@ -127,7 +127,7 @@ def same_as_naive(device: str, masked: bool, coupled: bool, name: str, recompute
 
 @pytest.mark.parametrize("extra", [(), ("gate=hsg",), ("model.layers=2", "gate=hsg"), ("model.coupled=false",)])
 def test_the_whole_model_is_those_equations(experiment: Compose, extra: tuple[str, ...]) -> None:
-    """With its embedding and without dropout; and with a state that an earlier call has left."""
+    """The model with its embedding and without dropout equals the equations, also from a state of an earlier call."""
     model = build.model(experiment(*RHN, *extra)).double().eval()
     tokens = torch.randint(389, (2, 7))
     x = model.embedding(tokens).transpose(0, 1)
@@ -172,7 +172,7 @@ def test_masks_are_drawn_once_a_window_for_every_lane(experiment: Compose, monke
     model.train()
     tokens = torch.randint(389, (3, 5))
     features, _ = model(tokens)
-    assert [tuple(one.shape) for one in drawn] == [(3, 400)] * 3  # of the input, of the state, of the output
+    assert [tuple(one.shape) for one in drawn] == [(3, 400)] * 3  # of the input, the state and the output
     for one, kept in zip(drawn, (0.25, 0.75, 0.25), strict=True):
         assert one.unique().tolist() == pytest.approx([0.0, 1 / kept], rel=1e-4)
         assert abs(float((one > 0).float().mean()) - kept) < 0.06
@@ -194,7 +194,7 @@ def test_masks_are_drawn_once_a_window_for_every_lane(experiment: Compose, monke
     assert drawn == [None] * 3
     drawn.clear()
     build.model(experiment(*RHN, "model.layers=2", "model.width=50")).train()(tokens)
-    assert len(drawn) == 5  # two a layer, and the output's
+    assert len(drawn) == 5  # two per layer, and that of the output
     assert not torch.equal(drawn[1], drawn[3])
 
 
@@ -247,7 +247,7 @@ def test_everything_learns_and_starts_as_the_code_has_it(experiment: Compose) ->
 def test_prepared_products_are_close_in_either_precision(
     experiment: Compose, monkeypatch: pytest.MonkeyPatch, recompute: str, faster: torch.dtype | None, off: float
 ) -> None:
-    """Compare values and gradients with double precision; bf16 is only taken where it is faster."""
+    """Compare values and gradients with double precision; bf16 is only used where it is faster."""
     words = ("gate=hsg", "model.width=64", "model.init=0.3", f"model.recompute_every={recompute}")
     model, exact = (build.model(experiment(*RHN, *words)).eval() for _ in range(2))
     exact.double()
@@ -266,7 +266,7 @@ def test_prepared_products_are_close_in_either_precision(
         *((one.grad, two.grad) for one, two in zip(model.parameters(), exact.parameters(), strict=True)),
     ]
     for ours, theirs in pairs:
-        if ours is not None:  # the output's bias is not asked
+        if ours is not None:  # the output's bias has no gradient
             assert (ours - theirs).norm().item() <= off * theirs.norm().item()
 
 
@@ -281,7 +281,7 @@ def test_measuring_products_draws_no_random_numbers() -> None:
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 def test_the_state_gate_fits_the_rivals(experiment: Compose, cell: str) -> None:
-    """On an LSTM it gates h, and not C."""
+    """The state gate of an LSTM gates h, and not C."""
     words = ("model.width=6", "dataset=ptb_word_carried", "dataset.source=sample", "layers=none", "gate=hsg")
     model = build.model(experiment(f"model={cell}", *words, "gate.state.bias=0.5")).double().eval()
     tokens = torch.randint(389, (2, 5))
@@ -315,7 +315,10 @@ def test_one_step_at_a_time_scores_as_windows_do(experiment: Compose) -> None:
 
 
 def test_the_gradient_is_that_of_the_recipes_loss(experiment: Compose) -> None:
-    """The sum over steps of the mean over lanes, and 1e-7 / 2 times the square of every weight; clipped at 10."""
+    """The loss is the sum over steps of the mean over lanes, plus a penalty on the weights.
+
+    The penalty is 1e-7 / 2 times the square of every weight; the gradient is clipped at 10.
+    """
     still = [f"model.dropout_{name}=0" for name in ("embedding_words", "input", "state", "output")]
     task = build.task(experiment(*RHN, *still, "gate=hsg", "optimizer.weight_decay=5", "dataset.train.lanes=4"))
     task.double()
@@ -351,7 +354,7 @@ def test_gradients_reach_back_as_far_as_is_said(
     text = stream[: 1000 // lanes * lanes].view(lanes, -1)
     reach, expected = len(norms) - 1, torch.zeros(len(norms))
     for place in range(states.PLACES):
-        end = states.WARM_UP + (place + 1) * (reach + 1)  # of what is read, and so the place of what is predicted
+        end = states.WARM_UP + (place + 1) * (reach + 1)  # of the text read, so this is the position of the prediction
         for back in range(1, reach + 1):
             _, state = whole(text[:, : end - back])
             flat = [one.detach().requires_grad_() for one in flattened(state)]
@@ -377,7 +380,7 @@ def test_gate_values_are_those_of_random_steps(experiment: Compose) -> None:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Little to evaluate."""
+    """Shorten the text to evaluate."""
     monkeypatch.setattr(sample, "SENTENCES", {**sample.SENTENCES, "valid": 30, "test": 30})
     sample.penn_treebank.cache_clear()
     yield
@@ -412,7 +415,7 @@ def test_a_stopped_run_goes_on_exactly(experiment: Compose, short: None, tmp_pat
     assert result["status"] == "finished", result["error"]
     described = experiment(*words, f"outputs_dir={tmp_path / 'stopped'}")
     assert trained(described, StopAt(2))[1]["status"] == "interrupted"
-    products.rate.cache_clear()  # as in another process
+    products.rate.cache_clear()  # a new process would measure again
     cell, resumed = trained(described)
     assert same_weights(whole.last, cell.last) and curve(whole) == curve(cell)
     assert numbers(resumed) == numbers(result)

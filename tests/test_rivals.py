@@ -60,7 +60,10 @@ def test_recurrent_networks_are_torchs(model: Callable[..., Any], cell: str) -> 
 @pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize("cell", CELLS)
 def test_our_loop_over_steps_is_torchs(cell: str, batch: int, dtype: torch.dtype, within: float) -> None:
-    """Features, last state and every gradient, of the start too, from whatever reaches features and last state."""
+    """Features, last state and every gradient equal torch's.
+
+    Gradients include that of the start, and flow back from the features and from the last state.
+    """
     theirs: Any = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[cell](5, 7, batch_first=True).to(dtype)
     w, u, b, c = weights = tuple(theirs.parameters())
     x = torch.randn(batch, 9, 5, dtype=dtype, requires_grad=True)
@@ -81,7 +84,10 @@ def test_our_loop_over_steps_is_torchs(cell: str, batch: int, dtype: torch.dtype
 def test_our_loop_trains_large_matrices_on_a_cpu(
     model: Callable[..., Any], cell: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And nothing else: there it pays. Two layers on each other give then what they gave before."""
+    """Our loop trains large matrices on a CPU, and nothing else, because it pays only there.
+
+    Two stacked layers give the same results with it as without it.
+    """
     calls: list[str] = []
 
     def counted(cell: str, *arguments: Any) -> Any:
@@ -121,7 +127,7 @@ def test_segment_by_segment_is_the_whole_at_once(model: Callable[..., Any], cell
         features, state = ours(piece, state)
         pieces.append(features)
     torch.testing.assert_close(torch.cat(pieces, 1), whole)
-    mapped(lambda part: torch.testing.assert_close(part.shape, torch.Size((3, 12))), state)  # lanes first
+    mapped(lambda part: torch.testing.assert_close(part.shape, torch.Size((3, 12))), state)  # lanes come first
     for one, other in zip(state[1], last[1], strict=True):  # type: ignore[index]
         torch.testing.assert_close(one, other)
 
@@ -130,7 +136,7 @@ def test_segment_by_segment_is_the_whole_at_once(model: Callable[..., Any], cell
 def test_a_state_gate_stands_between_two_steps(
     model: Callable[..., Any], cell: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """h' = gate(h, s), step by step by torch's cells; an LSTM's C is as it was."""
+    """Each step computes h' = gate(h, s), as with torch's cells step by step; an LSTM's C is unchanged."""
     monkeypatch.setitem(GATES["state"], "leaky", leaky.CARD)
     ours = model(f"model={cell}", *CARRIED, "model.layers=1", "gate.state.name=leaky")
     step: Any = {"rnn": nn.RNNCell, "gru": nn.GRUCell, "lstm": nn.LSTMCell}[cell](12, 12).double()
@@ -149,7 +155,7 @@ def test_a_state_gate_stands_between_two_steps(
 
 
 def test_dropout_of_recurrent_networks(experiment: Compose) -> None:
-    """On what each layer gives, the last one's too, and not in evaluation."""
+    """Dropout acts on the output of each layer, including the last, and not in evaluation."""
     ours = build.model(experiment("model=gru", *CARRIED, "model.dropout=0.5"))
     seen: list[Tensor] = []
     ours.backbone.layers[1].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
@@ -168,7 +174,7 @@ WIDTHS = [
 
 @pytest.mark.parametrize(("table", "row"), WIDTHS)
 def test_widths_are_the_largest_within_tcn(experiment: Compose, table: str, row: str) -> None:
-    """What the tables say of the sizes that are ours, at paper budget."""
+    """The tables state our own sizes correctly: at paper budget each width is the largest within the TCN's size."""
 
     def size(row: str, wider: int = 0) -> int:
         described = experiment(*load_table(table).overrides(load_table(table).row(row), "paper", 1))
@@ -180,12 +186,12 @@ def test_widths_are_the_largest_within_tcn(experiment: Compose, table: str, row:
 
 
 def test_dropout_of_tcn(experiment: Compose) -> None:
-    """After each convolution, and not in evaluation."""
+    """Dropout acts after each convolution, and not in evaluation."""
     block = build.model(experiment("model=tcn", "dataset.source=sample", "model.dropout=0.5")).backbone.blocks[0]
     seen: list[Tensor] = []
     block.second.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     with torch.no_grad():
-        block.first.bias.fill_(10.0)  # all of it is above 0 but for what is dropped
+        block.first.bias.fill_(10.0)  # all values are above 0 except the dropped ones
         block(torch.randn(4, 100, 60))
         assert 0.48 < float((seen[0] == 0).double().mean()) < 0.52
         block.eval()(torch.randn(4, 100, 60))
@@ -218,7 +224,7 @@ def test_tcn_is_the_public_one(model: Callable[..., Any], size: str) -> None:
 
 
 def test_tcn_reads_so_far_back_and_not_ahead(model: Callable[..., Any]) -> None:
-    """Two convolutions a block, dilation 1, 2, 4: 1 + 2 (3 - 1) (1 + 2 + 4) = 29 positions."""
+    """Two convolutions a block with dilation 1, 2, 4 read 1 + 2 (3 - 1) (1 + 2 + 4) = 29 positions back, none ahead."""
     ours = model(*TCNS["char"], "dataset.source=sample").backbone
     x = torch.randn(1, 50, 6, dtype=torch.float64, requires_grad=True)
     (gradient,) = torch.autograd.grad(ours(x)[0][0, 40].square().sum(), x)
@@ -227,7 +233,7 @@ def test_tcn_reads_so_far_back_and_not_ahead(model: Callable[..., Any]) -> None:
 
 
 def test_tcn_starts_as_the_released_code_does(experiment: Compose) -> None:
-    """Convolutions as torch's own, with gains that leave them as they are; 1 x 1 maps N(0, 0.01)."""
+    """Convolutions start as torch's own, with gains that leave them unchanged; 1 x 1 maps as N(0, 0.01)."""
     first = build.model(experiment("model=tcn", "dataset.source=sample")).backbone.blocks[0]
     bound = 1 / (3 * 100) ** 0.5
     assert 0.99 * bound < first.first.weight.abs().max() <= bound
@@ -246,7 +252,10 @@ def test_tcn_starts_as_the_released_code_does(experiment: Compose) -> None:
     ],
 )
 def test_parameter_counts(experiment: Compose, words: tuple[str, ...], expected: int) -> None:
-    """Counted by hand: a block's convolutions (in x out x kernel + two biases' worth each), 1 x 1 maps, ends."""
+    """Counts equal those by hand: a block's convolutions, its 1 x 1 maps, and the ends of the model.
+
+    A convolution has in x out x kernel weights, plus twice the size of a bias.
+    """
     with torch.device("meta"):
         model = build.model(experiment(*words))
     assert sum(parameter.numel() for parameter in model.parameters()) == expected

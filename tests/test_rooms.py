@@ -1,4 +1,4 @@
-"""The rooms of docs/ARCHITECTURE.md: which there are, what each imports, and that there is no circle."""
+"""The rooms of docs/ARCHITECTURE.md: which rooms exist and what each imports, without a circle."""
 
 import ast
 import re
@@ -8,12 +8,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 CODE = ROOT / "highway"
-EVERYWHERE = {"config", "errors", "clock"}  # everything may read these
+EVERYWHERE = {"config", "errors", "clock"}  # every room may import these
 ROW = re.compile(r"^\| `(?P<room>\w+)` \|.*\|(?P<imports>[^|]*)\|$", re.MULTILINE)
 
 
 def picture() -> dict[str, set[str]]:
-    """Room -> the rooms that it may import, as the table in docs/ARCHITECTURE.md has it."""
+    """Return for each room the rooms that it may import, from the table in docs/ARCHITECTURE.md."""
     text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
     return {match["room"]: set(re.findall(r"\w+", match["imports"])) for match in ROW.finditer(text)}
 
@@ -26,7 +26,7 @@ def modules() -> dict[str, ast.Module]:
 
 
 def imports(tree: ast.Module, known: set[str]) -> set[str]:
-    """Modules of ours that are imported, also inside of functions."""
+    """Return our modules that a tree imports, also inside of functions."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -72,7 +72,7 @@ def test_no_room_is_reached_from_itself() -> None:
 
 
 def test_no_module_is_reached_from_itself() -> None:
-    """Not even inside a room."""
+    """No module imports itself through others, not even within a room."""
     known = set(modules())
     graph = {name: imports(tree, known) & known for name, tree in modules().items()}
     for start in graph:
@@ -92,7 +92,7 @@ def test_few_modules_lie_loose() -> None:
 
 @pytest.mark.parametrize("room_name", ["config", "ledger", "sweep"])
 def test_what_may_be_asked_for_is_known_without_torch(room_name: str) -> None:
-    """Torch is imported inside of functions at most: a refusal takes less than a second."""
+    """Only functions import torch, so that a refusal takes less than a second."""
     for path in (CODE / room_name).glob("*.py"):
         tops = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
         names = {getattr(node, "module", None) or node.names[0].name for node in tops}

@@ -1,4 +1,4 @@
-"""Score gates against their equations, and the encoder-decoder that they sit in: parity, causality, decoding."""
+"""Score gates against their equations, and their encoder-decoder: parity, causality, decoding."""
 
 import itertools
 import math
@@ -39,7 +39,10 @@ IDS = [*GATES, *ARMS]
 
 @pytest.fixture
 def small(experiment: Compose) -> Callable[..., Any]:
-    """A model of four layers and a vocabulary of 11 and 9, its gates' parameters drawn at random."""
+    """Return a function that builds a model of four layers, with random parameters in its gates.
+
+    The vocabularies have 11 and 9 symbols.
+    """
 
     def built(*words: str) -> Pieces:
         size = ("model.width=24", "model.heads=3", "model.feed_forward=20", "layers=none")
@@ -65,7 +68,7 @@ def sentences(*shape: int, symbols: int = 9, seed: int = 1) -> Tensor:
 
 
 def naive(gate: ScoreGateOptions, score: Tensor, earlier: list[Tensor], allowed: Tensor, module: nn.Module) -> Tensor:
-    """Entry by entry: S + P, or S + P * psi(P W + B), with P zero where nothing may be seen."""
+    """Compute S + P, or S + P * psi(P W + B), entry by entry; P is zero where a key is masked."""
     chosen = earlier if gate.accumulated else earlier[-gate.predecessors :]
     if gate.name == "realformer" or not chosen:
         return score + sum(chosen)
@@ -129,7 +132,7 @@ def test_a_text_beyond_the_gate_is_refused(small: Callable[..., Any]) -> None:
 
 
 def test_a_gate_has_as_many_places_as_it_says() -> None:
-    """Of keys, and of queries: a short source does not make room for a long target."""
+    """The limit counts keys and queries: a short source does not make room for a long target."""
     module = score_gate(ScoreGateOptions(name="gated", length=6), layer=2, heads=1)
     score, earlier = torch.randn(2, 1, 1, 1, 3)
     mask = torch.zeros(1, 1, 1, 3)
@@ -140,7 +143,7 @@ def test_a_gate_has_as_many_places_as_it_says() -> None:
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_each_kind_of_attention_has_its_gate(small: Callable[..., Any], kind: str) -> None:
-    """Alone, it changes what the model gives."""
+    """A gate on one kind of attention alone changes the model's output."""
     source, target = sentences(2, 6), sentences(2, 5)
     plain, gated = small(), small("gate=realformer", f"gate.score.attention=[{kind}]")
     assert (plain(source, target) - gated(source, target)).abs().max() > 1e-4
@@ -158,7 +161,7 @@ def test_attention_to_the_source_starts_at_the_first_query() -> None:
 
 
 def test_the_past_is_kept_in_order_however_long() -> None:
-    """Piece by piece beyond its first room, and rows chosen on the way."""
+    """The past keeps its order beyond its first allocation, piece by piece, and when rows are selected on the way."""
     past, pieces = Past(), torch.randn(2, 40, 3, 2, 1, 5)
     for place in range(40):
         keys, values = past.extended(*pieces[:, place])
@@ -171,7 +174,7 @@ def test_the_past_is_kept_in_order_however_long() -> None:
 
 
 def test_the_first_layers_take_what_there_is(small: Callable[..., Any]) -> None:
-    """Layer 1 has nothing before it and no parameters; G3's second layer reads one, its fourth three."""
+    """Layer 1 has no predecessor and no parameters; G3's second layer reads one, its fourth three."""
     model = small("gate=g3")
     gates = [layer.itself.function.gate for layer in model.backbone.encoder]
     assert [getattr(gate, "predecessors", 0) for gate in gates] == [0, 1, 2, 3]
@@ -191,7 +194,7 @@ def test_the_gate_as_printed_sees_the_future(small: Callable[..., Any], name: st
 
 
 def leaks(model: Pieces) -> float:
-    """The largest derivative of an output position by the embedding of a later one."""
+    """Return the largest derivative of an output position by the embedding of a later one."""
     source, target = sentences(2, 6), sentences(2, 5)
     vectors: list[Tensor] = []
 
@@ -227,7 +230,7 @@ def test_realformer_without_earlier_scores_is_the_transformer(small: Callable[..
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_transformer_is_torchs(small: Callable[..., Any], norm: str) -> None:
-    """On copied weights, against stacks of nn.TransformerEncoderLayer and DecoderLayer without final norms."""
+    """With copied weights the model equals nn.TransformerEncoderLayer and DecoderLayer stacks without final norms."""
     model = small(f"model.norm={norm}", "model.norm_epsilon=1e-5")
     shape: dict[str, Any] = {"dropout": 0.0, "batch_first": True, "norm_first": norm == "pre"}
     encoder = [nn.TransformerEncoderLayer(24, 3, 20, **shape).eval() for _ in model.backbone.encoder]
@@ -274,7 +277,10 @@ def copy_sublayers(ours: Any, theirs: Any, attentions: list[Any], last_norm: nn.
 def test_encoder_is_x_transformers(
     small: Callable[..., Any], layers: int, words: tuple[str, ...], residual: bool
 ) -> None:
-    """Heads of any width, and residual attention: its running sum is R for two layers, the accumulated arm for more."""
+    """The encoder equals that of x_transformers, with heads of any width and with residual attention.
+
+    Its running sum is R for two layers; for more it is the extra row with accumulated scores.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from x_transformers import Encoder
@@ -342,7 +348,7 @@ def counts(experiment: Compose, *words: str) -> dict[str, int]:
 
 @torch.no_grad()
 def end_now_and_then(model: Pieces, source: Tensor) -> None:
-    """Make END the likeliest symbol at a quarter of all places of random texts, and no other one a favourite."""
+    """Make END the likeliest symbol at a quarter of all positions of random texts, and give no other symbol a lead."""
     logits = model.logits(model(source, sentences(len(source), 12))).flatten(0, 1)
     model.output.bias -= logits.mean(0)
     logits = logits - logits.mean(0)
@@ -353,7 +359,7 @@ def end_now_and_then(model: Pieces, source: Tensor) -> None:
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("words", EVERY, ids=IDS)
 def test_cached_decoding_is_recomputing(small: Callable[..., Any], words: tuple[str, ...], width: int) -> None:
-    """Also where sentences of a batch end at different places."""
+    """Cached decoding equals recomputing, also if sentences of a batch end at different positions."""
     model, source = small(*words), F.pad(sentences(24, 6, symbols=11), (0, 2), value=PADDING)
     end_now_and_then(model, source)
 
@@ -387,7 +393,7 @@ def test_greedy_takes_the_likeliest(small: Callable[..., Any]) -> None:
 
 
 def test_a_beam_that_holds_everything_finds_the_best(small: Callable[..., Any]) -> None:
-    """Against every text of at most three symbols, scored one by one."""
+    """The beam finds the best of all texts of at most three symbols, which are scored one by one."""
     model, source = small(), sentences(2, 6, symbols=11)
     for row in source:
         best = max(every_text(model, row), key=lambda found: found[0])[1]
@@ -418,7 +424,7 @@ def test_scored_attention_drops_in_training_and_has_a_fused_path() -> None:
     gate = score_gate(ScoreGateOptions(), layer=1, heads=2)
     attention = SelfAttention(8, 2, 4, 0.5, gate)
     plain = attention.eval()(x, mask, [])
-    torch.testing.assert_close(attention(x, mask, None), plain)  # by torch's kernel
+    torch.testing.assert_close(attention(x, mask, None), plain)  # with torch's kernel
     assert not torch.allclose(attention.train()(x, mask, []), plain)
     assert not torch.allclose(attention(x, mask, None), plain)
     assert attention.query_key_value.starts["weight"].parts == 3, "each map is drawn as if it stood alone"

@@ -35,7 +35,7 @@ SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[str], tuple[int, str, str]]:
-    """Exit code, output and errors of `<script> <words>`."""
+    """Return a function that runs `<script> <words>`; it returns the exit code, the output and the errors."""
     monkeypatch.setenv("COLUMNS", "160")
 
     def run(line: str) -> tuple[int, str, str]:
@@ -88,12 +88,12 @@ def test_explain_a_row(typed: Callable[..., tuple[int, str, str]]) -> None:
 
 
 def rows_of(out: str, name: str) -> list[list[str]]:
-    """The words behind a name at the start of a line."""
+    """Return the words behind a name at the start of a line."""
     return [line.split(f"{name} ", 1)[1].split() for line in out.splitlines() if line.strip().startswith(f"{name} ")]
 
 
 def test_every_setting_has_an_origin(experiment: Callable[..., Experiment]) -> None:
-    """What `explain` says of each file is what the file says: the last one to name a key gives its value."""
+    """`explain` attributes each value to the last file that names its key, and that file has this value."""
     every = itertools.product(map(load_table, table_ids()), ("paper", "smoke"))
     for table, budget in ((table, budget) for table, budget in every if budget in table.budgets):
         row = table.at(budget)[-1]
@@ -144,14 +144,14 @@ def test_status_and_render_of_the_published_records(typed: Callable[..., tuple[i
 def test_published_report_is_what_the_records_give(
     typed: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All but the figures: the next test draws those of one table."""
+    """The published reports equal those from the records, except figures: the next test draws those of one table."""
     monkeypatch.setattr("highway.report.figures.draw", lambda figure, collected, folder: "not-drawn")
     published = SCRIPTS.parent / "outputs" / "reference" / "report"
     for page in published.glob("*/*/table.md"):
         table, budget = page.parts[-3:-1]
         typed(f"report {table} --budget {budget}")
         rendered = (tmp_path / "outputs" / "report" / table / budget / "table.md").read_text()
-        # A change of the code makes records stale, and no published number wrong.
+        # A change of the code makes records stale, but no published number wrong.
         assert rendered.replace(f", {STALE}", "") == page.read_text().replace(f", {STALE}", "")
 
 
@@ -198,14 +198,17 @@ def test_data_list_and_sample(typed: Callable[..., tuple[int, str, str]], tmp_pa
 def benchmark(
     typed: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], tuple[int, str, str]]:
-    """The command at smoke budget, as short as it gets, without the processes that measure memory."""
-    warnings.simplefilter("ignore")  # other libraries', not ours
+    """Return a function that runs the command at smoke budget, in the least time.
+
+    The processes that measure memory are left out.
+    """
+    warnings.simplefilter("ignore")  # warnings of other libraries, not ours
     monkeypatch.setattr(measure, "peak_memory", lambda entry, threads: 2**20)
     return lambda words: typed(f"benchmark {words} --budget smoke --rounds 1 --threads 1")
 
 
 def test_benchmark(benchmark: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
-    """On a small shape: that every contender trains, and that the record holds what the table shows."""
+    """On a small shape every contender trains, and the record holds what the table shows."""
     code, out, _ = benchmark("highway_t3 --precision 32")
     assert code == 0
     record = read_json(tmp_path / "outputs" / "bench" / "highway_t3-baseline-smoke-cpu.json")
@@ -219,7 +222,7 @@ def test_benchmark(benchmark: Callable[..., tuple[int, str, str]], tmp_path: Pat
 
 @pytest.mark.slow
 def test_benchmark_of_every_table(benchmark: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
-    """All thirteen, in every precision: a record and a grid each, in the order of their names."""
+    """All thirteen tables, in every precision, give a record and a grid each, in the order of their names."""
     tables = [path.stem for path in sorted((CONF / "table").glob("*.yaml"))]
     code, out, err = benchmark(" ".join(tables) + " --precision bf16")
     assert code == 0, err
@@ -250,7 +253,10 @@ def test_a_benchmark_leaves_out_a_slow_bf16(
 def test_a_benchmark_says_what_does_not_fit(
     benchmark: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Each contender that a step of does not fit, or whose process is killed; the others go on, one at a time."""
+    """The benchmark names each contender whose step does not fit, or whose process is killed.
+
+    The others go on, one at a time.
+    """
     free = 300 * 2**20
     monkeypatch.setattr(measure, "free_bytes", lambda device: free)
     monkeypatch.setattr(measure, "needs", lambda entry: Needs(0, 0, free + (entry.kind != "ours") * 2**20, 16))
@@ -280,7 +286,7 @@ def test_a_benchmark_says_what_does_not_fit(
 def test_a_benchmark_without_figures_fails(
     benchmark: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the last table; a process that is killed while it measures times is told, too."""
+    """The benchmark fails after the last table; it also reports a process killed while it measures times."""
     monkeypatch.setattr(measure, "needs", lambda entry: Needs(0, 0, 0, 16))
     monkeypatch.setattr(measure, "_times", killed)
     code, out, _ = benchmark("r_transformer_t3 highway_t3 --precision 32")
@@ -317,12 +323,12 @@ def test_benchmark_of_translation(benchmark: Callable[..., tuple[int, str, str]]
 
 @pytest.mark.slow
 def test_benchmark_of_a_local_rnn(benchmark: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
-    """Of the layer alone, whose operations are all counted, and of the model with windows gathered."""
+    """The benchmark measures the layer alone, with all operations counted, and the model with gathered windows."""
     code, out, _ = benchmark("highway_t2 --local-rnn")
     assert code == 0 and "LocalRNN on gathered windows, 32" in out
     ours, gathered, *_ = read_json(tmp_path / "outputs/bench/highway_t2-baseline-smoke-local-rnn-cpu.json")["rows"]
     product = 2 * 16 * 60 * 64 * 3 * 64  # lanes, window, width: of one map of all positions
-    assert ours["operations"] == 3 * (1 + 6) * product  # one map of the inputs, six of the state, all back two ways
+    assert ours["operations"] == 3 * (1 + 6) * product  # one map of the inputs, six of the state, two backward for each
     assert gathered["operations"] == (3 * (7 + 7) - 1) * product  # no gradient reaches the first state
     for row, rival in (("tcn", "pytorch-tcn"), ("gru", "torch.nn's kernel")):
         code, out, _ = benchmark(f"r_transformer_t2 --row {row}")

@@ -1,4 +1,4 @@
-"""The site: every page and link, nothing of a record as markup, and, in a real browser, that it does what it shows."""
+"""The site: every page and link; no markup from a record; and, in a real browser, that its controls work."""
 
 import json
 import math
@@ -31,13 +31,13 @@ from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import Table
 from tests.test_report import put
 
-needs_chromium = pytest.mark.skipif(  # CI has a browser and says so; a missing one is a failure there
+needs_chromium = pytest.mark.skipif(  # CI has a browser and says so; there a missing one is a failure
     not (shutil.which("chromedriver") or "HIGHWAY_BROWSER" in os.environ), reason="needs chromium and chromedriver"
 )
 
 
 class Links(HTMLParser):
-    """Where a page leads, what it loads, and what its tables hold."""
+    """Collects the links of a page and the files that it loads."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Links(HTMLParser):
 
 
 def broken(folder: Path) -> list[str]:
-    """Links of all pages that lead nowhere."""
+    """Return the links of all pages that lead nowhere."""
     wrong = []
     for page in folder.rglob("*.html"):
         for link in Links(page).found:
@@ -106,7 +106,7 @@ def test_a_run_underway_has_its_curve(tmp_path: Path) -> None:
 
 
 def test_timings_of_two_devices(tmp_path: Path) -> None:
-    """The published one, and the same with another device's name: each row has both, and each record one page."""
+    """With a copy of the published timing under another device's name, each row has both, and each record one page."""
     (published,) = collecting.REFERENCE.glob("cells/timing-*/seed1")
     other = tmp_path / "cells" / "timing-000000000000" / "seed1"
     shutil.copytree(published, other)
@@ -214,7 +214,7 @@ def browser(width: int = 1200, height: int = 900) -> Iterator[Any]:
     try:
         yield driver
         errors = [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
-        assert errors == []  # no error, and everything was loaded
+        assert errors == []  # there is no error, and everything was loaded
     finally:
         driver.quit()
 
@@ -271,7 +271,7 @@ def test_what_a_reader_does(tmp_path: Path) -> None:
         driver.find_element(By.CSS_SELECTOR, ".none").click()
         comes(driver, traces, 0)
         driver.find_element(By.CSS_SELECTOR, ".all").click()
-        comes(driver, traces, 15)  # eleven rows, and four extra rows that are the baseline's run
+        comes(driver, traces, 15)  # eleven rows, and four extra rows that use the baseline's run
         axis = "return document.querySelector('.plot').layout.xaxis.title.text"
         for over, title in (("seconds", "seconds of training"), ("epoch", "epoch"), ("tokens", "tokens read")):
             Select(driver.find_element(By.CSS_SELECTOR, ".over")).select_by_visible_text(over)
@@ -300,7 +300,7 @@ def test_what_a_reader_does(tmp_path: Path) -> None:
         shown = driver.execute_script(
             "return [...document.querySelectorAll('tr[data-budget]')].filter(r => !r.hidden).length"
         )
-        assert shown == 1  # r_transformer_t2
+        assert shown == 1  # only r_transformer_t2
 
 
 @pytest.mark.slow
@@ -331,7 +331,7 @@ def test_a_thousand_runs(tmp_path: Path) -> None:
 
 
 def many_cells(outputs: Path, rows: int, seeds: int, points: int) -> Table:
-    """A grid of learning rates with records as runs leave them: two splits, so many measurements of each."""
+    """Write a grid of learning rates with records as runs leave them: two splits, `points` measurements of each."""
     varied = [f"optimizer.lr={(number + 1) / 1000:g}" for number in range(rows)]
     table = parse_table(
         {

@@ -1,4 +1,4 @@
-"""Slots: which devices a cell gets, without a GPU at hand."""
+"""Slots: which devices a run gets, tested without a GPU."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ def test_each_gpu_takes_its_share_the_emptiest_first() -> None:
     slots = Slots.of_gpus(["0", "1"], per_gpu=2)
     assert [slots.take(1) for _ in range(5)] == [["0"], ["1"], ["0"], ["1"], None]
     slots.give_back(["1"])
-    assert slots.take(2) is None  # two places, but on one GPU
+    assert slots.take(2) is None  # two free slots, but on one GPU
     slots.give_back(["0"])
     assert slots.take(2) == ["0", "1"]
 

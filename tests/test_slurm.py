@@ -1,4 +1,4 @@
-"""hydra/launcher=slurm: what sbatch is asked for, by a Slurm that is pretended; sweeps through a real one."""
+"""hydra/launcher=slurm: what it asks sbatch for, with a pretended Slurm; sweeps through a real one."""
 
 import os
 import pickle
@@ -35,7 +35,7 @@ def planned(folder: Path, seed: int = 1, accelerator: str = "cpu", devices: int 
 
 
 class Pretended:
-    """A Slurm of shell scripts: sbatch keeps what it is given, squeue says what `queue` holds."""
+    """A Slurm of shell scripts: sbatch keeps the scripts it is given, squeue prints the content of `queue`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.queue = folder, folder / "queue"
@@ -81,7 +81,7 @@ ON_TWO = (  # uneven lanes, without dropout
 
 
 def alone(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
-    """A run without Slurm."""
+    """Start a run without Slurm."""
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(folder)}
     return subprocess.Popen([sys.executable, str(TRAIN), *words], env=environment, stderr=subprocess.DEVNULL)
 
@@ -136,7 +136,7 @@ def test_cells_of_one_kind_are_one_array(tmp_path: Path, pretended: Pretended, m
 
 
 def test_a_job_is_the_command_of_its_cell(tmp_path: Path, pretended: Pretended) -> None:
-    """It takes the place of the process that Slurm started: one process, to which every signal goes."""
+    """A job's command replaces the process that Slurm started: there is one process, to which every signal goes."""
     say = "import os, sys; print(os.getpid(), os.environ['OMP_NUM_THREADS']); sys.exit(130)"
     log = tmp_path / "cell" / "log.txt"
     job = tmp_path / "job"
@@ -154,10 +154,10 @@ def test_a_job_is_the_command_of_its_cell(tmp_path: Path, pretended: Pretended) 
         (1, 0, "RUNNING", False),
         (2, 0, "RUNNING", False),
         (130, 99, "RUNNING", True),
-        (143, 99, "RUNNING", True),  # asked to stop before it could hear it
+        (143, 99, "RUNNING", True),  # asked to stop before it could handle the signal
         (130, 0, "COMPLETING", False),  # by scancel
         (137, 1, "RUNNING", True),
-        (137, 2, "RUNNING", False),  # for want of memory, it would come back for ever
+        (137, 2, "RUNNING", False),  # out of memory: it would be requeued for ever
     ],
 )
 def test_which_jobs_go_back_to_the_queue(
@@ -197,7 +197,7 @@ def test_the_queue_is_asked_once_for_all(tmp_path: Path, pretended: Pretended, m
 def test_a_cell_that_seems_to_run_is_waited_for(
     tmp_path: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its job is gone; whether its process was killed on another machine, its lease tells after a while."""
+    """A run whose job is gone is waited for. Its lease tells later whether its process died on another machine."""
     (job,) = jobs_of(launcher(tmp_path), [one := planned(tmp_path)])
     with one.cell.leased():
         assert job.poll() is None
@@ -280,7 +280,7 @@ def test_the_first_of_several_processes(surroundings: Any) -> None:
     for variables, first in (
         ({}, True),
         ({"LOCAL_RANK": "1"}, False),
-        ({"RANK": "2", "LOCAL_RANK": "0"}, False),  # of torchrun on the second machine
+        ({"RANK": "2", "LOCAL_RANK": "0"}, False),  # set by torchrun on the second machine
         ({"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "2", "SLURM_LOCALID": "0"}, False),
         ({"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", "LOCAL_RANK": "1"}, False),
         ({"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, True),  # the shell of a job
@@ -312,7 +312,7 @@ def test_lanes_are_divided_among_all_nodes() -> None:
 LONG = (*TINY, "gate=sdu_tanh", "trainer.max_steps=5000", "trainer.validate_every=2500", "trainer.checkpoint_seconds=1")
 SHORT = (*TINY, "gate=none,sdu_tanh", "trainer.max_steps=400", "trainer.validate_every=200")
 
-NODE_1 = "hydra.launcher.setup_lines=['export MASTER_ADDR=127.0.0.1']"  # no DNS knows it
+NODE_1 = "hydra.launcher.setup_lines=['export MASTER_ADDR=127.0.0.1']"  # no DNS knows the machine's name
 
 
 def on_slurm(test: Any) -> Any:
@@ -322,7 +322,7 @@ def on_slurm(test: Any) -> Any:
 
 @pytest.fixture
 def sweeping() -> Iterator[Any]:
-    """Starts a sweep; no sweep and no job of one test is left to the next."""
+    """Return a function that starts a sweep; leave no sweep and no job of one test to the next."""
     started: list[subprocess.Popen[str]] = []
 
     def start(folder: Path, *words: str) -> "subprocess.Popen[str]":
@@ -348,7 +348,7 @@ def told(process: "subprocess.Popen[str]", code: int) -> str:
 
 
 def until(process: "subprocess.Popen[str]", condition: Callable[[], bool]) -> None:
-    """While the sweep goes on."""
+    """Wait until the condition holds; fail if the sweep ends before."""
 
     def met() -> bool:
         assert process.poll() is None or condition(), process.communicate()[1]
@@ -362,7 +362,7 @@ def tool(*words: str) -> str:
 
 
 def queue() -> dict[str, str]:
-    """Numbers of jobs, to their states."""
+    """Return the states of the jobs by their numbers."""
     lines = tool("squeue", "--noheader", "--array", "--format=%i %T", "--name=highway").splitlines()
     return {line.split()[0]: line.split()[1] for line in lines}
 
@@ -376,7 +376,7 @@ def cells(folder: Path) -> list[Cell]:
 
 
 def steps(folder: Path) -> list[int]:
-    """How far the running cells are."""
+    """Return the steps of the runs that are under way."""
     return [cell.progress["step"] for cell in cells(folder) if cell.status == "running" and cell.progress]
 
 
@@ -397,7 +397,7 @@ def test_a_table_through_slurm(tmp_path: Path, sweeping: Any) -> None:
 
 @on_slurm
 def test_a_cell_survives_all_that_slurm_does(tmp_path: Path, sweeping: Any) -> None:
-    """Pre-empted, killed, asked to stop, out of time: it ends with the weights of a run that nobody disturbed."""
+    """A run that is pre-empted, killed, asked to stop and out of time ends with the weights of an undisturbed run."""
     calm = alone(tmp_path / "calm", *LONG)
     process = sweeping(tmp_path / "slurm", *LONG)
     until(process, lambda: bool(queue()))
@@ -434,7 +434,7 @@ def test_a_stopped_sweep_takes_its_jobs_along(tmp_path: Path, sweeping: Any) -> 
 
 @on_slurm
 def test_a_sweep_joins_the_jobs_of_a_dead_one(tmp_path: Path, sweeping: Any) -> None:
-    """One of its cells runs, and is waited for; the other is in the queue twice, and runs once."""
+    """The new sweep waits for the run under way; the other run is in the queue twice, and runs once."""
     words = (*SHORT[:-2], "trainer.max_steps=4000", "trainer.validate_every=2000")
     dead = sweeping(tmp_path, *words, "hydra.launcher.array_parallelism=1")
     until(dead, lambda: bool(steps(tmp_path)))

@@ -42,7 +42,7 @@ def results(folder: Path) -> list[Path]:
 
 @pytest.mark.parametrize("few", [FEW, pytest.param((), marks=pytest.mark.slow)])
 def test_a_table_in_processes_of_its_own(tmp_path: Path, few: tuple[str, ...]) -> None:
-    """Quickly with two words that make rows of their own and one that does not; slowly as `make demo` trains it."""
+    """A table trains: quickly, with two overrides that make new rows and one that does not; slowly, as `make demo`."""
     words = ("table=highway_t1", "budget=smoke", "seeds=2", "rows=baseline,tanh", *few)
     done = sweep(tmp_path, *words)
     assert done.returncode == 0, done.stderr
@@ -130,7 +130,7 @@ def test_a_failing_cell_does_not_stop_the_others(tmp_path: Path) -> None:
 
 
 def inline(monkeypatch: pytest.MonkeyPatch, folder: Path, *words: str) -> tuple[int, str]:
-    """The same in this process: exit code, and what it said."""
+    """Run a sweep in this process; return the exit code and the messages."""
     heard = logging.StreamHandler(told := io.StringIO())
     monkeypatch.setattr(sys, "argv", ["train.py", "-m", "hydra/launcher=inline", *words])
     monkeypatch.setenv("HIGHWAY_OUTPUTS", str(folder))
@@ -171,19 +171,19 @@ def test_what_the_command_line_adds_stands_in_views_and_labels(tmp_path: Path, m
 
 
 def test_what_changes_no_cell_leaves_the_views_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planned only: a sweep of cells that have failed before, and are not run again."""
+    """A sweep is only planned here: its runs have failed before, and are not run again."""
     words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh")
     for row in ("baseline", "tanh"):
         cell = Cell.of(experiment([*TABLE.overrides(TABLE.row(row), "smoke", 1), f"outputs_dir={tmp_path}"]))
         write_record(cell.directory, {"status": "failed", "seed": 1, "error": "x", "metrics": {}})
     inline(monkeypatch, tmp_path, *words, "trainer.threads=1", "trainer.log_every=7", "logger=wandb")
     assert views(tmp_path) == ["smoke/baseline/seed1", "smoke/tanh/seed1"]
-    inline(monkeypatch, tmp_path, *words, "gate.kernel=5")  # neither of them reads it
+    inline(monkeypatch, tmp_path, *words, "gate.kernel=5")  # neither row reads it
     assert views(tmp_path) == ["smoke/baseline/seed1", "smoke/tanh/seed1"]
 
 
 def test_a_printed_command_can_be_pasted(tmp_path: Path) -> None:
-    """Braces, brackets and blanks survive a shell: the pasted command is the same cell, already done."""
+    """Braces, brackets and blanks survive a shell: the pasted command is the same run, already done."""
     words = (*TINY, *FEW, "logger.run='a b'")
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
     subprocess.run([sys.executable, str(TRAIN), *words], check=True, env=environment, capture_output=True)

@@ -1,4 +1,4 @@
-"""What Linux tells in /proc is found out another way where there is none: each first way is taken away here."""
+"""Facts that Linux has in /proc are found another way without it: each test takes the first way away."""
 
 import math
 import os
@@ -26,7 +26,7 @@ Command = Callable[[str, str], None]
 
 @pytest.fixture
 def without_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """A system that has no /proc."""
+    """Pretend that the system has no /proc."""
     monkeypatch.setattr(system, "PROC", tmp_path / "no proc")
     lease.this_machine.cache_clear()
     yield
@@ -35,7 +35,7 @@ def without_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
 
 @pytest.fixture
 def only(without_proc: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """A system that has no /proc, and only those commands that a test writes: a name, and what it prints."""
+    """Leave no /proc, and only the commands that a test writes; return a function of their name and output."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -64,7 +64,7 @@ def test_a_process_is_known_by_its_start(proc: bool, request: pytest.FixtureRequ
         assert start and start == system.born(process.pid)
         assert system.born(1) not in (start, None)
         process.kill()
-        wait_for(lambda: system.born(process.pid) is None)  # dead, though nobody has waited for it
+        wait_for(lambda: system.born(process.pid) is None)  # it is dead, though its parent has not waited for it
         process.wait()
         assert system.born(process.pid) is None
 
@@ -94,7 +94,7 @@ def test_a_machine_is_known_by_its_boot_on_macos(only: Command) -> None:
 
 
 def test_a_processor_has_a_name(only: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert device.device_name("cpu")  # its architecture, where nothing else is known
+    assert device.device_name("cpu")  # its architecture, if nothing else is known
     only("lscpu", "Architecture: aarch64\nModel name:   Neoverse-V1\n")
     assert device.device_name("cpu") == "Neoverse-V1"
     system.PROC.mkdir()
@@ -104,7 +104,7 @@ def test_a_processor_has_a_name(only: Command, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_lease_of_an_unknown_process_lives_while_it_beats(known: bool, only: Command, tmp_path: Path) -> None:
-    """Whether the machine is unknown too, or only when its processes started."""
+    """The lease lives while its heartbeat does, if only its process's start is unknown or the machine is, too."""
     if known:
         only("sysctl", "9A1B-22C3\n")
     folder = tmp_path / "leases"
@@ -113,7 +113,7 @@ def test_a_lease_of_an_unknown_process_lives_while_it_beats(known: bool, only: C
         assert (content["machine"], content["born"]) == ("9A1B-22C3" if known else system.UNKNOWN, system.UNKNOWN)
         with pytest.raises(Held), leased(folder):
             pass
-        held._stop.set()  # its process hangs, or another has its number now
+        held._stop.set()  # its process hangs, or another process has its number now
         held._thread.join()
         old = time.time() - lease.STALE - 1
         os.utime(held.path, (old, old))
@@ -122,7 +122,7 @@ def test_a_lease_of_an_unknown_process_lives_while_it_beats(known: bool, only: C
 
 
 def test_a_dead_process_is_known_dead_where_its_machine_is(only: Command, tmp_path: Path) -> None:
-    """Its number is not in use: no heartbeat needs to be waited for."""
+    """A process whose number is not in use is dead, without waiting for a heartbeat."""
     only("sysctl", "9A1B-22C3\n")
     with leased(tmp_path / "leases") as held:
         process = subprocess.Popen([sys.executable, "-c", "pass"])
@@ -137,7 +137,7 @@ def test_a_dead_process_is_known_dead_where_its_machine_is(only: Command, tmp_pa
 
 @needs_ps
 def test_leases_of_living_and_dead_processes_without_proc(tmp_path: Path, without_proc: None) -> None:
-    """A process that has /proc and one that has not: they share nothing but the folder, so the heartbeat counts."""
+    """Processes with and without /proc share nothing but the folder, so the heartbeat counts."""
     process = holder(tmp_path)
     try:
         with pytest.raises(Held), leased(tmp_path):
@@ -181,7 +181,7 @@ def test_cores_are_counted_without_an_affinity(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_memory_is_kept_where_the_library_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    """glibc has mallopt, musl has not, macOS is not asked."""
+    """Memory is kept with glibc, which has mallopt; musl does not have it, and macOS is not asked."""
     asked: list[object] = []
     monkeypatch.setattr(machine.ctypes, "CDLL", lambda name: asked.append(name) or object())
     machine.keep_freed_memory()

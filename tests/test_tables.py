@@ -1,4 +1,4 @@
-"""Every table file: it says what the papers say, every YAML composes, every row trains."""
+"""Every table file: it agrees with the papers, every YAML composes, every row trains."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,15 +26,15 @@ ROWS = [
     for row in load_table(table_id).at("smoke")
 ]
 
-QUICK = {  # task -> what makes its rows quick: what an untrained model writes never ends by itself
+QUICK = {  # task -> overrides that make its rows quick: the text of an untrained model never ends by itself
     "translation": ["dataset.longest=16", "gate.score.length=16"],
 }
 
 
 def our_metrics(table: str, metrics: dict[str, float]) -> dict[str, float]:
-    """What the papers report, by our names and in our units."""
+    """Return the metrics of the papers under our names and in our units."""
     named = {"accuracy": "valid_accuracy", "train_time_s": "train_seconds", "inference_time_s": "inference_seconds"}
-    if table == "rt-table-1":  # percent, of the test set
+    if table == "rt-table-1":  # percent, on the test set
         return {"test_accuracy": metrics["accuracy"] / 100}
     named["nll"] = "test_nll"
     return {named.get(name, name.replace("eval_", "valid_")): value for name, value in metrics.items()}
@@ -87,7 +87,7 @@ def test_every_row_trains_a_few_steps(experiment: Compose, table_id: str, row_id
 @pytest.mark.least
 @pytest.mark.parametrize(("table_id", "row_id"), ROWS)
 def test_every_row_trains_in_bf16(experiment: Compose, table_id: str, row_id: str) -> None:
-    """Train the rows in bf16 under AVX2 and without vectors (make test-least), where the kernels are others."""
+    """Train the rows in bf16 under AVX2 and without vectors (make test-least), which use other kernels."""
     table = load_table(table_id)
     words = table.overrides(table.row(row_id), "smoke", 1)
     quick = QUICK.get(experiment(*words).task, [])
@@ -104,7 +104,7 @@ def test_every_row_trains_in_bf16(experiment: Compose, table_id: str, row_id: st
     ],
 )
 def test_every_option_composes(experiment: Compose, group: str, option: str) -> None:
-    """With the first model that it fits."""
+    """Every option composes with the first model that it fits."""
     if group == "model":
         attempts = [(f"dataset={name}",) for name in ("ptb_char", "iwslt_pt_en", "mnist", "nottingham")]
     else:
@@ -133,7 +133,7 @@ def test_options_say_what_they_are() -> None:
 
 
 def test_the_command_of_the_first_row(experiment: Compose) -> None:
-    """Composing a table's row at paper budget is typing its recipe."""
+    """Composing a table's row at paper budget equals typing its recipe."""
     table = load_table("highway_t1")
     typed = experiment(
         "model=transformer", "gate=sdu_tanh", "layers=all", "dataset=ptb_char", "optimizer=sgd_plateau", "seed=1"
@@ -164,7 +164,7 @@ def test_budget_that_sets_what_a_row_sets_is_refused() -> None:
 
 
 def test_row_of_one_budget() -> None:
-    """It may set what another budget sets, and is refused where it does not belong."""
+    """A row of one budget may set a key that another budget sets, and is refused at the other budgets."""
     rows = [*content()["rows"], {"id": "b", "label": "B", "overrides": ["model.width=3"], "budgets": ["paper"]}]
     table = parse_table(content(rows=rows, budgets={"paper": [], "mini": ["model.width=2"]}))
     assert [[row.id for row in table.at(budget)] for budget in table.budgets] == [["a", "b"], ["a"]]
@@ -266,7 +266,7 @@ def test_a_table_of_ones_own_needs_little() -> None:
 
 
 def test_no_comment_repeats_what_the_keys_say() -> None:
-    """Options and words of a key stand at its dataclass."""
+    """No YAML comment lists the options of a key: the options and the description belong to its dataclass."""
     for path in CONF.rglob("*.yaml"):
         for line in path.read_text().splitlines():
             key, _, comment = line.partition(" # ")

@@ -1,4 +1,4 @@
-"""Tables of `kind: timing`: the rounds, what disturbs them, the one cell of all rows, and its report."""
+"""Tables of `kind: timing`: the rounds, what disturbs them, the single run of all rows, and its report."""
 
 import math
 import os
@@ -44,7 +44,7 @@ def stand_in(name: str, log: list[str]) -> Contender:
 
 
 def others(monkeypatch: pytest.MonkeyPatch, *processors: float) -> None:
-    """What other processes do, round by round and from the start again."""
+    """Pretend that other processes use these processors, round by round, over and over again."""
     loads = cycle(processors)
     monkeypatch.setattr(machine.Neighbours, "processors", lambda self: next(loads))
 
@@ -76,7 +76,7 @@ def test_a_busy_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_neighbours_are_other_peoples_processes() -> None:
-    """Neither this process nor its child counts, but the child of its child, as a stranger's would."""
+    """Neither this process nor its child counts; the child of its child counts as a stranger's would."""
     spin = f"{sys.executable} -c 'while True: pass' & echo $!; wait"
     with subprocess.Popen(["sh", "-c", spin], stdout=subprocess.PIPE, text=True, start_new_session=True) as child:
         try:
@@ -112,7 +112,7 @@ def test_processes_that_srun_has_started_with_this_one_are_no_neighbours() -> No
 
 
 def test_neighbours_that_came_and_went_count() -> None:
-    """As those of a test runner, of which none is there when the measurement ends."""
+    """Neighbours count that are gone when the measurement ends, such as those of a test runner."""
     spin = f'{sys.executable} -c "sum(range(30_000_000))"'
     with subprocess.Popen(
         ["sh", "-c", f"sh -c 'echo $$; read go; {spin}; echo done; sleep 60' <&0 & wait"],
@@ -142,7 +142,7 @@ Typed = Callable[..., int]
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Typed:
-    """scripts/train.py in this process, on a machine that is always quiet; its exit code."""
+    """Return a function that runs scripts/train.py in this process, on a quiet machine; it returns the exit code."""
     others(monkeypatch, 0.0)
     monkeypatch.setattr(timing, "BLOCK_SECONDS", 1e-9)
     monkeypatch.setattr(timing, "peak_memory", lambda entry, threads: 2**20)
@@ -225,7 +225,7 @@ def test_what_a_timing_refuses(
 
 @pytest.mark.slow
 def test_a_timing_in_a_process_of_its_own(tmp_path: Path) -> None:
-    """As `make highway_t7` starts it. Where others work on the machine, it says so, and leaves no record."""
+    """A timing starts as in `make highway_t7`. If others use the machine, it says so and leaves no record."""
     train = Path(__file__).parents[1] / "scripts" / "train.py"
     command = [sys.executable, str(train), "-m", "table=highway_t7", "budget=smoke"]
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}

@@ -1,4 +1,4 @@
-"""Runs from start to end: what is recorded, what both models give, and how a run may end."""
+"""Runs from start to end: what is recorded, the results of both models, and how a run may end."""
 
 import itertools
 import json
@@ -42,7 +42,7 @@ FEW = ("trainer.max_steps=6", "trainer.validate_every=3", "trainer.log_every=2")
 
 @torch.no_grad()
 def naive_loss(model: nn.Module, described: Experiment, split: str) -> float:
-    """The evaluation protocol with one window at a time and plain sums."""
+    """Compute the evaluation protocol with one window at a time and plain sums."""
     cut, stream = described.dataset.evaluation, build.data(described).streams.splits[split].long()
     length = len(stream) // cut.lanes
     total, count = 0.0, 0
@@ -116,7 +116,7 @@ def test_the_loss_falls_and_the_model_learns_the_sample(tiny: Compose) -> None:
             "model.width=32", "dataset.train.lanes=16", "trainer.max_steps=150", "optimizer=adam", "optimizer.lr=0.005"
         )
     )
-    assert result["metrics"]["test_bpc"]["best"] < 3.0  # a model of single characters has 4.1
+    assert result["metrics"]["test_bpc"]["best"] < 3.0  # a model of single characters reaches 4.1
 
 
 def test_final_validation_when_steps_fall_between(tiny: Compose) -> None:
@@ -162,7 +162,7 @@ STILL = tuple(f"model.{name}=0" for name in DROPOUTS)
 
 
 def test_what_is_shown_of_training_is_the_mean_over_scored_symbols(tiny: Compose) -> None:
-    """Of the first row, at a rate of nothing: every scored symbol of three windows, one by one."""
+    """The first logged loss, at a learning rate of zero, is the mean over every scored symbol of three windows."""
     described = tiny(*STILL, "optimizer.lr=0", "trainer.max_steps=3", "trainer.log_every=3")
     cell, _ = trained(described)
     model, data = build.model(described), build.data(described)
@@ -178,7 +178,7 @@ def test_what_is_shown_of_training_is_the_mean_over_scored_symbols(tiny: Compose
 
 
 def test_weight_decay_reaches_the_update(tiny: Compose) -> None:
-    """One step of plain descent from the initial values, the decay clipped with the rest."""
+    """One step of plain gradient descent from the initial values clips the decay with the rest of the gradient."""
     words = (*STILL, "optimizer.lr=0.5", "optimizer.weight_decay=0.1", "optimizer.clip=0.2", "trainer.max_steps=1")
     cell, _ = trained(tiny(*words))
     described = tiny(*words)
@@ -194,7 +194,7 @@ def test_weight_decay_reaches_the_update(tiny: Compose) -> None:
 
 
 def test_a_final_protocol_of_its_own(tiny: Compose) -> None:
-    """Training is watched in one way, and the trained model evaluated in another."""
+    """One protocol evaluates during training, and another evaluates the trained model."""
     final = "dataset.final={lanes:2,window:12,stride:12,scored:12}"
     described = tiny(*FEW, final)
     cell, result = trained(described)
@@ -310,7 +310,7 @@ CARRY = (
 
 
 def test_evaluation_carries_the_state(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Segment by segment with state equals one pass over the whole lane."""
+    """Evaluating segment by segment with state equals one pass over the whole lane."""
     monkeypatch.setattr(build, "model", Stateful)
     described = tiny(*CARRY, *FEW)
     _, result = trained(described)
@@ -328,7 +328,7 @@ def test_the_state_is_zeroed_at_the_start_of_an_epoch(tiny: Compose, monkeypatch
 
     class Watched(Stateful):
         def forward(self, tokens: torch.Tensor, state: Any) -> tuple[torch.Tensor, Any]:
-            if self.training and not tokens.is_meta:  # on meta, the memory of a step is counted
+            if self.training and not tokens.is_meta:  # meta tensors only count a step's memory
                 begun_anew.append(state is None)
             return super().forward(tokens, state)
 
@@ -401,7 +401,7 @@ def test_what_a_score_gate_does_not_read_is_no_other_cell(experiment: Compose) -
 
 
 def test_identity_is_frozen(experiment: Compose) -> None:
-    """The published cells keep their names; where this fails, a default moved (see tests/fixtures/neutral.yaml)."""
+    """The published runs keep their names. If this fails, a default has changed (see tests/fixtures/neutral.yaml)."""
     assert Cell.of(experiment()).name == "transformer-170657f52ab7"
     word = experiment("model=transformer_word", "dataset=ptb_word", "optimizer=sgd_anneal", "gate=sdu_tanh")
     assert Cell.of(word).name == "transformer-d5c4d9981bdd"
@@ -411,7 +411,7 @@ def test_identity_is_frozen(experiment: Compose) -> None:
 
 
 def test_neutral_defaults_are_frozen() -> None:
-    """A cell is what differs from them: none may change, and a new key is added here at its own."""
+    """Runs are identified by what differs from these defaults: none may change, and a new key is added with its own."""
     sections: dict[str, Any] = {
         **{name: card.options for name, card in MODELS.items()},
         **{f"dataset_{name}": card.options for name, card in TASKS.items()},
@@ -422,10 +422,13 @@ def test_neutral_defaults_are_frozen() -> None:
 
 
 def records_of(content: bytes) -> list[bytes]:
-    """W&B's offline file: a 7-byte header, then 32 KiB blocks of pieces: checksum 4, length 2, kind 1, data."""
+    """Read W&B's offline file: a 7-byte header, then blocks of 32 KiB.
+
+    A block has pieces: checksum (4 bytes), length (2), kind (1), data.
+    """
     block, position, pieces, records = 32768, 7, b"", []
     while position + 7 <= len(content):
-        if block - position % block < 7:  # too little of the block is left for another piece
+        if block - position % block < 7:  # the block has no room for another piece
             position += block - position % block
             continue
         length, kind = struct.unpack_from("<HB", content, position + 4)
@@ -438,7 +441,7 @@ def records_of(content: bytes) -> list[bytes]:
 
 
 def whole_records_of(path: Path) -> list[bytes]:
-    """W&B's own process writes the file, and may still be at it when a run has finished."""
+    """Wait for W&B's own process to finish the file, which may be after the end of the run; return the records."""
     from wandb.proto import wandb_internal_pb2
 
     deadline = time.monotonic() + 20
@@ -453,7 +456,7 @@ def whole_records_of(path: Path) -> list[bytes]:
 
 
 class Offline:
-    """What an offline W&B run wrote, read back from its file."""
+    """The contents of an offline W&B run, read back from its file."""
 
     def __init__(self, path: Path) -> None:
         from wandb.proto import wandb_internal_pb2
@@ -479,7 +482,7 @@ class Offline:
 
 
 def test_mirror_is_readable(tiny: Compose) -> None:
-    """The same config, the same curves, the same summary as the record."""
+    """W&B has the same config, curves and summary as the record."""
     wandb = pytest.importorskip("wandb")
     experiment = tiny("gate=sdu_tanh", "logger=wandb", "logger.group=highway_t1", "logger.run='tanh seed 1'", *FEW)
     cell, result = trained(experiment)
@@ -501,11 +504,11 @@ def test_mirror_is_readable(tiny: Compose) -> None:
         assert read.summary[name] == pytest.approx(values["best"])
         assert read.summary[f"{name}_last"] == pytest.approx(values["last"])
     assert read.summary["parameters/total"] == result["parameters"]["total"] and read.summary["status"] == "finished"
-    assert wandb.run is None  # finished
+    assert wandb.run is None  # it is finished
 
 
 def test_the_norm_of_the_gradient_is_that_before_clipping(tiny: Compose) -> None:
-    """With nothing but one step, it is what a backward pass by hand gives."""
+    """The norm over a single step equals that of a backward pass by hand."""
     once = ("trainer.max_steps=1", "trainer.log_every=1", "optimizer.clip=0.001")
     experiment = tiny("gate=sdu_tanh", *once, *(f"model.{name}=0" for name in DROPOUTS))
     cell, _ = trained(experiment)

@@ -16,7 +16,7 @@ Compose = Callable[..., Experiment]
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("gate", GATES)
 def test_causality_by_gradient(tiny: Compose, gate: str, norm: str) -> None:
-    """d y_i / d x_j = 0 for every j > i, and not for j <= i."""
+    """The derivative d y_i / d x_j is 0 for every j > i, and not for j <= i."""
     model = build.model(tiny(f"gate={gate}", f"model.norm={norm}")).double().eval()
     tokens = torch.randint(27, (1, 9))
     embedded = model.embedding(tokens).detach().requires_grad_()
@@ -31,7 +31,7 @@ def test_causality_by_gradient(tiny: Compose, gate: str, norm: str) -> None:
 
 
 def test_no_layer_gated_is_the_ungated_model(tiny: Compose) -> None:
-    """Same parameters, same seed, same output."""
+    """Both models have the same parameters and, for the same seed, the same output."""
     plain = build.model(tiny("gate=none"))
     unused = build.model(tiny("gate=sdu_tanh", "layers=none"))
     assert {n: p.shape for n, p in plain.named_parameters()} == {n: p.shape for n, p in unused.named_parameters()}
@@ -49,7 +49,7 @@ def test_a_gate_shifts_no_other_initial_value(tiny: Compose) -> None:
 
 
 def test_every_parameter_is_drawn_for_itself(tiny: Compose) -> None:
-    """Of one shape, and yet no two alike, but for those that start at a constant."""
+    """No two parameters have the same values, even with one shape, unless they start at a constant."""
     drawn = [p.flatten() for p in build.model(tiny("gate=sdu_tanh")).parameters() if p.unique().numel() > 1]
     for number, first in enumerate(drawn):
         for second in drawn[number + 1 :]:
@@ -114,7 +114,7 @@ def test_only_the_chosen_sublayers_own_gates(tiny: Compose, layers: str, gated: 
 @pytest.mark.parametrize("norm_first", [True, False])
 @torch.no_grad()
 def test_equals_torchs_encoder_layers(tiny: Compose, norm_first: bool) -> None:
-    """Weights copied into torch.nn.TransformerEncoderLayer with a causal mask, no final norm."""
+    """The model equals torch.nn.TransformerEncoderLayer with copied weights, a causal mask and no final norm."""
     norm = "pre" if norm_first else "post"
     model = build.model(tiny(f"model.norm={norm}", "model.norm_deviation=biased")).eval()
     torch.manual_seed(0)

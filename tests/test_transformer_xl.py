@@ -35,7 +35,10 @@ def cut(length: int, memory: int, **more: Any) -> str:
 
 @pytest.fixture
 def small(experiment: Compose) -> Callable[..., Any]:
-    """A model with weights large enough to matter, in double precision, as it evaluates."""
+    """Return a function that builds a model in double precision and evaluation mode.
+
+    Its weights are large enough to matter.
+    """
 
     def built(length: int, memory: int, *words: str, **more: Any) -> Any:
         described = experiment(*SMALL, f"dataset.evaluation={cut(length, memory, **more)}", *words)
@@ -45,7 +48,7 @@ def small(experiment: Compose) -> Callable[..., Any]:
 
 
 def run(model: Any, tokens: Tensor, length: int) -> Tensor:
-    """Segment after segment, the memory carried."""
+    """Compute the logits segment after segment, carrying the memory."""
     state, outputs = None, []
     for start in range(0, tokens.shape[1], length):
         features, state = model(tokens[:, start : start + length], state)
@@ -58,13 +61,13 @@ def run(model: Any, tokens: Tensor, length: int) -> Tensor:
 
 @pytest.mark.parametrize(("length", "memory"), [(1, 0), (4, 0), (3, 5), (5, 2)])
 def test_attention_is_its_equation(length: int, memory: int) -> None:
-    """Eqs. 10-14, pair by pair."""
+    """Attention equals Eqs. 10-14, pair by pair."""
     heads, width, keys = 2, 6, memory + length
     attention = RelativeAttention(10, heads, width, 0.0).double()
     reads = torch.randn(3, keys, 10, dtype=torch.double)
-    codes = torch.randn(keys, 10, dtype=torch.double)  # by distance
+    codes = torch.randn(keys, 10, dtype=torch.double)  # indexed by distance
     u, v = torch.randn(2, heads, width, dtype=torch.double)
-    distances = torch.cat((codes.flip(0), torch.full((1, 10), math.nan, dtype=torch.double)))  # none looks at the last
+    distances = torch.cat((codes.flip(0), torch.full((1, 10), math.nan, dtype=torch.double)))  # no query reads the last
     unseen = torch.arange(keys)[None] > torch.arange(length)[:, None] + memory
     found = attention(reads, distances, u, v, unseen)
     weight_q, weight_r = attention.query.weight, attention.position.weight
@@ -101,7 +104,7 @@ def test_the_shift_moves_no_element() -> None:
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("gate", ["none", "sdu_tanh", "highway", "gated_mhdpa"])
 def test_a_block_is_its_equations(small: Callable[..., Any], gate: str, norm: str) -> None:
-    """LN(gate(x, f(x))), or gate(x, f(LN x)) with the memory normalised as x is."""
+    """A block computes LN(gate(x, f(x))), or gate(x, f(LN x)) with the memory normalised as x is."""
     model = small(4, 3, f"model.norm={norm}", f"gate={gate}").backbone
     block = model.blocks[1]
     x, memory = torch.randn(2, 4, 16, dtype=torch.double), torch.randn(2, 3, 16, dtype=torch.double)
@@ -129,7 +132,10 @@ def test_a_block_is_its_equations(small: Callable[..., Any], gate: str, norm: st
 def test_three_segments_are_one_pass(
     small: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, memory: int, norm: str
 ) -> None:
-    """One pass over all of them with the mask that the memory's length implies, gates on; the memory full and not."""
+    """Three segments equal one pass over all of them, with the mask that the memory's length implies.
+
+    Gates are on; the memory is full, and is not.
+    """
     tokens = torch.randint(45, (2, 15))
     words = ("gate=sdu_sigmoid", f"model.norm={norm}")
     pieces = run(small(5, memory, *words), tokens, 5)
@@ -143,7 +149,7 @@ def test_three_segments_are_one_pass(
 
 
 def test_evaluation_at_other_lengths(small: Callable[..., Any]) -> None:
-    """The protocol of the table, 128 with a memory of 896, against 512 with 512 (here a sixteenth of each).
+    """The table's protocol, 128 with a memory of 896, agrees with 512 with 512 (here a sixteenth of each).
 
     All context is the same for the first 1024 symbols; with one layer, also for the last 128 of every 512.
     """
@@ -158,7 +164,7 @@ def test_evaluation_at_other_lengths(small: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("gate", ["none", "sdu_tanh", "sdu_sigmoid", "highway", "gated_mhdpa"])
 def test_causality_by_gradient_with_memory(small: Callable[..., Any], gate: str) -> None:
-    """No output depends on a later symbol; it does depend on earlier ones, and on the memory."""
+    """No output depends on a later symbol; every output depends on earlier ones, and on the memory."""
     model = small(6, 4, f"gate={gate}")
     _, state = model(torch.randint(45, (1, 6)), None)
     filled, *memories = state
@@ -178,7 +184,7 @@ def test_an_empty_memory_is_no_memory(small: Callable[..., Any]) -> None:
 
 
 def test_same_length_and_clamp(small: Callable[..., Any]) -> None:
-    """Every query sees M keys, itself included; distances beyond the clamp are one distance."""
+    """Every query sees M keys, itself included; distances beyond the clamp count as one distance."""
     unseen = transformer_xl.unseen_keys(3, 4, torch.tensor(4), same_length=True)
     assert (~unseen).sum(1).tolist() == [4, 4, 4]
     assert [(~row).nonzero()[0].item() for row in unseen] == [1, 2, 3]
@@ -236,7 +242,7 @@ def test_initial_values_are_those_of_the_released_code(experiment: Compose) -> N
 
 
 def public_model(ours: Any, described: Experiment) -> Any:
-    """transformers' TransfoXLLMHeadModel with the weights of ours."""
+    """Return transformers' TransfoXLLMHeadModel with the weights of our model."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         transformers = pytest.importorskip("transformers", reason="transformers 4.35 is not installed (make parity)")
@@ -294,7 +300,10 @@ def public_model(ours: Any, described: Experiment) -> Any:
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("more", [{}, {"clamp": 5}, {"same_length": "true"}])
 def test_parity_with_the_public_model(experiment: Compose, norm: str, more: dict[str, Any]) -> None:
-    """Three segments: logits and new memories agree to 1e-4. A public model starts from a memory full of zeros."""
+    """Over three segments, logits and new memories agree to 1e-4.
+
+    A public model starts from a memory full of zeros.
+    """
     described = experiment(*SMALL, f"model.norm={norm}", f"dataset.evaluation={cut(6, 9, **more)}")
     ours = build.model(described).eval()
     public = public_model(ours, described)

@@ -1,4 +1,4 @@
-"""Translation data, training and scoring: what is read, refused, batched, scored, and written at the command line."""
+"""Translation data, training and scoring: reading, refusing, batching, scoring, and the command line."""
 
 import io
 import itertools
@@ -59,7 +59,7 @@ TINY = (
 
 @pytest.fixture
 def tiny(experiment: Compose, monkeypatch: pytest.MonkeyPatch) -> Compose:
-    """Seconds on one core: 200 pairs to train on."""
+    """Return a function that composes an experiment of seconds on one core, with 200 pairs to train on."""
     monkeypatch.setattr(sample_pairs, "PAIRS", {"train": 200, "valid": 20, "test": 20})
     sample_pairs.translation.cache_clear()
     return lambda *words: experiment(*TINY, *words)
@@ -75,7 +75,7 @@ def _whole_sample_afterwards() -> Any:
 
 
 def written(folder: Path, **content: Any) -> Path:
-    """TED's valid and test as short files, and a substitute corpus `tatoeba` of three pairs."""
+    """Write TED's valid and test as short files, and a substitute corpus `tatoeba` of three pairs."""
     files = {
         "ted_pt_en/valid.pt": "um\ndois",
         "ted_pt_en/valid.en": "one\ntwo",
@@ -162,14 +162,14 @@ def archive(path: Path, names: list[str]) -> None:
 def test_archives(
     experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, sentence: str
 ) -> None:
-    """Only the members that are named are taken, to names chosen here: nothing in an archive can escape."""
+    """Only the named members are extracted, to names chosen here, so that nothing in an archive can escape."""
     made, data = tmp_path / "made.tar.gz", tmp_path / "data"
     names = list(places.TALKS.values())
     archive(made, {"escaping": [*names, "../../escaped"], "incomplete": names[:3]}.get(kind, names))
     content = made.read_bytes()
     if kind == "truncated":
         content = content[: len(content) // 2]
-    if kind == "corrupt":  # the checksum at its end
+    if kind == "corrupt":  # spoil the checksum at the end
         content = content[:-8] + bytes(4) + content[-4:]
 
     def download(url: str, partial: Path) -> None:
@@ -238,7 +238,7 @@ def test_batches_by_pieces_hold_no_more() -> None:
 
 
 def test_devices_share_a_batch_and_its_weight(tiny: Compose) -> None:
-    """The mean over devices of what each gives is the mean over all pieces of the batch."""
+    """Devices share the pieces of a batch, and all divide by its number, so that their mean is that over all pieces."""
     data = build.data(tiny())
     whole, parts = (
         [EpochBatches(data.tables["train"], tiny(), share, shares).at(3) for share in range(shares)]
@@ -260,7 +260,7 @@ def test_sample_has_no_sentence_of_its_test_in_training() -> None:
 
 
 def test_a_run_is_scored_as_it_should_be(tiny: Compose) -> None:
-    """Loss and accuracy sentence by sentence; the record says what was read, and how it was scored."""
+    """Loss and accuracy equal those by sentence; the record says what was read, and how it was scored."""
     described = tiny("gate=g1")
     cell, result = trained(described)
     assert result["status"] == "finished", result["error"]
@@ -300,7 +300,7 @@ def test_translation_resumes_exactly(tiny: Compose, tmp_path: Path, stops: list[
 
 
 def test_what_is_shown_of_training_is_the_mean_over_pieces(tiny: Compose) -> None:
-    """Batches of different sizes, at a rate of nothing: every piece counts alike."""
+    """Batches of different sizes, at a learning rate of zero, weigh every piece alike."""
     still = [f"model.dropout{part}=0" for part in ("", "_attention", "_embedding")]
     words = (
         "optimizer.lr=0",
@@ -403,7 +403,7 @@ def test_refusals_of_translate(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_translate_reads_words_files_and_standard_input(experiment: Compose, tmp_path: Path) -> None:
-    """With the whole sample, as a process of its own reads it."""
+    """Train on the whole sample, because the process that translates cannot read a shortened one."""
     where, _ = trained(experiment(*TINY, "gate=g1"))
     lines = [source for source, _ in sample_pairs.translation()["test"][:3]]
     (tmp_path / "talk.pt").write_text("\n".join(lines) + "\n")
@@ -421,7 +421,7 @@ def test_translate_reads_words_files_and_standard_input(experiment: Compose, tmp
 
 @pytest.mark.slow
 def test_the_sample_is_learned_within_two_minutes(tmp_path: Path) -> None:
-    """The smoke row T of gated_resnet_t1, through the real command line: one minute where two cores are idle."""
+    """The smoke row T of gated_resnet_t1, through the real command line, takes one minute where two cores are idle."""
     command = [sys.executable, str(ROOT / "scripts" / "train.py"), "-m", "table=gated_resnet_t1", "budget=smoke"]
     done = subprocess.run(
         [*command, "rows=t_e4h6", f"outputs_dir={tmp_path}"], capture_output=True, text=True, timeout=600

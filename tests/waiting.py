@@ -1,4 +1,4 @@
-"""Waiting for what other processes do. Without torch, so that processes which a test spawns import this at once."""
+"""Wait for what other processes do. This module imports no torch, so that processes of a test import it at once."""
 
 import time
 from collections.abc import Callable

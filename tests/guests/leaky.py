@@ -1,4 +1,4 @@
-"""A state gate: s = previous + sigmoid(a) * (new - previous), a single number a that starts at 2."""
+"""A state gate: s = previous + sigmoid(a) * (new - previous), where a is a single number that starts at 2."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A toy task: is the number of ones in a row of bits odd? No vocabulary, no validation split, a summed loss."""
+"""A toy task: is the number of ones in a row of bits odd? It has no vocabulary, no validation split, a summed loss."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -97,7 +97,7 @@ def like_real(experiment: Experiment, device: str) -> Rows:
 
 
 class LastOfAll(Ends):
-    """One value in at every place; a class out at the last."""
+    """The ends of the model: read one value at every position, and predict a class at the last."""
 
     def __init__(self, experiment: Experiment, backbone: "Backbone") -> None:
         super().__init__()
