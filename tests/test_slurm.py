@@ -309,7 +309,7 @@ def test_lanes_are_divided_among_all_nodes() -> None:
         experiment(["trainer.devices=9", "trainer.nodes=2"])
 
 
-LONG = (*TINY, "gate=sdu_tanh", "trainer.max_steps=5000", "trainer.validate_every=2500", "trainer.checkpoint_seconds=1")
+LONG = (*TINY, "gate=sdu_tanh", "trainer.checkpoint_seconds=1")
 SHORT = (*TINY, "gate=none,sdu_tanh", "trainer.max_steps=400", "trainer.validate_every=200")
 
 NODE_1 = "hydra.launcher.setup_lines=['export MASTER_ADDR=127.0.0.1']"  # no DNS knows the machine's name
@@ -395,11 +395,21 @@ def test_a_table_through_slurm(tmp_path: Path, sweeping: Any) -> None:
     assert len(list((tmp_path / "slurm").glob("*_submission.sh"))) == 1 and not queue()
 
 
+def steps_for(seconds: float, folder: Path) -> tuple[str, str]:
+    """Return the overrides of a run that trains for about so many seconds on this machine."""
+    steps = 1000
+    assert alone(folder, *LONG, f"trainer.max_steps={steps}", f"trainer.validate_every={steps}").wait(timeout=300) == 0
+    (path,) = results(folder)
+    steps = int(steps * seconds / read_json(path)["cost"]["seconds"])
+    return f"trainer.max_steps={steps}", f"trainer.validate_every={steps // 2}"
+
+
 @on_slurm
 def test_a_cell_survives_all_that_slurm_does(tmp_path: Path, sweeping: Any) -> None:
     """A run that is pre-empted, killed, asked to stop and out of time ends with the weights of an undisturbed run."""
-    calm = alone(tmp_path / "calm", *LONG)
-    process = sweeping(tmp_path / "slurm", *LONG)
+    long = (*LONG, *steps_for(90, tmp_path / "rate"))  # Slurm takes up to a minute to notice a time limit
+    calm = alone(tmp_path / "calm", *long)
+    process = sweeping(tmp_path / "slurm", *long)
     until(process, lambda: bool(queue()))
     (number,) = queue()
     for act in (
