@@ -27,7 +27,7 @@ RESIDUAL = "highway.gates.residual"
 
 def test_comments_and_docstrings_do_not_count(experiment: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
     before = fingerprint(experiment("gate=sdu_tanh"))
-    old = '    """The transform gate W1, b1 and the transform W2, b2."""'
+    old = '    """A gate with two maps: the transform gate W1, b1 and the transform W2, b2."""'
     changed(monkeypatch, RESIDUAL, old, '    """Two."""  # maps')
     assert fingerprint(experiment("gate=sdu_tanh")) == before
 
