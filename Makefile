@@ -60,12 +60,12 @@ coverage: $(VENV)/.dev  ## the lines of highway/ that the tests of make test nev
 	$(RUN) -m pytest -n 2 -m $(FAST) --cov=highway --cov-report=term:skip-covered
 
 # The equations of every module, on processors that this one is made to look like
-NUMERIC := $(addprefix tests/test_,processor.py gates.py blocks.py score_gates.py transformer.py transformer_xl.py r_transformer.py local_rnn.py rhn.py rivals.py)
+NUMERIC := $(addprefix tests/,blocks gates models/test_transformer.py models/test_transformer_xl.py models/test_r_transformer.py models/test_rhn.py models/test_rivals.py)
 LEAST    = $(RUN) -m pytest -q -n 2 -m "not slow"
 
 test-least: $(VENV)/.dev  ## the numeric tests as on a processor with AVX2 alone, with no vectors, and without oneDNN
 	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(LEAST) $(NUMERIC)
-	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(RUN) -m pytest -q -n 2 -m least tests/test_tables.py
+	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(RUN) -m pytest -q -n 2 -m least tests/sweep/test_tables.py
 	ONEDNN_MAX_CPU_ISA=SSE41 ATEN_CPU_CAPABILITY=default $(LEAST) $(NUMERIC)
 	HIGHWAY_MKLDNN=off $(LEAST) $(NUMERIC)
 
@@ -73,14 +73,14 @@ test-slow: $(VENV)/.dev  ## kills, two processes, the README's commands
 	$(RUN) -m pytest -n 2 -m slow
 
 test-slurm: $(VENV)/.dev  ## sweeps through a real Slurm of two nodes, installed where it is missing (Debian, Ubuntu)
-	tests/with_slurm $(RUN) -m pytest -m slurm tests/test_slurm.py
+	tests/with_slurm $(RUN) -m pytest -m slurm tests/sweep/test_slurm.py
 
 test-ray: $(VENV)/.dev  ## sweeps on a real Ray cluster of two nodes on this machine, of which a worker and a node are killed
 	$(call extra,ray,Ray: 80 MB to download)
 	$(RUN) -m pytest -m ray
 
 faults: $(VENV)/.dev  ## sweeps under kills, signals, full disks, flipped bytes; a report against an undisturbed one, in ten minutes
-	$(RUN) -m tests.faults
+	$(RUN) -m tests.support.faults
 
 # Outside of .ci/run, since where the index has only the build for CUDA it downloads 1.7 GB
 test-oldest: $(VENV)/.dev  ## every module and every row of every table with torch 2.11, the oldest that pyproject.toml allows
@@ -89,13 +89,13 @@ test-oldest: $(VENV)/.dev  ## every module and every row of every table with tor
 	grep -v '^torch==' constraints.txt > $(VENV)-oldest/constraints.txt
 	@$(STEP) "installing torch 2.11: 1.7 GB to download where the index has only the build for CUDA" \
 	  $(VENV)-oldest/bin/pip install -q -c $(VENV)-oldest/constraints.txt torch==2.11.0
-	$(VENV)-oldest/bin/python -m pytest -n 2 -p no:cacheprovider tests/test_imports.py tests/test_tables.py tests/test_gates.py tests/test_blocks.py tests/test_rhn.py tests/test_resume.py -m $(FAST)
+	$(VENV)-oldest/bin/python -m pytest -n 2 -p no:cacheprovider tests/project/test_imports.py tests/sweep/test_tables.py tests/gates/test_gates.py tests/blocks/test_blocks.py tests/models/test_rhn.py tests/run/test_resume.py -m $(FAST)
 
 parity: $(VENV)/.dev  ## Transformer-XL against transformers 4.35, in an environment of its own
 	$(RUN) -m venv $(VENV)-parity
 	$(RUN) -c 'import site; print(site.getsitepackages()[0])' > $$(echo $(VENV)-parity/lib/python*/site-packages)/core.pth
 	$(VENV)-parity/bin/pip install -q --no-deps transformers==4.35.2 'huggingface_hub<1.0' 'tokenizers<0.19'
-	$(VENV)-parity/bin/python -m pytest -W ignore -p no:cacheprovider tests/test_transformer_xl.py
+	$(VENV)-parity/bin/python -m pytest -W ignore -p no:cacheprovider tests/models/test_transformer_xl.py
 
 mutate: $(VENV)/.dev  ## mutants of gates, blocks, lanes, optimisation and statistics: which of them no test notices
 	$(call extra,mutate,mutmut)

@@ -97,7 +97,7 @@ def _task(config: DictConfig) -> None:
 def _time() -> None:
     """Run a table of `kind: timing` without -m: one run of all its rows, each composed by Hydra."""
     described = timing(sys.argv[1:], composed)
-    from highway.run.timing import run
+    from highway.timing import run
 
     sys.exit(EXIT_CODES[run(described, command_line(sys.argv[1:]))])
 

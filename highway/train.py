@@ -11,6 +11,7 @@ from typing import Any
 import pytorch_lightning as pl
 
 from highway.config.experiment import Experiment
+from highway.dashboard.mirror import Mirror
 from highway.data.module import ExperimentData
 from highway.errors import Damaged, Refused, Unwritable
 from highway.ledger.cell import Cell
@@ -28,7 +29,6 @@ from highway.run.checkpoint import (
 )
 from highway.run.companions import companions
 from highway.run.compiled import compile_training
-from highway.run.mirror import Mirror
 from highway.run.probes import save_probes
 from highway.run.processes import environment, first_process
 from highway.run.profile import Profile

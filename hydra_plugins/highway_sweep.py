@@ -18,7 +18,7 @@ class HighwaySweeper(sweeper.HighwaySweeper):
     def foresee(self, *arguments: Any) -> None:
         from rich.console import Console
 
-        from highway.audit.plan import foresee
+        from highway.preview.plan import foresee
 
         foresee(*arguments, Console())
 
@@ -39,7 +39,7 @@ class InlineLauncher(launch.InlineLauncher):
         return run(*arguments)
 
     def time_rows(self, *arguments: Any) -> str:
-        from highway.run.timing import run
+        from highway.timing import run
 
         return run(*arguments)
 

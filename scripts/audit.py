@@ -7,7 +7,7 @@ from rich.console import Console
 from highway.audit.audit import audit, show, to_markdown
 from highway.cli import Arguments, one_sentence
 from highway.errors import Refused
-from highway.ledger.files import write_text
+from highway.files.writing import write_text
 from highway.sweep.reading import table_ids
 
 

@@ -21,8 +21,8 @@ from highway.bench.overhead import overhead
 from highway.cli import Arguments, one_sentence, outputs_folder, whole
 from highway.config.guard import options
 from highway.errors import Refused
-from highway.ledger.device import cores
-from highway.ledger.files import write_json
+from highway.files.device import cores
+from highway.files.writing import write_json
 from highway.sweep.reading import load_table, table_ids
 
 

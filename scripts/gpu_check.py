@@ -15,7 +15,7 @@ from highway.bench.checklist import Setting, run_all
 from highway.bench.device_checks import CHECKS
 from highway.cli import Arguments, one_sentence, outputs_folder
 from highway.errors import Refused, closest, listing
-from highway.ledger.device import device_name
+from highway.files.device import device_name
 from highway.run.machine import commit
 
 

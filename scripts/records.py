@@ -8,7 +8,7 @@ from pathlib import Path
 
 from highway.cli import Arguments, one_sentence, outputs_folder
 from highway.config.guard import options
-from highway.report.exchange import export_records, import_records
+from highway.exchange.records import export_records, import_records
 from highway.sweep.reading import load_table, table_ids
 
 

@@ -37,7 +37,7 @@ def main() -> None:
 
 def explain(table: Table, row: str | None, budget: str, console: Console) -> None:
     """Print how a row, or each row of a table, is configured."""
-    from highway.audit.explain import explain_row, explain_table
+    from highway.preview.explain import explain_row, explain_table
 
     if row:
         explain_row(table, table.row(row), budget, console)

@@ -13,9 +13,9 @@ import torch
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
 from highway.data import sample
+from highway.files.writing import read_json
 from highway.ledger.cell import Cell
-from highway.ledger.files import read_json
-from tests.runs import trained
+from tests.support.runs import trained
 
 TINY = (  # takes seconds on one core; every test that trains starts from these overrides
     "budget=smoke",
@@ -87,7 +87,7 @@ def once(_kept: Path, tiny: Callable[..., Experiment]) -> Callable[..., tuple[Ce
     """
 
     def copied(words: tuple[str, ...], outputs: Path, stop: int | None = None) -> tuple[Cell, dict[str, Any]]:
-        from tests.test_resume import StopAt
+        from tests.run.test_resume import StopAt
 
         kept = _kept / hashlib.sha256(repr((words, stop)).encode()).hexdigest()
         described = tiny(*words)

@@ -12,13 +12,13 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from highway.audit.contradictions import BUDGET, Finding, between, of_numbers
-from highway.audit.cost import Cost, cost
 from highway.audit.models import of_code, of_sizes
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.config.models import Remembers
-from highway.ledger.device import cores
+from highway.files.device import cores
 from highway.ledger.identity import identified
+from highway.preview.cost import Cost, cost
 from highway.sweep.reading import load_table
 from highway.sweep.table import Table
 

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from highway.audit.contradictions import BUDGET, Finding
-from highway.audit.cost import Cost
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
 from highway.ledger.identity import identified
+from highway.preview.cost import Cost
 from highway.report.collect import authors_logs
 from highway.run import build
 from highway.sweep.table import Row, Stated, Table

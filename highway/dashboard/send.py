@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from highway.config.experiment import Experiment
+from highway.dashboard.mirror import Mirror, by_step
 from highway.report.collect import Collected, Sample
-from highway.run.mirror import Mirror, by_step
 from highway.sweep.table import Row
 
 

@@ -8,7 +8,7 @@ import wandb_workspaces.reports.v2 as reports
 import wandb_workspaces.workspaces as workspaces
 
 from highway.config.metrics import KINDS
-from highway.ledger.files import write_json
+from highway.files.writing import write_json
 from highway.report.collect import Collected
 from highway.report.formats import to_markdown
 from highway.report.report import build_report

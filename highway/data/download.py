@@ -20,8 +20,8 @@ import numpy as np
 
 from highway.data.transfer import Failure, download, reason, written
 from highway.errors import Held, Refused
-from highway.ledger.archive import BROKEN, members
-from highway.ledger.files import file_sha256, made_folder
+from highway.files.archive import BROKEN, members
+from highway.files.writing import file_sha256, made_folder
 from highway.ledger.lease import leased
 
 log = logging.getLogger("highway")

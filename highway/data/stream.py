@@ -12,8 +12,8 @@ from torch import Tensor
 
 from highway.config.datasets import DATASETS, LanguageDataset
 from highway.errors import Refused
-from highway.ledger import seal
-from highway.ledger.files import read_json, write_json, written_atomically
+from highway.files import seal
+from highway.files.writing import read_json, write_json, written_atomically
 
 CHUNK = 1 << 20
 

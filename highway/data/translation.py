@@ -27,8 +27,8 @@ from highway.data import sample_pairs
 from highway.data.download import Unfit
 from highway.data.places import TED
 from highway.errors import Refused
-from highway.ledger import seal
-from highway.ledger.files import read_json, write_json, written_atomically
+from highway.files import seal
+from highway.files.writing import read_json, write_json, written_atomically
 
 LAYOUT = 2  # version of the cache; a new number rebuilds it
 SPLITS = ("train", "valid", "test")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from highway.config.experiment import Experiment
-from highway.ledger.files import made_folder, remove_leftovers, writing
+from highway.files.writing import made_folder, remove_leftovers, writing
 from highway.ledger.identity import identified
 from highway.ledger.lease import HeldLease, Lease, leased
 from highway.ledger.record import intact

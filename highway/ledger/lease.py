@@ -6,7 +6,7 @@ The lease with the highest number counts. A process takes a run by creating the 
 process can succeed, on any file system, so a run whose holder died is taken over without a race and without locks.
 
 A lease is alive on its own machine while its process exists (a zombie does not count). Seen from another machine, and
-where the system does not tell which process is which (highway/ledger/system.py), it is alive while its file is at most
+where the system does not tell which process is which (highway/files/system.py), it is alive while its file is at most
 STALE seconds old by the clock of the file system; the holder rewrites it every BEAT seconds. A process that slept and
 finds a higher number ends without writing. A run that a sweep started saves and stops when that sweep is gone, so
 `kill -9` of a sweep leaves no process behind.
@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from highway.errors import Held, Refused
-from highway.ledger.files import made_folder, write_json, writing
-from highway.ledger.system import UNKNOWN, born, machine_identity
+from highway.files.system import UNKNOWN, born, machine_identity
+from highway.files.writing import made_folder, write_json, writing
 
 BEAT = 2.0  # seconds between two beats
 STALE = 60.0  # seconds without a beat after which another machine takes over

@@ -9,8 +9,8 @@ from typing import Any
 
 from highway.config.metrics import METRICS
 from highway.errors import Damaged
-from highway.ledger import seal
-from highway.ledger.files import written_atomically
+from highway.files import seal
+from highway.files.writing import written_atomically
 
 log = logging.getLogger("highway")
 STATUSES = ("finished", "failed", "diverged", "interrupted")

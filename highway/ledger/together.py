@@ -5,8 +5,8 @@ from typing import Any
 
 from highway.config.experiment import Experiment
 from highway.errors import Refused
+from highway.files.device import cores, device_name
 from highway.ledger.cell import Cell
-from highway.ledger.device import cores, device_name
 from highway.ledger.identity import of_timing
 
 

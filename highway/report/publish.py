@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from highway.ledger.files import write_text
+from highway.files.writing import write_text
 from highway.report.collect import Collected, collect, with_overrides
 from highway.report.formats import to_csv, to_latex, to_markdown
 from highway.report.report import Report, build_report

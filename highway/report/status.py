@@ -11,10 +11,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from highway.files.device import cores
+from highway.files.system import way_to_start_processes
 from highway.ledger.cell import DONE, Cell
-from highway.ledger.device import cores
 from highway.ledger.identity import identified
-from highway.ledger.system import way_to_start_processes
 from highway.report.collect import REFERENCE, Sample, collect, described, records, seeds
 from highway.sweep.table import Row, Table
 

@@ -8,7 +8,7 @@ import torch
 
 from highway.blocks.processor import bf16_factor
 from highway.config.experiment import Experiment
-from highway.ledger.device import cores, device_name
+from highway.files.device import cores, device_name
 
 log = logging.getLogger("highway")
 SLOWER = 1.1  # time in bf16 over time in fp32; a smaller factor is not worth a caution

@@ -26,9 +26,9 @@ from torch import Tensor, nn
 
 from highway.config.experiment import Experiment
 from highway.errors import Damaged, Refused
-from highway.ledger import seal
+from highway.files import seal
+from highway.files.writing import written_atomically
 from highway.ledger.cell import Cell, step_of
-from highway.ledger.files import written_atomically
 from highway.run.recorder import Recorder
 
 log = logging.getLogger("highway")

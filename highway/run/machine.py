@@ -20,11 +20,11 @@ import torch
 import yaml
 
 from highway.config.experiment import Experiment
+from highway.files.device import cores
+from highway.files.system import Process, processes
+from highway.files.writing import write_text, writing
 from highway.ledger.cell import Cell
-from highway.ledger.device import cores
-from highway.ledger.files import write_text, writing
 from highway.ledger.identity import configuration
-from highway.ledger.system import Process, processes
 from highway.run.processes import started_by_srun
 
 log = logging.getLogger("highway")

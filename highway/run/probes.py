@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from highway.ledger.files import written_atomically
+from highway.files.writing import written_atomically
 
 
 def save_probes(found: dict[str, dict[str, Tensor]], folder: Path) -> None:

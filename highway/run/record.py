@@ -11,8 +11,8 @@ from highway.config.experiment import Experiment
 from highway.data.module import ExperimentData
 from highway.describe import parameter_counts
 from highway.errors import Unwritable
+from highway.files.device import device_name
 from highway.ledger.cell import Cell
-from highway.ledger.device import device_name
 from highway.ledger.identity import named_revisions
 from highway.ledger.record import usable, write_record
 from highway.run import machine

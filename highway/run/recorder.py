@@ -21,7 +21,7 @@ from torch.nn.utils import get_total_norm
 from highway.blocks import products
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
-from highway.ledger.files import append_text, write_text, writing
+from highway.files.writing import append_text, write_text, writing
 from highway.ledger.fingerprint import fingerprint
 from highway.run import machine
 from highway.tasks.task import Task

@@ -14,7 +14,7 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from highway.config.check import flat
-from highway.ledger.files import write_text
+from highway.files.writing import write_text
 from highway.ledger.identity import identity
 from highway.report.collect import REFERENCE, Collected, Sample, collect
 from highway.report.report import Report, build_report

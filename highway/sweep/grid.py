@@ -15,7 +15,7 @@ import yaml
 from highway.config.experiment import Experiment
 from highway.config.metrics import KINDS, SPLITS
 from highway.errors import Refused, as_typed, closest, listing
-from highway.ledger.files import write_text
+from highway.files.writing import write_text
 from highway.ledger.identity import changes_nothing
 from highway.sweep.reading import load_table, parse_table, table_ids
 from highway.sweep.table import Table

@@ -8,7 +8,7 @@ import os
 import subprocess
 from collections.abc import Iterable, Sequence
 
-from highway.ledger.device import cores
+from highway.files.device import cores
 from highway.ledger.lease import SWEEP
 from highway.sweep.engine import EngineLauncher, Job, check_whole
 from highway.sweep.launch import Planned

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Sequence
 
 from highway.errors import Refused
-from highway.ledger.device import cores
+from highway.files.device import cores
 
 MOST_ON_CPU = 4  # parallel runs on the CPU if hydra.launcher.slots is not set
 

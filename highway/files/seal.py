@@ -1,0 +1,91 @@
+"""Checksums of the files that results depend on, checked at each reading; a file that does not match is `Damaged`.
+
+result.json      holds its own sha256, and that of each file read with it
+a checkpoint     has the beginning of its sha256 in its name
+a cache          has a seal.json, written last, with the sha256 of its files
+weights          have their sha256 in the header of their file (highway/run/checkpoint.py)
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from highway.errors import Damaged
+from highway.files.writing import file_sha256, written_atomically
+
+log = logging.getLogger("highway")
+SEAL = "seal.json"
+OWN = b'\n "sha256": "'  # indented by one blank, so at the outermost level of a JSON text
+DIGITS = 64
+
+
+def sealed(content: dict[str, Any]) -> bytes:
+    """Return the content as JSON with its own sha256, computed with zeros in place of its digits."""
+    blank = (json.dumps({**content, "sha256": "0" * DIGITS}, indent=1, sort_keys=True) + "\n").encode()
+    before, _, after = _around(blank)
+    return before + _checksum(before, after) + after
+
+
+def opened(text: bytes, path: Path) -> dict[str, Any]:
+    """Return the content of a sealed text; `path` is its file, for the message."""
+    before, checksum, after = _around(text)
+    if checksum != _checksum(before, after):
+        raise Damaged(f"{path} is corrupt: its sha256 is not the one that it states")
+    content: dict[str, Any] = json.loads(text)
+    return content
+
+
+def _around(text: bytes) -> tuple[bytes, bytes, bytes]:
+    """Split a sealed text into the part before the checksum, the checksum and the part after it."""
+    start = text.find(OWN) + len(OWN)
+    return text[:start], text[start : start + DIGITS], text[start + DIGITS :]
+
+
+def _checksum(before: bytes, after: bytes) -> bytes:
+    return hashlib.sha256(before + b"0" * DIGITS + after).hexdigest().encode()
+
+
+def checksums(folder: Path, paths: Iterable[Path]) -> dict[str, str]:
+    """Return the sha256 of each file, by its path relative to the folder."""
+    return {path.relative_to(folder).as_posix(): file_sha256(path) for path in sorted(paths)}
+
+
+def check_files(folder: Path, expected: dict[str, str]) -> None:
+    """Raise `Damaged` if a file of the folder is missing or has another sha256."""
+    for name, sha256 in expected.items():
+        path = f"{folder}/{name}"
+        try:
+            actual = file_sha256(path)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise Damaged(f"{path} is missing") from None
+        if actual != sha256:
+            raise Damaged(f"{path} is corrupt: its sha256 is not the recorded one")
+
+
+def check_name(path: Path) -> None:
+    """Raise `Damaged` if a file does not match the checksum in its name."""
+    if path.suffixes[-2:-1] != [f".{file_sha256(path)[:16]}"]:
+        raise Damaged(f"{path} is corrupt: its sha256 is not the one in its name")
+
+
+def seal_folder(folder: Path) -> None:
+    """Write seal.json with the checksums of all files in the folder. Call this last."""
+    files = checksums(folder, (path for path in folder.iterdir() if path.name != SEAL and path.name[0] != "."))
+    with written_atomically(folder / SEAL) as file:
+        file.write(sealed({"files": files}))
+
+
+def is_whole(folder: Path) -> bool:
+    """Return True if a folder is sealed and unchanged. Log a warning if it has changed and must be rebuilt."""
+    path = folder / SEAL
+    if not path.exists():
+        return False
+    try:
+        check_files(folder, opened(path.read_bytes(), path)["files"])
+    except (Damaged, ValueError, OSError) as damage:
+        log.warning("%s. It is rebuilt.", damage)
+        return False
+    return True

@@ -1,0 +1,88 @@
+"""Write files atomically: to a temporary file in the same folder, flushed, then renamed."""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from highway.errors import Unwritable
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an error of writing into one sentence, `Unwritable`."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        cause = error if isinstance(error, OSError) else error.__context__  # torch's writer wraps it in a RuntimeError
+        if not isinstance(cause, OSError):
+            raise
+        raise Unwritable(f"{path} could not be written: {cause.strerror or cause}.") from error
+
+
+@contextmanager
+def written_atomically(path: Path, durable: bool = True, sealed: bool = False) -> Iterator[BinaryIO]:
+    """Open a binary file for writing. It appears at `path` only when the block ends without an error.
+
+    `sealed` adds the file's checksum to its name: x.ckpt becomes x.<16 digits>.ckpt (highway/files/seal.py).
+    """
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                if durable:  # survive a power cut
+                    os.fsync(file.fileno())
+            os.chmod(name, 0o644)
+            checksum = f".{file_sha256(Path(name))[:16]}" if sealed else ""
+            os.replace(name, path.with_name(f"{path.stem}{checksum}{path.suffix}"))
+        finally:
+            if os.path.exists(name):
+                os.unlink(name)
+
+
+def append_text(path: Path, text: str) -> None:
+    """Append text to a file, not atomically."""
+    with writing(path), open(path, "a", newline="") as file:
+        file.write(text)
+
+
+def made_folder(path: Path) -> Path:
+    """Create a folder if it is missing, and return it."""
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def file_sha256(path: Path | str) -> str:
+    """Return the sha256 of a file as hexadecimal digits."""
+    digest = hashlib.sha256()  # not hashlib.file_digest: it clears 256 KiB for each of thousands of small files
+    with open(path, "rb", buffering=0) as file:
+        while chunk := file.read(1 << 16):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def write_text(path: Path, text: str, durable: bool = True) -> None:
+    with written_atomically(path, durable) as file:
+        file.write(text.encode())
+
+
+def write_json(path: Path, content: Any, durable: bool = True) -> None:
+    write_text(path, json.dumps(content, indent=1, sort_keys=True) + "\n", durable)
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete the temporary files of a process that was killed while it wrote."""
+    for path in folder.glob(".*.????????"):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,216 @@
+"""Explains the rows of a table before anything runs: equation, layers, parameters, command, the paper's numbers."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from highway.config.check import CONF, flat
+from highway.config.code import where
+from highway.config.compose import experiment
+from highway.config.experiment import Experiment
+from highway.config.fields import words_of
+from highway.config.gates import GATES, READINGS
+from highway.ledger.cell import Cell
+from highway.ledger.identity import identity
+from highway.preview.origins import origins
+from highway.sweep.launch import command_line
+from highway.sweep.reading import TABLES
+from highway.sweep.table import Row, Table
+
+KERNELS = (
+    "kernels a step: operators that compute (views do not) in one training step, as a GPU would launch them; "
+    "+ n cuDNN: n calls of cuDNN, whose kernels are not counted."
+)
+
+
+def explain_table(table: Table, budget: str, console: Console) -> None:
+    """Print every row with its parameters, its length, and the kernels that a training step launches on a GPU."""
+    from highway.preview.kernels import kernels
+
+    title = f"{table.heading}, budget {budget}"
+    grid = Grid(box=SIMPLE_HEAD, title=title, title_justify="left")
+    grid.add_column("row", no_wrap=True)
+    grid.add_column("label", overflow="fold")
+    for name in ("parameters", "of the\ngates", "updates", "kernels\na step"):
+        grid.add_column(name, justify="right", no_wrap=True)
+    rows = table.at(budget)
+    for before, row in zip([rows[0], *rows], rows, strict=False):
+        if row.arm and not before.arm:
+            grid.add_section()
+        described = experiment(table.overrides(row, budget, seed=1))
+        total, gate = parameters(described)
+        grid.add_row(row.id, Text(row.label), f"{total:,}", f"{gate:,}", _length(described), str(kernels(described)))
+    console.print(grid)
+    console.print(KERNELS, soft_wrap=True)
+    console.print(f"recipe: {' '.join(table.recipe)}", soft_wrap=True, markup=False)
+    console.print(
+        f"all rows: {command_line(['-m', f'table={table.id}', f'budget={budget}', 'seeds=1,2,3'])}", soft_wrap=True
+    )
+
+
+def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
+    """Print what a row is, for someone who has not read the paper, and everything that defines it."""
+    words = table.overrides(row, budget, seed=1)
+    described = experiment(words)
+    model = described.model_card
+    arm = ", an arm: a row that the paper lacks" if row.arm else ""
+    about = {
+        "row": f"{row.label}  ({table.id} {row.id}, budget {budget}{arm})",
+        "table": f"{table.caption}.{f' {table.paper}.' if table.paper else ''}",
+        "model": f"{model.words} Here {_layers(described.model)}.",
+        **_gates(described),
+        "data": _first_comment(CONF / "dataset" / f"{_chosen(words, 'dataset')}.yaml"),
+        "length": _length(described),
+        "parameters": _parameters_in_words(table, described, budget),
+    }
+    grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(max_width=104)
+    for name, text in about.items():
+        grid.add_row(name, Text(text))
+    console.print(grid)
+    _print_numbers(table, row, console)
+    _print_choices(table, console)
+    _print_settings(table, row, budget, described, console)
+    _print_words(described, console)
+    if table.kind == "timing":
+        where, words = (
+            "one for all rows, which are timed side by side",
+            [f"table={table.id}", f"budget={budget}", "seed=1"],
+        )
+    else:
+        where = str(Cell.of(described).directory)
+    console.print(f"cell     {where}", soft_wrap=True, highlight=False, markup=False)
+    console.print(f"command  {command_line(words)}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _gates(described: Experiment) -> dict[str, str]:
+    """Describe every gate of the row: what it does, its equation and its locations.
+
+    For a row without a gate, describe `none` at the model's first location for a gate.
+    """
+    places = described.model_card.places
+    if not places:
+        return {}
+    chosen = {interface: name for interface, name in described.gate.chosen().items() if name != "none"}
+    words, equations = [], []
+    for interface, name in (chosen or {next(iter(places)): "none"}).items():
+        card = GATES[interface][name]
+        activation = described.gate.activation_of(interface)
+        psi = f",  psi = {activation}" if activation else ""
+        words.append(card.words)
+        equations.append(f"{card.equation}{psi}\n{READINGS[interface]}; * is elementwise. Code: {where(card.code)}")
+    return {"gate": "\n".join(words), "equation": "\n".join(equations), "where": _where(described)}
+
+
+def _layers(model: Any) -> str:
+    return f"{model.layers} layer{'s' if model.layers > 1 else ''} of width {model.width:,}"
+
+
+def _where(described: Experiment) -> str:
+    parts = []
+    for place, gated in described.gating.layers.items():
+        if gated:
+            every = len(gated) == described.model.layers
+            numbers = "every layer" if every else f"layers {', '.join(map(str, gated))} of {described.model.layers}"
+            parts.append(f"the {place.replace('_', '-')} sublayer of {numbers}")
+    score = described.gate.score
+    if score.name != "none":
+        count = "all earlier layers" if score.accumulated else f"up to {score.predecessors} earlier layers"
+        parts.append(f"the scores of {', '.join(score.attention)} attention, from layer 2 on, each reading {count}")
+    if described.gate.state.name != "none":
+        parts.append(f"the state: {', '.join(described.model_card.places['state'])}")
+    return " and ".join(parts) or "no sublayer"
+
+
+def _parameters_in_words(table: Table, described: Experiment, budget: str) -> str:
+    total, gate = parameters(described)
+    baseline = table.rows[0]
+    before = parameters(experiment(table.overrides(baseline, budget, seed=1)))[0]
+    return f"{total:,}, of which {gate:,} in gates; {total - before:+,} ({total / before - 1:+.1%}) to {baseline.label}"
+
+
+def _print_numbers(table: Table, row: Row, console: Console) -> None:
+    """Print the paper's numbers for this row beside those of its baseline, and their source."""
+    baseline = table.rows[0]
+    if not row.paper:
+        console.print("\nThe paper has no numbers for this row.")
+        return
+    grid = Grid(box=SIMPLE_HEAD, title=f"the paper's numbers ({table.paper})", title_justify="left")
+    for head in ("", row.label, *([baseline.label] if row is not baseline else [])):
+        grid.add_column(head, justify="right" if head else "left")
+    for column in table.columns:
+        values = [entry.paper.get(column.metric) for entry in (row, baseline)[: len(grid.columns) - 1]]
+        texts = ["—" if value is None else f"{value:.{column.digits}f}" for value in values]
+        grid.add_row(f"{column.title} ({column.metric}, {column.better} is better)", *texts)
+    console.print(grid)
+    console.print(
+        f"Source: {_first_comment(TABLES / f'{table.id}.yaml', skip=1)} {table.note}".rstrip(), soft_wrap=True
+    )
+
+
+def _print_choices(table: Table, console: Console) -> None:
+    if table.choices:
+        console.print("\nwhat was left open, and what we took", style="italic")
+        grid = Grid.grid(padding=(0, 1))
+        for text in table.choices:
+            grid.add_row(" -", Text(text))
+        console.print(grid)
+
+
+def _print_settings(table: Table, row: Row, budget: str, described: Experiment, console: Console) -> None:
+    """Print every setting that is part of the run's identity, and the file that set it."""
+    grid = Grid(box=SIMPLE_HEAD, title="settings other than the neutral defaults", title_justify="left")
+    for head in ("setting", "value", "set by"):
+        grid.add_column(head, no_wrap=head != "value")
+    found = origins(table, row, budget)
+    for key, value in flat(identity(described)["keys"]).items():
+        setter = next((file for name, file in found.items() if name == key or name.startswith(f"{key}.")), "")
+        grid.add_row(Text(key), Text(str(value)), setter)
+    console.print(grid)
+
+
+def _print_words(described: Experiment, console: Console) -> None:
+    """Print the descriptions of those settings that have one."""
+    for key in flat(identity(described)["keys"]):
+        section, *path = key.split(".")
+        words = words_of(type(getattr(described, section)), path)
+        if words:
+            console.print(Text.assemble(f"{key}: ", (words, "dim")), soft_wrap=True, markup=False)
+
+
+def _chosen(words: list[str], group: str) -> str:
+    """Return the option that the overrides choose for a group, or else the default of conf/train.yaml."""
+    usual = yaml.safe_load((CONF / "train.yaml").read_text())["defaults"]
+    chosen = [default for default in usual if isinstance(default, dict)]
+    found = {key: value for default in chosen for key, value in default.items()}
+    return ({**found} | dict(word.split("=", 1) for word in words if "=" in word))[group]
+
+
+def _first_comment(path: Path, skip: int = 0) -> str:
+    """Return the comment at the top of a configuration file as one line of text, without its first `skip` lines."""
+    lines = itertools.takewhile(lambda line: line.startswith("#"), path.read_text().splitlines())
+    return " ".join(line.lstrip("# ") for line in itertools.islice(lines, skip, None))
+
+
+def _length(described: Experiment) -> str:
+    trainer = described.trainer
+    return f"{trainer.max_steps:,} steps" if trainer.max_steps else f"{trainer.max_epochs} epochs"
+
+
+def parameters(described: Experiment) -> tuple[int, int]:
+    """Count all parameters and the parameters of gates, on the meta device."""
+    import torch
+
+    from highway.describe import parameter_counts
+    from highway.run.build import model
+
+    with torch.device("meta"):
+        counts = parameter_counts(model(described))
+    return counts["total"], counts["gate"]

@@ -1,0 +1,192 @@
+"""An estimate of what a sweep would cost, before it runs: a sentence, and a line for every row."""
+
+import math
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from highway.clock import clock
+from highway.config.compose import experiment
+from highway.config.experiment import Experiment
+from highway.errors import Refused, listing
+from highway.files.device import cores, device_name
+from highway.ledger.record import usable
+from highway.preview.cost import Cost, cost
+from highway.run import build, memory
+from highway.run.cautions import cautions
+from highway.run.trial import Entry
+from highway.sweep.launch import Planned
+
+DAY = 24 * 3600
+OPERATIONS = 1e11  # at most, in one step of a trial: a few seconds on any machine
+TRIAL_SECONDS = 1.5
+
+
+@dataclass(frozen=True)
+class Line:
+    """The estimate for one row, over its seeds."""
+
+    label: str
+    done: int
+    missing: int
+    cost: Cost
+    memory: float  # bytes of a training process: weights, gradients, optimiser state, and the tensors of a step
+    seconds: float | None  # training time of one seed; None if it cannot be estimated
+    source: str  # where `seconds` comes from: records, a trial, or no data
+    threads: int  # CPU threads of a run
+    why: str = ""  # why `seconds` is None
+    shortage: str = ""  # a sentence if a step needs more memory than is free
+
+
+def foresee(every: Sequence[Planned], missing: Sequence[Planned], threads: int | None, console: Console) -> None:
+    """Print what the missing runs would cost; `every` holds all runs of the sweep.
+
+    threads: CPU threads of a run that does not set them; None for all cores.
+    """
+    timings = [one.label for one in missing if one.alone]
+    found = lines([one for one in every if not one.alone], set(missing), threads)
+    said = cautions(one.experiment for one in missing if one.experiment).values()
+    shown = told(found) if found else []
+    console.print(*shown, *(f"{one}: a timing, measured alone." for one in timings), *said, sep="\n", soft_wrap=True)
+
+
+def told(found: Sequence[Line]) -> list[str | Grid]:
+    missing, known = sum(line.missing for line in found), [line for line in found if line.seconds is not None]
+    grid = _grid(found)
+    reasons = dict.fromkeys(line.why for line in found if line.why)
+    return [_first(found, known, missing), grid, *reasons, *_too_large(found)]
+
+
+def _too_large(found: Sequence[Line]) -> list[str]:
+    """Return a warning if rows need more memory than is free: how many, and a sentence about the largest."""
+    large = sorted((line for line in found if line.shortage), key=lambda line: line.memory, reverse=True)
+    if not large:
+        return []
+    several = f"{len(large)} rows need more memory than is free. " if len(large) > 1 else ""
+    return [several + large[0].shortage]
+
+
+def _first(found: Sequence[Line], known: Sequence[Line], missing: int) -> str:
+    cells = f"{missing} cells to run, {sum(line.done for line in found)} done"
+    of = sum(line.missing for line in known)
+    if not missing or not of:
+        return f"{cells}: {'nothing would run' if not missing else 'how long it takes cannot be told'}."
+    seconds = sum((line.seconds or 0) * line.missing for line in known)
+    where = device_name(_device())
+    if _device() == "cpu":
+        where += f", {listing(sorted({str(line.threads) for line in known if line.missing}))} threads a run"
+    least = "about" if of == missing else f"for {of} of them about"
+    first = f"{cells}: {least} {clock(seconds)} of training, one after another ({where})."
+    return f"More than a day: {seconds / DAY:.1f} days. {first}" if seconds > DAY else first
+
+
+def _grid(found: Sequence[Line]) -> Grid:
+    caption = "MFLOP: of a token in training; MiB: of a training process; a seed: its training alone"
+    grid = Grid(box=SIMPLE_HEAD, caption=caption, caption_justify="left")
+    grid.add_column("row", overflow="fold", min_width=13)
+    for head in ("done", "missing", "parameters", "MFLOP", "MiB", "a seed"):
+        grid.add_column(head, justify="right", no_wrap=True, min_width=len(head))
+    grid.add_column("from", no_wrap=True, min_width=7, style="dim")
+    words = {line.label.partition(" ")[0] for line in found}
+    shared = f"{min(words)} " if len(words) == 1 and len(found) > 1 else ""  # usually the table's id
+    for line in found:
+        size = (f"{line.cost.parameters:,}", f"{line.cost.operations / 1e6:,.1f}", f"{line.memory / 2**20:,.0f}")
+        long = "—" if line.seconds is None else clock(line.seconds)
+        label = Text(line.label.removeprefix(shared))
+        grid.add_row(label, str(line.done), str(line.missing), *size, long, Text(line.source))
+    return grid
+
+
+def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None = None) -> list[Line]:
+    """Return a line for each row; `every` holds each run of the sweep once."""
+    found: list[Line] = []
+    rates: dict[tuple[str, str, int, int], float] = {}  # operations per second, by model, precision, size and threads
+    rows: dict[Path, list[Planned]] = {}
+    free = memory.free_bytes(_device())
+    for one in every:
+        rows.setdefault(one.cell.directory.parent, []).append(one)
+    for folder, seeds in rows.items():
+        described = experiment(list(seeds[0].overrides))
+        to_run = sum(one in missing for one in seeds)
+        taken = cost(described)
+        of_a_run = described.trainer.threads or threads or cores()
+        seconds, source, why = _recorded(folder), "records", ""
+        if seconds is None and to_run:
+            steps, why = _steps(described)
+            source = "trial" if steps else "no data"
+            if steps:
+                size = int(math.log2(taken.operations * taken.tokens))
+                key = (described.model.name, described.trainer.precision, size, of_a_run)
+                rates[key] = rates.get(key) or operations_a_second(described, taken, of_a_run)
+                seconds = taken.operations * taken.tokens * steps / rates[key]
+        label = re.sub(r" ?seed[ =]\d+", "", seeds[0].label)
+        needed = memory.of_a_run(described)
+        bytes_ = memory.taken(needed, described, _device())
+        who = f"A training step of {label}"
+        short = memory.shortage(needed, described, _device(), free, who) if free is not None and to_run else ""
+        about = (taken, bytes_, seconds, source if to_run else "", of_a_run, why, short)
+        found.append(Line(label, len(seeds) - to_run, to_run, *about))
+    return found
+
+
+def _device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _recorded(folder: Path) -> float | None:
+    """Return the mean seconds of the finished seeds in this folder on this device; None if there are none."""
+    results = [usable(path) for path in folder.glob("seed*/result.json")]
+    here = [one["cost"] for one in results if one and one["status"] == "finished"]
+    seconds = [one["seconds"] for one in here if one["device"] == device_name(_device()) and "seconds" in one]
+    return sum(seconds) / len(seconds) if seconds else None
+
+
+def operations_a_second(described: Experiment, taken: Cost, threads: int) -> float:
+    """Measure floating-point operations per second over a few training steps, on fewer lanes if a step is long."""
+    small = _smaller(described, taken)
+    torch.set_num_threads(threads)
+    entry = Entry(described.trainer.precision, small, _device())
+    contender, batch = entry.build(), entry.batch()
+    contender.step(batch)
+    started, steps = time.perf_counter(), 0
+    while steps < 1 or time.perf_counter() - started < TRIAL_SECONDS:
+        contender.step(batch)
+        steps += 1
+        if _device() == "cuda":
+            torch.cuda.synchronize()
+    of_a_step = taken.operations * taken.tokens * _lanes(small) / _lanes(described)
+    return of_a_step * steps / (time.perf_counter() - started)
+
+
+def _smaller(described: Experiment, taken: Cost) -> Experiment:
+    lanes = _lanes(described)
+    fewer = max(int(lanes * min(OPERATIONS / (taken.operations * taken.tokens), 1)), 1)
+    if fewer == lanes:
+        return described
+    cut = replace(described.dataset.train, lanes=fewer)
+    return replace(described, dataset=replace(described.dataset, train=cut))
+
+
+def _lanes(described: Experiment) -> int:
+    """Return the number of lanes of a training batch, or 1 for data without lanes, whose batch is not reduced."""
+    return getattr(getattr(described.dataset, "train", None), "lanes", 1)
+
+
+def _steps(described: Experiment) -> tuple[int | None, str]:
+    """Return the number of training steps of a run; or None and the reason, such as missing data."""
+    if described.trainer.max_steps:
+        return described.trainer.max_steps, ""
+    try:
+        if described.dataset.source == "files":
+            build.verify(described.dataset, described.data_dir)
+        return build.data(described).total_steps, ""
+    except Refused as missing:
+        return None, str(missing)

@@ -1,0 +1,162 @@
+"""make gpu-check, tried with the CPU as its device: checks pass or fail, and none stops the others."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from highway.bench import agreement, device_checks
+from highway.bench.agreement import BOUNDS, rounded, trace
+from highway.bench.checklist import Failed, Setting, run_all
+from highway.bench.device_checks import CHECKS, families, rows_agree, shapes_of_the_papers
+from highway.bench.device_runs import kill_and_resume, two_at_once
+from highway.blocks import captured
+from highway.blocks.captured import Captured
+from highway.config.models import MODELS
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = [sys.executable, str(ROOT / "scripts" / "gpu_check.py")]
+TWO_ROWS = (("highway_t3",), ("baseline", "tanh"))
+
+
+@pytest.fixture
+def setting(tmp_path: Path) -> Setting:
+    return Setting("cpu", tmp_path, *TWO_ROWS, budget="smoke")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
+    ended = subprocess.run(SCRIPT, capture_output=True, text=True, env={**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)})
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == "There is no CUDA device here, so nothing was tried: 0 checks run.\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_rows_agree_with_themselves_and_rounding_shows(setting: Setting) -> None:
+    lines = rows_agree(setting)
+    rows = [line for line in lines if line.startswith("| highway_t3")]
+    assert len(rows) == 2
+    for row in rows:
+        exact, tf32, bf16 = row.split(" | ")[1:]
+        assert exact == "0.0e+00 0.0e+00 0.0e+00"
+        assert 0 < float(tf32.split()[1]) < float(bf16.split()[1])
+
+
+def test_a_wrong_device_is_found(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check finds a bias that is wrong on the device and right on the reference."""
+    plain, calls = agreement.build.task, []
+
+    def off_by_a_thousandth(described: object) -> object:
+        calls.append(described)
+        task = plain(described)
+        if len(calls) == 2:
+            with torch.no_grad():
+                task.model.output_bias += 1e-2 * torch.arange(len(task.model.output_bias))
+        return task
+
+    monkeypatch.setattr(agreement.build, "task", off_by_a_thousandth)
+    with pytest.raises(Failed, match="1 of these are out of bounds: highway_t3 baseline in 32") as failure:
+        rows_agree(setting)
+    assert any("| **" in line for line in failure.value.lines)
+
+
+def test_a_row_that_raises_stops_no_other(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(described: object, device: str, precision: str) -> object:
+        if precision == "tf32":
+            raise RuntimeError("no kernel image is available")
+        return trace(described, device, precision, steps=2)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(device_checks, "trace", broken)
+    with pytest.raises(Failed, match="2 of these") as failure:
+        rows_agree(setting)
+    assert sum("no kernel image" in line for line in failure.value.lines) == 2
+
+
+def passes(setting: Setting) -> list[str]:
+    return ["a line"]
+
+
+def fails(setting: Setting) -> list[str]:
+    raise Failed("the numbers differ", ["by 3"])
+
+
+def breaks(setting: Setting) -> list[str]:
+    raise ValueError("unexpected")
+
+
+def crashes(setting: Setting) -> list[str]:
+    os._exit(11)
+
+
+def test_one_failing_check_stops_no_other(setting: Setting, tmp_path: Path) -> None:
+    told: list[str] = []
+    checks = {"fails": fails, "breaks": breaks, "passes": passes}
+    report = tmp_path / "report.md"
+    results = run_all(checks, setting, report, ["# header"], told.append, apart=False)
+    assert [result.passed for result in results] == [False, False, True]
+    assert "FAILED: the numbers differ" in told[0] and told[2].endswith("passed")
+    text = report.read_text()
+    assert text.startswith("# header\n") and "| fails | **failed**: the numbers differ |" in text
+    assert "by 3" in text and "ValueError: unexpected" in text and "a line" in text
+
+
+@pytest.mark.slow
+def test_a_crash_stays_in_its_process(setting: Setting, tmp_path: Path) -> None:
+    results = run_all({"crashes": crashes, "passes": passes}, setting, tmp_path / "report.md", [], lambda _: None)
+    assert [(result.passed, result.reason) for result in results] == [
+        (False, "its process ended with exit code 11"),
+        (True, ""),
+    ]
+
+
+def test_every_family_is_measured_once(setting: Setting) -> None:
+    tables = ("highway_t3", "highway_t5", "hsg_t1", "gated_resnet_t1", "r_transformer_t3")
+    everything = Setting("cpu", setting.folder, tables, budget="paper")
+    assert set(families(everything)) == set(MODELS)
+    lines = shapes_of_the_papers(setting)
+    assert len(lines) == 3 and lines[2].startswith("| transformer | highway_t3 baseline | ")
+
+
+@pytest.mark.slow
+def test_kill_and_resume_and_two_at_once(setting: Setting) -> None:
+    assert kill_and_resume(setting) == two_at_once(setting) == ["Weights are equal, bit for bit."]
+
+
+def test_rounding_to_tf32() -> None:
+    """Rounding keeps eleven significant bits: 1 + 2^-10 stays, 1 + 2^-12 does not."""
+    values = torch.tensor([1 + 2.0**-10, 1 + 2.0**-12, -3.0])
+    assert rounded(values).tolist() == [1 + 2.0**-10, 1.0, -3.0]
+
+
+def test_bounds_grow_as_precision_falls() -> None:
+    exact, tf32, bf16 = BOUNDS.values()
+    assert exact.within(tf32) and tf32.within(bf16) and not bf16.within(exact)
+    assert len(CHECKS) == 8
+
+
+class Replayed:
+    """A stand-in for a CUDA graph: replaying computes into the same tensors again."""
+
+    def replay(self) -> None:
+        for output, again in zip(self.outputs, self.function(*self.inputs), strict=True):
+            output.copy_(again)
+
+
+def test_calls_of_a_recorded_graph_do_not_share_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    def record(self: Captured, given: captured.Given) -> object:
+        graph = Replayed()
+        graph.function = self.function
+        graph.inputs = tuple(None if tensor is None else tensor.detach().clone() for tensor in given)
+        graph.outputs = self.function(*graph.inputs)
+        return graph, graph.inputs, graph.outputs
+
+    monkeypatch.setattr(Captured, "_record", record)
+    doubled = Captured(lambda x, drop: (2 * x,))
+    first, second = doubled(torch.ones(2), None)[0], doubled(torch.full((2,), 3.0), None)[0]
+    assert first.tolist() == [2, 2] and second.tolist() == [6, 6]
+    assert len(doubled.recorded) == 1
+    doubled(torch.ones(3), None)
+    assert len(doubled.recorded) == 2

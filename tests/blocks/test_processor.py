@@ -1,0 +1,215 @@
+"""Missing kernels of a processor are found by trying them; the same mathematics then runs another way."""
+
+import copy
+import logging
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+
+from highway.blocks import micro_layers, processor, products
+from highway.config.experiment import Experiment
+from highway.ledger.cell import Cell
+from highway.models import recurrent
+from highway.run import build, cautions, pace
+from highway.run.record import Record
+from highway.sweep.overview import Overview
+from tests.support.runs import trained
+
+Compose = Callable[..., Experiment]
+
+
+class StopAfter(pl.Callback):
+    """Interrupts a run after a step, as Ctrl-C does."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        if trainer.global_step == self.step:
+            signal.raise_signal(signal.SIGINT)
+
+
+PROBE = """
+import torch
+from highway.blocks.processor import bf16_factor, lstm_trains_in, packs
+torch.set_num_threads(1)
+print(packs(torch.float32), packs(torch.bfloat16), lstm_trains_in(torch.bfloat16), bf16_factor() > 0)
+"""
+
+
+@pytest.fixture
+def lesser(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Pretend that oneDNN refuses every packed product and every LSTM, as it does in bf16 without AVX-512."""
+
+    def refuse(*_: Any) -> Any:
+        raise RuntimeError("could not create a primitive descriptor")
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", refuse)
+    monkeypatch.setattr(processor.nn.LSTM, "forward", refuse)
+    found = (processor.packs, processor.lstm_trains_in, products.rate)
+    for one in found:
+        one.cache_clear()
+    monkeypatch.setattr(products, "CHOSEN", {})
+    yield
+    for one in found:
+        one.cache_clear()
+
+
+def test_what_is_missing_is_found_out(lesser: None) -> None:
+    assert not processor.packs(torch.float32) and not processor.lstm_trains_in(torch.bfloat16)
+    assert products.rate(torch.bfloat16) == 0 and products.choice(torch.bfloat16) == torch.float32
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_product_needs_no_packed_matrix(lesser: None, dtype: torch.dtype) -> None:
+    matrix, x, bias = torch.randn(7, 5, dtype=dtype), torch.randn(3, 5, dtype=dtype), torch.randn(7, dtype=dtype)
+    within = 1e-6 if dtype == torch.float32 else 0.05
+    torch.testing.assert_close(products.prepared(matrix, 3, bias)(x), x @ matrix.T + bias, rtol=within, atol=within)
+
+
+def test_an_lstm_without_a_bf16_kernel_trains_in_fp32(experiment: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The LSTM equals the network outside autocast, bit for bit, in any precision of its input and state."""
+    words = ("model=lstm", "model.width=12", "dataset=ptb_word_carried", "dataset.source=sample", "layers=none")
+    layer = build.model(experiment(*words)).backbone.layers[0]
+    same, x = copy.deepcopy(layer), torch.randn(3, 5, 12)
+    state = (torch.randn(3, 12), torch.randn(3, 12))
+    monkeypatch.setattr(recurrent, "lstm_trains_in", lambda dtype: False)
+    expected, after = same(x.bfloat16().float(), tuple(part.bfloat16().float() for part in state))
+    with torch.autocast("cpu", torch.bfloat16):
+        found, later = layer(x.bfloat16(), tuple(part.bfloat16() for part in state))
+    expected.sum().backward()
+    found.sum().backward()
+    assert found.dtype == torch.float32 and torch.equal(found, expected)
+    assert all(torch.equal(one, two) for one, two in zip(later, after, strict=True))
+    for one, two in zip(layer.parameters(), same.parameters(), strict=True):
+        assert torch.equal(one.grad, two.grad)
+
+
+def test_the_probe_answers_on_a_lesser_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The probe finds that AVX2 has neither packed bf16 products nor an LSTM in bf16."""
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "avx2")
+    said = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=True).stdout.split()
+    assert said[1:] == ["False", "False", "True"]
+
+
+def test_trying_draws_no_random_numbers() -> None:
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    for probe in (processor.packs, processor.lstm_trains_in):
+        probe.cache_clear()
+        probe(torch.bfloat16)
+    processor.bf16_factor.cache_clear()
+    processor.bf16_factor()
+    assert torch.equal(torch.rand(1), expected)
+
+
+@pytest.mark.parametrize("first", ["float32", "bfloat16"])
+def test_the_choice_by_speed_stays_with_a_run(experiment: Compose, monkeypatch: pytest.MonkeyPatch, first: str) -> None:
+    """The first start measures; a resumed run uses the choice in its checkpoint, even if another is faster by then."""
+    words = ("model=rhn", "dataset=ptb_word_rhn", "dataset.source=sample", "optimizer=sgd_rhn", "budget=smoke")
+    few = ("model.depth=2", "model.width=16", "trainer.precision=bf16", "trainer.max_steps=3", "trainer.threads=1")
+    described = experiment(*words, *few, "trainer.validate_every=3", "trainer.accelerator=cpu")
+    other = {"float32": "bfloat16", "bfloat16": "float32"}[first]
+    monkeypatch.setattr(products, "choice", lambda lower: getattr(torch, first))
+    trained(described, StopAfter(1))
+    monkeypatch.setattr(products, "choice", lambda lower: getattr(torch, other))
+    seen: list[torch.dtype] = []
+
+    def watched(matrix: Tensor, *more: Any) -> Any:
+        seen.append(matrix.dtype)
+        return products.prepared(matrix, *more)
+
+    monkeypatch.setattr(micro_layers, "prepared", watched)
+    _, result = trained(described)
+    assert result["status"] == "finished" and result["steps"] == 3
+    assert (torch.bfloat16 in seen) == (first == "bfloat16")
+
+
+@pytest.mark.parametrize(("factor", "says"), [(0.6, False), (1.05, False), (14.8, True)])
+def test_slow_bf16_is_said_with_its_factor(
+    tiny: Compose, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, factor: float, says: bool
+) -> None:
+    monkeypatch.delenv("HIGHWAY_CAUTIONS")
+    monkeypatch.setattr(cautions, "bf16_factor", lambda: factor)
+    monkeypatch.setattr(cautions.os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    monkeypatch.setattr(cautions, "SAID", set())
+    with caplog.at_level(logging.WARNING, "highway"):
+        cautions.warn([tiny("trainer.precision=32")])
+        assert not caplog.messages
+        for _ in range(2):  # warns once per process
+            cautions.warn([tiny("trainer.precision=32"), tiny("trainer.precision=bf16")])
+    expected = f"took {factor:.1f} times as long as in fp32; trainer.precision=32 is the faster choice here."
+    assert [message.endswith(expected) for message in caplog.messages] == [True] * says
+
+
+@pytest.mark.parametrize(
+    ("load", "slots", "says"), [(2.6, None, False), (9.0, "2", False), (9.0, None, True), (None, None, False)]
+)
+def test_a_busy_machine_is_said(
+    tiny: Compose, monkeypatch: pytest.MonkeyPatch, load: float | None, slots: str | None, says: bool
+) -> None:
+    def average() -> tuple[float, float, float]:
+        if load is None:
+            raise OSError("unobtainable")
+        return load, 0.0, 0.0
+
+    monkeypatch.delenv("HIGHWAY_CAUTIONS")
+    monkeypatch.setattr(cautions.os, "getloadavg", average)
+    monkeypatch.setattr(cautions.os, "cpu_count", lambda: 2)
+    monkeypatch.delenv("HIGHWAY_SLOTS", raising=False)
+    if slots:
+        monkeypatch.setenv("HIGHWAY_SLOTS", slots)
+    found = cautions.cautions([tiny()])
+    assert ("load" in found) == says
+    if says:
+        assert found["load"].startswith("This machine is busy: its load is 9.0 with 2 processors")
+        monkeypatch.setenv("HIGHWAY_CAUTIONS", "off")
+        assert not cautions.cautions([tiny()])
+
+
+def test_a_run_that_became_slow_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 1000, 20))
+    monkeypatch.setattr(pace.time, "monotonic", lambda: float(next(clock)))
+    watch, tokens, said = pace.Pace(), 0, []
+    for rate in (11_000, 10_500, 4_000, 297, 300, 11_000):
+        said.append(watch.look(tokens, 2))
+        tokens += rate * 20
+    said.append(watch.look(tokens, 2))
+    remarks = [one for one in said if one]
+    assert len(remarks) == 1 and said[4] == remarks[0]
+    assert remarks[0].startswith("slow: 297 tokens/s where 11,000 are usual (trainer.threads=2);")
+
+
+def test_validation_is_no_slow_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 20.0, 500.0, 520.0])
+    monkeypatch.setattr(pace.time, "monotonic", lambda: next(clock))
+    watch = pace.Pace(usual=100.0)
+    assert watch.look(0, 1) is None and watch.look(2_000, 1) is None
+    watch.restart()
+    assert watch.look(2_000, 1) is None and watch.look(4_000, 1) is None
+
+
+def test_other_seeds_say_what_is_usual(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = ("trainer.max_steps=2", "trainer.validate_every=2")
+    _, result = trained(tiny(*few))
+    record = Record(tiny(*few, "seed=2"), Cell.of(tiny(*few, "seed=2")), "test")
+    assert record.usual_rate == result["cost"]["tokens_per_second"] > 0
+    assert Record(tiny(*few, "trainer.threads=2"), record.cell, "test").usual_rate is None
+
+
+def test_a_sweep_repeats_the_remark_of_a_run_once(capsys: pytest.CaptureFixture[str]) -> None:
+    run = SimpleNamespace(label="t a seed 1", cell=SimpleNamespace(progress={"remark": "slow: 3 tokens/s"}))
+    overview = Overview([], 1)
+    for _ in range(2):
+        overview._say_remarks([run])  # type: ignore[list-item]
+    assert capsys.readouterr().err.split("\n") == ["          t a seed 1: slow: 3 tokens/s", ""]

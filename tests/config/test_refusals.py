@@ -1,0 +1,429 @@
+"""Wrong command lines give one sentence, exit code 2 and no stack trace, and leave nothing behind.
+
+Most are run in this process, as scripts/train.py and the other scripts would; a few as a user's shell does.
+"""
+
+import logging
+import os
+import resource
+import runpy
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from highway import cli
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+TRAIN = SCRIPTS / "train.py"
+PAIRS = "model=encoder_decoder dataset=iwslt_pt_en"
+
+WRONG = {  # arguments of train.py, and text that their message must contain
+    # groups
+    "gate=sdu_tan": "Did you mean 'sdu_tanh'",
+    "model=transformr": "Did you mean 'transformer'",
+    "dataset=ptb_chars": "Did you mean 'ptb_char'",
+    "layers=l1-9": "layers has",
+    "optimizer=adamw": "Did you mean 'adam'",
+    "budget=huge": "mini, paper, smoke",
+    "trainer=fast": "default",
+    "logger=tensorboard": "files, wandb",
+    "debug=on": "none, overfit",
+    "gate=null": "gate=null names no option of gate",
+    "model=null": "model=null names no option of model",
+    "layers=NULL": "layers=NULL names no option of layers",
+    "gate=": "gate= names no option of gate",
+    "gate=[none,sdu_tanh]": "names no option of gate",
+    "model={name:tcn}": "names no option of model",
+    "model=../table/highway_t1": "model.name=null is unknown",
+    "model=os.system": "model=os.system does not exist",
+    "budget=../table/highway_t1": "is not a name",
+    "hydra/launcher=k8s": "inline, local",
+    "hydra/launcher=basic": "no launcher of this project. Options of hydra/launcher: inline, local",
+    "hydra/launcher=null": "names no option of hydra/launcher",
+    "hydra/sweeper=basic": "no sweeper of this project",
+    "hydra/job_logging=default": "of Hydra's own groups only hydra/launcher",
+    "gate@_global_=sdu_tanh": "neither a key nor a group",
+    "+table=highway_t1": "table",
+    # keys
+    "gat=sdu_tanh": "Did you mean 'gate'",
+    "modle.width=4": "Did you mean 'model'",
+    "sed=1": "Did you mean 'seed'",
+    "epochs=3": "neither a key nor a group",
+    "model.widht=64": "Did you mean 'width'",
+    "trainer.max_epoch=3": "Did you mean 'max_epochs'",
+    "optimizer.learning_rate=1": "optimizer has",
+    "dataset.train.lane=4": "Did you mean 'lanes'",
+    "optimizer.plateau.factor=2": "optimizer.plateau has",
+    "+model.depth=3": "model.depth is not a key",
+    "+extra=1": "'extra' is not a key",
+    "++extra=1": "'extra' is not a key",
+    "~gate": "gate",
+    "~model": "model.name=null is unknown",
+    "~seed": "seed=null is not a whole number",
+    "~data_dir": "data_dir=null is not a name",
+    "hydra.nothing=1": "hydra.nothing is not a key",
+    # values
+    "model.width=wide": "must be a whole number",
+    "model.width=null": "model.width=null must be a whole number",
+    "model.width=nan": "must be a whole number",
+    "model.width=1e9": "must be a whole number",
+    "model.width=[512]": "must be a whole number",
+    "model.width=": "model.width= must be a whole number",
+    "model.width=-1": "at least 1",
+    "model.width=99999999999999999999": "at most 2147483647",
+    "model.width=???": "model.width has no value",
+    "model.width=${nothing}": "nothing",
+    "model.width=${model.width}": "Recursive interpolation",
+    "model.layers=3.5": "must be a whole number",
+    "model.layers=1000000000": "from 1 to 1000",
+    "trainer.max_epochs=many": "trainer.max_epochs",
+    "trainer.max_epochs=null": "must be a whole number",
+    "trainer.max_steps=1.5": "must be a whole number or null",
+    "trainer.max_steps=0": "at least 1",
+    "trainer.compile=perhaps": "Available: default, reduce-overhead, max-autotune",
+    "trainer.compile=1": "Available: default, reduce-overhead, max-autotune",
+    "trainer.compile=reduce-overhead trainer.accumulate=2": "use trainer.compile=default or trainer.accumulate=1",
+    "trainer.precision=null": "must be a word",
+    "trainer.threads=1000000": "from 1 to 1024",
+    "optimizer.lr=inf": "is infinite",
+    "optimizer.lr=nan": "out of range",
+    "optimizer.lr=1e400": "is infinite",
+    "optimizer.clip=-1": "at least 0",
+    "optimizer.betas=0.9": "must be a list",
+    "optimizer.betas=null": "must be a list",
+    "optimizer.betas=[0.9]": "two numbers",
+    "optimizer.betas=[0.9,1.5]": "[0, 1)",
+    "optimizer.betas=[0.9,x]": "optimizer.betas[1]=x must be a number",
+    "optimizer.betas=[[1],2]": "is nested: its members must be plain values",
+    "optimizer.plateau=3": "optimizer.plateau=3 must be keys with values",
+    "optimizer.plateau.window=0": "at least 1",
+    "model.dropout=1.5": "from 0 to 0.999",
+    "model.dropout=-0.1": "from 0 to 0.999",
+    "model.layers=0": "from 1 to 1000",
+    "model=tcn model.layers=100": "from 1 to 24",
+    "trainer.devices=0": "at least 1",
+    "trainer.threads=0": "from 1 to 1024",
+    "model.heads=7": "not a multiple of model.heads=7",
+    "model.norm=middle": "pre, post",
+    "trainer.precision=16": "32, bf16, 64",
+    "trainer.accelerator=quantum": "auto, cpu, gpu",
+    "gate.residual=sdo gate.activation=tanh": "sdu",
+    "gate.activation=relu": "sigmoid, tanh",
+    "gate.score=null": "must be keys with values",
+    "logger.group=[1]": "must be a word or null",
+    # layers
+    "layers=l3-6": "names layer 4, but the model has layers 1 to 3",
+    "layers.attention=[1,5]": "names layer 5",
+    "layers.attention=[0]": "names layer 0",
+    "layers.attention=l3-1": "Write l1-3",
+    "layers.attention=null": "takes layer numbers, and null is not one",
+    "layers.attention=1.5": "takes layer numbers, and 1.5 is not one",
+    "layers.attention=''": "takes all, none, a range",
+    "layers.attention={a:1}": "takes layer numbers",
+    "layers.attention=l99999999999": "names layer 99999999999",
+    "layers.attention=l1-99999999999": "names layer 4",
+    "layers.feed_forward=top": "a range such as l1-3",
+    "layers.attention=[1,1]": "twice",
+    # incompatible settings
+    "gate=sdu_tanh gate.reads=normalised model.norm=post": "needs model.norm=pre",
+    "dataset.form=words": "eos, newline, joined, characters, word",
+    "dataset.source=network": "files, sample",
+    "dataset.metric=accuracy": "bpc, ppl",
+    "dataset=mnist dataset.metric=bleu": "Available: accuracy",
+    "dataset.train=3": "must be keys with values",
+    "dataset.train.scored=500": "longer than the window of 400",
+    "dataset.train.stride=400": "which skips symbols",
+    "dataset.carry_state=true": "without overlap",
+    "dataset=enwik8": "transformer has no memory: set dataset.train.memory=0",
+    "dataset.train.memory=5": "needs dataset.carry_state=true",
+    "dataset.evaluation.same_length=true": "needs dataset.evaluation.memory above 0",
+    "model=transformer_xl dataset=enwik8 gate=sdu_conv_tanh": "continues from a memory of segments before",
+    "model=transformer_xl dataset=enwik8 layers=l1-6 model.layers=4": "names layer 5",
+    "model=transformer_xl model.norm_deviation=biased": "norm_deviation",
+    "gate=g1": "transformer has no location for the score gate gated",
+    "model=encoder_decoder": "encoder_decoder reads a source and its target, and penn_treebank is language data",
+    "dataset=iwslt_pt_en": "iwslt_pt_en is translation data",
+    f"{PAIRS} gate=sdu_conv_tanh": "continues from what it has decoded before",
+    f"{PAIRS} gate=g1 gate.score.length=32": "too small for texts of 64 positions: set gate.score.length=64 or more",
+    f"{PAIRS} gate=g1 gate.score.attention=[]": "gate.score.attention=[] is empty",
+    f"{PAIRS} gate=g1 gate.score.attention=[[1]]": "is nested: its members must be plain values",
+    f"{PAIRS} gate.score.attention=[top]": "encoder, decoder, cross",
+    f"{PAIRS} dataset.corpora=[news]": "Available: tatoeba",
+    f"{PAIRS} dataset.corpora=tatoeba": "must be a list, as in [a,b]",
+    f"{PAIRS} dataset.pieces.files=[300]": "two numbers",
+    f"{PAIRS} dataset.pieces.files=[0,0]": "two numbers above 4",
+    f"{PAIRS} dataset.batch_pieces=9": "holds no sentence of 64 pieces",
+    f"{PAIRS} dataset.train.lanes=2": "train",
+    "optimizer.schedule=inverse_square_root": "optimizer.warmup_steps",
+    "trainer.devices=17": "trainer.devices=17 is more than dataset.train.lanes=16",
+    "trainer.accumulate=0": "at least 1",
+    "trainer.devices=5 trainer.accumulate=4": "trainer.devices=5 times trainer.accumulate=4 is more than",
+    # seeds, folders, loggers
+    "seed=-1": "from 0 upwards",
+    "seed=one": "seed=one",
+    "seed=1.0": "not a whole number",
+    "seed=true": "not a whole number",
+    "seed=": "not a whole number",
+    "seed=9223372036854775808": "from 0 upwards to 2^63 - 1",
+    "seed='${oc.env:HOME}'": "a configuration may read only these environment variables: HIGHWAY_DATA, HIGHWAY_OUTPUTS",
+    "outputs_dir=": "outputs_dir= is not a name",
+    "outputs_dir=null": "outputs_dir=null is not a name",
+    "outputs_dir=[a]": "is not a name",
+    "data_dir={a:1}": "is not a name",
+    "outputs_dir=/dev/null/x dataset.source=sample": "could not be written: Not a directory",
+    "logger.wandb=cloud": "null, offline or online",
+    # Hydra's own settings
+    "hydra.mode=MULTIRUN": "hydra.mode=MULTIRUN cannot be set. Add -m",
+    "hydra.run.dir=elsewhere dataset.source=sample": "Write outputs_dir=FOLDER to choose where runs are kept",
+    "hydra.sweep.dir=elsewhere": "Write outputs_dir=FOLDER to choose where runs are kept",
+    "hydra.output_subdir=.hydra": "hydra.output_subdir cannot be set",
+    "hydra.job.chdir=true": "hydra.job.chdir cannot be set",
+    "hydra.verbose=true": "hydra.verbose cannot be set",
+    "hydra.searchpath=[/nowhere]": "/nowhere is not available",
+    # the syntax of overrides
+    "''": "'' sets nothing",
+    "'   '": "sets nothing",
+    "=1": "'=1' sets nothing",
+    "=": "'=' sets nothing",
+    "model..width=3": "key=value",
+    "model.=3": "key=value",
+    "gate": "key=value",
+    "model.width==3": "model.width==3 could not be read",
+    "model.width=3=4": "model.width=3=4 could not be read",
+    "model.width=[1": "model.width=[1 could not be read",
+    "größe=3": "could not be read",
+    "'seed=1;2'": "could not be read",
+    # flags
+    "--config": "config",
+    "--epochs=3": "without dashes",
+    "-mr": "-mr is not a flag",
+    "--": "-- is not a flag",
+    "-m=1": "ignored explicit argument",
+    "--resolve": "add --cfg job",
+    "--package model": "add --cfg job",
+    "--cfg": "expected one argument",
+    "--cfg nonsense": "choose from 'job', 'hydra', 'all'",
+    "--info nonsense": "choose from",
+    "-m --cfg job": "cannot be combined",
+    "--run --multirun": "cannot be combined",
+    "-cd": "expected one argument",
+    "-cd nowhere": "not found",
+    "-cp nowhere": "configurations are read from conf/",
+    "-cn nothing": "every run starts from conf/train.yaml",
+    "--experimental-rerun config.pickle": "--experimental-rerun cannot be used here",
+    # sweeps
+    "table=highway_t1": "add -m",
+    "table=null": "table=null names no option",
+    "table=highway_t7 budget=huge": "highway_t7 has no budget 'huge'",
+    "table=highway_t7 budget=mini gate=null": "gate=null names no option",
+    "table=highway_t7 budget=mini seed=-1": "not a whole number",
+    "seeds=1,2": "add -m",
+    "plan=true": "add -m",
+    "gate=none,sdu_tanh": "add -m",
+    "-m table=null": "table=null names no option of table",
+    "-m table=highway_t9": "highway_t1, highway_t2",
+    "-m table=[highway_t1]": "names no option of table",
+    "-m table=highway_t1 table=highway_t2": "table= is given twice. Write several values with commas",
+    "-m table=highway_t1 budget=mni": "Did you mean 'mini'",
+    "-m table=highway_t1 budget=null": "budget=null names no option",
+    "-m table=highway_t1 seeds=one": "whole numbers",
+    "-m table=highway_t1 seeds=": "whole numbers",
+    "-m table=highway_t1 seeds=-1": "whole numbers",
+    "-m table=highway_t1 seeds=[1,2]": "whole numbers",
+    "-m table=highway_t1 seeds=1,2 seed=5": "Choose the seeds of a table with seeds=1,2,3",
+    "-m table=highway_t1 seeds=9223372036854775808": "from 0 upwards to 2^63 - 1",
+    "-m table=highway_t1 rows=tann": "Did you mean 'tanh'",
+    "-m table=highway_t1 rows=": "has no row ''",
+    "-m 'table=highway_t1' 'rows=glob(*)'": "gives no value",
+    "-m table=highway_t1 arms=some": "true, false",
+    "-m table=highway_t1 plan=maybe": "true, false",
+    "-m table=highway_t1 name=mine": "Leave name= out",
+    "-m table=highway_t1 model.widht=3": "Did you mean 'width'",
+    "-m table=highway_t7 budget=mini rows=tanh": "cannot choose among them",
+    "-m seeds=1,2 gate=none": "needs table=",
+    "-m gate=none,sdu_tan": "Did you mean 'sdu_tanh'",
+    "-m gate=none,": "could not be read",
+    "-m gate=null,none": "gate=null names no option",
+    "-m ''": "sets nothing",
+    "-m 'gate=glob(*)'": "transformer has no location for the score gate",
+    "-m 'seed=interval(1,3)'": "does not list its values",
+    "-m 'seed=range(0)'": "gives no value",
+    "-m 'seed=range(1,3,0)'": "does not list its values",
+    "-m 'seed=range(0,1000000000)'": "more than 50,000 runs",
+    "-m seed=1,two": "seed=two is not a whole number",
+    "-m name=../x seed=1": "cannot name a folder",
+    "-m name=.. seed=1": "cannot name a folder",
+    "-m name=highway_t1 seed=1": "Choose another name for the grid",
+    "-m name=a,b seed=1": "a grid has one. Write name=a.",
+    "-m layers=all,l4-6 gate=sdu_tanh": "names layer 4",
+    "-m table=highway_t5 model.head_width=x": "model.head_width=x must be a whole number",  # the default model has none
+    "-m gate=none hydra.launcher.slots=many": "hydra.launcher.slots=many is not a whole number",
+    "-m gate=none hydra.launcher.slots=0": "from 1 upwards",
+    "-m gate=none hydra.launcher.slots=-1": "from 1 upwards",
+    "-m gate=none hydra.launcher.slots=1.5": "from 1 upwards",
+    "-m gate=none hydra.launcher.slots=1,2": "hydra.launcher.slots=1,2",
+    "-m gate=none hydra.launcher.per_gpu=0": "hydra.launcher.per_gpu=0 is not a whole number",
+    "-m gate=none hydra.launcher.per_gpu=null": "hydra.launcher.per_gpu=null is not a whole number",
+    "-m gate=none hydra/launcher=basic": "no launcher of this project",
+    "-m gate=none hydra/launcher=nothing": "hydra/launcher has inline, local",
+}
+TYPED = [  # the ones that also run from a shell: this covers what happens before and after Hydra, too
+    "gate=null",
+    "''",
+    "--resolve",
+    "--cfg nonsense",
+    "outputs_dir=/dev/null/x dataset.source=sample",
+    "hydra.searchpath=[/nowhere]",
+    "-m table=null",
+    "-m gate=none hydra.launcher.slots=many",
+    "-m gate=none hydra/launcher=basic",
+    "-m table=highway_t1 seeds=1,2 seed=5",
+    "table=highway_t7 budget=mini gate=null",
+]
+OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in the folder where it starts
+    "generate": "required: RUN",
+    "generate nowhere": "nowhere has no best.safetensors",
+    "generate folder": "folder has no best.safetensors",
+    "generate cell": "cell has no best.safetensors",  # its best.safetensors is a folder
+    "generate text.txt": "damaged, or no file of weights",
+    "generate text.txt --last": "--last chooses a checkpoint of a run",
+    "generate folder --top-p 1e-300": "--top-p: '1e-300' is not a number",
+    "generate folder --top-p nan": "--top-p: 'nan' is not a number",
+    "generate folder --temperature nan": "--temperature: 'nan' is not a number",
+    "generate folder --temperature inf": "--temperature: 'inf' is not a number",
+    "generate folder --temperature -1": "--temperature: '-1' is not a number",
+    "generate folder --length -5": "--length: '-5' is not a whole number from 1",
+    "generate folder --length many": "--length: 'many' is not a whole number",
+    "generate folder --length 99999999999999999999999": "is not a whole number",
+    "generate folder --len 5": "unrecognized arguments",
+    "generate folder --seed 9223372036854775808": "--seed: '9223372036854775808' is not a whole number",
+    "generate folder --top-k 0": "--top-k: '0' is not a whole number from 1",
+    "generate folder --step-seconds nan": "--step-seconds: 'nan' is not a number",
+    "translate folder hello --penalty nan": "--penalty: 'nan' is not a number",
+    "translate folder hello --penalty 1e9": "--penalty: '1e9' is not a number",
+    "translate folder hello --beam 0": "--beam: '0' is not a whole number",
+    "translate folder hello --attention x": "--attention: 'x' is not a whole number",
+    "translate folder hello --file text.txt": "a text and --file cannot be combined",
+    "translate folder --file nowhere.txt": "nowhere.txt cannot be read",
+    "translate folder --file folder": "folder cannot be read: Is a directory",
+    "translate folder --file latin.txt": "latin.txt is not UTF-8 text",
+    "translate folder --file nothing.txt": "there is nothing to translate",
+    "translate folder ''": "there is nothing to translate",
+    "benchmark --rounds 0": "--rounds: '0' is not a whole number",
+    "benchmark highway_t1 --threads 0": "--threads: '0' is not a whole number",
+    "benchmark highway_t1 --budget huge": "choose from 'mini', 'paper', 'smoke'",
+    "benchmark highway_t1 --row nothing": "highway_t1 has no row 'nothing'",
+    "benchmark highway_t1 --set gate=null": "gate=null names no option",
+    "benchmark highway_t1 --set ''": "sets nothing",
+    "benchmark highway_t1 --decoding folder": "leave out the table's name",
+    "records": "required: action",
+    "records export out.tar.gz --budget huge": "choose from 'mini', 'paper', 'smoke'",
+    "records export out.tar.gz hsg_t1 --budget smoke": "hsg_t1: no records at smoke; out.tar.gz was not written",
+    "records export out.tar.gz nothing": "there is no table 'nothing'",
+    "records import nowhere.tar.gz": "nowhere.tar.gz does not exist",
+    "records import folder": "folder is not a complete file",
+    "records import text.txt": "text.txt is not a complete file",
+    "report nothing": "there is no table or grid 'nothing'",
+    "report --budget huge": "choose from 'mini', 'paper', 'smoke'",
+    "report --watch highway_t1": "--watch serves every table",
+    "report --watch --port 99999999": "--port: '99999999' is not a whole number",
+    "report --watch --every 0": "--every: '0' is not a whole number",
+    "report highway_t1 --with ''": "sets nothing",
+    "report highway_t1 --with gate=null": "gate=null names no option",
+    "table status": "required: TABLE",
+    "table status ../train": "the id of a table must be the name of its file",
+    "table status highway_t1 tanh": "leave out 'tanh'",
+    "table explain highway_t1 nothing": "highway_t1 has no row 'nothing'",
+    "table render highway_t1 --format html": "choose from 'terminal'",
+    "audit nothing": "there is no table 'nothing'",
+    "audit highway_t1 --write folder": "folder is a folder; --write takes a file",
+    "data prepare nothing": "there is no data set 'nothing'",
+    "data prepare mnist --source network": "choose from 'files', 'sample'",
+    "data explode": "choose from 'list', 'prepare', 'verify'",
+    "dashboard": "dashboard.py needs a table",
+    "dashboard highway_t7 --dry-run": "is a timing and has no curves",
+    "dashboard highway_t1 --budget huge": "choose from 'mini', 'paper', 'smoke'",
+}
+
+
+def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(folder / "outputs")}
+    command = [sys.executable, str(TRAIN), *words]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder)
+
+
+def refused(code: int, out: str, err: str, expected: str) -> None:
+    assert (code, out) == (2, ""), err
+    (sentence,) = err.splitlines()
+    assert sentence.startswith("error: ") and expected in sentence
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Move to an own folder with files of the wrong kinds; restore the log afterwards."""
+    monkeypatch.chdir(tmp_path)
+    handlers, level = list(logging.getLogger("highway").handlers), logging.getLogger("highway").level
+    for folder in ("folder", "cell/checkpoints/best.safetensors"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name, content in {"text.txt": b"text", "latin.txt": "olá".encode("latin-1"), "nothing.txt": b""}.items():
+        (tmp_path / name).write_bytes(content)
+    yield tmp_path
+    logging.getLogger("highway").handlers[:] = handlers
+    logging.getLogger("highway").setLevel(level)
+
+
+def ended(main: Callable[[], object], capfd: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as end:
+        main()
+    return int(str(end.value.code or 0)), *capfd.readouterr()
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_one_sentence(
+    line: str, here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = set(here.iterdir())
+    monkeypatch.setattr(sys, "argv", ["train.py", *shlex.split(line)])
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    refused(*ended(cli.train, capfd), WRONG[line])
+    assert set(here.iterdir()) == before
+
+
+@pytest.mark.parametrize("line", OF_SCRIPTS)
+def test_one_sentence_of_the_other_scripts(
+    line: str, here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before, (name, *words) = set(here.iterdir()), shlex.split(line)
+    monkeypatch.setattr(sys, "argv", [name, *words])
+    refused(*ended(lambda: runpy.run_path(str(SCRIPTS / f"{name}.py"), run_name="__main__"), capfd), OF_SCRIPTS[line])
+    assert set(here.iterdir()) == before
+
+
+@pytest.mark.parametrize("line", TYPED)
+def test_as_typed(line: str, tmp_path: Path) -> None:
+    done = run(shlex.split(line), tmp_path)
+    refused(done.returncode, done.stdout, done.stderr, WRONG[line])
+    assert not list(tmp_path.iterdir())
+
+
+def test_there_are_many() -> None:
+    assert len(WRONG) + len(OF_SCRIPTS) >= 150
+
+
+def test_refused_in_under_a_second(tmp_path: Path) -> None:
+    """A refusal takes under a second of processor time, so that a busy machine does not decide."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert run(["gate=sdu_tan"], tmp_path).returncode == 2
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0
+
+
+def test_trace_on_demand(tmp_path: Path) -> None:
+    done = run(["model.heads=7", "debug=trace"], tmp_path)
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith("error: model.width=512")

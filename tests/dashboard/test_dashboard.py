@@ -1,0 +1,105 @@
+"""Tables on W&B, without a network: the contents of a workspace, and of a record that is sent."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from highway.dashboard import sync
+from highway.dashboard.send import send, send_report
+from highway.dashboard.workspace import describe, panels, report, workspace
+from highway.report import collect as collecting
+from highway.report.collect import collect
+from highway.report.style import looks
+from highway.sweep.reading import load_table
+from tests.report.test_report import put
+from tests.run.test_train import Offline, whole_records_of
+
+TABLE = load_table("highway_t5")
+
+
+@pytest.fixture(autouse=True)
+def _no_published_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "none")
+
+
+def test_a_workspace_has_what_the_table_file_asks_for(tmp_path: Path) -> None:
+    collected = collect(TABLE, "paper", tmp_path)
+    made = workspace(collected, "somebody", "highway")
+    shown = [figure for figure in TABLE.figures if figure.kind == "curves"]
+    expected = {f"{split}/{kind}" for figure in shown for kind in figure.metrics for split in figure.splits}
+    convergence, training = made.sections
+    assert {panel.y[0] for panel in convergence.panels} == expected == {"train/bpc", "valid/bpc"}
+    lines = {panel.y[0]: panel.custom_expressions for panel in convergence.panels}
+    values = {row.paper["valid_bpc"] for row in TABLE.rows if row.paper}
+    assert lines["valid/bpc"] is not None and len(lines["valid/bpc"]) == len(values)
+    assert f"0 * ${{valid/bpc}} + {TABLE.row('tanh').paper['valid_bpc']:g}" in lines["valid/bpc"]
+    assert {panel.y[0] for panel in training.panels} >= {"train/gradient_norm", "train/gate_norm"}
+    assert made.runset_settings.group_colors[("tanh",)] == looks(collected)["tanh"].colour
+    model = json.loads(made._to_model().model_dump_json())  # what would be sent to the server
+    assert "valid/bpc" in json.dumps(model) and "highway_t5" in json.dumps(model)
+    assert any("validation bits per character" in line and "1.241" in line for line in describe(made))
+
+
+def test_smaller_models_have_no_lines_of_the_paper(tmp_path: Path) -> None:
+    assert not any(panel.custom_expressions for panel in panels(collect(TABLE, "mini", tmp_path)))
+
+
+def test_a_report_holds_the_table(tmp_path: Path) -> None:
+    put(tmp_path, "tanh", 1, 1.2, table=TABLE)
+    made = report(collect(TABLE, "paper", tmp_path), "somebody", "highway")
+    assert "+ tanh SDU" in made.blocks[0].text and len(made.blocks[2].panels) == 2
+
+
+def test_a_record_sent_after_the_fact_reads_as_it_ran(tmp_path: Path) -> None:
+    folder = put(tmp_path, "tanh", 2, 1.2, table=TABLE, parameters={"total": 7, "gate": 3})
+    put(tmp_path, "tanh", 3, 1.2, table=TABLE, status="diverged")
+    assert send(collect(TABLE, "paper", tmp_path), "offline", "highway", tmp_path / "wandb") == 1
+    assert send(collect(TABLE, "paper", tmp_path), "offline", "highway", tmp_path / "wandb") == 0  # not sent twice
+    (path,) = (tmp_path / "wandb").rglob("run-*.wandb")
+    read = Offline(path)
+    assert (read.run.run_group, read.run.display_name) == ("highway_t5", "tanh seed 2")
+    assert read.config["row"] == "tanh" and read.config["seed"] == 2 and read.config["gate"]["residual"] == "sdu"
+    with open(folder / "curves.csv", newline="") as file:
+        ours = [
+            float(row["value"]) for row in csv.DictReader(file) if (row["split"], row["metric"]) == ("valid", "bpc")
+        ]
+    assert [row["valid/bpc"] for row in read.rows if "valid/bpc" in row] == ours
+    assert read.summary["test_bpc"] == 1.2 and read.summary["test_bpc_last"] == 2.2
+    assert read.summary["parameters/gate"] == 3
+
+
+def test_a_table_is_sent_as_an_artefact(tmp_path: Path) -> None:
+    page = tmp_path / "table.md"
+    page.write_text("a table")
+    send_report([page], "highway_t5", "offline", "highway", tmp_path / "wandb")
+    (path,) = (tmp_path / "wandb").rglob("run-*.wandb")
+    content = b"".join(whole_records_of(path))
+    assert b"table.md" in content and b"highway_t5-report" in content
+
+
+def test_offline_runs_are_uploaded_oldest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "b/wandb/offline-run-20260102_000000-x",
+        "a/wandb/offline-run-20260103_000000-x",
+        "a/offline-run-20260101_000000-x",
+    ):
+        (tmp_path / name).mkdir(parents=True)
+    done = tmp_path / "c" / "offline-run-20250101_000000-y"
+    done.mkdir(parents=True)
+    (done / "run-y.wandb.synced").touch()
+    seen: list[list[str]] = []
+
+    class Ended:
+        returncode = 1
+
+    def upload(command: list[str]) -> Ended:
+        seen.append(command)
+        return Ended()
+
+    monkeypatch.setattr(sync.subprocess, "run", upload)
+    assert not sync.sync(tmp_path)
+    (command,) = seen
+    assert command[1:4] == ["-m", "wandb", "sync"]  # without options, which another version of wandb might lack
+    assert [Path(path).name[12:20] for path in command[4:]] == ["20260101", "20260102", "20260103"]

@@ -1,0 +1,358 @@
+"""Downloads from our own servers on the loopback: mirrors in turn, checksums, and where a transfer resumes."""
+
+import hashlib
+import http.server
+import io
+import logging
+import resource
+import tarfile
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highway.data import places, transfer
+from highway.data.download import Files, Source, file_sha256, in_turn
+from highway.data.transfer import download
+from highway.errors import Refused, Unwritable
+from highway.files import archive
+
+NOBODY = "http://127.0.0.1:9"  # no server listens there
+RIGHT = b"right" * 9
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """Answers each path from `held`: with bytes, with a status code, or by calling a function."""
+
+    held: dict[str, Any] = {}
+    break_after: list[int] = []  # the numbers of bytes after which the next answers break off
+    asked: list[tuple[str, str | None]] = []
+
+    def do_GET(self) -> None:
+        start = self.headers.get("Range")
+        type(self).asked.append((self.path, start))
+        what = self.held.get(self.path, 404)
+        if callable(what):
+            what(self)
+        elif isinstance(what, int):
+            self.send_error(what)
+        else:
+            self._give(what, int(start.split("=")[1].rstrip("-")) if start else 0)
+
+    def _give(self, content: bytes, start: int) -> None:
+        if start and start >= len(content):
+            self.send_error(416)
+            return
+        body = content[start:]
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: self.break_after.pop(0)] if self.break_after else body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    Server.held, Server.break_after, Server.asked = {}, [], []
+    monkeypatch.setattr(transfer, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(transfer, "TIMEOUT", 0.5)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+        thread.join()
+
+
+def packed(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def toy(*of: Source, content: bytes = RIGHT) -> Files:
+    return Files("toy", "toy", of, {"a.txt": hashlib.sha256(content).hexdigest()})
+
+
+def inside(url: str) -> Source:
+    return Source(url, {"a.txt": "in/a.txt"})
+
+
+# One file
+
+
+def test_it_goes_on_where_it_broke_off(server: str, tmp_path: Path) -> None:
+    Server.held["/file"] = bytes(range(256)) * 50
+    Server.break_after = [5000]
+    download(f"{server}/file", tmp_path / "part")
+    assert Server.asked == [("/file", None), ("/file", "bytes=5000-")]
+    assert (tmp_path / "part").read_bytes() == Server.held["/file"]
+
+
+def test_what_breaks_off_again_and_again_is_kept(server: str, tmp_path: Path) -> None:
+    Server.held["/file"] = bytes(9000)
+    Server.break_after = [4000, 1000, 500]
+    with pytest.raises(
+        ConnectionError, match="it broke off after 500 of 4,000 bytes; run the same command again to resume"
+    ):
+        download(f"{server}/file", tmp_path / "part")
+    assert (tmp_path / "part").stat().st_size == 5500
+    download(f"{server}/file", tmp_path / "part")
+    assert (tmp_path / "part").read_bytes() == bytes(9000)
+
+
+@pytest.mark.parametrize(("code", "times"), [(503, 3), (404, 1)])
+def test_what_may_pass_is_asked_for_again(server: str, tmp_path: Path, code: int, times: int) -> None:
+    Server.held["/a.txt"] = code
+    with pytest.raises(Refused, match=f"HTTP {code}: "):
+        toy(Source(server)).ensure([tmp_path / "toy" / "a.txt"])
+    assert len(Server.asked) == times
+
+
+def in_a_circle(request: Server) -> None:
+    request.send_response(302)
+    request.send_header("Location", request.path)
+    request.end_headers()
+
+
+def to_a_file(request: Server) -> None:
+    request.send_response(302)
+    request.send_header("Location", "file:///etc/passwd")
+    request.end_headers()
+
+
+def silent(request: Server) -> None:
+    threading.Event().wait(0.8)
+
+
+def endless(request: Server) -> None:
+    request.send_response(200)
+    request.end_headers()
+    request.wfile.write(bytes(5000))
+
+
+def nonsense(request: Server) -> None:
+    request.wfile.write(b"what?\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (in_a_circle, "HTTP 302: .*infinite loop"),
+        (to_a_file, "HTTP 302: .*not allowed"),
+        (silent, "timed out"),
+        (endless, "it sends more than 4,000 bytes"),
+        (nonsense, "what?"),
+    ],
+)
+def test_servers_that_behave_badly_get_one_sentence(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Callable[[Server], None], words: str
+) -> None:
+    monkeypatch.setattr(transfer, "LARGEST", 4000)
+    Server.held["/a.txt"] = answer
+    with pytest.raises(Refused, match=words) as refused:
+        toy(Source(server)).ensure([tmp_path / "toy" / "a.txt"])
+    assert "\n" not in str(refused.value)
+
+
+def test_a_disk_that_takes_nothing_is_no_fault_of_the_sources(server: str, tmp_path: Path) -> None:
+    Server.held["/a.txt"] = RIGHT
+    (tmp_path / "toy").write_text("a file where the folder should be")
+    with pytest.raises(Refused, match=r"toy.* could not be written: Not a directory"):
+        toy(Source(server)).ensure([tmp_path / "toy" / "a.txt"])
+    with pytest.raises(Refused, match=r"toy/part could not be written: "):
+        download(f"{server}/a.txt", tmp_path / "toy" / "part")
+
+
+def test_progress_off_a_terminal(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Off a terminal, a large file logs a line now and then, and a small one logs nothing."""
+    caplog.set_level(logging.INFO, "highway")
+    monkeypatch.setattr(transfer, "SAY_EVERY", 0.0)
+    Server.held = {"/large": bytes(5 << 20), "/small": bytes(1000)}
+    download(f"{server}/large", tmp_path / "large")
+    assert "large: 5 of 5 MB" in caplog.messages
+    caplog.clear()
+    download(f"{server}/small", tmp_path / "small")
+    assert not caplog.messages
+
+
+def test_progress_on_a_terminal(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stderr", told := Terminal())
+    Server.held["/large"] = bytes(5 << 20)
+    download(f"{server}/large", tmp_path / "large")
+    assert "large" in told.getvalue() and "5.2/5.2 MB" in told.getvalue()
+
+
+# Mirrors in turn
+
+
+def test_the_second_place_is_asked_where_the_first_is_down(
+    server: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "highway")
+    Server.held["/toy.tgz"] = packed({"./in/a.txt": RIGHT, "in/b.txt": b"another"})
+    path = tmp_path / "toy" / "a.txt"
+    toy(Source(NOBODY), inside(f"{server}/toy.tgz")).ensure([path])
+    assert path.read_bytes() == RIGHT
+    assert sorted(p.name for p in tmp_path.rglob("*.t*")) == ["a.txt"], "nothing else of the archive, and no half"
+    assert caplog.messages == [f"toy: fetched from {server}/toy.tgz, not from {NOBODY} (Connection refused)."]
+    toy(Source(NOBODY)).ensure([path])  # the file is present and is not fetched again
+    assert len(Server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        b"<html>moved</html>",
+        packed({"in/a.txt": b"changed"}),
+        packed({"other": RIGHT}),
+        packed({"in/a.txt": RIGHT * 9999})[:60],
+        packed({"in/a.txt": RIGHT, "../../escaped.txt": b"wrong"}),
+        packed({"in/a.txt": RIGHT, "/escaped.txt": b"wrong"}),
+    ],
+    ids=["text", "changed", "lacks the file", "truncated", "climbs", "absolute"],
+)
+def test_what_is_wrong_is_not_taken(server: str, tmp_path: Path, wrong: bytes) -> None:
+    path = tmp_path / "toy" / "a.txt"
+    Server.held["/1/toy.tgz"] = Server.held["/2/toy.tgz"] = wrong
+    alone = toy(inside(f"{server}/1/toy.tgz"), inside(f"{server}/2/toy.tgz"))
+    with pytest.raises(Refused, match=r"a\.txt missing from .*toy\. Every source failed: .*/1/.*/2/") as no:
+        alone.ensure([path])
+    assert "\n" not in str(no.value)
+    assert [one for one in tmp_path.rglob("*") if one.is_file() and ".fetching" not in one.parts] == []
+    Server.held["/3/toy.tgz"] = packed({"in/a.txt": RIGHT})
+    toy(*alone.sources, inside(f"{server}/3/toy.tgz")).ensure([path])
+    assert path.read_bytes() == RIGHT
+
+
+def test_a_half_of_one_place_goes_on_from_another(server: str, tmp_path: Path) -> None:
+    path = tmp_path / "toy" / "a.txt"
+    Server.held["/a.txt"] = RIGHT
+    path.parent.mkdir()
+    (path.parent / "a.txt.part").write_bytes(RIGHT[:20])
+    toy(Source(server)).ensure([path])
+    assert path.read_bytes() == RIGHT and Server.asked == [("/a.txt", "bytes=20-")]
+
+
+@pytest.mark.parametrize("half", [b"wrong", b"wrong" * 99], ids=["beginning", "longer than the whole"])
+def test_a_half_that_does_not_fit_is_begun_anew(server: str, tmp_path: Path, half: bytes) -> None:
+    path = tmp_path / "toy" / "a.txt"
+    Server.held["/a.txt"] = RIGHT
+    path.parent.mkdir()
+    (path.parent / "a.txt.part").write_bytes(half)
+    toy(Source(server)).ensure([path])
+    assert path.read_bytes() == RIGHT and Server.asked[-1] == ("/a.txt", None)
+
+
+def test_what_one_place_has_given_stays(server: str, tmp_path: Path) -> None:
+    """Files fetched from one mirror stay when another mirror has to supply the rest."""
+    Server.held = {"/1/a.txt": b"a", "/2/a.txt": b"not a", "/2/b.txt": b"b"}
+    sums = {f"{name}.txt": hashlib.sha256(name.encode()).hexdigest() for name in "ab"}
+    Files("toy", "toy", (Source(f"{server}/1"), Source(f"{server}/2")), sums).ensure([tmp_path / name for name in sums])
+    assert [(tmp_path / name).read_text() for name in sums] == ["a", "b"]
+    assert [path for path, _ in Server.asked] == ["/1/a.txt", "/1/b.txt", "/2/b.txt"]
+
+
+def test_an_archive_that_unpacks_to_too_much(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highway.data.download.UNPACKED", 1 << 20)
+    Server.held["/toy.tgz"] = packed({"zeros": bytes(2 << 20), "in/a.txt": RIGHT})
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("zeros", bytes(2 << 20))
+        made.writestr("in/a.txt", RIGHT)
+    Server.held["/toy.zip"] = buffer.getvalue()
+    for name in ("toy.tgz", "toy.zip"):
+        with pytest.raises(Refused, match="it unpacks to more than 1,048,576 bytes"):
+            toy(inside(f"{server}/{name}")).ensure([tmp_path / "toy" / "a.txt"])
+    monkeypatch.setattr("highway.data.download.UNPACKED", 4 << 20)
+    toy(inside(f"{server}/toy.zip")).ensure([tmp_path / "toy" / "a.txt"])
+    assert (tmp_path / "toy" / "a.txt").read_bytes() == RIGHT
+
+
+def test_unpacking_where_there_is_no_room(server: str, tmp_path: Path) -> None:
+    """A full disk is not blamed on the mirrors. Nor is what a killed process left in the folder."""
+    content = bytes(1 << 20)
+    Server.held["/toy.tgz"] = packed({"in/a.txt": content})
+    files = replace(toy(inside(f"{server}/toy.tgz")), checksums={"a.txt": hashlib.sha256(content).hexdigest()})
+    path, left = tmp_path / "toy" / "a.txt", tmp_path / "toy" / ".unpacked"
+    left.mkdir(parents=True)
+    (left / "half").write_bytes(b"half")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
+    try:
+        with pytest.raises(Unwritable, match=r"a\.txt could not be written: File too large\."):
+            files.ensure([path])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    files.ensure([path])
+    assert path.read_bytes() == content and not left.exists()
+
+
+def test_an_archive_of_too_many_files(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MEMBERS", 3)
+    Server.held["/toy.tgz"] = packed({**{str(number): b"" for number in range(3)}, "in/a.txt": RIGHT})
+    with pytest.raises(Refused, match="it holds more than 3 files"):
+        toy(inside(f"{server}/toy.tgz")).ensure([tmp_path / "toy" / "a.txt"])
+
+
+def test_a_link_is_no_file(server: str, tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        entry = tarfile.TarInfo("in/a.txt")
+        entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(entry)
+    Server.held["/toy.tgz"] = buffer.getvalue()
+    with pytest.raises(Refused, match=r"in/a\.txt is not in it"):
+        toy(inside(f"{server}/toy.tgz")).ensure([tmp_path / "toy" / "a.txt"])
+
+
+def test_two_processes_fetch_one_after_the_other(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highway.data.download.LOOK_AGAIN", 0.01)
+    Server.held["/a.txt"] = RIGHT
+    path = tmp_path / "toy" / "a.txt"
+    path.parent.mkdir()
+    with in_turn(path.parent):
+        second = threading.Thread(target=lambda: toy(Source(server)).ensure([path]))
+        second.start()
+        second.join(0.2)
+        assert second.is_alive() and not Server.asked
+        path.write_bytes(RIGHT)  # as if the first process had fetched it
+    second.join()
+    assert not Server.asked
+
+
+def test_offline_says_where_to_put_the_file(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"a\.txt missing from .*toy.*Connection refused.*HIGHWAY_DATA"):
+        toy(inside(f"{NOBODY}/archive.tgz")).ensure([tmp_path / "toy" / "a.txt"])
+
+
+def test_file_sha256(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"abc" * 1_000_000)
+    assert file_sha256(tmp_path / "x") == hashlib.sha256(b"abc" * 1_000_000).hexdigest()
+
+
+def test_every_data_set_has_a_mirror() -> None:
+    """Every data set has a second source, and a check of each file: its own sha256, or for TED its pairs."""
+    every = [one for one in vars(places).values() if isinstance(one, Files)]
+    assert len(every) == 5
+    for one in every:
+        assert len({source.url for source in one.sources}) == len(one.sources) >= 2, one.name
+        for source in one.sources:
+            assert source.members is None or set(source.members) == set(one.checksums) or one is places.TED
+        assert all(len(checksum) == 64 for checksum in one.checksums.values())

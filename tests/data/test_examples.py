@@ -1,0 +1,270 @@
+"""Pixel MNIST and Nottingham: files, samples, batches, and what is counted."""
+
+import gzip
+import re
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from highway.config.experiment import Experiment
+from highway.data import mnist, sample_digits, sample_tunes
+from highway.data.examples import EpochBatches
+from highway.data.images import ImageBatch
+from highway.data.places import MNIST
+from highway.data.tunes import TuneBatch
+from highway.errors import Refused
+from highway.ledger.cell import Cell
+from highway.run import build
+from highway.tasks.classification import Classification
+from highway.tasks.music import Music
+from tests.conftest import REAL_DATA, needs_real_data
+from tests.run.test_resume import StopAt
+from tests.support.runs import curve, numbers, same_weights, trained
+
+Compose = Callable[..., Experiment]
+FEW = ("budget=smoke", "trainer.threads=1", "trainer.accelerator=cpu", "trainer.log_every=2")
+PIXELS = ("dataset=mnist", "dataset.side=4", "trainer=pixels", "optimizer=adam_steps", *FEW)
+MUSIC = ("dataset=nottingham", "trainer=music", *FEW)
+SMALL = ("model.width=16", "model.layers=1", "model.feed_forward=32", "model.heads=2")
+MODELS = {
+    "images": ("model=r_transformer_pixels", *SMALL, *PIXELS),
+    "tunes": ("model=gru", "model.input=88", "model.width=16", "optimizer=adam_music", *MUSIC),
+}
+
+
+# Files
+
+
+def idx(array: np.ndarray) -> bytes:
+    return struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.tobytes()
+
+
+def test_idx_files(tmp_path: Path) -> None:
+    images = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+    path = tmp_path / "images.gz"
+    path.write_bytes(gzip.compress(idx(images)))
+    assert np.array_equal(mnist.idx(path), images)
+    for wrong in (idx(images)[:-1], b"\0\1" + idx(images)[2:], idx(images).replace(b"\0\0\x08", b"\0\0\x0d")):
+        path.write_bytes(gzip.compress(wrong))
+        with pytest.raises(Refused, match=r"images\.gz is not an idx file of bytes"):
+            mnist.idx(path)
+
+
+@needs_real_data
+def test_the_real_files(experiment: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIGHWAY_DATA", str(REAL_DATA))
+    described = experiment("model=r_transformer_pixels", "dataset=mnist")
+    images = build.streams(described.dataset, described.data_dir, described.outputs_dir).splits
+    assert {split: tuple(found.pixels.shape) for split, found in images.items()} == {
+        "train": (60_000, 784),
+        "test": (10_000, 784),
+    }
+    scaled = images["train"].pixels.double() / 255
+    assert (scaled.mean().item(), scaled.std().item()) == pytest.approx((mnist.MEAN, mnist.DEVIATION), abs=1e-4)
+    assert images["test"].labels[:5].tolist() == [7, 2, 1, 0, 4]
+    described = experiment("model=r_transformer_music", "dataset=nottingham")
+    tunes = build.streams(described.dataset, described.data_dir, described.outputs_dir).splits
+    assert {split: (len(found), sum(map(len, found))) for split, found in tunes.items()} == {
+        "train": (694, 176_561),
+        "valid": (173, 45_513),
+        "test": (170, 44_463),
+    }
+    data = build.data(described)
+    predicted = {split: sum(int(batch.counts.sum()) for batch in data.evaluated(split)) for split in ("valid", "test")}
+    assert predicted == {"valid": 45_340, "test": 44_293}, "of FACTS.md 4.2"
+    keys = torch.cat([tune for found in tunes.values() for tune in found])
+    assert set(keys.unique().tolist()) == {0, 1} and 3.9 < keys.double().sum(1).mean() < 4.0
+
+
+def test_a_damaged_file_is_refused(experiment: Compose, tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "nottingham"
+    folder.mkdir(parents=True)
+    (folder / "Nottingham.mat").write_bytes(b"no music")
+    with pytest.raises(Refused, match=r"Nottingham\.mat is not the published Nottingham file"):
+        build.data(experiment(*MODELS["tunes"], "dataset.source=files"))
+
+
+def test_files_are_fetched_one_by_one(experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def download(url: str, partial: Path) -> None:
+        asked.append(url)
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(b"not it")
+
+    monkeypatch.setattr("highway.data.download.download", download)
+    described = experiment(*MODELS["images"], "dataset.source=files")
+    with pytest.raises(Refused, match=r"MNIST: .*train-images-idx3-ubyte\.gz there has the sha256"):
+        build.data(described)
+    assert asked == [f"{source.url}/train-images-idx3-ubyte.gz" for source in MNIST.sources]
+    assert [path.name for path in (tmp_path / "data" / "mnist").iterdir()] == [".fetching"]
+
+
+# Samples
+
+
+def test_samples_are_the_same_everywhere() -> None:
+    digits, tunes = sample_digits.digits(), sample_tunes.tunes()
+    assert [images.shape for images, _ in digits.values()] == [(2000, 28, 28), (400, 28, 28)]
+    assert mnist.sha256_of([digits["test"][1]]).startswith("47167dd2bc01")
+    assert mnist.sha256_of(tunes["test"]).startswith("af24d4d0fdb5")
+    for found in tunes.values():
+        assert all(tune.shape[1] == 88 and set(np.unique(tune)) == {0, 1} for tune in found)
+
+
+def test_images_are_shrunk_by_means() -> None:
+    image = np.zeros((1, 28, 28), dtype=np.uint8)
+    image[0, :7, 7:14] = 100
+    image[0, 0, 0] = 49
+    shrunk = mnist._split(image, np.array([3]), 4)
+    assert shrunk.pixels.tolist() == [[1, 100, *[0] * 14]]
+
+
+# Batches
+
+
+def test_every_example_once_an_epoch(experiment: Compose) -> None:
+    described = experiment(*MODELS["tunes"], "dataset.batch=50")
+    epochs = EpochBatches(120, described, True, list)
+    assert [len(epochs.at(position)) for position in range(4)] == [50, 50, 20, 50]
+    first, second = ([row for place in range(3) for row in epochs.at(3 * epoch + place)] for epoch in range(2))
+    assert sorted(first) == sorted(second) == list(range(120)) and first != second
+    assert [row for place in range(3) for row in EpochBatches(120, described, True, list).at(place)] == first
+    assert EpochBatches(120, described, False, list).at(4) == list(range(50, 100)), "the order of the files"
+
+
+def test_devices_share_a_batch(experiment: Compose) -> None:
+    data = build.data(experiment(*MODELS["images"]))
+    rows = np.arange(5)
+    parts = [data.batch("train", rows, share, 2) for share in range(2)]
+    whole = data.batch("train", rows, 0, 1)
+    assert [len(part.labels) for part in parts] == [3, 2] and all(part.images == 5 for part in parts)
+    assert torch.equal(torch.cat([parts[0].pixels, parts[1].pixels])[[0, 3, 1, 4, 2]], whole.pixels)
+    described = experiment(*MODELS["images"], "dataset.batch=1999", "trainer.devices=2")
+    with pytest.raises(Refused, match="the last batch of an epoch of 2,000 images has 1"):
+        build.data(described)
+
+
+def test_padding_is_never_counted(experiment: Compose) -> None:
+    """Batches of tunes of several lengths give the same total as the tunes one by one."""
+    described = experiment(*MODELS["tunes"], "trainer.evaluation_batch=7")
+    task, data = build.task(described), build.data(described)
+    task.model.eval()
+    task.start_evaluation()
+    total, steps = 0.0, 0
+    with torch.no_grad():
+        for batch in data.evaluated("valid"):
+            task.score(batch)
+        for tune in data.streams.splits["valid"]:
+            x, y = tune[:-1].float(), tune[1:].double()
+            p = torch.sigmoid(task.model.logits(task.model(x[None])[0])[0].double())
+            total -= float((y * p.log() + (1 - y) * (1 - p).log()).sum())
+            steps += len(x)
+    assert int(task.counts["units"]) == steps
+    assert float(task.counts["nats"]) == pytest.approx(total, rel=1e-6)
+    counts = {name: float(count) for name, count in task.counts.items()}
+    assert task.results(counts)["nll"] == pytest.approx(total / steps)
+
+
+def test_music_learns_from_a_sum_and_shows_a_mean(experiment: Compose) -> None:
+    described = experiment(*MODELS["tunes"], "dataset.batch=2", "model.dropout=0")
+    task, batch = build.task(described), build.data(described)._epochs().at(0)
+    learnt = task.learn(batch)
+    assert learnt.objective.dtype == torch.float64 and torch.equal(learnt.objective, learnt.nats)
+    assert learnt.units == batch.counts.sum() == batch.steps
+    longer = [torch.nn.functional.pad(part, (*(0, 0) * (part.ndim - 2), 0, 9)) for part in batch[:3]]
+    torch.testing.assert_close(task.learn(TuneBatch(*longer, batch.steps)).objective, learnt.objective)
+
+
+def test_the_last_position_says_the_class(experiment: Compose) -> None:
+    described = experiment(*MODELS["images"])
+    task = build.task(described).eval()
+    assert isinstance(task, Classification)
+    batch = next(iter(build.data(described).evaluated("test")))
+    features, _ = task.model(batch.pixels)
+    logits: Tensor = task.model.output(features[:, -1])
+    task.start_evaluation()
+    with torch.no_grad():
+        task.score(batch)
+    assert int(task.counts["right"]) == int((logits.argmax(1) == batch.labels).sum())
+    expected = -logits.log_softmax(1)[torch.arange(len(batch.labels)), batch.labels].sum()
+    assert float(task.counts["nats"]) == pytest.approx(expected.item(), rel=1e-6)
+    assert task.learn(batch).objective.item() == pytest.approx(expected.item() / len(batch.labels), rel=1e-6)
+    half = ImageBatch(batch.pixels[:1], batch.labels[:1], 2)  # one of two devices: Lightning takes the mean of both
+    assert task.learn(half).objective.item() == pytest.approx(task.learn(half).nats.item() / 2)
+
+
+@pytest.mark.parametrize("task", MODELS)
+def test_the_mean_over_devices_is_the_whole_batch(
+    experiment: Compose, monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    """Five examples on two devices, averaged as in Lightning, give the whole objective; nats and units add up."""
+    described = experiment(*MODELS[task], "trainer.precision=64")
+    module, data = build.task(described).double().eval(), build.data(described)
+    rows = np.arange(5)
+    whole = module.learn(data.batch("train", rows, 0, 1))
+    monkeypatch.setattr(type(module), "devices", 2)
+    parts = [module.learn(data.batch("train", rows, share, 2)) for share in range(2)]
+    torch.testing.assert_close(sum(part.objective for part in parts) / 2, whole.objective)
+    torch.testing.assert_close(sum(part.nats for part in parts), whole.nats)
+    assert sum(part.units for part in parts) == whole.units
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("model.dropout_embedding=0.1",), "model.dropout_embedding=0.1: nottingham is read as values"),
+        (("model.init_embedding=0.2",), "Leave model.init_embedding=0.1"),
+        (("optimizer.label_smoothing=0.1",), "optimizer.label_smoothing needs classes"),
+        (("dataset.batch=2", "trainer.devices=3"), "trainer.devices=3 is more than dataset.batch=2"),
+        (("dataset=mnist", "dataset.side=5"), "dataset.side=5 does not divide 28"),
+    ],
+)
+def test_what_is_refused(experiment: Compose, words: tuple[str, ...], sentence: str) -> None:
+    with pytest.raises(Refused, match=re.escape(sentence)):
+        experiment(*MODELS["tunes"], *words)
+
+
+# Runs
+
+
+@pytest.mark.parametrize("task", MODELS)
+def test_a_stopped_run_goes_on_exactly(experiment: Compose, tmp_path: Path, task: str) -> None:
+    few = ("trainer.max_steps=9", "trainer.validate_every=4", "trainer.evaluation_batch=100")
+    words = (*MODELS[task], "model.dropout=0.1", *few)
+    whole, result = trained(experiment(*words))
+    assert result["status"] == "finished", result["error"]
+    described = experiment(*words, f"outputs_dir={tmp_path / 'stopped'}")
+    for stop in (3, 8):
+        assert trained(described, StopAt(stop))[1]["status"] == "interrupted"
+    cell, resumed = trained(described)
+    assert same_weights(whole.last, cell.last) and curve(whole) == curve(cell)
+    assert numbers(resumed) == numbers(result)
+    kinds = {"images": {"test_loss", "test_accuracy"}, "tunes": {"valid_loss", "valid_nll", "test_loss", "test_nll"}}
+    assert set(result["metrics"]) == {*kinds[task], "train_seconds"}
+    assert result["data"][task]["train"] == {"images": 2000, "tunes": 120}[task]
+
+
+def test_it_learns_the_samples(experiment: Compose) -> None:
+    words = ("trainer.max_steps=60", "trainer.validate_every=60", "trainer.evaluation_batch=100")
+    digits = ("model=gru", "model.input=1", "model.width=32", *PIXELS, "dataset.side=7", "optimizer.lr=0.01")
+    _, result = trained(experiment(*digits, *words))
+    assert result["metrics"]["test_accuracy"]["last"] > 0.2, "of ten classes"
+    tunes = ("model=r_transformer_music", *SMALL, *MUSIC, "optimizer=adam_music", "optimizer.lr=0.01", *words)
+    tunes = (*tunes, "dataset.batch=10", "trainer.max_steps=150", "trainer.validate_every=150")
+    _, result = trained(experiment(*tunes))
+    assert result["metrics"]["test_nll"]["last"] < 12, "how often each key is down gives 13.3"
+
+
+def test_cells_differ_by_what_is_read(experiment: Compose) -> None:
+    names = {
+        Cell.of(experiment(*MODELS["images"], *more)).name
+        for more in ((), ("dataset.side=7",), ("dataset.batch=5",), ("dataset.shuffled=true",))
+    }
+    assert len(names) == 4
+    assert isinstance(build.task(experiment(*MODELS["tunes"])), Music)

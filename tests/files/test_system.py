@@ -1,0 +1,200 @@
+"""Facts that Linux has in /proc are found another way without it: each test takes the first way away."""
+
+import math
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from highway import timing
+from highway.errors import Held, Refused
+from highway.files import device, system
+from highway.files.writing import read_json
+from highway.ledger import lease
+from highway.ledger.lease import Lease, leased
+from highway.run import machine
+from highway.run.recorder import Recorder
+from tests.ledger.test_lease import holder
+from tests.support.waiting import wait_for
+
+needs_ps = pytest.mark.skipif(shutil.which("ps") is None, reason="this system has no ps")
+Command = Callable[[str, str], None]
+
+
+@pytest.fixture
+def without_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Pretend that the system has no /proc."""
+    monkeypatch.setattr(system, "PROC", tmp_path / "no proc")
+    lease.this_machine.cache_clear()
+    yield
+    lease.this_machine.cache_clear()
+
+
+@pytest.fixture
+def only(without_proc: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    """Leave no /proc, and only the commands that a test writes; return a function of their name and output."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+
+    def write(name: str, output: str) -> None:
+        (folder / f"{name}.txt").write_text(output)
+        (folder / name).write_text(f"#!/bin/sh\nwhile read -r line; do echo \"$line\"; done < '{folder}/{name}.txt'\n")
+        (folder / name).chmod(0o755)
+
+    return write
+
+
+def spinning(seconds: float) -> "subprocess.Popen[bytes]":
+    code = f"import time\nwhile time.process_time() < {seconds}: pass\nprint(flush=True)\ntime.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert process.stdout and process.stdout.readline()
+    return process
+
+
+@pytest.mark.parametrize("proc", [pytest.param(True, id="proc"), pytest.param(False, id="ps", marks=needs_ps)])
+def test_a_process_is_known_by_its_start(proc: bool, request: pytest.FixtureRequest) -> None:
+    if not proc:
+        request.getfixturevalue("without_proc")
+    with subprocess.Popen(["sleep", "60"]) as process:
+        start = system.born(process.pid)
+        assert start and start == system.born(process.pid)
+        assert system.born(1) not in (start, None)
+        process.kill()
+        wait_for(lambda: system.born(process.pid) is None)  # it is dead, though its parent has not waited for it
+        process.wait()
+        assert system.born(process.pid) is None
+
+
+@needs_ps
+def test_processor_time_is_seen_without_proc(without_proc: None) -> None:
+    with spinning(1.1) as process:
+        seen = system.processes() or {}
+        spent = {key.number: value for key, value in seen.items()}[str(process.pid)]
+        assert spent.parent == str(os.getpid()) and 1.0 <= spent.seconds < 3.0  # ps counts whole seconds
+        process.kill()
+
+
+def test_times_as_ps_writes_them(only: Command) -> None:
+    only("ps", "1 0 0:01.50 Mon Nov 23 08:00:00 2026\n22 1 123:45.67 Mon Nov 23 09:00:00 2026\n"
+               "23 1 1-02:03:04 Mon Nov 23 09:00:00 2026\n")  # fmt: skip
+    seen = system.processes() or {}
+    assert {key.number: value.seconds for key, value in seen.items()} == {"1": 1.5, "22": 7425.67, "23": 93784.0}
+    assert {key.born for key in seen} == {"Mon Nov 23 08:00:00 2026", "Mon Nov 23 09:00:00 2026"}
+
+
+def test_a_machine_is_known_by_its_boot_on_macos(only: Command) -> None:
+    assert system.machine_identity() == system.UNKNOWN
+    only("sysctl", "9A1B-22C3\n")
+    assert system.machine_identity() == "9A1B-22C3"
+    assert system.processor_name() == "9A1B-22C3"  # the stand-in gives every question the same answer
+
+
+def test_a_processor_has_a_name(only: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert device.device_name("cpu")  # its architecture, if nothing else is known
+    only("lscpu", "Architecture: aarch64\nModel name:   Neoverse-V1\n")
+    assert device.device_name("cpu") == "Neoverse-V1"
+    system.PROC.mkdir()
+    (system.PROC / "cpuinfo").write_text("processor: 0\nmodel name\t: Model A\nprocessor: 1\nmodel name\t: Model A\n")
+    assert device.device_name("cpu") == "Model A"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_lease_of_an_unknown_process_lives_while_it_beats(known: bool, only: Command, tmp_path: Path) -> None:
+    """The lease lives while its heartbeat does, if only its process's start is unknown or the machine is, too."""
+    if known:
+        only("sysctl", "9A1B-22C3\n")
+    folder = tmp_path / "leases"
+    with leased(folder) as held:
+        content = read_json(held.path)
+        assert (content["machine"], content["born"]) == ("9A1B-22C3" if known else system.UNKNOWN, system.UNKNOWN)
+        with pytest.raises(Held), leased(folder):
+            pass
+        held._stop.set()  # its process hangs, or another process has its number now
+        held._thread.join()
+        old = time.time() - lease.STALE - 1
+        os.utime(held.path, (old, old))
+        latest = Lease.latest(folder)
+        assert latest is not None and not latest.alive
+
+
+def test_a_dead_process_is_known_dead_where_its_machine_is(only: Command, tmp_path: Path) -> None:
+    """A process whose number is not in use is dead, without waiting for a heartbeat."""
+    only("sysctl", "9A1B-22C3\n")
+    with leased(tmp_path / "leases") as held:
+        process = subprocess.Popen([sys.executable, "-c", "pass"])
+        process.wait()
+        held._about["pid"] = process.pid
+        held._write()
+        assert not Lease(held.path).alive
+        lease.this_machine.cache_clear()
+        only("sysctl", "another machine\n")
+        assert Lease(held.path).alive
+
+
+@needs_ps
+def test_leases_of_living_and_dead_processes_without_proc(tmp_path: Path, without_proc: None) -> None:
+    """Processes with and without /proc share nothing but the folder, so the heartbeat counts."""
+    process = holder(tmp_path)
+    try:
+        with pytest.raises(Held), leased(tmp_path):
+            pass
+    finally:
+        process.kill()
+        process.wait()
+    latest = Lease.latest(tmp_path)
+    assert latest is not None and latest.alive, "for a minute: nothing else says that it is dead"
+
+
+def test_nothing_is_claimed_about_neighbours_that_cannot_be_seen(
+    only: Command, caplog: pytest.LogCaptureFixture
+) -> None:
+    neighbours = machine.Neighbours()
+    assert neighbours.processors() == math.inf
+    assert "install ps" in caplog.text
+    recorder = Recorder.__new__(Recorder)
+    recorder.exclusive_before, recorder.neighbours = True, None
+    assert recorder.exclusive
+    recorder.neighbours = neighbours
+    assert not recorder.exclusive
+
+
+def test_a_timing_is_refused_where_its_neighbours_cannot_be_seen(
+    only: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.timing.test_timing import BATCH, NoLease, stand_in
+
+    monkeypatch.setattr(timing, "seconds_of", lambda work, device: 1.0)
+    with pytest.raises(Refused, match="a timing needs an idle machine"):
+        timing.measure({"a": stand_in("a", [])}, BATCH, 20, "cpu", NoLease())  # type: ignore[arg-type]
+
+
+def test_cores_are_counted_without_an_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert device.cores() == 7
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert device.cores() == 1
+
+
+def test_memory_is_kept_where_the_library_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is kept with glibc, which has mallopt; musl does not have it, and macOS is not asked."""
+    asked: list[object] = []
+    monkeypatch.setattr(machine.ctypes, "CDLL", lambda name: asked.append(name) or object())
+    machine.keep_freed_memory()
+    assert asked == ([None] if sys.platform == "linux" else [])
+    monkeypatch.setattr(sys, "platform", "darwin")
+    machine.keep_freed_memory()
+    assert len(asked) <= 1
+
+
+def test_macos_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert system.way_to_start_processes() == "spawn"
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert system.way_to_start_processes() == "fork"

@@ -1,0 +1,291 @@
+"""No corrupt file becomes a result: bytes are flipped in every file that a result depends on, and disks are full."""
+
+import logging
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+
+from highway.config.experiment import Experiment
+from highway.errors import Damaged, Refused
+from highway.files.writing import written_atomically
+from highway.ledger.cell import Cell
+from highway.run import build
+from highway.run.checkpoint import load_weights, read_weights, resumable, save_weights
+from highway.train import run
+from tests.run.test_resume import SHORT
+from tests.support.runs import curve, numbers, same_weights, trained
+
+Compose = Callable[..., Experiment]
+Stopped = Callable[[int], Cell]
+Once = Callable[..., tuple[Cell, dict[str, Any]]]
+EVERY_STEP = (*SHORT, "trainer.checkpoint_seconds=0")
+
+
+def flip(path: Path, count: int = 100) -> None:
+    """Change `count` bytes of a file, or all of them if it is shorter."""
+    content = bytearray(path.read_bytes())
+    for place in random.Random(3).sample(range(len(content)), min(count, len(content))):
+        content[place] ^= 0x55
+    path.write_bytes(content)
+
+
+class At(pl.Callback):
+    """Calls a function during step `step`."""
+
+    def __init__(self, step: int, does: Callable[[], Any]) -> None:
+        self.step, self.does = step, does
+
+    def on_train_batch_start(self, trainer: pl.Trainer, *_: Any) -> None:
+        if trainer.global_step == self.step - 1:
+            self.does()
+
+
+@pytest.fixture
+def whole(once: Once, tmp_path: Path) -> tuple[Cell, dict[str, Any]]:
+    """Return a run that nothing disturbed."""
+    return once(EVERY_STEP, tmp_path / "whole")
+
+
+@pytest.fixture
+def ends_the_same(tiny: Compose, whole: tuple[Cell, dict[str, Any]]) -> Callable[..., Cell]:
+    """Return a function that trains the run to its end and checks that it equals the undisturbed one."""
+
+    def check(*callbacks: pl.Callback) -> Cell:
+        cell, result = trained(tiny(*EVERY_STEP), *callbacks)
+        assert result["status"] == "finished" and cell.status == "finished"
+        assert same_weights(whole[0].last, cell.last) and same_weights(whole[0].best, cell.best)
+        assert curve(whole[0]) == curve(cell)
+        assert numbers(result) == numbers(whole[1])
+        return cell
+
+    return check
+
+
+@pytest.fixture
+def stopped(once: Once, tmp_path: Path) -> Stopped:
+    """Return a function that leaves the same run, stopped at a step, where the next start of this test finds it."""
+
+    def stop_at(step: int) -> Cell:
+        cell, result = once(EVERY_STEP, tmp_path / "outputs", step)
+        assert result["status"] == "interrupted"
+        return cell
+
+    return stop_at
+
+
+@pytest.fixture
+def finished(once: Once, tmp_path: Path) -> Cell:
+    """Return the same run, finished, where the next start of this test finds it."""
+    return once(EVERY_STEP, tmp_path / "outputs")[0]
+
+
+def said(caplog: pytest.LogCaptureFixture, words: str) -> bool:
+    return any(words in record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
+
+
+def test_two_checkpoints_are_kept_under_names_that_hold_them(stopped: Stopped) -> None:
+    cell = stopped(7)
+    assert [path.name.split(".")[0] for path in cell.checkpoints] == ["resume-7", "resume-6"]
+
+
+@pytest.mark.parametrize("damaged", [1, 2])
+def test_a_damaged_checkpoint_falls_back(
+    stopped: Stopped, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture, damaged: int
+) -> None:
+    """A corrupt checkpoint falls back to the one before, or to the start where both are corrupt."""
+    cell = stopped(7)
+    for path in cell.checkpoints[:damaged]:
+        flip(path)
+    resumed = resumable(cell, forget=False)
+    assert (resumed is None) if damaged == 2 else (resumed is not None and "resume-6." in resumed.path.name)
+    ends_the_same()
+    assert said(caplog, "its sha256 is not the one in its name")
+
+
+def test_a_damaged_curve_is_drawn_again(
+    stopped: Stopped, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture
+) -> None:
+    cell = stopped(7)
+    cell.curves.write_text(cell.curves.read_text().replace("train", "trial", 1))
+    ends_the_same()
+    assert said(caplog, "it is not what it was at step 7")
+
+
+def test_a_row_beyond_the_checkpoint_is_cut_off(stopped: Stopped, ends_the_same: Callable[..., Cell]) -> None:
+    cell = stopped(7)
+    with open(cell.curves, "a") as file:
+        file.write("8,2.0,1,1,train,lo")
+    ends_the_same()
+
+
+@pytest.mark.parametrize("during", [False, True])
+def test_damaged_weights_are_trained_again(
+    tiny: Compose,
+    stopped: Stopped,
+    ends_the_same: Callable[..., Cell],
+    caplog: pytest.LogCaptureFixture,
+    during: bool,
+) -> None:
+    """The best weights are trained again if they become corrupt, between two starts or during one.
+
+    The last epoch spoils the model, so that the last model is not the best.
+    """
+    cell = Cell.of(tiny(*EVERY_STEP))
+    if during:
+        once = iter([lambda: flip(cell.best)])
+        ends_the_same(At(12, lambda: next(once, lambda: None)()))
+    else:
+        flip(stopped(10).best)
+        ends_the_same()
+    result = trained(tiny(*EVERY_STEP))[1]
+    assert result["metrics"]["valid_loss"]["best"] <= result["metrics"]["valid_loss"]["last"]
+
+
+def test_weights_whose_header_has_lost_a_name_are_trained_again(
+    stopped: Stopped, ends_the_same: Callable[..., Cell]
+) -> None:
+    """One changed byte in a name makes our weights look like a stranger's."""
+    best = stopped(10).best
+    best.write_bytes(best.read_bytes().replace(b'"step":', b'"stap":', 1))
+    ends_the_same()
+
+
+@pytest.mark.parametrize("name", ["result.json", "curves.csv", "config.yaml", "probes/gate_biases.npz"])
+def test_a_damaged_record_counts_as_not_finished(
+    finished: Cell, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    flip(finished.directory / name, 1)
+    cell = Cell(finished.directory)
+    assert cell.status == "interrupted"
+    assert said(caplog, "This record is left out.")
+    ends_the_same()
+    assert (cell.directory / "result.damaged.json").exists()
+
+
+def test_a_file_of_a_record_that_is_missing(finished: Cell, caplog: pytest.LogCaptureFixture) -> None:
+    cell = finished
+    (cell.directory / "probes" / "gate_biases.npz").unlink()
+    assert not cell.done and said(caplog, "gate_biases.npz is missing")
+
+
+def test_best_weights_are_those_of_the_checkpoint_or_come_again(tiny: Compose, stopped: Stopped) -> None:
+    """Best weights later than the checkpoint, saved by a killed run, are kept: the run reaches their step again.
+
+    Weights of an earlier step would never come again, so that checkpoint cannot be resumed.
+    """
+    cell = stopped(10)
+    model, header = build.model(tiny(*EVERY_STEP)), {"config": cell.config.read_text()}
+    for step, fits in ((11, True), (9, False)):
+        save_weights(model, cell.best, header, step)
+        assert (resumable(cell, forget=False) is not None) == fits
+
+
+class Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("touch owned",)
+
+
+def test_a_checkpoint_runs_no_code(
+    stopped: Stopped, tmp_path: Path, ends_the_same: Callable[..., Cell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's checkpoint runs no code, even if its name has its checksum."""
+    monkeypatch.chdir(tmp_path)
+    cell = stopped(7)
+    with written_atomically(cell.best.with_name("resume-8.ckpt"), sealed=True) as file:
+        torch.save({"callbacks": {"Recorder": Evil()}}, file)
+    with written_atomically(cell.best.with_name("resume-9.ckpt"), sealed=True) as file:
+        torch.save({"other": 1}, file)
+    assert len(cell.checkpoints) == 4
+    ends_the_same()
+    assert not (tmp_path / "owned").exists()
+
+
+def test_every_byte_of_weights_is_watched(tmp_path: Path) -> None:
+    """A changed byte is refused in names, shapes, dtypes, configuration and values: weights may come from anybody."""
+    path, model = tmp_path / "x.safetensors", torch.nn.Linear(3, 2)
+    save_weights(model, path, {"config": "a: 1\n"}, 5)
+    good = path.read_bytes()
+    assert read_weights(path)[1]["step"] == "5"
+    for place in range(len(good)):
+        path.write_bytes(good[:place] + bytes([good[place] ^ 0x10]) + good[place + 1 :])
+        with pytest.raises(Refused):
+            load_weights(model, path)
+    path.write_bytes(good)
+    with pytest.raises(Damaged, match="has the weights of step 5, not of step 6"):
+        load_weights(model, path, 6)
+
+
+@pytest.mark.parametrize("name", ["train.npy", "vocabulary.json", "seal.json"])
+def test_a_damaged_cache_is_made_anew(tiny: Compose, caplog: pytest.LogCaptureFixture, name: str) -> None:
+    described = tiny()
+    before = {split: stream.clone() for split, stream in build.data(described).streams.splits.items()}
+    (path,) = (described.outputs_dir / "cache").glob(f"*/{name}")
+    good = path.read_bytes()
+    flip(path, 3)
+    after = build.data(tiny()).streams.splits
+    assert said(caplog, "It is rebuilt.") and path.read_bytes() == good
+    assert all(torch.equal(before[split], after[split]) for split in before)
+
+
+def test_a_damaged_cache_of_pieces_is_made_anew(experiment: Compose, caplog: pytest.LogCaptureFixture) -> None:
+    words = ("model=encoder_decoder", "dataset=iwslt_pt_en", "dataset.source=sample", "budget=smoke")
+    described = experiment(*words)
+
+    def pieces() -> list[list[int]]:
+        return build.streams(described.dataset, described.data_dir, described.outputs_dir).splits["valid"]["source"][:]
+
+    before = pieces()
+    for name in ("pt.model", "valid.arrow"):
+        (path,) = (described.outputs_dir / "cache").glob(f"*/{name}")
+        good = path.read_bytes()
+        flip(path, 3)
+        assert pieces() == before
+        assert path.read_bytes() == good
+    assert said(caplog, "It is rebuilt.")
+
+
+class Full:
+    """A file on a full disk."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+
+    def __enter__(self) -> "Full":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.file.close()
+
+    def write(self, content: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("full", ["resume-", "curves.csv", "best.safetensors", "result.json"])
+def test_a_full_disk_interrupts_and_the_same_command_goes_on(
+    tiny: Compose, ends_the_same: Callable[..., Cell], monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    """A full disk gives one sentence and loses nothing, while a checkpoint, a row, weights or the record is written."""
+
+    def opened(file: Any, *about: Any, **more: Any) -> Any:
+        found = open(file, *about, **more)  # noqa: SIM115 (its caller closes it)
+        name = Path(os.readlink(f"/proc/self/fd/{found.fileno()}")).name
+        return Full(found) if name.removeprefix(".").startswith(full) and "r" not in about[0] else found
+
+    cell = Cell.of(tiny(*EVERY_STEP))
+    with monkeypatch.context() as patch:
+
+        def fill() -> None:
+            patch.setattr("highway.files.writing.open", opened, raising=False)
+            patch.setattr("highway.files.writing.os.fdopen", opened)
+
+        assert run(tiny(*EVERY_STEP), cell, "test", (At(7, fill),)) == "unwritable"
+    assert cell.status == "interrupted"
+    if full != "result.json":
+        assert "could not be written: No space left on device." in (cell.result() or {})["error"]
+    ends_the_same()

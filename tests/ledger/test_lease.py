@@ -1,0 +1,140 @@
+"""Leases have one holder at a time, and are taken over from a dead holder, on one machine and on a shared folder."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from highway.errors import Refused, Unwritable
+from highway.files.system import born
+from highway.files.writing import read_json, write_json
+from highway.ledger import lease
+from highway.ledger.lease import Lease, leased
+from tests.support.waiting import wait_for
+
+HOLD = "import sys, time; from pathlib import Path; from highway.ledger.lease import leased\n"
+HOLD += "with leased(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+
+
+def holder(folder: Path, **environment: str) -> "subprocess.Popen[str]":
+    """Start another process, which holds the lease."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **environment},
+    )
+    with process.stdout as output:  # type: ignore[union-attr]
+        assert output.readline() == "held\n"
+    return process
+
+
+def of_another_machine(folder: Path, seconds_ago: float) -> Path:
+    path = folder / "1.json"
+    folder.mkdir(parents=True)
+    write_json(path, {"machine": "far", "host": "far", "pid": 1, "born": "1", "ended": False})
+    os.utime(path, (time.time() - seconds_ago,) * 2)
+    return path
+
+
+def test_one_holder_at_a_time_and_a_dead_one_is_followed(tmp_path: Path) -> None:
+    process = holder(tmp_path)
+    with pytest.raises(Refused, match=f"is being run by process {process.pid} on "), leased(tmp_path):
+        pass
+    process.kill()
+    process.wait()
+    latest = Lease.latest(tmp_path)
+    assert latest is not None and not latest.alive and not latest.ended
+    with leased(tmp_path) as held:
+        assert held.path.name == "2.json"
+        assert [path.name for path in tmp_path.iterdir()] == ["2.json"]
+    latest = Lease.latest(tmp_path)
+    assert latest is not None and latest.ended
+
+
+def test_a_dead_process_that_nobody_has_waited_for_is_dead() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "pass"])
+    wait_for(lambda: born(process.pid) is None)
+    process.wait()
+
+
+def _race(folder: Path, won: Path, meet: "threading.Barrier") -> None:
+    meet.wait(60)
+    try:
+        with leased(folder) as held:
+            (won / str(os.getpid())).write_text(held.path.name)
+            meet.wait(60)
+    except Refused:
+        meet.wait(60)
+
+
+def test_of_many_at_once_one_wins(tmp_path: Path) -> None:
+    """One of eight processes takes over a dead holder's lease."""
+    folder, won = tmp_path / "leases", tmp_path / "won"
+    won.mkdir()
+    of_another_machine(folder, seconds_ago=lease.STALE + 5)
+    context = multiprocessing.get_context("spawn")
+    meet = context.Barrier(8)
+    racers = [context.Process(target=_race, args=(folder, won, meet)) for _ in range(8)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+    assert [path.read_text() for path in won.iterdir()] == ["2.json"]
+
+
+def test_another_machines_claim_lives_while_it_beats(tmp_path: Path) -> None:
+    path = of_another_machine(tmp_path / "leases", seconds_ago=0)
+    assert Lease(path).alive
+    os.utime(path, (time.time() - lease.STALE - 1,) * 2)
+    assert not Lease(path).alive
+    assert [found.name for found in path.parent.iterdir()] == ["1.json"]  # reading a lease leaves nothing behind
+
+
+def test_a_claim_half_written_counts_as_alive(tmp_path: Path) -> None:
+    path = tmp_path / "1.json"
+    path.touch()
+    assert Lease(path).alive
+
+
+def test_half_a_lease_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("highway.ledger.lease.json.dump", full)
+        with pytest.raises(Unwritable, match="could not be written: No space left"), leased(tmp_path):
+            pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_number_that_is_behind_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that slept gives up a number that other processes have passed and removed since it read the folder."""
+    of_another_machine(tmp_path / "leases", seconds_ago=lease.STALE + 5)
+    before = Lease(tmp_path / "leases" / "1.json")
+    (tmp_path / "leases" / "1.json").rename(tmp_path / "leases" / "3.json")
+    monkeypatch.setattr(Lease, "latest", lambda folder: before)
+    with pytest.raises(Refused, match="was taken by another process"), leased(tmp_path / "leases"):
+        pass
+    assert [path.name for path in (tmp_path / "leases").iterdir()] == ["3.json"]
+
+
+def test_progress_is_told_and_a_lost_claim_stops_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "BEAT", 0.05)
+    with leased(tmp_path) as held:
+        held.progress = {"step": 7}
+        wait_for(lambda: read_json(held.path)["progress"] == {"step": 7})
+    process = holder(tmp_path)
+    write_json(tmp_path / "9.json", {"machine": "far", "ended": False})
+    assert process.wait(timeout=20) == 1
+
+
+def test_a_cell_stops_when_its_sweep_is_gone(tmp_path: Path) -> None:
+    process = holder(tmp_path, HIGHWAY_SWEEP="1")  # a parent that this process does not have
+    assert process.wait(timeout=20) == -signal.SIGTERM

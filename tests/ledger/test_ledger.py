@@ -1,0 +1,197 @@
+"""Sweeps that cannot be lost: failures, retries, sweeps that share a folder, and kill -9 at any moment."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highway.config.experiment import Experiment
+from highway.files.writing import read_json
+from highway.ledger.cell import Cell
+from highway.sweep.launch import Planned
+from highway.sweep.overview import Overview
+from tests.conftest import TINY
+from tests.support.runs import numbers, same_weights
+from tests.support.waiting import wait_for
+from tests.sweep.test_sweep import FEW, TRAIN, inline, results, sweep
+
+Compose = Callable[..., Experiment]
+
+
+def cells(folder: Path) -> list[Cell]:
+    return [Cell(path) for path in sorted(folder.glob("cells/*/seed*"))]
+
+
+@pytest.mark.slow
+def test_a_failed_cell_runs_again_only_when_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (*TINY, *FEW, "gate=none,sdu_tanh")
+
+    def no_gates(found: dict[str, Any], _: Path) -> None:
+        if found:
+            raise ValueError("that was to be expected")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("highway.train.save_probes", no_gates)
+        code, said = inline(monkeypatch, tmp_path, *words)
+    assert code == 1 and "gate=sdu_tanh: failed (ValueError: that was to be expected)" in said
+    ended = capsys.readouterr().err
+    assert "1 of 2 runs did not finish" in ended and "Add retry_failed=true to train failed runs again" in ended
+    code, said = inline(monkeypatch, tmp_path, *words)
+    assert code == 1 and "2 runs: 1 finished already, 1 failed already, 0 to train." in said
+    assert inline(monkeypatch, tmp_path, *words, "retry_failed=true")[0] == 0
+    assert {cell.status for cell in cells(tmp_path)} == {"finished"}
+
+
+@pytest.mark.slow
+def test_fail_fast_stops_at_the_first_failure(tmp_path: Path) -> None:
+    words = (*TINY, *FEW, "optimizer.clip=null", "trainer.log_every=1", "optimizer.lr=1e9,0.1", "fail_fast=true")
+    done = sweep(tmp_path, *words, "hydra.launcher.slots=1")
+    assert done.returncode == 1
+    assert "diverged" in done.stderr and "optimizer.lr=0.1: waiting" in done.stderr
+    assert len(results(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("word", ["fail_fast=perhaps", "retry_failed=2"])
+def test_truths_are_true_or_false(tmp_path: Path, word: str) -> None:
+    done = sweep(tmp_path, *TINY, word)
+    assert done.returncode == 2 and "it takes true, false" in done.stderr
+
+
+def test_a_changed_recipe_shows_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row's link goes to the new run, and the old run stays."""
+    words = ("table=highway_t1", "budget=smoke", "rows=baseline", "hydra/launcher=inline")
+    small = ("model.width=16", "model.heads=2", "trainer.max_steps=3", "trainer.validate_every=3")
+    done = sweep(tmp_path, *words, *small, "dataset.evaluation.lanes=100")
+    assert done.returncode == 0, done.stderr
+    (earlier,) = cells(tmp_path)
+    link = tmp_path / "highway_t1" / "smoke" / "baseline" / "seed1"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(os.path.relpath(earlier.directory, link.parent))
+    process = subprocess.Popen(
+        [sys.executable, str(TRAIN), "-m", *words],
+        env={**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process.stderr as errors:  # type: ignore[union-attr]
+        said = errors.readline()
+        wait_for(lambda: link.resolve() != earlier.directory)
+        process.terminate()
+        process.wait()
+    assert said.startswith(f"highway_t1 baseline seed 1: the recipe has changed since the run in {earlier.directory}: ")
+    for change in ("model.width 16 -> 64", "model.heads 2 -> 4", "trainer.max_steps 3 -> ", "evaluation.lanes 100 -> "):
+        assert change in said
+    assert "vocabulary" not in said and earlier.status == "finished"
+
+
+@pytest.mark.slow
+def test_two_sweeps_at_once_share_the_work(tmp_path: Path) -> None:
+    words = ["table=highway_t3", "budget=smoke", "seeds=1,2", "trainer.max_steps=40", "trainer.validate_every=40"]
+    command = [sys.executable, str(TRAIN), "-m", *words, "trainer.threads=1"]
+    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
+    both = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=300)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert len(cells(tmp_path)) == 6
+    for cell in cells(tmp_path):
+        assert cell.status == "finished"
+        assert cell.log.read_text().count(": finished") == 1  # a late process logs "is finished already" instead
+    assert all("finished  highway_t3" in text for text in said), said
+
+
+@pytest.mark.slow
+def test_a_cell_of_another_sweep_that_dies_is_taken_over(tmp_path: Path) -> None:
+    """The second sweep waits for the first one's run, sees it die, and goes on from its checkpoint."""
+    words = [
+        *TINY,
+        "gate=sdu_tanh",
+        "dataset.train.lanes=16",
+        "trainer.checkpoint_seconds=0.2",
+        "trainer.max_steps=300",
+    ]
+    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
+    first = subprocess.Popen([sys.executable, str(TRAIN), *words], env=environment, stderr=subprocess.DEVNULL)
+    wait_for(lambda: any(bool(cell.checkpoints) for cell in cells(tmp_path)))
+    (cell,) = cells(tmp_path)
+    second = subprocess.Popen(
+        [sys.executable, str(TRAIN), "-m", *words], env=environment, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(1.5)
+    first.kill()
+    first.wait()
+    _, said = second.communicate(timeout=120)
+    assert second.returncode == 0, said
+    assert (cell.status, [path.name for path in cell.leases.glob("*.json")]) == ("finished", ["2.json"])
+
+
+def test_the_overview_on_a_terminal(experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The overview shows the active runs, how far they are, and what is left. This process holds the leases."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    planned = [
+        Planned(f"row seed {seed}", (), Cell(tmp_path / f"seed{seed}"), "cpu", 1, "waiting") for seed in (1, 2, 3)
+    ]
+    overview = Overview(planned, slots=1)
+    with planned[0].cell.leased() as held, planned[1].cell.leased():
+        held.progress = {
+            "step": 50,
+            "steps": 200,
+            "train_loss": 4.5,
+            "tokens_per_second": 1234.5,
+            "seconds_left": 30.0,
+        }
+        held._write()
+        with overview.console.capture() as shown:
+            overview.console.print(overview._table(planned[1:], planned[:1]))
+    text = shown.get()
+    waiting = Overview(planned, slots=3, queued=True)
+    with planned[0].cell.leased():
+        assert waiting._summary([], planned, planned[:1]) == "3 runs: 1 running, 2 queued, 0 waiting"
+    summary = "3 runs: 1 running, 2 waiting; about 1:50 left"
+    for part in ("training loss", "50/200", "4.5000", "1,234", "0:30", "running elsewhere", summary):
+        assert part in text
+
+
+@pytest.mark.slow
+def test_kill_minus_nine_of_cells_and_sweeps(tmp_path: Path) -> None:
+    """`make highway_t3 BUDGET=smoke` survives kills at ten random moments, of a run, the sweep or both."""
+    words = ["table=highway_t3", "budget=smoke", "seeds=1"]
+    done = sweep(tmp_path / "undisturbed", *words)
+    assert done.returncode == 0, done.stderr
+    draw, killed = random.Random(3), 0
+    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path / "killed")}
+    while killed < 10:
+        process = subprocess.Popen(
+            [sys.executable, str(TRAIN), "-m", *words], env=environment, stderr=subprocess.DEVNULL
+        )
+        whom = ("cell", "sweep", "both")[killed % 3]
+        time.sleep(draw.uniform(0.5, 9))
+        found = [path for path in pids(tmp_path / "killed") if whom != "sweep"]
+        if whom != "cell":
+            process.kill()
+        for pid in found[: draw.randint(1, 2)]:
+            os.kill(pid, signal.SIGKILL)
+        killed += 1
+        process.wait(timeout=300)
+    done = sweep(tmp_path / "killed", *words)
+    assert done.returncode == 0, done.stderr
+    for cell in cells(tmp_path / "undisturbed"):
+        other = Cell(tmp_path / "killed" / cell.directory.relative_to(tmp_path / "undisturbed"))
+        assert numbers(read_json(other.directory / "result.json")) == numbers(read_json(cell.directory / "result.json"))
+        assert same_weights(cell.last, other.last) and same_weights(cell.best, other.best)
+        assert other.log.read_text().count(": finished") == 1
+
+
+def pids(folder: Path) -> list[int]:
+    """Return the process ids of the runs that are under way, as their leases give them."""
+    running = [cell for cell in cells(folder) if cell.status == "running"]
+    return [read_json(max(cell.leases.glob("[0-9]*.json")))["pid"] for cell in running]

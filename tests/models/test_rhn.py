@@ -1,0 +1,434 @@
+"""Recurrent highway networks and their state gate: equations, gradients, masks, evaluation, published counts."""
+
+import csv
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from highway.blocks import products
+from highway.blocks.micro_layers import Loop
+from highway.config.compose import experiment as composed
+from highway.config.datasets import Cut
+from highway.config.experiment import Experiment
+from highway.config.gates import StateGateOptions
+from highway.data import sample
+from highway.data.lanes import Batch, Windows
+from highway.gates.gate import gate
+from highway.gates.state import HighwayStateGate
+from highway.models import rhn
+from highway.report.collect import collect
+from highway.report.publish import write_report
+from highway.run import build
+from highway.sweep.reading import load_table
+from highway.tasks import states
+from highway.tasks.states import flattened, gate_values, gradient_norms, mapped
+from tests.run.test_resume import StopAt
+from tests.support.runs import curve, numbers, same_weights, trained
+
+Compose = Callable[..., Experiment]
+RHN = (
+    "model=rhn", "model.width=6", "model.depth=3", "dataset=ptb_word_rhn", "optimizer=sgd_rhn", "trainer=rhn",
+    "layers=none", "dataset.source=sample",
+)  # fmt: skip
+
+
+class Inherits(HighwayStateGate):
+    """The same gate by another name: its backward pass is not written out."""
+
+
+def naive(
+    x: Tensor, state: Tensor, w: dict[str, Tensor], r: list[dict[str, Tensor]], b: list[dict[str, Tensor]],
+    drop: Tensor | None, hsg: tuple[Tensor, Tensor, Tensor] | None, dropped: bool = True,
+) -> Tensor:  # fmt: skip
+    """Compute Eqs. 1-6 as printed, a map at a time: x (T, B, I), state (B, D) -> states (T, B, D)."""
+    states = []
+    drop = torch.ones_like(state) if drop is None else drop
+    for t in range(len(x)):
+        s = state
+        for layer in range(len(r)):
+            maps = {}
+            for name in w:
+                maps[name] = (s * drop) @ r[layer][name].T + b[layer][name]
+                if layer == 0:
+                    maps[name] = maps[name] + x[t] @ w[name].T
+            h, transform = torch.tanh(maps["h"]), torch.sigmoid(maps["t"])
+            carry = torch.sigmoid(maps["c"]) if "c" in maps else 1 - transform
+            s = h * transform + s * carry
+        if hsg:
+            w_r, w_f, bias = hsg
+            by = drop if dropped else torch.ones_like(state)
+            g = torch.sigmoid((state * by) @ w_r.T + (s * by) @ w_f.T + bias)
+            s = g * state + (1 - g) * s
+        state = s
+        states.append(state)
+    return torch.stack(states)
+
+
+@pytest.mark.parametrize("recompute", [None, 2])
+@pytest.mark.parametrize("name", ["none", "hsg", "hsg undropped", "hsg by autograd"])
+@pytest.mark.parametrize("coupled", [True, False])
+@pytest.mark.parametrize("masked", [True, False])
+def test_equals_the_equations_and_their_gradients(
+    masked: bool, coupled: bool, name: str, recompute: int | None
+) -> None:
+    same_as_naive("cpu", masked, coupled, name, recompute)
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(("name", "recompute"), [("none", None), ("hsg", None), ("hsg", 2)])
+def test_a_recorded_graph_equals_them_too(name: str, recompute: int | None) -> None:
+    same_as_naive("cuda", True, True, name, recompute)
+
+
+def same_as_naive(device: str, masked: bool, coupled: bool, name: str, recompute: int | None) -> None:
+    torch.manual_seed(0)
+    steps, batch, inputs, width, depth, names = 5, 3, 4, 6, 3, "ht" if coupled else "htc"
+
+    def some(*shape: int) -> Tensor:
+        return torch.randn(*shape, dtype=torch.float64, device=device, requires_grad=True)
+
+    x, start = some(steps, batch, inputs), some(batch, width)
+    w = {one: some(width, inputs) for one in names}
+    r = [{one: some(width, width) for one in names} for _ in range(depth)]
+    b = [{one: some(width) for one in names} for _ in range(depth)]
+    drop = (torch.rand(batch, width, dtype=torch.float64, device=device) > 0.3) / 0.7 if masked else None
+    options = StateGateOptions(name.split()[0], dropped="undropped" not in name)
+    state_gate = gate("state", options.name, width, options).double().to(device)
+    for parameter in state_gate.parameters():
+        torch.nn.init.normal_(parameter)
+    hsg: Any = tuple(state_gate.parameters()) or None
+    if "autograd" in name:
+        state_gate.__class__ = Inherits
+
+    expected = naive(x, start, w, r, b, drop, hsg, options.dropped)
+    loop = Loop(state_gate, depth, recompute)
+    for _ in range(2):  # on CUDA the second call replays what the first has recorded
+        reads = x @ torch.cat(list(w.values())).T + torch.cat(list(b[0].values()))
+        weights = [torch.cat(list(of_layer.values())) for of_layer in r]
+        found = loop(reads, start, drop, weights, [torch.cat(list(of_layer.values())) for of_layer in b[1:]])
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-8)
+
+        every = [x, start, *w.values(), *(one for of_layer in (*r, *b) for one in of_layer.values()), *(hsg or ())]
+        into = torch.randn_like(expected)
+        for ours, theirs in zip(
+            torch.autograd.grad(found, every, into),
+            torch.autograd.grad(expected, every, into, retain_graph=True),
+            strict=True,
+        ):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("extra", [(), ("gate=hsg",), ("model.layers=2", "gate=hsg"), ("model.coupled=false",)])
+def test_the_whole_model_is_those_equations(experiment: Compose, extra: tuple[str, ...]) -> None:
+    """The model with its embedding and without dropout equals the equations, also from a state of an earlier call."""
+    model = build.model(experiment(*RHN, *extra)).double().eval()
+    tokens = torch.randint(389, (2, 7))
+    x = model.embedding(tokens).transpose(0, 1)
+    for layer in model.backbone.layers:
+        names = "ht" if model.backbone.layers[0].micro[0].weight.shape[0] == 12 else "htc"
+        w = dict(zip(names, layer.input.weight.split(6), strict=True))
+        r = [dict(zip(names, micro.weight.split(6), strict=True)) for micro in layer.micro]
+        b = [{name: getattr(micro, f"bias_{name}") for name in names} for micro in layer.micro]
+        hsg: Any = tuple(layer.gate.parameters()) or None
+        x = naive(x, torch.zeros(2, 6, dtype=torch.float64), w, r, b, None, hsg)
+    whole, state = model(tokens)
+    torch.testing.assert_close(whole, x.transpose(0, 1), rtol=0, atol=1e-12)
+    first, between = model(tokens[:, :3])
+    second, after = model(tokens[:, 3:], between)
+    torch.testing.assert_close(torch.cat([first, second], 1), whole, rtol=0, atol=1e-12)
+    torch.testing.assert_close(after, state, rtol=0, atol=1e-12)
+
+
+def test_a_shut_state_gate_is_the_rhn_and_shares_its_start(experiment: Compose) -> None:
+    tokens = torch.randint(389, (2, 7))
+    plain = build.model(experiment(*RHN)).double().eval()
+    gated = build.model(experiment(*RHN, "gate=hsg", "gate.state.bias=-50")).double().eval()
+    shared = dict(plain.named_parameters())
+    assert all(torch.equal(value, shared[name]) for name, value in gated.named_parameters() if "gate" not in name)
+    with torch.no_grad():
+        gated.backbone.layers[0].gate.of_previous.zero_()
+        gated.backbone.layers[0].gate.of_new.zero_()
+        gated.backbone.layers[0].gate.bias.fill_(-1e4)
+    assert torch.equal(plain(tokens)[0], gated(tokens)[0])
+
+
+def test_masks_are_drawn_once_a_window_for_every_lane(experiment: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Tensor] = []
+    original = rhn.mask
+
+    def seen(*about: Any) -> Tensor | None:
+        drawn.append(original(*about))  # type: ignore[arg-type]
+        return drawn[-1]
+
+    monkeypatch.setattr(rhn, "mask", seen)
+    model = build.model(experiment(*RHN, "gate=hsg", "model.width=400", "model.dropout_embedding_words=0"))
+    model.train()
+    tokens = torch.randint(389, (3, 5))
+    features, _ = model(tokens)
+    assert [tuple(one.shape) for one in drawn] == [(3, 400)] * 3  # of the input, the state and the output
+    for one, kept in zip(drawn, (0.25, 0.75, 0.25), strict=True):
+        assert one.unique().tolist() == pytest.approx([0.0, 1 / kept], rel=1e-4)
+        assert abs(float((one > 0).float().mean()) - kept) < 0.06
+        assert not torch.equal(one[0], one[1])
+    assert torch.all((features == 0) == (drawn[2] == 0)[:, None])  # the same at every step
+
+    of_input, of_state, of_output = drawn
+    layer = model.backbone.layers[0]
+    x = model.embedding(tokens).transpose(0, 1) * of_input
+    w = dict(zip("ht", layer.input.weight.split(400), strict=True))
+    r = [dict(zip("ht", micro.weight.split(400), strict=True)) for micro in layer.micro]
+    b = [{name: getattr(micro, f"bias_{name}") for name in "ht"} for micro in layer.micro]
+    expected = naive(x, torch.zeros(3, 400), w, r, b, of_state, tuple(layer.gate.parameters()))
+    torch.testing.assert_close(features, (expected * of_output).transpose(0, 1), rtol=1e-4, atol=1e-6)
+    model(tokens)
+    assert not torch.equal(drawn[0], drawn[3])  # the next window has its own
+    drawn.clear()
+    model.eval()(tokens)
+    assert drawn == [None] * 3
+    drawn.clear()
+    build.model(experiment(*RHN, "model.layers=2", "model.width=50")).train()(tokens)
+    assert len(drawn) == 5  # two per layer, and that of the output
+    assert not torch.equal(drawn[1], drawn[3])
+
+
+def test_a_word_is_dropped_wherever_a_lane_has_it(experiment: Compose) -> None:
+    model = build.model(experiment(*RHN, "model.dropout_embedding_words=0.5")).train()
+    read: list[Tensor] = []
+    model.backbone.forward = lambda x, state: (read.append(x), state)
+    tokens = torch.randint(3, (40, 50))
+    model(tokens)
+    kept = read[0].abs().sum(-1) > 0
+    for lane, word in itertools.product(range(40), range(3)):
+        assert len(kept[lane][tokens[lane] == word].unique()) <= 1
+    assert 0.3 < kept.float().mean() < 0.7
+    assert torch.allclose(read[0][kept], 2 * model.embedding(tokens)[kept])
+    assert not torch.equal(kept[0], kept[1])
+
+
+@pytest.mark.parametrize(
+    ("depth", "plain", "gated"),
+    [
+        (10, 23_482_400, 24_861_030),
+        (20, 37_277_000, 38_655_630),
+        (30, 51_071_600, 52_450_230),
+        (40, 64_866_200, 66_244_830),
+    ],
+)
+def test_parameters_are_the_papers(experiment: Compose, depth: int, plain: int, gated: int) -> None:
+    for words, count in (((), plain), (("gate=hsg",), gated)):
+        described = experiment("model=rhn", f"model.depth={depth}", "dataset=ptb_word_rhn", "layers=none", *words)
+        with torch.device("meta"):
+            assert sum(parameter.numel() for parameter in build.model(described).parameters()) == count
+
+
+def test_everything_learns_and_starts_as_the_code_has_it(experiment: Compose) -> None:
+    model = build.model(experiment(*RHN, "gate=hsg", "model.coupled=false", "model.bias=-3")).eval()
+    features, _ = model(torch.randint(389, (3, 5)))
+    model.logits(features).logsumexp(-1).sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
+        fixed = {"bias_t": -3.0, "bias_c": 3.0, "gate.bias": -2.5}
+        value = next((value for end, value in fixed.items() if name.endswith(end)), None)
+        if value is not None:
+            assert torch.all(parameter == value), name
+        else:
+            assert parameter.abs().max() <= 0.04 and parameter.std() > 0.01, name
+
+
+@pytest.mark.parametrize(("faster", "off"), [(None, 1e-4), (torch.bfloat16, 0.05), (torch.float32, 0.05)])
+@pytest.mark.parametrize("recompute", ["null", "2"])
+def test_prepared_products_are_close_in_either_precision(
+    experiment: Compose, monkeypatch: pytest.MonkeyPatch, recompute: str, faster: torch.dtype | None, off: float
+) -> None:
+    """Compare values and gradients with double precision; bf16 is only used where it is faster."""
+    words = ("gate=hsg", "model.width=64", "model.init=0.3", f"model.recompute_every={recompute}")
+    model, exact = (build.model(experiment(*RHN, *words)).eval() for _ in range(2))
+    exact.double()
+    tokens, into = torch.randint(389, (3, 5)), torch.randn(3, 5, 64)
+    monkeypatch.setattr(products, "rate", lambda dtype: 2.0 if dtype == faster else 1.0)
+    monkeypatch.setattr(products, "CHOSEN", {})
+    with torch.autocast("cpu", torch.bfloat16, enabled=faster is not None):
+        taken = products.precision_of_products(torch.zeros(1))
+        features, _ = model(tokens)
+    assert taken == (faster or torch.float32)
+    features.backward(into)
+    expected, _ = exact(tokens)
+    expected.backward(into.double())
+    pairs = [
+        (features, expected),
+        *((one.grad, two.grad) for one, two in zip(model.parameters(), exact.parameters(), strict=True)),
+    ]
+    for ours, theirs in pairs:
+        if ours is not None:  # the output's bias has no gradient
+            assert (ours - theirs).norm().item() <= off * theirs.norm().item()
+
+
+def test_measuring_products_draws_no_random_numbers() -> None:
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    products.rate.cache_clear()
+    assert products.rate(torch.float32, 4, 16) > 0 and products.rate(torch.bfloat16, 4, 16) >= 0
+    assert torch.equal(torch.rand(1), expected)
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_the_state_gate_fits_the_rivals(experiment: Compose, cell: str) -> None:
+    """The state gate of an LSTM gates h, and not C."""
+    words = ("model.width=6", "dataset=ptb_word_carried", "dataset.source=sample", "layers=none", "gate=hsg")
+    model = build.model(experiment(f"model={cell}", *words, "gate.state.bias=0.5")).double().eval()
+    tokens = torch.randint(389, (2, 5))
+    layer = model.backbone.layers[0]
+    weights = [getattr(layer.kernel, name) for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")]
+    w_r, w_f, bias = layer.gate.parameters()
+    step: Any = {"rnn": torch.rnn_tanh_cell, "gru": torch.gru_cell, "lstm": torch.lstm_cell}[cell]
+    h = c = torch.zeros(2, 6, dtype=torch.float64)
+    expected = []
+    for x in model.embedding(tokens).unbind(1):
+        new = step(x, (h, c) if cell == "lstm" else h, *weights)
+        new, c = new if cell == "lstm" else (new, c)
+        g = torch.sigmoid(h @ w_r.T + new @ w_f.T + bias)
+        h = g * h + (1 - g) * new
+        expected.append(h)
+    torch.testing.assert_close(model(tokens)[0], torch.stack(expected, 1), rtol=0, atol=1e-12)
+
+
+def test_one_step_at_a_time_scores_as_windows_do(experiment: Compose) -> None:
+    task = build.task(experiment(*RHN, "gate=hsg")).double().eval()
+    stream = torch.randint(389, (83,))
+    told = []
+    for window in (1, 7, 100):
+        task.start_evaluation()
+        with torch.no_grad():
+            for batch in Windows(stream, Cut(lanes=1, window=window, stride=window, scored=window)).together(1):
+                task.score(batch)
+        assert task.counts["units"] == 82
+        told.append(float(task.counts["nats"]))
+    assert told == pytest.approx([told[0]] * 3, abs=1e-9)
+
+
+def test_the_gradient_is_that_of_the_recipes_loss(experiment: Compose) -> None:
+    """The loss is the sum over steps of the mean over lanes, plus a penalty on the weights.
+
+    The penalty is 1e-7 / 2 times the square of every weight; the gradient is clipped at 10.
+    """
+    still = [f"model.dropout_{name}=0" for name in ("embedding_words", "input", "state", "output")]
+    task = build.task(experiment(*RHN, *still, "gate=hsg", "optimizer.weight_decay=5", "dataset.train.lanes=4"))
+    task.double()
+    tokens = torch.randint(389, (4, 36))
+    objective = task.learn(Batch(tokens[:, :-1], tokens[:, 1:], 0)).objective
+    objective.backward()
+    task.prepare_gradients()
+    ours = {name: parameter.grad.clone() for name, parameter in task.model.named_parameters()}
+
+    features, _ = task.model(tokens[:, :-1])
+    chances = task.model.logits(features).log_softmax(-1).gather(2, tokens[:, 1:, None])[..., 0]
+    loss = -chances.sum(1).mean()
+    assert objective.item() == pytest.approx(loss.item())
+    every = dict(task.model.named_parameters())
+    loss = loss + 5 / 2 * sum(parameter.square().sum() for parameter in every.values())  # type: ignore[assignment]
+    gradients = torch.autograd.grad(loss, list(every.values()))
+    norm = float(torch.stack([one.square().sum() for one in gradients]).sum().sqrt())
+    assert norm > 10, "else the clipping is not seen"
+    for name, gradient in zip(every, gradients, strict=True):
+        torch.testing.assert_close(ours[name], gradient * 10 / norm, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("model", ["rhn", "lstm"])
+def test_gradients_reach_back_as_far_as_is_said(
+    experiment: Compose, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(states, "REACH", 4)
+    words = (f"model={model}", "model.width=6", "dataset=ptb_word_carried", "dataset.source=sample", "layers=none")
+    whole = build.model(experiment(*words, *(["gate=hsg"] if model == "rhn" else []))).double().eval()
+    stream = torch.randint(389, (1000,))
+    norms = gradient_norms(whole, stream)
+    lanes = 1000 // (states.WARM_UP + 3 * 5 + 1)
+    text = stream[: 1000 // lanes * lanes].view(lanes, -1)
+    reach, expected = len(norms) - 1, torch.zeros(len(norms))
+    for place in range(states.PLACES):
+        end = states.WARM_UP + (place + 1) * (reach + 1)  # of the text read, so this is the position of the prediction
+        for back in range(1, reach + 1):
+            _, state = whole(text[:, : end - back])
+            flat = [one.detach().requires_grad_() for one in flattened(state)]
+            given = iter(flat)
+            features, _ = whole(text[:, end - back : end], mapped(lambda _, given=given: next(given), state))
+            loss = torch.nn.functional.cross_entropy(whole.logits(features[:, -1]), text[:, end], reduction="sum")
+            (gradient,) = torch.autograd.grad(loss, flat[:1])
+            expected[back] += gradient.norm(dim=1).mean() / states.PLACES
+    torch.testing.assert_close(norms[1:].double(), expected[1:].double(), rtol=1e-4, atol=1e-8)
+    assert reach == 4 and torch.all(norms > 0)
+
+
+def test_gate_values_are_those_of_random_steps(experiment: Compose) -> None:
+    model = build.model(experiment(*RHN, "gate=hsg", "model.width=50", "gate.state.bias=0")).eval()
+    with torch.no_grad():
+        model.backbone.layers[0].gate.bias[:10] = 9.0
+    (counts,) = gate_values(model, torch.randint(389, (2000,))).values()
+    assert counts.sum() == 80 * 50
+    assert counts[-1] == 80 * 10, "what is wide open is in the last part"
+    assert counts[40:60].sum() == 80 * 40
+    assert gate_values(build.model(experiment(*RHN)), torch.randint(389, (200,))) == {}
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Shorten the text to evaluate."""
+    monkeypatch.setattr(sample, "SENTENCES", {**sample.SENTENCES, "valid": 30, "test": 30})
+    sample.penn_treebank.cache_clear()
+    yield
+    sample.penn_treebank.cache_clear()
+
+
+FEW = (
+    "budget=smoke",
+    "trainer.max_steps=2",
+    "trainer.validate_every=1",
+    "trainer.accelerator=cpu",
+    "trainer.threads=1",
+)
+
+
+def test_the_test_split_has_a_curve_where_it_is_asked_for(experiment: Compose, short: None) -> None:
+    for curve_of_test, splits in (("true", {"train", "valid", "test"}), ("false", {"train", "valid"})):
+        cell, _ = trained(experiment(*RHN, *FEW, f"trainer.test_curve={curve_of_test}", "debug.windows=2"))
+        with open(cell.curves, newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert {row["split"] for row in rows} == splits
+        of = {
+            split: [row["value"] for row in rows if (row["split"], row["metric"]) == (split, "ppl")] for split in splits
+        }
+        assert len(of["valid"]) == 2 and of["valid"] != of.get("test")
+
+
+@pytest.mark.parametrize("precision", ["32", "bf16"])
+def test_a_stopped_run_goes_on_exactly(experiment: Compose, short: None, tmp_path: Path, precision: str) -> None:
+    words = (*RHN, *FEW, "trainer.max_steps=4", f"trainer.precision={precision}", "gate=hsg", "dataset.final=null")
+    whole, result = trained(experiment(*words))
+    assert result["status"] == "finished", result["error"]
+    described = experiment(*words, f"outputs_dir={tmp_path / 'stopped'}")
+    assert trained(described, StopAt(2))[1]["status"] == "interrupted"
+    products.rate.cache_clear()  # a new process would measure again
+    cell, resumed = trained(described)
+    assert same_weights(whole.last, cell.last) and curve(whole) == curve(cell)
+    assert numbers(resumed) == numbers(result)
+
+
+def test_figures_are_drawn_from_runs(short: None, tmp_path: Path) -> None:
+    table = load_table("hsg_t1")
+    few = (*FEW[1:], "model.width=8")
+    for row in ("rhn_10", "hsg_10"):
+        trained(composed([*table.overrides(table.row(row), "smoke", 1), *few, f"outputs_dir={tmp_path}"]))
+    smaller = dataclasses.replace(table, budgets={"smoke": (*table.budgets["smoke"], *few)})
+    report, paths = write_report(collect(smaller, "smoke", tmp_path), tmp_path / "report")
+    assert {path.stem for path in paths} == {"table", "convergence", "gate_values", "depth", "gradients"}
+    drawn = {path.stem: path.read_text() for path in paths if path.suffix == ".svg"}
+    assert "RHN 10 + HSG: 640 values" in drawn["gate_values"] and ">RHN + HSG<" in drawn["gradients"]
+    assert [str(row.seeds) for row in report.rows[:3]] == ["seed 1", "seed 1", "not run"]

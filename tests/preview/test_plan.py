@@ -1,0 +1,102 @@
+"""plan=true: the cost of a sweep, estimated from records or a trial, without running anything."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from highway.config.compose import experiment
+from highway.files.device import device_name
+from highway.ledger.cell import Cell
+from highway.preview import plan
+from highway.preview.cost import cost
+from highway.sweep.launch import Planned
+from highway.sweep.reading import load_table
+from tests.report.test_report import put
+from tests.support.commands import typed
+
+TABLE = load_table("highway_t1")
+ROOT = Path(__file__).parents[2]
+
+
+def planned(outputs: Path, row_id: str, seed: int) -> Planned:
+    words = (*TABLE.overrides(TABLE.row(row_id), "smoke", seed), f"outputs_dir={outputs}")
+    cell = Cell.of(experiment(list(words)))
+    return Planned(f"highway_t1 {row_id} seed {seed}", words, cell, "cpu", 1, cell.status)
+
+
+@pytest.fixture
+def no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "operations_a_second", lambda described, taken, threads: 1e9)
+
+
+@pytest.mark.usefixtures("no_trial")
+def test_rows_with_records_and_without(tmp_path: Path) -> None:
+    put(tmp_path, "baseline", 1, 1.4, budget="smoke", cost={"device": device_name(plan._device()), "seconds": 50.0})
+    cells = [planned(tmp_path, row, seed) for row in ("baseline", "tanh") for seed in (1, 2)]
+    baseline, tanh = plan.lines(cells, set(cells[1:]))
+    assert (baseline.label, baseline.done, baseline.missing) == ("highway_t1 baseline", 1, 1)
+    assert (baseline.seconds, baseline.source) == (50.0, "records")
+    described = experiment(list(cells[2].overrides))
+    steps, taken = described.trainer.max_steps, cost(described)
+    assert steps is not None and tanh.seconds == pytest.approx(steps * taken.operations * taken.tokens / 1e9)
+    assert tanh.cost.of_gates > 0 and tanh.memory > 8 * tanh.cost.parameters
+
+
+@pytest.mark.usefixtures("no_trial")
+def test_the_first_line_warns_of_days(tmp_path: Path) -> None:
+    cell = planned(tmp_path, "tanh", 1)
+    (line,) = plan.lines([cell], {cell})
+    assert str(plan.told([line])[0]).startswith("1 cells to run, 0 done: about ")
+    long = plan.told([dataclasses.replace(line, seconds=3.0 * plan.DAY)])[0]
+    assert str(long).startswith("More than a day: 3.0 days. 1 cells")
+    nothing = plan.told([dataclasses.replace(line, done=1, missing=0)])[0]
+    assert nothing == "0 cells to run, 1 done: nothing would run."
+    unknown = dataclasses.replace(line, seconds=None)
+    assert "for 1 of them about" in str(plan.told([line, unknown])[0])
+
+
+def test_a_trial_of_a_large_step_has_fewer_lanes() -> None:
+    described = experiment(["model=transformer_xl", "dataset=enwik8", "trainer=xl_l6"])
+    small = plan._smaller(described, cost(described))
+    assert 1 <= small.dataset.train.lanes < described.dataset.train.lanes
+    tiny = experiment([*TABLE.overrides(TABLE.row("tanh"), "smoke", 1)])
+    assert plan._smaller(tiny, cost(tiny)) is tiny
+    assert plan.operations_a_second(tiny, cost(tiny), 1) > 1e6
+
+
+@pytest.mark.usefixtures("no_trial")
+def test_missing_data_is_told(tmp_path: Path) -> None:
+    words = (
+        *TABLE.overrides(TABLE.row("tanh"), "paper", 1),
+        f"outputs_dir={tmp_path}",
+        f"data_dir={tmp_path / 'none'}",
+    )
+    cell = Cell.of(experiment(list(words)))
+    one = Planned("tanh seed 1", words, cell, "cpu", 1)
+    (line,) = plan.lines([one], {one})
+    assert line.seconds is None and line.source == "no data" and "ptb" in line.why
+    assert plan.told([line])[-1] == line.why
+
+
+def test_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIGHWAY_OUTPUTS", str(tmp_path))
+    words = ("table=highway_t1", "budget=smoke", "rows=tanh", "seeds=1,2", "plan=true")
+    ended = typed("train.py", "-m", *words)
+    assert ended.returncode == 0 and ended.stdout.startswith("2 cells to run, 0 done"), ended.stderr
+    assert {path.name for path in tmp_path.iterdir()} <= {"cache"}
+
+
+@pytest.mark.usefixtures("no_trial")
+def test_rows_that_do_not_fit_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among the rows that would run, the plan names the largest that does not fit, with what to type."""
+    cells = [planned(tmp_path, row, 1) for row in ("baseline", "tanh")]
+    monkeypatch.setattr(plan.memory, "free_bytes", lambda device: None)
+    baseline, tanh = plan.lines(cells, set(cells))
+    assert not baseline.shortage and not tanh.shortage and tanh.memory > baseline.memory
+    monkeypatch.setattr(plan.memory, "free_bytes", lambda device: int(baseline.memory * 0.9))
+    *_, said = plan.told(plan.lines(cells, set(cells)))
+    assert str(said).startswith("2 rows need more memory than is free. A training step of highway_t1 tanh needs about")
+    assert "type trainer.accumulate=2" in str(said)
+    *_, said = plan.told(plan.lines(cells, {cells[0]}))
+    assert str(said).startswith("A training step of highway_t1 baseline needs about")

@@ -1,0 +1,25 @@
+"""Import every module with the installed torch; make test-oldest runs this with the oldest one."""
+
+import importlib
+import pkgutil
+import tomllib
+from pathlib import Path
+
+import torch
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+import highway
+import hydra_plugins
+
+
+def test_every_module_is_imported() -> None:
+    for package in (highway, hydra_plugins):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+
+
+def test_this_torch_is_allowed() -> None:
+    asked = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["dependencies"]
+    (torch_,) = (one for one in map(Requirement, asked) if one.name == "torch")
+    assert Version(torch.__version__).base_version in torch_.specifier

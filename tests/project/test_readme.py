@@ -1,0 +1,47 @@
+"""The commands of README and docs do what they say."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TRIED = [page for page in PAGES if page.name not in ("RECIPES.md", "LOG.md")]  # the others have own tests, or none
+BLOCKS = [block for page in TRIED for block in re.findall(r"```bash\n(.*?)```", page.read_text(), flags=re.S)]
+COMMANDS = [line.split(" #")[0].strip() for block in BLOCKS for line in block.strip().splitlines()]
+PYTHON = list(dict.fromkeys(command for command in COMMANDS if command.startswith("python ")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", PYTHON)
+def test_python_commands_run(command: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
+    words = command.replace("python", sys.executable, 1).split()
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_make_targets_exist() -> None:
+    targets = [command.split()[1] for command in COMMANDS if command.startswith("make ")]
+    assert targets == ["demo", "highway_t1", "report", "audit", "gpu-check"]
+    for target in targets:
+        subprocess.run(["make", "-n", target], cwd=ROOT, check=True, capture_output=True)
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_help_lists_every_table() -> None:
+    from highway.sweep.reading import table_ids
+
+    shown = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for name in ("setup", "demo", "test", "report", *table_ids()):
+        assert re.search(rf"^{name}\b", shown, flags=re.M), shown

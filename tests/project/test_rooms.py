@@ -1,0 +1,114 @@
+"""The rooms of docs/ARCHITECTURE.md: which rooms exist and what each imports, without a circle."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CODE = ROOT / "highway"
+EVERYWHERE = {"config", "errors", "clock"}  # every room may import these
+ROW = re.compile(r"^\| `(?P<room>\w+)` \|.*\|(?P<imports>[^|]*)\|$", re.MULTILINE)
+
+
+def picture() -> dict[str, set[str]]:
+    """Return for each room the rooms that it may import, from the table in docs/ARCHITECTURE.md."""
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    return {match["room"]: set(re.findall(r"\w+", match["imports"])) for match in ROW.finditer(text)}
+
+
+def modules() -> dict[str, ast.Module]:
+    return {
+        path.relative_to(ROOT).with_suffix("").as_posix().replace("/", "."): ast.parse(path.read_text())
+        for path in CODE.rglob("*.py")
+    }
+
+
+def imports(tree: ast.Module, known: set[str]) -> set[str]:
+    """Return our modules that a tree imports, also inside of functions."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        if isinstance(node, ast.ImportFrom) and node.module:
+            inside = {f"{node.module}.{name.name}" for name in node.names}
+            found |= (inside & known) or {node.module}
+    return {name for name in found if name.split(".")[0] == "highway"}
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def test_every_room_is_in_the_picture() -> None:
+    found = {room(name) for name in modules()} - EVERYWHERE - {"__init__"}
+    assert found == set(picture()) - EVERYWHERE
+
+
+def test_imports_follow_the_arrows() -> None:
+    known, allowed, wrong = set(modules()), picture(), []
+    for name, tree in modules().items():
+        here = room(name)
+        for other in imports(tree, known):
+            there = room(other)
+            if here != "__init__" and there not in {here, *EVERYWHERE, *allowed.get(here, set())}:
+                wrong.append(f"{name} imports {other}")
+    assert not wrong
+
+
+def test_every_arrow_is_used() -> None:
+    known, allowed = set(modules()), picture()
+    used: dict[str, set[str]] = {}
+    for name, tree in modules().items():
+        used.setdefault(room(name), set()).update(room(other) for other in imports(tree, known))
+    assert {here: rooms - used[here] for here, rooms in allowed.items() if rooms - used[here]} == {}
+
+
+def test_no_room_is_reached_from_itself() -> None:
+    allowed = picture()
+
+    def reached(start: str) -> set[str]:
+        found, waiting = set(), [start]
+        while waiting:
+            for other in allowed.get(waiting.pop(), set()) - found:
+                found.add(other)
+                waiting.append(other)
+        return found
+
+    assert [name for name in allowed if name in reached(name)] == []
+
+
+def test_no_module_is_reached_from_itself() -> None:
+    """No module imports itself through others, not even within a room."""
+    known = set(modules())
+    graph = {name: imports(tree, known) & known for name, tree in modules().items()}
+    for start in graph:
+        found: set[str] = set()
+        waiting = list(graph[start])
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += graph[name]
+        assert start not in found, start
+
+
+def test_few_modules_lie_loose() -> None:
+    assert len(list(CODE.glob("*.py"))) <= 7
+
+
+@pytest.mark.parametrize("room_name", ["config", "files", "ledger", "sweep"])
+def test_what_may_be_asked_for_is_known_without_torch(room_name: str) -> None:
+    """Only functions import torch, so that a refusal takes less than a second."""
+    for path in (CODE / room_name).glob("*.py"):
+        tops = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = {getattr(node, "module", None) or node.names[0].name for node in tops}
+        assert not {name for name in names if name.split(".")[0] in ("torch", "pytorch_lightning")}, path
+
+
+@pytest.mark.parametrize("room_name", ["models", "gates", "blocks"])
+def test_models_know_no_lightning_and_no_files(room_name: str) -> None:
+    for path in (CODE / room_name).glob("*.py"):
+        unwanted = r"^(?:from|import) (?:pytorch_lightning|hydra|omegaconf|pathlib)"
+        assert not re.search(unwanted, path.read_text(), re.MULTILINE), path

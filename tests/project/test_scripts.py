@@ -1,0 +1,366 @@
+"""The other commands, as typed: explain, status, render, report, data, records, benchmark."""
+
+import dataclasses
+import itertools
+import os
+import runpy
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from highway.bench import field, measure
+from highway.config.check import CONF, SECTIONS, flat
+from highway.config.compose import experiment as composed
+from highway.config.experiment import Experiment
+from highway.files.writing import read_json, write_json
+from highway.ledger.cell import Cell
+from highway.ledger.identity import PARTS, configuration
+from highway.ledger.record import write_record
+from highway.preview.origins import NEUTRAL, origins
+from highway.report.collect import STALE
+from highway.run.memory import Needs
+from highway.run.trial import Entry, in_own_process, peak_memory
+from highway.sweep.reading import load_table, table_ids
+from tests.conftest import REAL_DATA, needs_real_data
+from tests.data.test_data import write_corpus
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[str], tuple[int, str, str]]:
+    """Return a function that runs `<script> <words>`; it returns the exit code, the output and the errors."""
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def run(line: str) -> tuple[int, str, str]:
+        name, *words = line.split()
+        monkeypatch.setattr(sys, "argv", [name, *words])
+        code = 0
+        try:
+            runpy.run_path(str(SCRIPTS / f"{name}.py"), run_name="__main__")
+        except SystemExit as end:
+            code = int(end.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("table", "plain", "gated"), [("highway_t1", "9,482,289", "12,634,161"), ("highway_t3", "1,884,816", "2,082,960")]
+)
+def test_explain_counts_parameters(
+    typed: Callable[..., tuple[int, str, str]], table: str, plain: str, gated: str
+) -> None:
+    code, out, _ = typed(f"table explain {table}")
+    assert code == 0
+    rows = {line.split()[0]: line for line in out.splitlines() if line.strip()}
+    assert plain in rows["baseline"]
+    assert gated in rows["tanh"]
+    assert gated in rows["sigmoid"]
+
+
+def test_explain_a_row(typed: Callable[..., tuple[int, str, str]]) -> None:
+    _, out, _ = typed("table explain highway_t1 tanh")
+    assert "x + f(x) + psi(x W1 + b1) * (x W2 + b2)" in out
+    assert "python scripts/train.py model=transformer layers=all dataset=ptb_char" in out
+    text = " ".join(out.split())
+    assert "psi = tanh" in text
+    assert "each position adds a linear map of its own x" in text
+    assert "the attention sublayer of every layer and the feed-forward sublayer of every layer" in text
+    assert "12,634,161, of which 3,151,872 in gates; +3,151,872 (+33.2%) to T-L3" in text
+    assert rows_of(out, "test bpc (test_bpc, lower is better)") == [["1.364", "1.495"]]
+    assert "Source: Highway Transformer (Chai et al., 2020), Table 1; recipe: appendix A.1" in out
+    assert "An SDU reads the stream before its norm." in text
+    assert rows_of(out, "gate.activation") == [["tanh", "conf/gate/sdu_tanh.yaml"]]
+    assert rows_of(out, "model.width") == []  # 512 is the neutral default
+    _, out, _ = typed("table explain highway_t1 tanh --budget smoke")
+    assert rows_of(out, "model.width") == [["64", "conf/table/highway_t1.yaml", "(budget", "smoke)"]]
+    _, out, _ = typed("table explain highway_t3 post_norm")
+    assert "an arm: a row that the paper lacks" in out and "The paper has no numbers for this row." in out
+    assert rows_of(out, "model.norm") == [["post", "conf/table/highway_t3.yaml", "(row", "post_norm)"]]
+
+
+def rows_of(out: str, name: str) -> list[list[str]]:
+    """Return the words behind a name at the start of a line."""
+    return [line.split(f"{name} ", 1)[1].split() for line in out.splitlines() if line.strip().startswith(f"{name} ")]
+
+
+def test_every_setting_has_an_origin(experiment: Callable[..., Experiment]) -> None:
+    """`explain` attributes each value to the last file that names its key, and that file has this value."""
+    every = itertools.product(map(load_table, table_ids()), ("paper", "smoke"))
+    for table, budget in ((table, budget) for table, budget in every if budget in table.budgets):
+        row = table.at(budget)[-1]
+        found = origins(table, row, budget)
+        described = configuration(experiment(*table.overrides(row, budget, seed=1)))
+        for key, value in flat({name: described[name] for name in PARTS}).items():
+            file = CONF.parent / found[key].split(" ")[0]
+            if found[key] == NEUTRAL:
+                section = key.split(".")[0]
+                assert flat({section: dataclasses.asdict(SECTIONS[section]())})[key] == value
+            elif file.parent.name != "table":
+                content = flat(yaml.safe_load(file.read_text()))
+                name = key if file.parent.name == "budget" else key.split(".", 1)[1]
+                assert content[name] == value or key.startswith("layers."), (table.id, row.id, key)
+
+
+def test_status_of_a_table(typed: Callable[..., tuple[int, str, str]], experiment: Callable[..., Experiment]) -> None:
+    table = load_table("highway_t3")
+    ends = {1: "finished", 2: "failed", 4: "failed"}
+    for seed in (1, 2, 3, 4):
+        cell = Cell.of(experiment(*table.overrides(table.row("tanh"), "smoke", seed)))
+        result = {"status": ends.get(seed), "seed": seed}
+        write_json(cell.leases / "1.json", {"ended": seed != 3, "progress": {"step": 150, "steps": 600}})
+        if seed in ends:
+            write_record(cell.directory, result)
+    _, out, _ = typed("table status highway_t3")
+    assert "finished 1 " in out and "failed 2, 4" in out and "running at 25%: 3" in out
+    os.utime(Cell.of(experiment(*table.overrides(table.row("tanh"), "smoke", 3))).leases / "1.json", (0, 0))
+    _, out, _ = typed("table status highway_t3")
+    assert "interrupted at 25%: 3" in out
+
+
+def test_status_and_render_of_the_published_records(typed: Callable[..., tuple[int, str, str]]) -> None:
+    _, out, _ = typed("table status highway_t3")
+    assert [line.split() for line in out.splitlines() if "baseline" in line] == [
+        ["baseline", "—", "finished", "1,", "2,", "3", "—"]
+    ]
+    _, out, _ = typed("table render highway_t3 --budget mini --format markdown")
+    assert "| T-L3 | seeds 1, 2, 3 | 5.278 ± 0.005 | 4.937 |" in out
+    _, out, _ = typed("table render highway_t3 --budget mini --format csv")
+    assert out.startswith("table,budget,data,row")
+    _, out, _ = typed("table render highway_t3 --budget mini --format latex")
+    assert "\\toprule" in out
+    _, out, _ = typed("table render highway_t3 --budget mini")
+    assert "Claims of the paper" in out and "paper 130.43" in out
+
+
+def test_published_report_is_what_the_records_give(
+    typed: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The published reports equal those from the records, except figures: the next test draws those of one table."""
+    monkeypatch.setattr("highway.report.figures.draw", lambda figure, collected, folder: "not-drawn")
+    published = SCRIPTS.parent / "outputs" / "reference" / "report"
+    for page in published.glob("*/*/table.md"):
+        table, budget = page.parts[-3:-1]
+        typed(f"report {table} --budget {budget}")
+        rendered = (tmp_path / "outputs" / "report" / table / budget / "table.md").read_text()
+        # A change of the code makes records stale, but no published number wrong.
+        assert rendered.replace(f", {STALE}", "") == page.read_text().replace(f", {STALE}", "")
+
+
+def test_report_writes_what_it_names(typed: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = typed("report highway_t3")
+    paths = [Path(line) for line in out.splitlines() if line.endswith((".md", ".csv", ".tex", ".svg", ".png"))]
+    assert code == 0
+    assert len(paths) == 5 and all(path.exists() for path in paths)
+    _, out, _ = typed("report highway_t1")
+    assert "no records yet" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("table explain highway_t2x", "Did you mean 'highway_t"),
+        ("table explain highway_t1 tann", "Did you mean 'tanh'"),
+        ("table explain highway_t1 --budget huge", "choose from 'mini', 'paper', 'smoke'"),
+        ("report highway_t9", "there is no table or grid 'highway_t9'"),
+        ("data prepare ptb_wrd", "Did you mean 'ptb_word'"),
+        ("data verify ptb_word", "ptb.train.txt is missing"),
+    ],
+)
+def test_mistakes_are_one_sentence(typed: Callable[..., tuple[int, str, str]], line: str, word: str) -> None:
+    code, out, err = typed(line)
+    assert (code, out) == (2, "")
+    assert len(err.strip().splitlines()) == 1
+    assert word in err
+
+
+def test_data_list_and_sample(typed: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    _, out, _ = typed("data list")
+    assert out.count("missing") == 17
+    write_corpus(tmp_path / "data", " a \n", " a \n")
+    _, out, _ = typed("data list")
+    assert out.count("present") == 9
+    _, out, _ = typed("data prepare ptb_word --source sample")
+    assert "vocabulary 389" in out
+    code, _, err = typed("data verify ptb_word")
+    assert code == 2 and "is not the published Penn Treebank file" in err
+
+
+@pytest.fixture
+def benchmark(
+    typed: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], tuple[int, str, str]]:
+    """Return a function that runs the command at smoke budget, in the least time.
+
+    The processes that measure memory are left out.
+    """
+    warnings.simplefilter("ignore")  # warnings of other libraries, not ours
+    monkeypatch.setattr(measure, "peak_memory", lambda entry, threads: 2**20)
+    return lambda words: typed(f"benchmark {words} --budget smoke --rounds 1 --threads 1")
+
+
+def test_benchmark(benchmark: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    """On a small shape every contender trains, and the record holds what the table shows."""
+    code, out, _ = benchmark("highway_t3 --precision 32")
+    assert code == 0
+    record = read_json(tmp_path / "outputs" / "bench" / "highway_t3-baseline-smoke-cpu.json")
+    names = [row["name"] for row in record["rows"]]
+    assert names[:3] == ["ours, 32", "ours with tanh sdu, 32", "torch.nn.TransformerEncoder, 32"]
+    assert all(row["tokens_per_second"] > 0 and row["share_of_peak"] > 0 for row in record["rows"])
+    assert all(name in out for name in names)
+    assert "ours with tanh sdu, 32: " in out and "times the time of ours, 32" in out
+    assert "bf16" not in out and not record["remarks"]
+
+
+@pytest.mark.slow
+def test_benchmark_of_every_table(benchmark: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    """All thirteen tables, in every precision, give a record and a grid each, in the order of their names."""
+    tables = [path.stem for path in sorted((CONF / "table").glob("*.yaml"))]
+    code, out, err = benchmark(" ".join(tables) + " --precision bf16")
+    assert code == 0, err
+    assert len(tables) == 13 and out.startswith("bf16: a small training step takes")
+    for table in tables:
+        (path,) = (tmp_path / "outputs" / "bench").glob(f"{table}-*.json")
+        assert f"{table} " in out and str(path) in out.replace("\n", "")
+        record = read_json(path)
+        assert record["rows"] and not record["remarks"], record["remarks"]
+
+
+def test_a_benchmark_leaves_out_a_slow_bf16(
+    benchmark: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(field, "bf16_factor", lambda: 15.234)
+    assert field.precisions("32", "cpu") == (("32",), [])
+    assert field.precisions(None, "cuda") == (("32", "bf16"), [])
+    chosen, (said,) = field.precisions("bf16", "cpu")
+    assert chosen == ("bf16",) and "15.23 times as long in bf16 as in fp32" in said
+    code, out, _ = benchmark("r_transformer_t3 --row tcn")
+    assert code == 0 and out.startswith("bf16 is left out: a small training step takes 15.23 times as long")
+    assert "--precision bf16" in out and ", bf16" not in out
+    monkeypatch.setattr(field, "bf16_factor", lambda: 0.5)
+    assert field.precisions(None, "cpu")[0] == ("32", "bf16")
+
+
+@pytest.mark.slow
+def test_a_benchmark_says_what_does_not_fit(
+    benchmark: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The benchmark names each contender whose step does not fit, or whose process is killed.
+
+    The others go on, one at a time.
+    """
+    free = 300 * 2**20
+    monkeypatch.setattr(measure, "free_bytes", lambda device: free)
+    monkeypatch.setattr(measure, "needs", lambda entry: Needs(0, 0, free + (entry.kind != "ours") * 2**20, 16))
+
+    def peak(entry: Entry, threads: int) -> int:
+        return in_own_process(killed) if "sdu" in entry.name else free
+
+    monkeypatch.setattr(measure, "peak_memory", peak)
+    code, out, _ = benchmark("highway_t3 --precision 32")
+    assert code == 0
+    said = [
+        "torch.nn.TransformerEncoder, 32 is left out: a step needs about 301 MiB of memory, and 300 MiB are free; "
+        "--set dataset.train.lanes=8 halves the batch.",
+        "ours with tanh sdu, 32 is left out: its process was killed, as systems do when memory runs out; "
+        "--set dataset.train.lanes=8 halves the batch.",
+    ]
+    record = read_json(tmp_path / "outputs" / "bench" / "highway_t3-baseline-smoke-cpu.json")
+    assert [row["name"] for row in record["rows"]] == ["ours, 32"] and record["together"]
+    assert all(sentence in out and sentence in record["remarks"] for sentence in said)
+    monkeypatch.setattr(measure, "peak_memory", lambda entry, threads: free)
+    monkeypatch.setattr(measure, "needs", lambda entry: Needs(0, 0, 0, 16))
+    code, out, _ = benchmark("highway_t3 --precision 32")
+    assert code == 0 and "do not fit into memory together: each is built anew for each of its turns" in out
+    assert "torch.nn.TransformerEncoder, 32 " in out
+
+
+def test_a_benchmark_without_figures_fails(
+    benchmark: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The benchmark fails after the last table; it also reports a process killed while it measures times."""
+    monkeypatch.setattr(measure, "needs", lambda entry: Needs(0, 0, 0, 16))
+    monkeypatch.setattr(measure, "_times", killed)
+    code, out, _ = benchmark("r_transformer_t3 highway_t3 --precision 32")
+    assert code == 1
+    assert out.count("There are no times: the process that measured them was killed") == 2
+
+
+def killed(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_benchmark_takes_a_row_that_has_a_counterpart(benchmark: Callable[..., tuple[int, str, str]]) -> None:
+    table = load_table("gated_resnet_t1")
+    asked = field.Asked(None, "paper", [], ("32",), "cpu", compiled=False, local_rnn=False)
+    chosen = field.contenders(table, asked)
+    assert chosen.row.id == "t_e4h8" and "torch.nn.Transformer, 32" in [entry.name for entry in chosen.entries]
+    problem = "torch.nn.Transformer cannot have 6 heads of width 42 in a model of width 256 (row t_e4h6)."
+    assert chosen.remarks == [f"gated_resnet_t1 is measured at its row t_e4h8: {problem}"]
+    chosen = field.contenders(table, dataclasses.replace(asked, row="t_e4h6"))
+    assert chosen.row.id == "t_e4h6" and "torch.nn.Transformer, 32" not in [entry.name for entry in chosen.entries]
+    assert chosen.remarks == [f"{problem} Type --row t_e4h8."]
+    # A row that has a gate is not measured twice
+    chosen = field.contenders(load_table("highway_t3"), dataclasses.replace(asked, row="tanh", budget="smoke"))
+    assert [entry.name for entry in chosen.entries if entry.kind == "ours"] == ["ours with tanh sdu, 32"]
+
+
+@pytest.mark.slow
+def test_benchmark_of_translation(benchmark: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, _ = benchmark("gated_resnet_t1 --set dataset.batch=4")
+    assert code == 0
+    for name in ("ours with realformer, 32", "ours with tanh gated, 32", "torch.nn.Transformer, 32"):
+        assert name in out
+
+
+@pytest.mark.slow
+def test_benchmark_of_a_local_rnn(benchmark: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    """The benchmark measures the layer alone, with all operations counted, and the model with gathered windows."""
+    code, out, _ = benchmark("highway_t2 --local-rnn")
+    assert code == 0 and "LocalRNN on gathered windows, 32" in out
+    ours, gathered, *_ = read_json(tmp_path / "outputs/bench/highway_t2-baseline-smoke-local-rnn-cpu.json")["rows"]
+    product = 2 * 16 * 60 * 64 * 3 * 64  # lanes, window, width: of one map of all positions
+    assert ours["operations"] == 3 * (1 + 6) * product  # one map of the inputs, six of the state, two backward for each
+    assert gathered["operations"] == (3 * (7 + 7) - 1) * product  # no gradient reaches the first state
+    for row, rival in (("tcn", "pytorch-tcn"), ("gru", "torch.nn's kernel")):
+        code, out, _ = benchmark(f"r_transformer_t2 --row {row}")
+        assert code == 0 and f"{rival}, 32" in out
+    for words in ("--row transformer --set dataset.side=4", "--local-rnn --set dataset.side=4"):
+        code, out, _ = benchmark(f"r_transformer_t1 {words}")
+        assert code == 0 and "ours, 32" in out and "torch.nn" not in out
+    assert "r_transformer_t1 is measured at its row r_transformer: row rnn of r_transformer_t1 has no LocalRNN" in out
+
+
+@pytest.mark.slow
+def test_a_row_without_a_local_rnn(benchmark: Callable[..., tuple[int, str, str]]) -> None:
+    code, _, err = benchmark("r_transformer_t1 --row rnn --local-rnn")
+    why = "row rnn of r_transformer_t1 has no LocalRNN (its model is recurrent)"
+    assert code == 2 and err == f"error: --local-rnn: {why}. Type --row r_transformer.\n"
+    code, _, err = benchmark("highway_t3 --local-rnn")
+    assert code == 2 and err.startswith("error: --local-rnn: no row of highway_t3 has a LocalRNN. Name a table that ha")
+    assert "highway_t2" in err and "highway_t1" not in err
+
+
+@pytest.mark.slow
+def test_peak_memory_is_of_a_process_of_its_own() -> None:
+    words = load_table("highway_t3").overrides(load_table("highway_t3").rows[0], "smoke", 1)
+    peak = peak_memory(Entry("32", composed(words), "cpu"), threads=1)
+    assert 100 * 2**20 < peak < 2 * 2**30
+
+
+@needs_real_data
+def test_data_verify(typed: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIGHWAY_DATA", str(REAL_DATA))
+    forms = "ptb_char ptb_char_benchmark ptb_char_joined ptb_char_newline ptb_word"
+    code, out, _ = typed(f"data verify {forms} enwik8_excerpt pt_en_substitute mnist nottingham")
+    assert code == 0
+    assert out.count("every file has the published sha256") == 7 and out.count("are the published pairs") == 1
+    assert out.count("the sha256 of its first 4,150,000 bytes are right") == 1

@@ -1,0 +1,166 @@
+"""trainer.compile: its modes and their older spellings; one program serves a whole run."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounter
+
+from highway.config.compose import experiment as composed
+from highway.config.experiment import Experiment
+from highway.ledger.cell import Cell
+from highway.ledger.together import Timing
+from highway.run import build
+from highway.run.compiled import FixedShapes, compile_training
+from tests.run.test_resume import StopAt
+from tests.support.runs import numbers, trained
+
+Compose = Callable[..., Experiment]
+FEW = ("trainer.max_epochs=2", "gate=sdu_tanh", "model.dropout=0.3")
+SHORT_LAST = "dataset.train={lanes:370,window:24,stride:20,scored:20}"  # an epoch ends with a shorter window
+SPLITS = {"train": 370, "evaluation": 10}
+CUTS = tuple(f"dataset.{split}={{lanes:{lanes},window:20,stride:20,scored:20}}" for split, lanes in SPLITS.items())
+CARRIES = (*CUTS, "dataset.carry_state=true", "model=transformer_xl", "model.head_width=8")
+LANES = "dataset.train={lanes:3,window:12,stride:12,scored:12}"
+SMALL = ("model.width=16", "model.layers=2", "budget=smoke", "dataset.source=sample")
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "transformer": ("gate=sdu_tanh", "model.heads=2", "model.feed_forward=16", LANES),
+    "transformer_xl": ("model=transformer_xl", "dataset=ptb_word_memory", "model.heads=2", "model.head_width=8", LANES),
+    "r_transformer": ("model=r_transformer", "model.heads=2", "model.feed_forward=16", LANES),
+    "rhn": ("model=rhn", "dataset=ptb_word_rhn", "gate=hsg", "layers=none", "model.depth=3", LANES),
+    "lstm": ("model=lstm", "dataset=ptb_char_carried", "layers=none", LANES),
+    "tcn": ("model=tcn_pixels", "dataset=mnist", "layers=none", "dataset.batch=2"),
+    "encoder_decoder": (
+        *("model=encoder_decoder", "dataset=iwslt_pt_en", "gate=g1", "layers=none", "dataset.batch=4"),
+        *("model.heads=2", "model.feed_forward=16"),
+    ),
+}
+
+
+@pytest.fixture
+def counter(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Count the programs that the compiler receives, and run them unchanged."""
+    torch._dynamo.reset()
+    counted = CompileCounter()
+
+    def compiled(self: FixedShapes, mode: str, dynamic: bool) -> Any:
+        return torch.compile(self.eager, backend=counted, dynamic=dynamic)
+
+    monkeypatch.setattr(FixedShapes, "compile", compiled)
+    yield counted
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize(
+    ("typed", "mode"),
+    [("true", "default"), ("false", None), ("null", None), ("default", "default"), ("reduce-overhead",) * 2],
+)
+def test_older_spellings_keep_working(typed: str, mode: str | None) -> None:
+    assert composed([f"trainer.compile={typed}"]).trainer.compile == mode
+
+
+def test_no_run_and_no_timing_changes_its_directory() -> None:
+    """Directories keep the names from before compile modes existed, although timings hash the mode."""
+
+    def timing(typed: str) -> Path:
+        row = composed(["budget=smoke", f"trainer.compile={typed}", "trainer.threads=1", "trainer.accelerator=cpu"])
+        return Timing.of(1, "smoke", {"row": row}).cell.directory
+
+    assert Cell.of(composed(["trainer.compile=max-autotune"])) == Cell.of(composed([]))
+    assert timing("false") == timing("null") != timing("true") == timing("default") != timing("reduce-overhead")
+
+
+@pytest.mark.parametrize("words", [(SHORT_LAST,), CARRIES], ids=["windows", "carried"])
+def test_a_short_last_batch_compiles_nothing_anew(tiny: Compose, counter: Any, words: tuple[str, ...]) -> None:
+    described = tiny(*FEW, *words, "trainer.compile=true")
+    windows = build.data(described)._windows("train")
+    assert len({windows.at(step).inputs.shape for step in range(len(windows))}) == 2, "one window is shorter"
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        _, result = trained(described)
+    assert result["status"] == "finished", result["error"]
+    assert counter.frame_count == 1
+
+
+def test_without_fixed_shapes_it_would(tiny: Compose, counter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FixedShapes, "fits", lambda self, *given: True)
+    trained(tiny(*FEW, SHORT_LAST, "trainer.compile=true"))
+    assert counter.frame_count > 1
+
+
+def test_a_resumed_compiled_run_is_exact(tiny: Compose, counter: Any, tmp_path: Path) -> None:
+    words = (*FEW, SHORT_LAST, "trainer.compile=true")
+    _, whole = trained(tiny(*words))
+    described = dataclasses.replace(tiny(*words), outputs_dir=tmp_path / "stopped")
+    trained(described, StopAt(3))
+    _, resumed = trained(described)
+    assert numbers(resumed) == numbers(whole)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_program_of_every_family(family: str, counter: Any) -> None:
+    """Steps of one shape compile once, and compute what the eager model computes."""
+    still = [f"model.{item.name}=0" for item in dataclasses.fields(composed([*FAMILIES[family]]).model)
+             if item.name.startswith("dropout")]  # fmt: skip
+    described = composed([*FAMILIES[family], *SMALL, *still])
+    torch.manual_seed(0)
+    batch = build.like_real(described, "cpu")
+    losses: dict[str, list[float]] = {}
+    for kind in ("eager", "compiled"):
+        task = build.task(described).train()
+        optimizer = task.configure_optimizers()
+        if kind == "compiled":
+            compile_training(task, described, "default")
+        for step in range(4):
+            optimizer.zero_grad()
+            objective = task.learn(batch).objective
+            objective.backward()
+            task.prepare_gradients()
+            optimizer.step()
+            losses.setdefault(kind, []).append(objective.item())
+            if kind == "compiled" and step == 1:
+                programs = counter.frame_count
+    assert 0 < programs == counter.frame_count
+    assert losses["compiled"] == pytest.approx(losses["eager"], rel=1e-5)
+
+
+def test_one_program_serves_all_lengths(counter: Any) -> None:
+    """One program serves pairs and tunes whose length differs in each batch."""
+    described = composed([*FAMILIES["encoder_decoder"], *SMALL])
+    task = build.task(described).train()
+    compile_training(task, described, "default")
+    batch = build.like_real(described, "cpu")
+    for rows, source, target in ((4, 9, 7), (4, 5, 6), (3, 8, 10), (4, 9, 7), (1, 6, 6)):
+        part = batch._replace(
+            source=batch.source[:rows, :source].clone(),
+            inputs=batch.inputs[:rows, :target].clone(),
+            targets=batch.targets[:rows, :target].clone(),
+        )
+        task.learn(part).objective.backward()
+    assert counter.frame_count == 1
+
+
+class Overwritten:
+    """A program whose outputs the next call overwrites, as CUDA graphs do."""
+
+    def __init__(self) -> None:
+        self.features, self.state = torch.zeros(2, 3), torch.zeros(2, 3)
+
+    def __call__(self, x: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor]]:
+        self.features.copy_(x)
+        self.state.copy_(x + state)
+        return self.features, (self.state,)
+
+
+def test_a_carried_state_outlives_the_graph_that_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FixedShapes, "compile", lambda *_, **__: Overwritten())
+    ones = torch.ones(2, 3)
+    for mode, kept in (("reduce-overhead", ones), ("default", 2 * ones)):
+        model = torch.nn.Identity()
+        model.forward = lambda x, state: (x, (state,))  # type: ignore[assignment]
+        program = FixedShapes(model, mode, ones.shape, carries=True)
+        _, (state,) = program(ones, torch.zeros(2, 3))
+        program(ones, ones)
+        assert torch.equal(state, kept)

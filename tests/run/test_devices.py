@@ -1,0 +1,401 @@
+"""Several devices and parts of batches: the experiment stays the same as on one device, in one part.
+
+A run on two processes is a real one, from the command line; its results are compared with those of one process.
+"""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from safetensors.torch import load_file
+
+from highway.config.compose import experiment as composed
+from highway.config.experiment import Experiment
+from highway.data.lanes import Batch, lanes_of
+from highway.files.system import born
+from highway.files.writing import read_json
+from highway.ledger.cell import Cell
+from highway.run import build
+from highway.run.checkpoint import Interrupted
+from highway.run.companions import companions
+from highway.tasks.states import joined
+from highway.tasks.task import rows_of
+from tests.conftest import TINY
+from tests.data import test_examples
+from tests.support.runs import curve, trained
+from tests.support.waiting import wait_for
+from tests.tasks import test_translation
+
+Compose = Callable[..., Experiment]
+TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
+FEW = ("trainer.max_steps=6", "trainer.validate_every=4", "trainer.log_every=2", "trainer.precision=64")
+NO_DROPOUT = ("model.dropout=0", "model.dropout_attention=0", "model.dropout_feed_forward=0")
+WORDS = (*TINY, "dataset=ptb_word", *NO_DROPOUT, "model.dropout_embedding=0", "dataset.train.lanes=5")
+MEMORY = (*TINY, "model=transformer_xl", "dataset=enwik8", "gate=sdu_tanh", "model.dropout=0",
+    "dataset.train={lanes:7,window:20,stride:20,scored:20,memory:30}",
+    "dataset.evaluation={lanes:45,window:50,stride:50,scored:50,memory:40}")  # fmt: skip
+STATE = ("model=rhn", "model.width=12", "model.depth=3", "dataset=ptb_word_rhn", "optimizer=sgd_rhn", "trainer=rhn",
+    "layers=none", "budget=smoke", "dataset.train.lanes=5", "dataset.evaluation.lanes=33", "trainer.accelerator=cpu",
+    "trainer.threads=1", "model.dropout_embedding_words=0", "model.dropout_input=0", "model.dropout_state=0",
+    "model.dropout_output=0")  # fmt: skip
+PAIRS = (*test_translation.TINY, *NO_DROPOUT, "model.dropout_embedding=0")
+TASKS = {
+    "words": WORDS,
+    "memory": MEMORY,
+    "state": STATE,
+    "images": (*test_examples.MODELS["images"], *NO_DROPOUT, "dataset.batch=9"),
+    "tunes": (*test_examples.MODELS["tunes"], "model.dropout=0", "dataset.batch=5"),
+    "pairs": PAIRS,
+}
+
+
+def assert_agree(one: Cell, other: Cell, tolerance: float) -> None:
+    """Check that weights and curves agree, to `tolerance` of the largest weight, and of each value."""
+    for name in ("last", "best"):
+        first, second = (load_file(getattr(cell, name)) for cell in (one, other))
+        assert first.keys() == second.keys()
+        for key, tensor in first.items():
+            torch.testing.assert_close(second[key], tensor, rtol=tolerance, atol=tolerance)
+    assert [row[:-1] for row in curve(one)] == [row[:-1] for row in curve(other)], "the same steps, epochs and tokens"
+    first_values, second_values = ([float(row[-1]) for row in curve(cell)] for cell in (one, other))
+    assert second_values == pytest.approx(first_values, rel=tolerance, abs=tolerance)
+
+
+# Shares
+
+
+@pytest.mark.parametrize(("lanes", "shares", "sizes"), [(22, 4, [6, 6, 5, 5]), (5, 2, [3, 2]), (1, 2, [1, 0])])
+def test_lanes_of_each_device(lanes: int, shares: int, sizes: list[int]) -> None:
+    parts = [list(range(lanes))[lanes_of(lanes, share, shares)] for share in range(shares)]
+    assert [len(part) for part in parts] == sizes
+    assert [lane for part in parts for lane in part] == list(range(lanes))
+
+
+@pytest.mark.parametrize("task", ["words", "memory", "state"])
+def test_uneven_lanes_weigh_as_many_as_they_are(
+    experiment: Compose, monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    """The objectives of 4 devices, averaged as in Lightning, equal that of all lanes; tokens count all lanes."""
+    described = experiment(*TASKS[task], "dataset.train.lanes=22", "trainer.precision=64")
+    module, data = build.task(described).double().eval(), build.data(described)
+    (batch,) = (data._windows("train").at(0),)
+    whole = module.learn(batch)
+    tokens = module.tokens(batch)
+    monkeypatch.setattr(type(module), "devices", 4)
+    module.states = [None]
+    parts = []
+    for share in range(4):
+        module.states = [None]
+        parts.append(module.learn(data._windows("train", share, 4).at(0)))
+        assert module.tokens(data._windows("train", share, 4).at(0)) == tokens == batch.inputs.numel()
+    torch.testing.assert_close(sum(part.objective for part in parts) / 4, whole.objective, rtol=1e-12, atol=0)
+    torch.testing.assert_close(sum(part.nats for part in parts), whole.nats, rtol=1e-12, atol=0)
+    assert sum(part.units for part in parts) == whole.units
+
+
+def test_a_device_without_a_lane_evaluates_nothing(experiment: Compose) -> None:
+    """The trained RHN is evaluated in one lane, which the first device takes; the second has nothing to evaluate."""
+    data = build.data(experiment(*STATE, "trainer.devices=2"))
+    data.final = True
+    scored = []
+    for share in range(2):
+        data.device_share = lambda share=share: (share, 2)  # type: ignore[method-assign]
+        scored.append(sum(batch.targets.numel() for batch in data.evaluated("test")))
+    assert scored == [len(data.streams.splits["test"]) - 1, 0]
+
+
+def test_rows_of_a_batch_keep_what_is_said_of_the_whole() -> None:
+    batch = Batch(torch.arange(12).view(4, 3), torch.arange(8).view(4, 2), 1)
+    part = rows_of(batch, slice(1, 3))
+    assert (part.inputs.tolist(), part.targets.tolist(), part.context) == ([[3, 4, 5], [6, 7, 8]], [[2, 3], [4, 5]], 1)
+
+
+def test_states_of_parts_are_joined_lane_by_lane() -> None:
+    whole = (torch.arange(5), [torch.randn(5, 2), torch.randn(5, 3, 1)])
+    parts = [(whole[0][rows], [tensor[rows] for tensor in whole[1]]) for rows in (slice(0, 3), slice(3, 5))]
+    found = joined(parts)
+    assert torch.equal(found[0], whole[0]) and all(map(torch.equal, found[1], whole[1]))
+    assert joined([None, None]) is None and joined([whole]) is whole
+
+
+# Parts of a batch
+
+
+class StopBy(pl.Callback):
+    """Sends a signal to this process during step `step`."""
+
+    def __init__(self, step: int, number: signal.Signals) -> None:
+        self.step, self.number = step, number
+
+    def on_train_batch_start(self, trainer: pl.Trainer, *_: Any) -> None:
+        if trainer.global_step == self.step - 1:
+            os.kill(os.getpid(), self.number)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_parts_of_a_batch_are_the_whole_batch(
+    experiment: Compose, request: pytest.FixtureRequest, tmp_path: Path, task: str
+) -> None:
+    """Uneven parts (5 and 7 lanes, 9 images, 5 tunes in 3) give the weights, curves, losses and norms within 1e-8."""
+    if task == "memory":
+        request.getfixturevalue("tiny")  # makes the text shorter
+    cells = []
+    for parts in (1, 3):
+        described = experiment(*TASKS[task], *FEW, f"trainer.accumulate={parts}", f"outputs_dir={tmp_path}/{parts}")
+        cell, result = trained(described)
+        assert result["status"] == "finished", result["error"]
+        cells.append(cell)
+    assert cells[0].directory.name == cells[1].directory.name, "the experiment is the same"
+    assert_agree(*cells, 1e-8)
+
+
+def test_a_run_in_parts_goes_on_in_others(tiny: Compose, tmp_path: Path) -> None:
+    """Each part carries its own state, and the checkpoint has the states of all lanes in order."""
+    whole, _ = trained(tiny(*MEMORY, *FEW, f"outputs_dir={tmp_path}/whole"))
+    for parts, stop in ((2, 3), (3, 5)):
+        described = tiny(*MEMORY, *FEW, f"trainer.accumulate={parts}", f"outputs_dir={tmp_path}/moved")
+        cell, result = trained(described, StopBy(stop, signal.SIGTERM))
+        assert (result["status"], result["steps"]) == ("interrupted", stop)
+    cell, result = trained(tiny(*MEMORY, *FEW, f"outputs_dir={tmp_path}/moved"))
+    assert result["status"] == "finished"
+    assert_agree(whole, cell, 1e-8)
+
+
+def test_parts_in_bf16(experiment: Compose, tmp_path: Path) -> None:
+    losses = []
+    for parts in (1, 2):
+        words = ("trainer.precision=bf16", f"trainer.accumulate={parts}", f"outputs_dir={tmp_path}/{parts}")
+        _, result = trained(experiment(*WORDS, *FEW, *words))
+        losses.append(result["metrics"]["valid_loss"]["last"])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-2)
+
+
+# Signals
+
+
+@pytest.mark.parametrize(("handled", "status"), [(signal.SIG_DFL, "interrupted"), (signal.SIG_IGN, "finished")])
+def test_a_closed_terminal_saves_but_not_under_nohup(tiny: Compose, handled: signal.Handlers, status: str) -> None:
+    before = signal.signal(signal.SIGHUP, handled)  # the tests themselves may run under nohup
+    try:
+        cell, result = trained(tiny(*FEW), StopBy(3, signal.SIGHUP))
+        assert result["status"] == status and cell.checkpoints
+        assert signal.getsignal(signal.SIGHUP) == handled
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+# Two processes
+
+
+def start(folder: Path, devices: int, *words: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, str(TRAIN), *words, f"trainer.devices={devices}", f"outputs_dir={folder}"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(folder: Path, devices: int, *words: str) -> tuple[Cell, list[str]]:
+    """Train until the end; return the run, and its messages without the clock."""
+    process = start(folder, devices, *words)
+    said, complained = process.communicate(timeout=300)
+    cell = cell_in(folder, *words)
+    result = read_json(cell.directory / "result.json")
+    assert process.returncode == 0 and result["status"] == "finished", complained
+    assert result["environment"]["processes"] == devices
+    lines = (said + complained).replace(str(folder), "").splitlines()
+    return cell, [line.partition("tokens/s")[0].rpartition("  ")[0] or line for line in lines]
+
+
+def cell_in(folder: Path, *words: str) -> Cell:
+    return Cell.of(composed([*words, f"outputs_dir={folder}"]))
+
+
+def children(process: "subprocess.Popen[str]") -> list[int]:
+    """Return the process ids of the other ranks that a run has started."""
+    own = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [int(one) for one in own if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
+
+
+FIFTY = ("trainer.max_steps=50", "trainer.validate_every=25", "trainer.log_every=5", "trainer.checkpoint_seconds=0.05")
+LONG = ("trainer.max_steps=100000", "trainer.validate_every=100000", "trainer.log_every=1", "trainer.precision=64")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["words", "memory", "state"])
+@pytest.mark.parametrize(("precision", "tolerance"), [("64", 1e-8), ("32", 1e-4)])
+def test_two_processes_agree_with_one(tmp_path: Path, task: str, precision: str, tolerance: float) -> None:
+    """Weights and curves agree over 50 steps with frequent checkpoints, and no message comes twice.
+
+    The processes share 5 lanes as 3 and 2, and 7 as 4 and 3.
+    """
+    words = (*TASKS[task], *FIFTY, f"trainer.precision={precision}")
+    (one, alone), (two, together) = (ended(tmp_path / str(devices), devices, *words) for devices in (1, 2))
+    assert_agree(one, two, tolerance)
+    assert len(set(together)) == len(together) and alone[-1] == together[-1]
+    names = [sorted(path.name.split(".")[0] for path in cell.directory.rglob("*")) for cell in (one, two)]
+    first, second = ([name for name in written if not name.startswith("resume-")] for written in names)
+    assert first == second, "one process writes"
+
+
+@pytest.mark.slow
+def test_four_processes_with_parts_agree_with_one(tmp_path: Path) -> None:
+    """Four processes share 22 lanes as 6, 6, 5, 5. Each trains on its lanes in two parts: 3 and 3, or 3 and 2."""
+    words = (*MEMORY, *FEW, "dataset.train.lanes=22")
+    one, _ = ended(tmp_path / "one", 1, *words)
+    four, _ = ended(tmp_path / "four", 4, *words, "trainer.accumulate=2")
+    assert_agree(one, four, 1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["images", "tunes", "pairs"])
+def test_examples_on_two_processes(tmp_path: Path, task: str) -> None:
+    """Two processes share 9 images as 5 and 4. Evaluation takes whole groups of examples, each exactly once."""
+    words = (*TASKS[task], *FEW)
+    (one, _), (two, _) = (ended(tmp_path / str(devices), devices, *words) for devices in (1, 2))
+    assert_agree(one, two, 1e-8)
+    losses = [read_json(cell.directory / "result.json")["metrics"]["test_loss"] for cell in (one, two)]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["memory", "state"])
+def test_a_run_moves_between_numbers_of_processes(tmp_path: Path, task: str) -> None:
+    """A run that moves gives the result of an undisturbed run on one process.
+
+    It starts on two processes, where a SIGTERM to the first stops it, continues and stops on one, and ends on two.
+    """
+    words = (*TASKS[task], "trainer.precision=64", "trainer.max_steps=60", "trainer.validate_every=40")
+    words = (*words, "trainer.log_every=7", "trainer.checkpoint_seconds=0.1")
+    whole, _ = ended(tmp_path / "whole", 1, *words)
+    cell, steps = cell_in(tmp_path / "moved", *words), [0]
+    for devices in (2, 1):
+        process = start(tmp_path / "moved", devices, *words)
+        before = set(cell.checkpoints)
+        wait_for(lambda before=before: bool(set(cell.checkpoints) - before), 240)  # type: ignore[misc]
+        others = children(process)
+        assert len(others) == devices - 1
+        process.terminate()
+        process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert [born(other) for other in others] == [None] * (devices - 1)
+        steps.append(read_json(cell.directory / "result.json")["steps"])
+    assert 0 < steps[1] < steps[2] < 60
+    ended(tmp_path / "moved", 2, *words)
+    assert_agree(whole, cell, 1e-8)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_interrupts_the_run(tmp_path: Path) -> None:
+    """After kill -9 of another rank the first process reports it, and the same command resumes the run."""
+    words = (*WORDS, *LONG, "trainer.checkpoint_seconds=0.1")
+    cell, process = cell_in(tmp_path, *words), start(tmp_path, 2, *words)
+    wait_for(lambda: bool(cell.checkpoints), 240)
+    os.kill(children(process)[0], signal.SIGKILL)
+    _, complained = process.communicate(timeout=60)
+    result = read_json(cell.directory / "result.json")
+    assert (process.returncode, result["status"]) == (130, "interrupted"), complained
+    assert result["error"] == "process 2 of 2 was killed by SIGKILL; the same command goes on from the last checkpoint"
+    assert "Traceback" not in complained
+
+
+@pytest.mark.slow
+def test_the_others_end_with_the_first(tmp_path: Path) -> None:
+    """kill -9 of the first process leaves no orphans, and the run is interrupted."""
+    words = (*WORDS, *LONG, "trainer.checkpoint_seconds=0.1")
+    cell, process = cell_in(tmp_path, *words), start(tmp_path, 3, *words)
+    wait_for(lambda: bool(cell.checkpoints), 240)
+    others = children(process)
+    assert len(others) == 2
+    process.kill()
+    process.communicate(timeout=60)
+    wait_for(lambda: all(born(other) is None for other in others), 10)
+    assert cell.status == "interrupted"
+
+
+# Companions
+
+
+def waits() -> None:
+    time.sleep(600)
+
+
+def fails() -> str:
+    return "failed"
+
+
+def stand_in(processes: int, external: bool = False) -> Any:
+    """Return a stand-in for a trainer, with the attributes that companions read."""
+    environment = SimpleNamespace(creates_processes_externally=external, main_address="127.0.0.1", main_port=1)
+    return SimpleNamespace(
+        world_size=processes,
+        strategy=SimpleNamespace(cluster_environment=environment),
+        _signal_connector=SimpleNamespace(),
+    )
+
+
+@pytest.mark.parametrize(("processes", "external"), [(1, False), (2, True)])
+def test_nothing_is_started_for_one_device_or_under_srun(processes: int, external: bool) -> None:
+    before = dict(os.environ)
+    with companions(stand_in(processes, external), waits):
+        assert dict(os.environ) == before and not multiprocessing.active_children()
+
+
+@pytest.mark.slow
+def test_companions_come_and_go() -> None:
+    before = dict(os.environ)
+    with companions(stand_in(3), waits):
+        others = multiprocessing.active_children()
+        assert len(others) == 2 and os.environ["LOCAL_RANK"] == "0"
+        ranks = [Path(f"/proc/{other.pid}/environ").read_bytes().count(b"LOCAL_RANK=0\0") for other in others]
+        assert ranks == [0, 0]
+    assert not any(other.is_alive() for other in others) and dict(os.environ) == before
+
+
+@pytest.mark.slow
+def test_an_error_beside_a_killed_companion_is_an_interruption() -> None:
+    with (
+        pytest.raises(Interrupted, match="process 2 of 2 was killed by SIGKILL; the same command goes on"),
+        companions(stand_in(2), waits),
+    ):
+        os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
+        raise RuntimeError("Connection closed by peer")
+    with pytest.raises(ZeroDivisionError), companions(stand_in(2), waits):
+        _ = 1 / 0
+
+
+WAITING = """
+from highway.run import companions
+from tests.run.test_devices import {work}, stand_in
+companions.GRACE = 0.5
+if __name__ == "__main__":
+    with companions.companions(stand_in(2), {work}):
+        import os, signal, multiprocessing, time
+        if {kill}:
+            os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+        time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("work", "kill", "sentence"),
+    [
+        ("waits", True, "error: process 2 of 2 was killed by SIGKILL."),
+        ("fails", False, "error: another process of this run has failed."),
+    ],
+)
+def test_a_process_that_waits_for_one_that_is_gone_ends(tmp_path: Path, work: str, kill: bool, sentence: str) -> None:
+    """A process that waits for a dead one ends, even inside a collective on CUDA, which notices nothing."""
+    script = tmp_path / "waiting.py"
+    script.write_text(WAITING.format(work=work, kill=kill))
+    environment = {**os.environ, "PYTHONPATH": str(TRAIN.parents[1])}
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, env=environment)
+    assert (done.returncode, done.stderr.strip()) == (1, sentence)

@@ -1,0 +1,171 @@
+"""A run stopped at any step and resumed ends as if never stopped: weights bit for bit, curves row for row."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+
+from highway.config.experiment import Experiment
+from highway.ledger.cell import Cell
+from tests.conftest import TINY
+from tests.run.test_train import CARRY, Stateful
+from tests.support.runs import curve, numbers, same_weights, trained
+from tests.support.waiting import wait_for
+
+Compose = Callable[..., Experiment]
+TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
+SHORT = (  # epochs of four steps, each ending with a validation that lowers the rate; dropout and gates are on
+    "gate=sdu_tanh",
+    "dataset.train={lanes:370,window:24,stride:20,scored:20}",
+    "trainer.max_epochs=3",
+    "trainer.log_every=3",
+    "model.dropout=0.3",
+    "optimizer.lr=8",
+    "optimizer.plateau={after_epoch:0,window:1,divide_by:2,strict:false}",
+)
+
+
+class StopAt(pl.Callback):
+    """Sends SIGTERM to this process during step `step`."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_train_batch_start(self, trainer: pl.Trainer, *_: Any) -> None:
+        if trainer.global_step == self.step - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture
+def compare(tiny: Compose, once: Callable[..., Any], tmp_path: Path) -> Callable[..., None]:
+    """Compare a run that nothing disturbs with one that is stopped at the given steps."""
+
+    def run_both(words: tuple[str, ...], stops: list[int]) -> None:
+        whole, result = once(words, tmp_path / "whole")
+        assert result["status"] == "finished"
+        described = tiny(*words)
+        described.outputs_dir = tmp_path / f"stopped{stops}"
+        for stop in stops:
+            _, stopped = trained(described, StopAt(stop))
+            assert (stopped["status"], stopped["steps"]) == ("interrupted", stop)
+        cell, resumed = trained(described)
+        assert resumed["status"] == "finished"
+        assert same_weights(whole.last, cell.last)
+        assert same_weights(whole.best, cell.best)
+        assert curve(whole) == curve(cell)
+        assert numbers(resumed) == numbers(result)
+
+    return run_both
+
+
+@pytest.mark.parametrize("stops", [[1], [2, 3], [4], [5], [7, 10], [8], [11], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]])
+def test_exact_at_any_step(compare: Callable[..., None], stops: list[int]) -> None:
+    """Stop inside an epoch, at its end (just before a validation), just after one, and at every step in turn."""
+    compare(SHORT, stops)
+
+
+def test_exact_with_a_schedule_of_steps(compare: Callable[..., None]) -> None:
+    compare(
+        (*SHORT, "optimizer=adam_cosine", "optimizer.lr=0.01", "trainer.validate_every=5", "trainer.log_every=1"),
+        [3, 5, 6, 10],
+    )
+
+
+def test_the_recipe_has_four_steps_an_epoch(tiny: Compose) -> None:
+    cell, result = trained(tiny(*SHORT))
+    assert result["steps"] == 12
+    assert [row[0] for row in curve(cell) if row[3:5] == ["valid", "loss"]] == ["4", "8", "12"]
+
+
+def test_exact_with_carried_state(compare: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highway.run.build.model", Stateful)
+    compare((*CARRY, "trainer.max_steps=9", "trainer.validate_every=4", "trainer.log_every=2"), [2, 7])
+
+
+@pytest.mark.parametrize("precision", ["32", "64"])
+def test_exact_with_the_memory_of_transformer_xl(compare: Callable[..., None], precision: str) -> None:
+    words = (
+        "model=transformer_xl",
+        "dataset=enwik8",
+        "gate=sdu_tanh",
+        "dataset.train={lanes:7,window:20,stride:20,scored:20,memory:30}",
+        "dataset.evaluation={lanes:5,window:50,stride:50,scored:50,memory:40}",
+    )
+    few = ("trainer.max_steps=12", "trainer.validate_every=6", "trainer.log_every=3")
+    compare((*words, *few, f"trainer.precision={precision}"), [5, 8])
+
+
+def test_stopped_at_the_last_step_is_finished(tiny: Compose) -> None:
+    """If the signal arrives when only the tests are left, the next start runs those alone."""
+    _, result = trained(tiny(*SHORT), StopAt(12))
+    assert result["status"] == "interrupted"
+    _, result = trained(tiny(*SHORT))
+    assert (result["status"], result["steps"]) == ("finished", 12)
+
+
+def test_threads_are_kept_on_resume(tiny: Compose) -> None:
+    trained(tiny(*SHORT), StopAt(3))
+    _, result = trained(tiny(*SHORT, "trainer.threads=2"))
+    assert result["environment"]["threads"] == 1
+
+
+def start(words: list[str], outputs: Path) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, str(TRAIN), *TINY, *words, f"outputs_dir={outputs}"]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def killed_after_a_checkpoint(process: "subprocess.Popen[bytes]", cell: Cell, seconds: float) -> bool:
+    """kill -9 the process some time after it has written its own checkpoint; return False if it ended before."""
+    before = set(cell.checkpoints)
+    wait_for(lambda: process.poll() is not None or bool(set(cell.checkpoints) - before))
+    time.sleep(seconds)
+    if process.poll() is not None:
+        return False
+    process.kill()
+    process.wait()
+    return True
+
+
+@pytest.mark.slow
+def test_kill_minus_nine(experiment: Compose, tmp_path: Path) -> None:
+    """kill -9 the run at random moments inside an epoch, again and again, until it finishes."""
+    words = [
+        "gate=sdu_sigmoid",
+        "trainer.max_steps=400",
+        "trainer.validate_every=150",
+        "trainer.checkpoint_seconds=0.2",
+        "dataset.train.lanes=16",
+    ]
+    assert start(words, tmp_path / "whole").wait() == 0
+    randomly, kills = random.Random(7), 0
+    cell = Cell.of(experiment(*TINY, *words, f"outputs_dir={tmp_path / 'killed'}"))
+    process = start(words, tmp_path / "killed")
+    while kills < 6 and killed_after_a_checkpoint(process, cell, randomly.random() * 0.5):
+        kills += 1
+        process = start(words, tmp_path / "killed")
+    assert process.wait() == 0
+    assert kills >= 2
+    whole = Cell(tmp_path / "whole" / cell.directory.relative_to(tmp_path / "killed"))
+    assert same_weights(whole.last, cell.last)
+    assert curve(whole) == curve(cell)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_save_and_say_interrupted(experiment: Compose, tmp_path: Path, number: signal.Signals) -> None:
+    words = ["trainer.max_steps=100000", "trainer.validate_every=100000", "trainer.log_every=1"]
+    cell = Cell.of(experiment(*TINY, *words, f"outputs_dir={tmp_path}"))
+    process = start(words, tmp_path)
+    wait_for(lambda: cell.curves.exists() and len(cell.curves.read_text().splitlines()) > 5)
+    process.send_signal(number)
+    assert process.wait() == 130
+    assert cell.status == "interrupted"
+    assert cell.checkpoints

@@ -1,0 +1,522 @@
+"""Runs from start to end: what is recorded, the results of both models, and how a run may end."""
+
+import itertools
+import json
+import math
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import pytorch_lightning as pl
+import torch
+import torch.nn.functional as F
+import yaml
+from safetensors import safe_open
+from torch import nn
+
+from highway.config.check import SECTIONS
+from highway.config.experiment import Experiment
+from highway.config.fields import neutral
+from highway.config.models import MODELS
+from highway.config.tasks import TASKS
+from highway.describe import gates_of
+from highway.errors import Refused
+from highway.ledger.cell import Cell
+from highway.ledger.identity import PARTS, identity
+from highway.models.backbone import Backbone
+from highway.models.initial import LikeTorch, initialise
+from highway.run import build
+from highway.run.checkpoint import load_weights
+from highway.train import run
+from tests.support.runs import curve, trained
+
+Compose = Callable[..., Experiment]
+NEUTRAL = Path(__file__).parents[1] / "fixtures" / "neutral.yaml"
+DROPOUTS = ("dropout", "dropout_attention", "dropout_feed_forward", "dropout_embedding")
+FEW = ("trainer.max_steps=6", "trainer.validate_every=3", "trainer.log_every=2")
+
+
+@torch.no_grad()
+def naive_loss(model: nn.Module, described: Experiment, split: str) -> float:
+    """Compute the evaluation protocol with one window at a time and plain sums."""
+    cut, stream = described.dataset.evaluation, build.data(described).streams.splits[split].long()
+    length = len(stream) // cut.lanes
+    total, count = 0.0, 0
+    for lane in range(cut.lanes):
+        row = stream[lane * length : (lane + 1) * length]
+        for start in range(0, length - 1, cut.stride):
+            end = min(start + cut.window, length - 1)
+            context = cut.window - cut.scored
+            if start + context >= end:
+                continue
+            features, _ = model(row[None, start:end])
+            logits = model.logits(features[0, context:]).double()
+            total += F.cross_entropy(logits, row[start + 1 + context : end + 1], reduction="sum").item()
+            count += end - start - context
+    return total / count
+
+
+@pytest.mark.parametrize("gate", ["none", "sdu_sigmoid", "sdu_conv_tanh", "highway", "gated_mhdpa"])
+def test_a_run_of_every_gate(tiny: Compose, gate: str) -> None:
+    cell, result = trained(tiny(f"gate={gate}", *FEW))
+    assert result["status"] == "finished"
+    assert result["parameters"]["gate"] == 0 or gate != "none"
+    assert set(result["metrics"]) == {"valid_loss", "valid_bpc", "test_loss", "test_bpc", "train_seconds"}
+    for loss, bpc in (("valid_loss", "valid_bpc"), ("test_loss", "test_bpc")):
+        for model in ("best", "last"):
+            value = result["metrics"][loss][model]
+            assert result["metrics"][bpc][model] == pytest.approx(value / math.log(2))
+            assert 1 < value < math.log(27) + 1
+    assert result["cost"]["tokens_per_second"] > 0
+    assert result["environment"]["threads"] == 1
+    biases = cell.directory / "probes" / "gate_biases.npz"
+    assert biases.exists() == (gate != "none")
+    if gate != "none":
+        assert len(np.load(biases).files) == 6
+
+
+class Wreck(pl.Callback):
+    """Spoils the model late in training, so that the best and the last one differ."""
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
+        if trainer.global_step == 45:
+            with torch.no_grad():
+                pl_module.model.embedding.weight.mul_(3)
+
+
+def test_best_and_last_are_the_protocol_on_their_weights(tiny: Compose) -> None:
+    described = tiny("gate=sdu_tanh", "trainer.max_steps=50", "trainer.validate_every=10", "optimizer=adam")
+    cell, result = trained(described, Wreck())
+    model = build.model(described).eval()
+    for name, path in (("best", cell.best), ("last", cell.last)):
+        load_weights(model, path)
+        for split in ("valid", "test"):
+            expected = naive_loss(model, described, split)
+            assert result["metrics"][f"{split}_loss"][name] == pytest.approx(expected, rel=1e-5)
+    validations = [float(row[-1]) for row in curve(cell) if row[3] == "valid" and row[4] == "loss"]
+    assert result["metrics"]["valid_loss"]["best"] == min(validations)
+    assert result["metrics"]["valid_loss"]["last"] == validations[-1]
+    assert min(validations) < validations[-1]
+
+
+def test_windows_evaluated_together_give_the_same_number(tiny: Compose) -> None:
+    one = trained(tiny(*FEW, "trainer.evaluation_batch=1"))[1]["metrics"]["test_loss"]["last"]
+    described = tiny(*FEW, "trainer.evaluation_batch=7")
+    described.outputs_dir /= "other"
+    assert trained(described)[1]["metrics"]["test_loss"]["last"] == pytest.approx(one, rel=1e-6)
+
+
+def test_the_loss_falls_and_the_model_learns_the_sample(tiny: Compose) -> None:
+    _, result = trained(
+        tiny(
+            "model.width=32", "dataset.train.lanes=16", "trainer.max_steps=150", "optimizer=adam", "optimizer.lr=0.005"
+        )
+    )
+    assert result["metrics"]["test_bpc"]["best"] < 3.0  # a model of single characters reaches 4.1
+
+
+def test_final_validation_when_steps_fall_between(tiny: Compose) -> None:
+    cell, result = trained(tiny("trainer.max_steps=7", "trainer.validate_every=3"))
+    assert [row[0] for row in curve(cell) if row[3] == "valid" and row[4] == "loss"] == ["3", "6", "7"]
+    assert result["steps"] == 7
+
+
+def test_finished_cell_is_not_run_again(tiny: Compose) -> None:
+    cell, _ = trained(tiny(*FEW))
+    before = (cell.directory / "result.json").stat().st_mtime_ns
+    assert run(tiny(*FEW), cell, "again") == "finished"
+    assert (cell.directory / "result.json").stat().st_mtime_ns == before
+
+
+def test_divergence_keeps_its_curve(tiny: Compose) -> None:
+    cell, result = trained(
+        tiny("trainer.max_steps=40", "trainer.log_every=1", "optimizer.lr=1e6", "optimizer.clip=null")
+    )
+    assert result["status"] == "diverged"
+    assert "training loss" in result["error"]
+    assert len(curve(cell)) >= 3
+    assert cell.done
+
+
+class NotANumber(pl.Callback):
+    """Spoils the weights after the third update, so that the fourth has no loss."""
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
+        if trainer.global_step == 3:
+            with torch.no_grad():
+                pl_module.model.output_bias.fill_(math.nan)
+
+
+def test_a_loss_that_is_no_number_ends_the_run_at_once(tiny: Compose) -> None:
+    cell, result = trained(tiny("trainer.max_steps=40", "trainer.log_every=1"), NotANumber())
+    assert (result["status"], result["steps"]) == ("diverged", 4)
+    assert result["error"] == "training loss nan at step 4"
+    assert [row[0] for row in curve(cell) if row[3:5] == ["train", "loss"]] == ["1", "2", "3", "4"]
+
+
+STILL = tuple(f"model.{name}=0" for name in DROPOUTS)
+
+
+def test_what_is_shown_of_training_is_the_mean_over_scored_symbols(tiny: Compose) -> None:
+    """The first logged loss, at a learning rate of zero, is the mean over every scored symbol of three windows."""
+    described = tiny(*STILL, "optimizer.lr=0", "trainer.max_steps=3", "trainer.log_every=3")
+    cell, _ = trained(described)
+    model, data = build.model(described), build.data(described)
+    nats = []
+    for batch in itertools.islice(data.train_dataloader(), 3):
+        with torch.no_grad():
+            chances = model.eval().logits(model(batch.inputs)[0][:, batch.context :]).log_softmax(-1)
+        nats += [
+            -chances[lane, place, symbol] for lane, row in enumerate(batch.targets) for place, symbol in enumerate(row)
+        ]
+    shown = next(float(row[-1]) for row in curve(cell) if row[3:5] == ["train", "loss"])
+    assert shown == pytest.approx(float(torch.stack(nats).mean()), rel=1e-5)
+
+
+def test_weight_decay_reaches_the_update(tiny: Compose) -> None:
+    """One step of plain gradient descent from the initial values clips the decay with the rest of the gradient."""
+    words = (*STILL, "optimizer.lr=0.5", "optimizer.weight_decay=0.1", "optimizer.clip=0.2", "trainer.max_steps=1")
+    cell, _ = trained(tiny(*words))
+    described = tiny(*words)
+    model, batch = build.model(described).train(), next(iter(build.data(described).train_dataloader()))
+    logits = model.logits(model(batch.inputs)[0][:, batch.context :])
+    loss = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten())
+    (loss + 0.05 * sum(parameter.square().sum() for parameter in model.parameters())).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.2)
+    found = build.model(described)
+    load_weights(found, cell.last)
+    for mine, theirs in zip(model.parameters(), found.parameters(), strict=True):
+        torch.testing.assert_close(mine - 0.5 * mine.grad, theirs)
+
+
+def test_a_final_protocol_of_its_own(tiny: Compose) -> None:
+    """One protocol evaluates during training, and another evaluates the trained model."""
+    final = "dataset.final={lanes:2,window:12,stride:12,scored:12}"
+    described = tiny(*FEW, final)
+    cell, result = trained(described)
+    model = build.model(described).eval()
+    load_weights(model, cell.last)
+    watched = [float(row[-1]) for row in curve(cell) if row[3:5] == ["valid", "loss"]]
+    described.dataset.evaluation = described.dataset.final
+    for split in ("valid", "test"):
+        expected = naive_loss(model, described, split)
+        assert result["metrics"][f"{split}_loss"]["last"] == pytest.approx(expected, rel=1e-5)
+    assert len(watched) == 2 and watched[-1] != pytest.approx(result["metrics"]["valid_loss"]["last"], rel=1e-4)
+    assert Cell.of(tiny(*FEW)).name != cell.name
+
+
+class Break(pl.Callback):
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        if trainer.global_step == 2:
+            raise OSError(28, "No space left on device")
+
+
+def test_failure_is_recorded_and_runs_again(tiny: Compose) -> None:
+    cell, result = trained(tiny(*FEW), Break())
+    assert result["status"] == "failed"
+    assert "No space left" in result["error"]
+    assert "Traceback" in (cell.directory / "log.txt").read_text()
+    assert not cell.done
+    assert trained(tiny(*FEW))[1]["status"] == "finished"
+
+
+def test_full_disk_is_one_sentence(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("highway.files.writing.os.fsync", full)
+    described = tiny(*FEW)
+    with pytest.raises(Refused, match="could not be written: No space left on device"):
+        run(described, Cell.of(described), "test")
+
+
+def test_checkpoint_of_another_model_is_refused(tiny: Compose) -> None:
+    cell, _ = trained(tiny(*FEW))
+    with pytest.raises(Refused, match="holds another model"):
+        load_weights(build.model(tiny("model.width=32")), cell.best)
+    with pytest.raises(Refused, match="holds another model"):
+        load_weights(build.model(tiny("gate=sdu_tanh")), cell.best)
+
+
+def test_two_processes_do_not_share_a_cell(tiny: Compose) -> None:
+    cell = Cell.of(tiny(*FEW))
+    with cell.leased(), pytest.raises(Refused, match="being run by process"):
+        run(tiny(*FEW), cell, "second")
+
+
+def test_safetensors_carry_the_configuration(tiny: Compose) -> None:
+    cell, _ = trained(tiny("gate=sdu_tanh", *FEW))
+    with safe_open(cell.last, "pt") as file:
+        config = yaml.safe_load(file.metadata()["config"])
+    assert config["gate"]["activation"] == "tanh"
+    assert "data_dir" not in config
+
+
+@pytest.mark.slow
+def test_compiled_runs_leave_clean_names(tiny: Compose) -> None:
+    cell, result = trained(tiny(*FEW, "gate=sdu_tanh", "trainer.compile=true"))
+    plain = tiny(*FEW, "gate=sdu_tanh")
+    plain.outputs_dir /= "plain"
+    assert result["environment"]["compile"] == "default"
+    load_weights(build.model(plain), cell.last)
+    expected = trained(plain)[1]["metrics"]["test_loss"]["last"]
+    assert result["metrics"]["test_loss"]["last"] == pytest.approx(expected, rel=0.05)  # other dropout, same model
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("precision", ["32", "bf16"])
+def test_cuda_agrees_with_the_cpu(tiny: Compose, precision: str) -> None:
+    words = (*FEW, "gate=sdu_tanh", *(f"model.{name}=0" for name in DROPOUTS), f"trainer.precision={precision}")
+    there = tiny(*words, "trainer.accelerator=gpu")
+    there.outputs_dir /= "cuda"
+    expected = trained(tiny(*words))[1]["metrics"]["test_loss"]["last"]
+    assert trained(there)[1]["metrics"]["test_loss"]["last"] == pytest.approx(expected, rel=1e-2)
+
+
+def test_bf16_is_close_to_fp32(tiny: Compose) -> None:
+    exact = trained(tiny(*FEW, "gate=sdu_tanh"))[1]["metrics"]["test_loss"]["last"]
+    rough = trained(tiny(*FEW, "gate=sdu_tanh", "trainer.precision=bf16"))[1]["metrics"]["test_loss"]["last"]
+    assert rough != exact
+    assert rough == pytest.approx(exact, rel=0.02)
+
+
+class Stateful(nn.Module):
+    """A running sum of embeddings: the simplest model whose state matters."""
+
+    def __init__(self, described: Experiment) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(described.dataset.vocabulary_size, 8)
+        self.backbone = Backbone()
+        initialise(self, described.seed, LikeTorch(1.0))
+
+    def forward(self, tokens: torch.Tensor, state: Any) -> tuple[torch.Tensor, Any]:
+        summed = 0.01 * self.embedding(tokens).cumsum(1) + (0 if state is None else state[0])
+        return summed, (summed[:, -1:],)
+
+    def logits(self, features: torch.Tensor) -> torch.Tensor:
+        return features @ self.embedding.weight.T
+
+
+CARRY = (
+    "dataset.carry_state=true",
+    "dataset.train={lanes:4,window:20,stride:20,scored:20}",
+    "dataset.evaluation={lanes:2,window:50,stride:50,scored:50}",
+)
+
+
+def test_evaluation_carries_the_state(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluating segment by segment with state equals one pass over the whole lane."""
+    monkeypatch.setattr(build, "model", Stateful)
+    described = tiny(*CARRY, *FEW)
+    _, result = trained(described)
+    lanes = build.data(described).streams.splits["test"].long()
+    lanes = lanes[: len(lanes) // 2 * 2].view(2, -1)
+    model = Stateful(described)
+    load_weights(model, Cell.of(described).last)
+    logits = model.logits(model(lanes[:, :-1], None)[0]).flatten(0, 1)
+    expected = F.cross_entropy(logits, lanes[:, 1:].flatten()).item()
+    assert result["metrics"]["test_loss"]["last"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_state_is_zeroed_at_the_start_of_an_epoch(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun_anew: list[bool] = []
+
+    class Watched(Stateful):
+        def forward(self, tokens: torch.Tensor, state: Any) -> tuple[torch.Tensor, Any]:
+            if self.training and not tokens.is_meta:  # meta tensors only count a step's memory
+                begun_anew.append(state is None)
+            return super().forward(tokens, state)
+
+    monkeypatch.setattr(build, "model", Watched)
+    long = "dataset.train={lanes:4,window:2000,stride:2000,scored:2000}"
+    _, result = trained(tiny(*CARRY, long, "trainer.max_epochs=3"))
+    steps = result["steps"] // 3
+    assert steps > 1
+    assert [step for step, anew in enumerate(begun_anew) if anew] == [0, steps, 2 * steps]
+
+
+def test_spellings_of_one_experiment_share_a_cell(tiny: Compose) -> None:
+    base = Cell.of(tiny("gate=sdu_tanh", "layers=all"))
+    assert Cell.of(tiny("gate=sdu_tanh", "layers=l1-3")) == base
+    assert Cell.of(tiny("gate=sdu_tanh", "layers.attention=[3,1,2]")) == base
+    assert (
+        Cell.of(
+            tiny("gate=sdu_tanh", "trainer.threads=7", "trainer.compile=true", "trainer.log_every=9", "logger=wandb")
+        )
+        == base
+    )
+    assert Cell.of(tiny("gate=sdu_tanh", "layers=none")) == Cell.of(tiny("gate=none", "layers=l1"))
+    assert Cell.of(tiny("gate=sdu_tanh", "seed=2")).directory.parent == base.directory.parent
+    for words in (
+        ["gate=sdu_sigmoid"],
+        ["gate=sdu_tanh", "layers=l1"],
+        ["gate=sdu_tanh", "model.dropout=0.2"],
+        ["gate=sdu_tanh", "trainer.precision=bf16"],
+    ):
+        assert Cell.of(tiny(*words)).name != base.name
+
+
+@pytest.mark.parametrize(
+    ("words", "idle"),
+    [
+        (("gate=highway",), "gate.kernel=5"),
+        (("gate=highway",), "gate.activation=tanh"),
+        (("gate=none",), "gate.reads=normalised"),
+        (("optimizer=adam_cosine",), "optimizer.plateau.window=9"),
+        (("optimizer=sgd_plateau",), "optimizer.betas=[0.5,0.5]"),
+        (("optimizer=sgd_plateau",), "optimizer.warmup_steps=7"),
+        (("gate=sdu_tanh", "layers=l1"), "gate.score.length=9"),
+    ],
+)
+def test_what_nothing_reads_is_no_other_cell(tiny: Compose, words: tuple[str, ...], idle: str) -> None:
+    assert Cell.of(tiny(*words)).name == Cell.of(tiny(*words, idle)).name
+
+
+def test_what_something_reads_is_another_cell(tiny: Compose) -> None:
+    for words, read in (
+        (("gate=sdu_conv_tanh",), "gate.kernel=5"),
+        (("optimizer=sgd_plateau",), "optimizer.plateau.window=9"),
+        (("optimizer=adam",), "optimizer.betas=[0.5,0.5]"),
+        ((), "optimizer.weight_decay=0.1"),
+    ):
+        assert Cell.of(tiny(*words)).name != Cell.of(tiny(*words, read)).name
+
+
+def test_what_a_score_gate_does_not_read_is_no_other_cell(experiment: Compose) -> None:
+    def name(*words: str) -> str:
+        return Cell.of(experiment("model=encoder_decoder", "dataset=iwslt_pt_en", "layers=none", *words)).name
+
+    plain = name("gate=realformer")
+    assert name("gate=realformer", "gate.score.each=true", "gate.score.activation=sigmoid") == plain
+    assert name("gate=m2", "gate.score.accumulated=true") == name("gate=realformer", "gate.score.accumulated=true")
+    assert name("gate=realformer", "gate.score.attention=[cross,encoder,decoder]") == plain
+    others = [("gate=m2",), ("gate=realformer", "gate.score.attention=[cross]"), ("gate=g1",)]
+    others += [("gate=g1", f"gate.score.{key}") for key in ("each=true", "activation=sigmoid", "length=65")]
+    assert len({plain, *(name(*words) for words in others)}) == 1 + len(others)
+
+
+def test_identity_is_frozen(experiment: Compose) -> None:
+    """The published runs keep their names. If this fails, a default has changed (see tests/fixtures/neutral.yaml)."""
+    assert Cell.of(experiment()).name == "transformer-170657f52ab7"
+    word = experiment("model=transformer_word", "dataset=ptb_word", "optimizer=sgd_anneal", "gate=sdu_tanh")
+    assert Cell.of(word).name == "transformer-d5c4d9981bdd"
+    gated = experiment("model=encoder_decoder", "dataset=iwslt_pt_en", "layers=none", "gate=g1")
+    assert Cell.of(gated).name == "encoder_decoder-ee7cd665947f"
+    assert identity(experiment())["revision"] == {"model": 1, "dataset": 1, "task": 1}
+
+
+def test_neutral_defaults_are_frozen() -> None:
+    """Runs are identified by what differs from these defaults: none may change, and a new key is added with its own."""
+    sections: dict[str, Any] = {
+        **{name: card.options for name, card in MODELS.items()},
+        **{f"dataset_{name}": card.options for name, card in TASKS.items()},
+        **{name: kind for name, kind in SECTIONS.items() if name in PARTS},
+    }
+    found = {name: neutral(kind) for name, kind in sections.items()}
+    assert yaml.safe_load(NEUTRAL.read_text()) == found
+
+
+def records_of(content: bytes) -> list[bytes]:
+    """Read W&B's offline file: a 7-byte header, then blocks of 32 KiB.
+
+    A block has pieces: checksum (4 bytes), length (2), kind (1), data.
+    """
+    block, position, pieces, records = 32768, 7, b"", []
+    while position + 7 <= len(content):
+        if block - position % block < 7:  # the block has no room for another piece
+            position += block - position % block
+            continue
+        length, kind = struct.unpack_from("<HB", content, position + 4)
+        pieces += content[position + 7 : position + 7 + length]
+        position += 7 + length
+        if kind in (1, 4):  # whole, or the last piece
+            records.append(pieces)
+            pieces = b""
+    return records
+
+
+def whole_records_of(path: Path) -> list[bytes]:
+    """Wait for W&B's own process to finish the file, which may be after the end of the run; return the records."""
+    from wandb.proto import wandb_internal_pb2
+
+    deadline = time.monotonic() + 20
+    while True:
+        records = records_of(path.read_bytes())
+        last = wandb_internal_pb2.Record()
+        last.ParseFromString(records[-1] if records else b"")
+        if last.WhichOneof("record_type") in ("exit", "final", "footer"):
+            return records
+        assert time.monotonic() < deadline, f"{path} ends with {last.WhichOneof('record_type')}"
+        time.sleep(0.2)
+
+
+class Offline:
+    """The contents of an offline W&B run, read back from its file."""
+
+    def __init__(self, path: Path) -> None:
+        from wandb.proto import wandb_internal_pb2
+
+        self.rows: list[dict[str, Any]] = []
+        self.summary: dict[str, Any] = {}
+        self.config: dict[str, Any] = {}
+        for data in whole_records_of(path):
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(data)
+            kind = record.WhichOneof("record_type")
+            if kind == "run":
+                self.run = record.run
+                self.config |= self._items(record.run.config.update)
+            if kind == "history":
+                self.rows.append(self._items(record.history.item))
+            if kind == "summary":
+                self.summary |= self._items(record.summary.update)
+
+    @staticmethod
+    def _items(items: Any) -> dict[str, Any]:
+        return {(item.key or "/".join(item.nested_key)): json.loads(item.value_json) for item in items}
+
+
+def test_mirror_is_readable(tiny: Compose) -> None:
+    """W&B has the same config, curves and summary as the record."""
+    wandb = pytest.importorskip("wandb")
+    experiment = tiny("gate=sdu_tanh", "logger=wandb", "logger.group=highway_t1", "logger.run='tanh seed 1'", *FEW)
+    cell, result = trained(experiment)
+    (path,) = cell.directory.glob("wandb/offline-run-*/run-*.wandb")
+    read = Offline(path)
+    assert (read.run.run_group, read.run.display_name) == ("highway_t1", "tanh seed 1")
+    assert read.run.run_id == f"{cell.name}-seed1"
+    assert set(read.run.tags) >= {"highway_t1", "tanh", "transformer", "sdu", "penn_treebank", "sample"}
+    assert (read.config["table"], read.config["row"]) == ("highway_t1", "tanh")
+    own = yaml.safe_load(cell.config.read_text())
+    assert {key: value for key, value in read.config.items() if key in own} == own
+    shown = {name for row in read.rows for name in row if "/" in name}
+    assert {"train/gradient_norm", "train/gate_norm", "train/tokens_per_second", "train/peak_memory_mib"} <= shown
+    for split, metric in {(row[3], row[4]) for row in curve(cell)}:
+        ours = [float(row[-1]) for row in curve(cell) if row[3:5] == [split, metric]]
+        mirrored = [row[f"{split}/{metric}"] for row in read.rows if f"{split}/{metric}" in row]
+        assert mirrored == pytest.approx(ours), (split, metric)
+    for name, values in result["metrics"].items():
+        assert read.summary[name] == pytest.approx(values["best"])
+        assert read.summary[f"{name}_last"] == pytest.approx(values["last"])
+    assert read.summary["parameters/total"] == result["parameters"]["total"] and read.summary["status"] == "finished"
+    assert wandb.run is None  # it is finished
+
+
+def test_the_norm_of_the_gradient_is_that_before_clipping(tiny: Compose) -> None:
+    """The norm over a single step equals that of a backward pass by hand."""
+    once = ("trainer.max_steps=1", "trainer.log_every=1", "optimizer.clip=0.001")
+    experiment = tiny("gate=sdu_tanh", *once, *(f"model.{name}=0" for name in DROPOUTS))
+    cell, _ = trained(experiment)
+    rows = {row[4]: float(row[-1]) for row in curve(cell) if row[3] == "train"}
+    data = build.data(experiment)
+    task = build.task(experiment)
+    task.learn(next(iter(data.train_dataloader()))).objective.backward()
+    gradients = [parameter.grad.norm() for parameter in task.parameters() if parameter.grad is not None]
+    assert rows["gradient_norm"] == pytest.approx(float(torch.stack(gradients).norm()), rel=1e-5)
+    gates = [one.detach().norm() for gate in gates_of(task.model).values() for one in gate.parameters()]
+    assert rows["gate_norm"] == pytest.approx(float(torch.stack(gates).norm()), rel=1e-3)

@@ -1,0 +1,375 @@
+"""The site: every page and link; no markup from a record; and, in a real browser, that its controls work."""
+
+import json
+import math
+import os
+import re
+import shutil
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from highway.config.compose import experiment
+from highway.files.writing import write_text
+from highway.ledger.cell import Cell
+from highway.ledger.record import write_record
+from highway.report import collect as collecting
+from highway.report.collect import Point
+from highway.report.publish import publish
+from highway.site.build import build_site
+from highway.site.series import thinned
+from highway.site.watch import watch
+from highway.sweep.reading import load_table, parse_table
+from highway.sweep.table import Table
+from tests.report.test_report import put
+
+needs_chromium = pytest.mark.skipif(  # CI has a browser and says so; there a missing one is a failure
+    not (shutil.which("chromedriver") or "HIGHWAY_BROWSER" in os.environ), reason="needs chromium and chromedriver"
+)
+
+
+class Links(HTMLParser):
+    """Collects the links of a page and the files that it loads."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.found += [value or "" for name, value in attributes if name in ("href", "src")]
+
+
+def broken(folder: Path) -> list[str]:
+    """Return the links of all pages that lead nowhere."""
+    wrong = []
+    for page in folder.rglob("*.html"):
+        for link in Links(page).found:
+            address = link.partition("#")[0]
+            if address and not address.startswith("data:") and not (page.parent / address).exists():
+                wrong.append(f"{page.name}: {link}")
+    return wrong
+
+
+def data_of(path: Path) -> Any:
+    """Return the data of a script of curves."""
+    return json.loads(path.read_text().partition("] = ")[2].rstrip().removesuffix(";"))
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "none")
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_table_and_its_runs(tmp_path: Path) -> None:
+    table = load_table("highway_t1")
+    for seed, value in enumerate((1.40, 1.41, 1.42), 1):
+        put(tmp_path, "tanh", seed, value)
+        put(tmp_path, "baseline", seed, value + 0.1)
+    index = build_site(tmp_path, [table])
+    assert not broken(index.parent)
+    page = (index.parent / "highway_t1" / "index.html").read_text()
+    assert "1.410 ± 0.010" in page and "supported" in page and "missed by" in page
+    text = " ".join(re.sub(r"<[^>]*>", "", index.read_text()).split())
+    assert "2 of 3" in text and "6 runs" in text and re.search(r"Of 12 numbers of the papers .* 4 have no three", text)
+    pages = sorted((index.parent / "cells").glob("*.html"))
+    assert len(pages) == 6
+    differing = next(path.read_text() for path in pages if "tanh SDU" in path.read_text())
+    assert "gate.activation" in differing and "layers.attention" in differing
+    rows = data_of(index.parent / "highway_t1" / "paper" / "curves.js")["rows"]
+    assert [row["id"] for row in rows] == ["baseline", "tanh"]
+    assert rows[1]["seeds"][0]["splits"]["valid"]["bpc"] == [2.15, 1.9, 1.65, 1.4]
+    assert rows[1]["paper"]["valid_bpc"] == table.row("tanh").paper["valid_bpc"]
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_run_underway_has_its_curve(tmp_path: Path) -> None:
+    put(tmp_path, "tanh", 1, 1.4)
+    folder = put(tmp_path, "sigmoid", 2, 1.5)
+    (folder / "result.json").unlink()
+    index = build_site(tmp_path, [load_table("highway_t1")])
+    rows = {row["id"]: row for row in data_of(index.parent / "highway_t1" / "paper" / "curves.js")["rows"]}
+    assert set(rows) == {"tanh", "sigmoid"}
+    assert [seed["name"] for seed in rows["sigmoid"]["seeds"]] == ["seed 2, waiting"]
+    with open(folder / "curves.csv", "a") as file:
+        file.write("100,1")  # half a row
+    build_site(tmp_path, [load_table("highway_t1")])
+
+
+def test_timings_of_two_devices(tmp_path: Path) -> None:
+    """With a copy of the published timing under another device's name, each row has both, and each record one page."""
+    (published,) = collecting.REFERENCE.glob("cells/timing-*/seed1")
+    other = tmp_path / "cells" / "timing-000000000000" / "seed1"
+    shutil.copytree(published, other)
+    content = json.loads((other / "result.json").read_text())
+    content["cost"]["device"] = "another device"
+    write_record(other, content)
+    index = build_site(tmp_path, [load_table("highway_t7")])
+    assert not broken(index.parent)
+    text = (index.parent / "highway_t7" / "index.html").read_text()
+    assert text.count("another device") > 5
+    pages = list((index.parent / "cells").glob("timing-*.html"))
+    assert len(pages) == 2 and all("Timing of 5 rows" in page.read_text() for page in pages)
+
+
+@pytest.mark.usefixtures("alone")
+def test_nothing_of_a_record_is_markup(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>\"'a{{ 'b' * 3 }}c"
+    table = parse_table(
+        {
+            **yaml.safe_load((Path("conf") / "table" / "highway_t1.yaml").read_text()),
+            "caption": evil,
+            "note": evil,
+            "choices": [evil],
+        }
+    )
+    environment = {"versions": {evil: evil}, "precision": evil, "git_commit": evil}
+    put(tmp_path, "tanh", 1, 1.4, command=evil, environment=environment, cost={"device": evil})
+    index = build_site(tmp_path, [table])
+    for page in index.parent.rglob("*.html"):
+        text = page.read_text()
+        assert "<script>" not in text and "abbbc" not in text, page
+        assert "&lt;script&gt;" in text
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cost": {"device": "a device", "seconds": "long"}},
+        {"cost": {"device": "a device", "seconds": 1.0, "peak_memory_bytes": []}},
+        {"parameters": {"total": "many"}},
+        {"parameters": 7},
+        {"command": ["rm"]},
+        {"status": "diverged", "metrics": {"test_bpc": {"worst": 1}}},
+        {"metrics": {"test_bpc": {"best": float("nan"), "last": 1.0}}},
+    ],
+)
+def test_a_damaged_record_leaves_the_site_whole(tmp_path: Path, changes: dict[str, Any]) -> None:
+    put(tmp_path, "baseline", 1, 1.5)
+    put(tmp_path, "tanh", 1, 1.4, **changes)
+    index = build_site(tmp_path, [load_table("highway_t1")])
+    assert len(list((index.parent / "cells").glob("*.html"))) == 1 and not broken(index.parent)
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_table_without_records_says_how_to_begin(tmp_path: Path) -> None:
+    index = build_site(tmp_path, [load_table("highway_t6")])
+    assert "make highway_t6 BUDGET=smoke" in (index.parent / "highway_t6" / "index.html").read_text()
+
+
+def test_thinning_keeps_both_ends() -> None:
+    curve = [Point(step, 0, 1.0, 0, 0) for step in range(1001)]
+    kept = [point.step for point in thinned(curve, 11)]
+    assert kept == list(range(0, 1001, 100)) and thinned(curve[:7], 11) == curve[:7]
+
+
+@pytest.mark.usefixtures("alone")
+def test_the_site_is_served_and_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = []
+
+    def make() -> Path:
+        made.append(put(tmp_path, "tanh", len(made) + 1, 1.4))
+        if len(made) > 2:
+            raise KeyboardInterrupt
+        return build_site(tmp_path, [load_table("highway_t1")], refresh=1)
+
+    thread = threading.Thread(target=watch, args=(make, 0, 1))
+    thread.start()
+    address = ""
+    while not address:
+        time.sleep(0.05)
+        address = next(iter(re.findall(r"http://\S+", capsys.readouterr().out)), "")
+    with urllib.request.urlopen(address) as answer:
+        assert b'name="refresh-every" content="1"' in answer.read()
+    thread.join(30)
+    assert len(made) == 3
+
+
+# In a browser
+
+
+@contextmanager
+def browser(width: int = 1200, height: int = 900) -> Iterator[Any]:
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    quiet = ("background-networking", "component-update", "sync", "gpu", "quic")
+    for word in ("headless=new", "no-sandbox", "no-first-run", *(f"disable-{name}" for name in quiet)):
+        options.add_argument(f"--{word}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    shape = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", shape)
+    try:
+        yield driver
+        errors = [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
+        assert errors == []  # there is no error, and everything was loaded
+    finally:
+        driver.quit()
+
+
+def opened(driver: Any, path: Path) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    driver.get(path.as_uri())
+    drawn = "every(s => s.hidden || s.offsetParent === null || s.dataset.traces)"
+    script = f"return [...document.querySelectorAll('.curves')].{drawn}"
+    WebDriverWait(driver, 60).until(lambda _: driver.execute_script(script))
+
+
+def comes(driver: Any, script: str, value: Any) -> None:
+    """Wait until a script returns a value; figures are drawn asynchronously."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(driver, 20).until(lambda _: driver.execute_script(script) == value, f"{script}: not {value}")
+
+
+def column(driver: Any, number: int) -> list[str]:
+    script = (
+        f"return [...document.querySelector('table.results').tBodies[0].rows].map(r => r.cells[{number}].textContent)"
+    )
+    return list(driver.execute_script(script))
+
+
+@pytest.mark.slow
+def test_pages_of_the_published_records(tmp_path: Path) -> None:
+    tables = [load_table(name) for name in ("highway_t3", "highway_t5", "highway_t7", "r_transformer_t2")]
+    index = build_site(tmp_path, tables)
+    assert not broken(index.parent) and len(list((index.parent / "cells").glob("*.html"))) > 15
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_what_a_reader_does(tmp_path: Path) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import Select
+
+    table = load_table("highway_t5")
+    publish([(table, "mini", ())], tmp_path, _silent())
+    index = build_site(tmp_path, [table, load_table("highway_t3"), load_table("r_transformer_t2")])
+    assert not broken(index.parent)
+    page = index.parent / "highway_t5" / "index.html"
+    with browser() as driver:
+        opened(driver, page)
+        traces = "return Number(document.querySelector('.curves').dataset.traces)"
+        before = driver.execute_script(traces)
+        boxes = driver.find_elements(By.CSS_SELECTOR, ".toggles input")
+        boxes[0].send_keys(Keys.SPACE)  # by keyboard
+        comes(driver, traces, before - 1)
+        driver.find_element(By.CSS_SELECTOR, ".none").click()
+        comes(driver, traces, 0)
+        driver.find_element(By.CSS_SELECTOR, ".all").click()
+        comes(driver, traces, 15)  # eleven rows, and four extra rows that use the baseline's run
+        axis = "return document.querySelector('.plot').layout.xaxis.title.text"
+        for over, title in (("seconds", "seconds of training"), ("epoch", "epoch"), ("tokens", "tokens read")):
+            Select(driver.find_element(By.CSS_SELECTOR, ".over")).select_by_visible_text(over)
+            comes(driver, axis, title)
+        driver.find_element(By.CSS_SELECTOR, ".log").click()
+        comes(driver, "return document.querySelector('.plot').layout.yaxis.type", "log")
+        Select(driver.find_element(By.CSS_SELECTOR, ".metric")).select_by_visible_text("training bits per character")
+        comes(driver, "return document.querySelector('.plot').layout.yaxis.title.text", "training bits per character")
+        tail = "document.querySelector('.plot').data[0].y.slice(-20)"
+        spread = f"return Math.max(...{tail}) - Math.min(...{tail})"
+        rough = driver.execute_script(spread)
+        driver.find_element(By.CSS_SELECTOR, ".smooth").send_keys(Keys.END)
+        comes(driver, f"{spread} < {rough} / 3", True)
+        buttons = driver.find_elements(By.CSS_SELECTOR, "table.results th button")
+        buttons[-3].click()
+        values = [float(text) for text in column(driver, len(buttons) - 3) if text not in ("", "—")]
+        assert (
+            values == sorted(values) and len(values) == 11
+        )  # the paper's numbers; extra rows, which have none, come last
+        assert driver.execute_script("return document.querySelectorAll('[aria-sort=ascending]').length") == 1
+        link = driver.find_element(By.CSS_SELECTOR, "table.results td a")
+        link.click()
+        assert "seed 1" in driver.title
+        opened(driver, index)
+        Select(driver.find_element(By.CSS_SELECTOR, "[data-filter=budget]")).select_by_visible_text("paper")
+        shown = driver.execute_script(
+            "return [...document.querySelectorAll('tr[data-budget]')].filter(r => !r.hidden).length"
+        )
+        assert shown == 1  # only r_transformer_t2
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_on_a_phone(tmp_path: Path) -> None:
+    index = build_site(tmp_path, [load_table("highway_t5"), load_table("r_transformer_t2")])
+    run = next((index.parent / "cells").glob("*.html"))
+    with browser(390, 800) as driver:
+        for page in (index, index.parent / "highway_t5" / "index.html", run):
+            opened(driver, page)
+            assert driver.execute_script("return document.documentElement.scrollWidth") <= 390, page
+
+
+@pytest.mark.slow
+@needs_chromium
+@pytest.mark.usefixtures("alone")
+def test_a_thousand_runs(tmp_path: Path) -> None:
+    table = many_cells(tmp_path, rows=250, seeds=4, points=1000)
+    started = time.monotonic()
+    index = build_site(tmp_path, [table])
+    print(f"built in {time.monotonic() - started:.1f} s")
+    assert len(list((index.parent / "cells").glob("*.html"))) == 1000
+    with browser() as driver:
+        opened(driver, index.parent / table.id / "index.html")
+        painted = "return performance.getEntriesByName('first-contentful-paint')[0].startTime"
+        assert driver.execute_script(painted) < 2000
+        assert driver.execute_script("return document.querySelector('table.results').tBodies[0].rows.length") == 250
+
+
+def many_cells(outputs: Path, rows: int, seeds: int, points: int) -> Table:
+    """Write a grid of learning rates with records as runs leave them: two splits, `points` measurements of each."""
+    varied = [f"optimizer.lr={(number + 1) / 1000:g}" for number in range(rows)]
+    table = parse_table(
+        {
+            "id": "many",
+            "caption": "many",
+            "recipe": ["model=transformer", "dataset=ptb_char"],
+            "columns": [{"metric": "test_bpc"}],
+            "rows": [{"id": word, "label": word, "overrides": [word]} for word in varied],
+            "budgets": {"paper": []},
+        }
+    )
+    for number, row in enumerate(table.rows):
+        described = experiment([*table.overrides(row, "paper", 1), f"outputs_dir={outputs}"])
+        for seed in range(1, seeds + 1):
+            folder = Cell.of(described).directory.with_name(f"seed{seed}")
+            curve = [
+                f"{step},{step / 100},{step / 10},{step * 100},{split},{metric},{2 + math.exp(-step / 300) + number}"
+                for split in ("train", "valid")
+                for step in range(points)
+                for metric in ("loss", "bpc")
+            ]
+            head = "step,epoch,seconds,tokens,split,metric,value"
+            write_text(folder / "curves.csv", "\n".join([head, *curve]) + "\n")
+            record = {
+                "cell": folder.parent.name,
+                "seed": seed,
+                "budget": "paper",
+                "status": "finished",
+                "metrics": {"test_bpc": {"best": 2 + number / 100, "last": 2.0}},
+                "data": {"source": "files", "sha256": {}},
+                "cost": {"device": "a device", "seconds": 100.0},
+                "environment": {"versions": {}, "precision": "32", "git_commit": "abc"},
+            }
+            write_record(folder, record)
+    return table
+
+
+def _silent() -> Any:
+    from rich.console import Console
+
+    return Console(quiet=True)

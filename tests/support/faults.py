@@ -1,0 +1,396 @@
+"""Compare sweeps under faults with an undisturbed one:  python -m tests.support.faults [--kills 50] [--only WORD]
+
+Real processes run through the real command line, and each fault has its own outputs. The same command is given again
+until it ends well. Then every record must be what it would have been without the fault: nothing is lost, no run ends
+twice, the weights are the same, and no corrupt file is used. tests/project/test_faults.py holds the report to zeros.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from highway.ledger.cell import Cell
+from highway.ledger.lease import Lease
+from tests.conftest import TINY
+from tests.support.runs import curve, numbers, same_weights
+
+TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
+SWEEP = (  # four runs of some seconds each, which save all the time
+    *TINY,
+    "gate=none,sdu_tanh",
+    "seed=1,2",
+    "dataset.train.lanes=16",
+    "trainer.max_steps=240",
+    "trainer.validate_every=40",
+    "trainer.checkpoint_seconds=0.2",
+    "model.dropout=0.2",
+)
+CELLS = 4
+# Each process applies this from its first line on: Python imports a module of this name when it starts.
+SURROUNDINGS = """
+import fcntl, os, resource, sys, time
+fault = os.environ.get("FAULT", "")
+if fault == "clock":  # an hour back, every second
+    real, began = time.time, time.monotonic()
+    time.time = lambda: real() - 3600 * int(time.monotonic() - began)
+def refused(*_, **__):
+    raise OSError(95, "Operation not supported")
+if fault == "links":
+    os.link = fcntl.flock = fcntl.lockf = refused
+if fault.startswith("room"):  # no file may be larger: a disk that fills up while one is being written
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(fault[4:]), resource.RLIM_INFINITY))
+"""
+
+
+@dataclass
+class Outcome:
+    injected: int = 0
+    lost: int = 0  # results that vanished or never came
+    repeated: int = 0  # runs that ended once more than necessary
+    different: int = 0  # runs whose weights, curves or metrics differ from the undisturbed ones
+    used: int = 0  # corrupt files that no message names
+    said: list[str] = field(default_factory=list)  # descriptions of everything that went wrong
+
+    @property
+    def clean(self) -> bool:
+        return not (self.lost or self.repeated or self.different or self.used or self.said)
+
+
+class Folder:
+    """The outputs of one fault."""
+
+    def __init__(self, path: Path, whole: "Folder | None" = None) -> None:
+        self.path, self.outcome, self.whole = path, Outcome(), whole
+        self.again = 0  # runs that have to be repeated because a result is corrupt
+        self.damaged: list[str] = []  # names of corrupt files
+        self.stderr = ""
+
+    def start(self, *words: str, fault: str = "") -> "subprocess.Popen[str]":
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        hooks = self.path.with_name("hooks")
+        hooks.mkdir(exist_ok=True)
+        (hooks / "sitecustomize.py").write_text(SURROUNDINGS)
+        around = {"PYTHONPATH": f"{hooks}:{TRAIN.parents[1]}", "FAULT": fault, "HIGHWAY_OUTPUTS": str(self.path)}
+        return subprocess.Popen(
+            [sys.executable, str(TRAIN), "-m", *SWEEP, *(words or ("hydra.launcher.slots=2",))],
+            env={**os.environ, **around},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def ended(self, sweep: "subprocess.Popen[str]") -> int:
+        """Wait for the sweep, keep its messages, and return its exit code."""
+        self.stderr += sweep.communicate(timeout=600)[1]
+        return sweep.returncode
+
+    def finish(self, *words: str) -> None:
+        """Repeat the same command until it ends well."""
+        for _ in range(3):
+            if self.ended(self.start(*words)) == 0:
+                return
+        self.outcome.said.append(f"did not end well: {self.stderr[-300:]}")
+
+    @property
+    def cells(self) -> list[Cell]:
+        return [Cell(path) for path in sorted(self.path.glob("cells/*/seed*"))]
+
+    def processes(self) -> Iterator[int]:
+        """Yield the process ids of the runs that are under way."""
+        for cell in self.cells:
+            lease = Lease.latest(cell.leases)
+            if lease is not None and lease.alive and "pid" in lease.content:
+                yield lease.content["pid"]
+
+    @property
+    def is_through(self) -> bool:
+        return len(self.cells) == CELLS and all(cell.status == "finished" for cell in self.cells)
+
+    def begin_again(self) -> None:
+        """Compare the runs, which are all finished, and delete them, so that the fault can go on with new ones."""
+        self.compare()
+        shutil.rmtree(self.path / "cells")
+
+    def compare(self) -> Outcome:
+        """Compare the outputs with those of the undisturbed sweep."""
+        assert self.whole is not None
+        found, outcome = {cell.name + cell.directory.name: cell for cell in self.cells}, self.outcome
+        ends = 0
+        for cell in self.whole.cells:
+            own = found.get(cell.name + cell.directory.name)
+            if own is None or own.status != "finished":
+                outcome.lost += 1
+                continue
+            ends += own.log.read_text().count(f"{own.directory}: finished")
+            same = all(same_weights(*pair) for pair in ((cell.last, own.last), (cell.best, own.best)))
+            results = [numbers(one.result() or {"metrics": {}}) for one in (cell, own)]
+            outcome.different += not (same and curve(cell) == curve(own) and results[0] == results[1])
+        outcome.repeated += max(ends - CELLS - self.again, 0)
+        return outcome
+
+
+def wait_until(condition: Callable[[], object], sweep: "subprocess.Popen[str]", seconds: float = 120) -> None:
+    """Wait until the condition holds or the sweep ends."""
+    deadline = time.monotonic() + seconds
+    while not condition() and sweep.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def kill(pid: int, number: int = signal.SIGKILL) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    for place in random.Random(5).sample(range(len(content)), min(100, len(content))):
+        content[place] ^= 0x55
+    path.write_bytes(content)
+
+
+# The faults
+
+
+def kills(folder: Folder, count: int, whom: str) -> None:
+    """kill -9 a run, the sweep or both, at random moments. The sweep of a killed run goes on with the others."""
+    moments = random.Random(count)
+    while folder.outcome.injected < count:
+        sweep = folder.start()
+        while sweep.poll() is None and folder.outcome.injected < count:
+            time.sleep(moments.random() * 5)
+            running = list(folder.processes())
+            victims = {"cell": running[:1], "sweep": [sweep.pid], "both": [sweep.pid, *running]}[whom]
+            if sweep.poll() is None and victims:
+                for pid in victims:
+                    kill(pid)
+                folder.outcome.injected += 1
+            if whom != "cell":
+                break
+        folder.ended(sweep)
+        if folder.is_through:
+            folder.begin_again()
+    folder.finish()
+
+
+def signals(folder: Folder) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # needed where the tests themselves run under nohup
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        if folder.is_through:
+            folder.begin_again()
+        sweep = folder.start()
+        if folder.outcome.injected:
+            wait_until(lambda: any(folder.processes()), sweep)
+        else:
+            time.sleep(0.5)  # hit the sweep in its first second
+        kill(sweep.pid, number)
+        folder.outcome.injected += 1
+        if folder.ended(sweep) == 0:
+            folder.outcome.said.append(f"{number.name} went by")
+        if list(folder.processes()):
+            folder.outcome.said.append(f"cells outlived {number.name}")
+    folder.finish()
+
+
+def stopped_underway(folder: Folder) -> Cell | None:
+    """Return a run stopped in mid-training, with all its files, after this start has read the earlier ones."""
+
+    def begun() -> list[Cell]:
+        running = [cell for cell in folder.cells if cell.status == "running" and cell.progress]
+        return [cell for cell in running if len(cell.checkpoints) > 1 and cell.best.exists()]
+
+    sweep = folder.start()
+    wait_until(begun, sweep)
+    found = begun()
+    kill(sweep.pid, signal.SIGTERM)
+    folder.ended(sweep)
+    return next((cell for cell in found if cell.status != "finished"), None)
+
+
+def full_disk(folder: Folder) -> None:
+    """Leave no room for a checkpoint, then none for settings or a curve. With room, the same command goes on."""
+    stopped_underway(folder)
+    for room in (20_000, 600):
+        folder.outcome.injected += 1
+        before = len(folder.stderr)
+        code, told = folder.ended(folder.start(fault=f"room{room}")), folder.stderr[before:]
+        if code == 0 or "could not be written" not in told or "Traceback" in told:
+            folder.outcome.said.append(f"with files of {room} bytes: exit {code}, {told[-200:]}")
+        if any(cell.status in ("failed", "diverged") for cell in folder.cells):
+            folder.outcome.said.append("a full disk became a result")
+    folder.finish()
+
+
+def no_folder(folder: Folder) -> None:
+    """Use outputs that cannot be written to, and outputs where a file is in the way."""
+    in_the_way = folder.path.with_name("file")
+    in_the_way.parent.mkdir(parents=True, exist_ok=True)
+    in_the_way.touch()
+    for outputs in (Path("/proc/outputs"), in_the_way):
+        other = Folder(folder.path)
+        sweep = other.start(f"outputs_dir={outputs}")
+        code, folder.outcome.injected = other.ended(sweep), folder.outcome.injected + 1
+        if code != 2 or len(other.stderr.strip().splitlines()) != 1:
+            folder.outcome.said.append(f"{outputs}: exit {code}, {other.stderr[-300:]}")
+    folder.finish()
+
+
+def flipped_underway(folder: Folder) -> None:
+    """Stop everything in the middle and corrupt files of a run that was under way; then again with other files."""
+    kinds: list[Callable[[Cell], list[Path]]] = [
+        lambda cell: [*cell.checkpoints[:1], *folder.path.glob("cache/*/train.npy")],
+        lambda cell: [cell.best],
+        lambda cell: [cell.curves],
+        lambda cell: cell.checkpoints,
+    ]
+    for files in kinds:
+        begun = stopped_underway(folder)
+        if begun is None:
+            folder.outcome.said.append("nothing was underway that could be damaged")
+            break
+        for path in files(begun):
+            _damage(folder, path)
+    folder.finish()
+    told = folder.stderr + "".join(cell.log.read_text() for cell in folder.cells)
+    silent = [name for name in folder.damaged if name not in told]
+    folder.outcome.used = len(silent)
+    folder.outcome.said += [f"not a word about {name}" for name in silent]
+
+
+def flipped_results(folder: Folder) -> None:
+    """Corrupt every file of finished runs that a report reads."""
+    folder.finish()
+    for name in ("result.json", "curves.csv", "config.yaml", "probes/gate_biases.npz"):
+        cell = next(cell for cell in folder.cells if (cell.directory / name).exists())
+        _damage(folder, cell.directory / name)
+        folder.outcome.used += cell.status == "finished"
+        folder.again += 1
+        folder.finish()
+
+
+def _damage(folder: Folder, path: Path) -> None:
+    flip(path)
+    folder.damaged.append(path.name)
+    folder.outcome.injected += 1
+
+
+def several_sweeps(folder: Folder) -> None:
+    """Start three sweeps on one folder, one of them in its own process, and kill the first."""
+    sweeps = [folder.start(), folder.start(), folder.start("hydra/launcher=inline")]
+    time.sleep(8)
+    kill(sweeps[0].pid)
+    folder.outcome.injected += 3
+    codes = [folder.ended(sweep) for sweep in sweeps]
+    if codes[1:] != [0, 0]:
+        folder.outcome.said.append(f"exits {codes}: {folder.stderr[-300:]}")
+    folder.finish()
+
+
+def surroundings(folder: Folder) -> None:
+    """Run with a clock that goes backwards, and on a file system without hard links and locks."""
+    for fault, seconds in (("clock", 8), ("links", 8)):
+        sweep = folder.start(fault=fault)
+        with suppress(subprocess.TimeoutExpired):
+            sweep.wait(timeout=seconds)
+        for pid in (sweep.pid, *folder.processes()):
+            kill(pid)
+        folder.outcome.injected += 1
+        folder.ended(sweep)
+        if folder.ended(folder.start(fault=fault)) != 0:
+            folder.outcome.said.append(f"{fault}: {folder.stderr[-300:]}")
+        if fault == "clock":
+            folder.begin_again()
+    folder.finish()
+
+
+def out_of_memory(folder: Folder) -> None:
+    """Let one run beside the four exceed memory. It fails with a message on what to change, and harms no other run."""
+    other = Folder(folder.path)
+    code = other.ended(other.start("model.width=16,8000000", "seed=1", "gate=none"))
+    folder.outcome.injected += 1
+    if code != 1 or "out of memory" not in other.stderr or "Traceback" in other.stderr:
+        folder.outcome.said.append(f"exit {code}: {other.stderr[-300:]}")
+    for cell in folder.cells:
+        if cell.status == "failed":
+            shutil.rmtree(cell.directory)
+    folder.finish()
+
+
+FAULTS: dict[str, tuple[Callable[..., None], str]] = {
+    "kill -9 of a cell": (kills, "cell"),
+    "kill -9 of the sweep": (kills, "sweep"),
+    "kill -9 of both": (kills, "both"),
+    "SIGINT, SIGTERM, SIGHUP": (signals, ""),
+    "a full disk": (full_disk, ""),
+    "no folder to write to": (no_folder, ""),
+    "flipped bytes underway": (flipped_underway, ""),
+    "flipped bytes in results": (flipped_results, ""),
+    "three sweeps on one folder": (several_sweeps, ""),
+    "clock backwards, no links, no locks": (surroundings, ""),
+    "out of memory in one cell": (out_of_memory, ""),
+}
+
+
+def undisturbed(where: Path) -> Folder:
+    whole = Folder(where / "undisturbed" / "outputs")
+    whole.finish()
+    return whole
+
+
+def outcome(name: str, where: Path, whole: Folder, kills_of_each: int) -> Outcome:
+    """Inject the fault and return its outcome."""
+    inject, whom = FAULTS[name]
+    folder = Folder(where / name.replace(" ", "_") / "outputs", whole)
+    inject(folder, *((kills_of_each, whom) if whom else ()))
+    return folder.compare()
+
+
+def printed(found: dict[str, Outcome]) -> Table:
+    grid = Table(
+        box=SIMPLE_HEAD, title=f"{CELLS} cells under faults, against an undisturbed sweep", title_justify="left"
+    )
+    for head in ("fault", "injected", "results lost", "runs repeated", "weights different", "damaged files used", ""):
+        grid.add_column(head, justify="left" if head in ("fault", "") else "right")
+    total = Outcome()
+    for name, one in found.items():
+        counts = [one.injected, one.lost, one.repeated, one.different, one.used]
+        grid.add_row(name, *map(str, counts), "; ".join(one.said))
+        for key in ("injected", "lost", "repeated", "different", "used"):
+            setattr(total, key, getattr(total, key) + getattr(one, key))
+    grid.add_section()
+    grid.add_row("all", *map(str, (total.injected, total.lost, total.repeated, total.different, total.used)), "")
+    return grid
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=51, help="kill -9 in all")
+    parser.add_argument("--only", default="", help="the faults whose name has this word")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as where:
+        whole, count = undisturbed(Path(where)), arguments.kills // 3
+        found = {}
+        for name in FAULTS:
+            if arguments.only in name:
+                found[name] = outcome(name, Path(where), whole, count)
+                print(f"{name}: {'as it should be' if found[name].clean else found[name]}", file=sys.stderr)
+    Console(width=120).print(printed(found))
+    sys.exit(not all(one.clean for one in found.values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,477 @@
+"""hydra/launcher=slurm: what it asks sbatch for, with a pretended Slurm; sweeps through a real one."""
+
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highway.config.compose import experiment
+from highway.errors import Refused
+from highway.files.writing import read_json
+from highway.ledger.cell import Cell
+from highway.ledger.record import write_record
+from highway.run.processes import environment, first_process
+from highway.sweep import slurm
+from highway.sweep.engine import EngineLauncher, Job
+from highway.sweep.launch import Planned
+from highway.sweep.slurm import SlurmLauncher
+from highway.sweep.submitted import Becomes
+from tests.conftest import TINY
+from tests.support.runs import curve, same_weights
+from tests.support.waiting import wait_for
+from tests.sweep.test_sweep import TRAIN, results
+
+
+def planned(folder: Path, seed: int = 1, accelerator: str = "cpu", devices: int = 1, **more: Any) -> Planned:
+    cell = Cell(folder / "cells" / "transformer-0123456789ab" / f"seed{seed}")
+    return Planned(f"seed {seed}", (f"seed={seed}",), cell, accelerator, devices, **more)
+
+
+class Pretended:
+    """A Slurm of shell scripts: sbatch keeps the scripts it is given, squeue prints the content of `queue`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.queue = folder, folder / "queue"
+        self.queue.touch()
+        self.tool(
+            "sbatch",
+            f"n=$(ls {folder}/*.sh 2>/dev/null | wc -l); cp $1 {folder}/$n.sh; echo Submitted batch job $((n+7))",
+        )
+        self.tool("squeue", f"echo $* >> {folder}/asked; cat {self.queue}")
+        self.tool("scancel", f"echo $* >> {folder}/cancelled")
+        self.tool("srun", "false")
+
+    def tool(self, name: str, line: str) -> None:
+        (self.folder / name).write_text(f"#!/bin/bash\n{line}\n")
+        (self.folder / name).chmod(0o755)
+
+    def script(self, number: int = 0) -> str:
+        return (self.folder / f"{number}.sh").read_text()
+
+
+@pytest.fixture
+def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pretended:
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.defpath}")
+    monkeypatch.setattr(slurm, "ASK_EVERY", 0.0)
+    return Pretended(folder)
+
+
+ON_TWO = (  # uneven lanes, without dropout
+    *TINY,
+    "model.dropout=0",
+    "model.dropout_attention=0",
+    "model.dropout_feed_forward=0",
+    "model.dropout_embedding=0",
+    "gate=sdu_tanh",
+    "dataset.train.lanes=7",
+    "trainer.max_steps=20",
+    "trainer.validate_every=10",
+    "trainer.log_every=5",
+    "trainer.precision=64",
+)
+
+
+def alone(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
+    """Start a run without Slurm."""
+    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(folder)}
+    return subprocess.Popen([sys.executable, str(TRAIN), *words], env=environment, stderr=subprocess.DEVNULL)
+
+
+def metrics(folder: Path) -> dict[str, float]:
+    (path,) = results(folder)
+    result = read_json(path)
+    return {name: values["last"] for name, values in result["metrics"].items() if not name.endswith("_seconds")}
+
+
+def jobs_of(through: SlurmLauncher, cells: Sequence[Planned]) -> list[Job]:
+    jobs = dict(through.start(cells))
+    return [jobs[one] for one in cells]
+
+
+def launcher(folder: Path, **asked: Any) -> SlurmLauncher:
+    from omegaconf import OmegaConf
+
+    made = SlurmLauncher(**asked)
+    made.config = OmegaConf.create({"outputs_dir": str(folder / "outputs"), "data_dir": str(folder / "data")})
+    made.prepare([], 9)
+    return made
+
+
+def test_what_sbatch_is_asked_for(tmp_path: Path, pretended: Pretended) -> None:
+    asked = {"partition": "long", "account": "us", "qos": "low", "cpus": 3, "memory_gb": 1.5, "minutes": 90}
+    more = {"setup_lines": ["module load x"], "parameters": {"constraint": "a100"}, "array_parallelism": 2}
+    cells = [planned(tmp_path, seed, "gpu", 2, nodes=3) for seed in (1, 2, 3)]
+    jobs_of(launcher(tmp_path, **asked, **more), cells)
+    script = pretended.script()
+    flags = "partition=long account=us qos=low nodes=3 ntasks-per-node=2 gpus-per-node=2 cpus-per-task=3 mem=1536M"
+    flags += " time=90 array=0-2%2 constraint=a100 signal=TERM@120 requeue job-name=highway"
+    for flag in flags.split():
+        assert f"#SBATCH --{flag}\n" in script, flag
+    assert "\nmodule load x\n" in script
+    assert re.search(r"^srun .* --cpus-per-task=3 --kill-on-bad-exit=1 .*python.* -m submitit", script, re.MULTILINE)
+    assert str(tmp_path / "outputs" / "slurm") in script
+
+
+def test_the_cluster_decides_what_nobody_asked_for(tmp_path: Path, pretended: Pretended) -> None:
+    jobs_of(launcher(tmp_path), [planned(tmp_path)])
+    assert not re.search("partition|account|qos|--mem|gpus|array|exclusive", pretended.script())
+    jobs_of(launcher(tmp_path), [planned(tmp_path, alone=True)])
+    assert "#SBATCH --exclusive\n" in pretended.script(1), "a timing has its node for itself"
+
+
+def test_cells_of_one_kind_are_one_array(tmp_path: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "LARGEST_ARRAY", 2)
+    cells = [planned(tmp_path, seed, "cpu", 1 + (seed == 2)) for seed in (1, 2, 3, 4)]
+    jobs = jobs_of(launcher(tmp_path), cells)
+    assert [job.number for job in jobs] == ["7_0", "9", "7_1", "8"]  # type: ignore[attr-defined]
+
+
+def test_a_job_is_the_command_of_its_cell(tmp_path: Path, pretended: Pretended) -> None:
+    """A job's command replaces the process that Slurm started: there is one process, to which every signal goes."""
+    say = "import os, sys; print(os.getpid(), os.environ['OMP_NUM_THREADS']); sys.exit(130)"
+    log = tmp_path / "cell" / "log.txt"
+    job = tmp_path / "job"
+    job.write_bytes(pickle.dumps(Becomes([sys.executable, "-c", say], log, 3)))
+    start = f"import pickle; pickle.load(open({str(job)!r}, 'rb'))()"
+    process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", start])
+    assert process.wait(timeout=60) == 130
+    assert log.read_text() == f"{process.pid} 3\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "restarts", "state", "again"),
+    [
+        (0, 0, "RUNNING", False),
+        (1, 0, "RUNNING", False),
+        (2, 0, "RUNNING", False),
+        (130, 99, "RUNNING", True),
+        (143, 99, "RUNNING", True),  # asked to stop before it could handle the signal
+        (130, 0, "COMPLETING", False),  # by scancel
+        (137, 1, "RUNNING", True),
+        (137, 2, "RUNNING", False),  # out of memory: it would be requeued for ever
+    ],
+)
+def test_which_jobs_go_back_to_the_queue(
+    pretended: Pretended, code: int, restarts: int, state: str, again: bool
+) -> None:
+    pretended.tool("squeue", f"echo {state}")
+    pretended.tool("scontrol", f"echo $* > {pretended.folder}/requeued")
+    shell = f"(exit {code})\n{slurm.AGAIN.format(kills=2)}"
+    surroundings = {**os.environ, "SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": str(restarts)}
+    assert subprocess.run(["bash", "-c", shell], env=surroundings).returncode == code
+    assert (pretended.folder / "requeued").exists() is again
+
+
+def test_the_ledger_says_how_a_job_ended(tmp_path: Path, pretended: Pretended) -> None:
+    cells = [planned(tmp_path, seed) for seed in (1, 2, 3)]
+    jobs = jobs_of(launcher(tmp_path), cells)
+    pretended.queue.write_text("7_0\n7_1\n7_2\n5\n")
+    assert [job.poll() for job in jobs] == [None] * 3
+    pretended.tool("squeue", "exit 1")
+    assert [job.poll() for job in jobs] == [None] * 3, "a silent Slurm has lost no job"
+    pretended.tool("squeue", "echo 7_2")
+    write_record(cells[0].cell.directory, {"status": "finished"})
+    write_record(cells[1].cell.directory, {"status": "interrupted"})
+    assert [job.poll() for job in jobs] == [0, 1, None]
+
+
+def test_the_queue_is_asked_once_for_all(tmp_path: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "ASK_EVERY", 60.0)
+    through = launcher(tmp_path)
+    jobs = jobs_of(through, [planned(tmp_path, seed) for seed in range(50)])
+    assert [job.poll() for job in [*jobs, *jobs]] == [1] * 100
+    (late,) = jobs_of(through, [planned(tmp_path, 50)])
+    assert late.poll() is None, "it cannot be in an older answer"
+    assert (pretended.folder / "asked").read_text().count("\n") == 1
+
+
+def test_a_cell_that_seems_to_run_is_waited_for(
+    tmp_path: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run whose job is gone is waited for. Its lease tells later whether its process died on another machine."""
+    (job,) = jobs_of(launcher(tmp_path), [one := planned(tmp_path)])
+    with one.cell.leased():
+        assert job.poll() is None
+        monkeypatch.setattr(slurm, "STALE", -1.0)
+        assert job.poll() == 1, "it is another's"
+
+
+def test_stopping_cancels(tmp_path: Path, pretended: Pretended) -> None:
+    jobs = jobs_of(launcher(tmp_path), [planned(tmp_path, seed) for seed in (1, 2)])
+    for job in jobs:
+        job.stop()
+    for job in jobs:
+        job.wait()
+    assert (pretended.folder / "cancelled").read_text() == "7_0 7_1\n"
+
+
+def test_slurm_may_refuse(tmp_path: Path, pretended: Pretended) -> None:
+    pretended.tool("sbatch", "echo sbatch: error: invalid partition specified: long >&2; exit 1")
+    with pytest.raises(Refused, match=r"^Slurm refused the jobs: .*invalid partition specified: long\.$"):
+        jobs_of(launcher(tmp_path), [planned(tmp_path)])
+    pretended.tool("sbatch", "echo 'sbatch: error: Invalid generic resource (gres) specification' >&2; exit 1")
+    with pytest.raises(Refused, match=r"\. Write trainer.accelerator=cpu to ask for no GPU"):
+        jobs_of(launcher(tmp_path), [planned(tmp_path, accelerator="auto")])
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    {
+        "partition='gpu long'": "hydra.launcher.partition='gpu long' is not a valid Slurm name",
+        "minutes=abc": "hydra.launcher.minutes=abc is not a whole number from 1 upwards",
+        "cpus=0": "hydra.launcher.cpus=0 is not a whole number from 1 upwards",
+        "kills=-1": "hydra.launcher.kills=-1 is not a whole number from 0 upwards",
+        "array_parallelism=1.5": "hydra.launcher.array_parallelism=1.5 is not a whole number",
+        "memory_gb=0": "hydra.launcher.memory_gb=0 is not a number above 0",
+        "memory_gb=much": "hydra.launcher.memory_gb=much is not a number above 0",
+        "minutes=3": "hydra.launcher.minutes=3 leaves no time to train",
+        "parameters=fast": "write it as {constraint: a100}",
+        "setup_lines=module": "write it as ['module load cuda']",
+    }.items(),
+)
+def test_what_cannot_be_is_refused(
+    word: str, sentence: str, capfd: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    from highway import cli
+
+    monkeypatch.setattr(sys, "argv", ["train.py", "-m", "hydra/launcher=slurm", f"hydra.launcher.{word}"])
+    with pytest.raises(SystemExit) as end:
+        cli.train()
+    assert end.value.code == 2
+    said = capfd.readouterr().err
+    assert sentence in said and said.count("\n") == 1
+
+
+def test_where_there_is_no_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Refused, match="start it on a login node"):
+        launcher(tmp_path)
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    with pytest.raises(Refused, match=re.escape("pip install -e '.[slurm]'")):
+        launcher(tmp_path)
+
+
+def test_only_slurm_has_several_nodes(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"trainer.nodes=2 needs hydra/launcher=slurm"):
+        EngineLauncher().launch_cells([planned(tmp_path, nodes=2)], 1, False)
+
+
+@pytest.fixture
+def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    def settled(**variables: str) -> None:
+        for name in ("RANK", "LOCAL_RANK", *(name for name in os.environ if name.startswith("SLURM_"))):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    yield settled
+
+
+def test_the_first_of_several_processes(surroundings: Any) -> None:
+    for variables, first in (
+        ({}, True),
+        ({"LOCAL_RANK": "1"}, False),
+        ({"RANK": "2", "LOCAL_RANK": "0"}, False),  # set by torchrun on the second machine
+        ({"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "2", "SLURM_LOCALID": "0"}, False),
+        ({"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", "LOCAL_RANK": "1"}, False),
+        ({"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, True),  # the shell of a job
+    ):
+        surroundings(**variables)
+        assert first_process() is first, variables
+
+
+def test_who_starts_the_processes(surroundings: Any) -> None:
+    surroundings(SLURM_NTASKS="1", SLURM_PROCID="0", SLURM_STEP_ID="0", SLURM_STEP_NUM_TASKS="1")
+    trainer = experiment(["trainer.devices=2"]).trainer
+    assert not environment(trainer).creates_processes_externally, "a shell on a cluster is not srun's work"
+    on_two_nodes = experiment(["trainer.devices=2", "trainer.nodes=2"]).trainer
+    with pytest.raises(Refused, match=r"trainer.nodes=2, but this process is alone"):
+        environment(on_two_nodes)
+    tasks = {"SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "2", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4"}
+    surroundings(**tasks, SLURM_PROCID="0")
+    with pytest.raises(Refused, match=r"srun has started 4 processes, trainer.devices=2 takes 2"):
+        environment(trainer)
+    found = environment(on_two_nodes)
+    assert found.creates_processes_externally and not found.auto_requeue  # type: ignore[attr-defined]
+
+
+def test_lanes_are_divided_among_all_nodes() -> None:
+    with pytest.raises(Refused, match=r"trainer.devices=9 on trainer.nodes=2 is more than dataset.train.lanes=16"):
+        experiment(["trainer.devices=9", "trainer.nodes=2"])
+
+
+LONG = (*TINY, "gate=sdu_tanh", "trainer.checkpoint_seconds=1")
+SHORT = (*TINY, "gate=none,sdu_tanh", "trainer.max_steps=400", "trainer.validate_every=200")
+
+NODE_1 = "hydra.launcher.setup_lines=['export MASTER_ADDR=127.0.0.1']"  # no DNS knows the machine's name
+
+
+def on_slurm(test: Any) -> Any:
+    reason = "needs a running Slurm: make test-slurm"
+    return pytest.mark.slurm(pytest.mark.skipif(os.environ.get("HIGHWAY_SLURM") != "yes", reason=reason)(test))
+
+
+@pytest.fixture
+def sweeping() -> Iterator[Any]:
+    """Return a function that starts a sweep; leave no sweep and no job of one test to the next."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(folder: Path, *words: str) -> "subprocess.Popen[str]":
+        options = ("hydra/launcher=slurm", "hydra.launcher.cpus=1", "hydra.launcher.minutes=10")
+        command = [sys.executable, str(TRAIN), "-m", *options, *words]
+        surroundings = {**os.environ, "HIGHWAY_OUTPUTS": str(folder)}
+        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        started.append(subprocess.Popen(command, env=surroundings, text=True, **pipes))  # type: ignore[call-overload]
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+    tool("scancel", "--user", str(os.getuid()))
+    wait_for(lambda: not queue())
+
+
+def told(process: "subprocess.Popen[str]", code: int) -> str:
+    _, said = process.communicate(timeout=600)
+    assert process.returncode == code, said
+    return said
+
+
+def until(process: "subprocess.Popen[str]", condition: Callable[[], bool]) -> None:
+    """Wait until the condition holds; fail if the sweep ends before."""
+
+    def met() -> bool:
+        assert process.poll() is None or condition(), process.communicate()[1]
+        return condition()
+
+    wait_for(met, 180)
+
+
+def tool(*words: str) -> str:
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+
+def queue() -> dict[str, str]:
+    """Return the states of the jobs by their numbers."""
+    lines = tool("squeue", "--noheader", "--array", "--format=%i %T", "--name=highway").splitlines()
+    return {line.split()[0]: line.split()[1] for line in lines}
+
+
+def restarts(number: str) -> int:
+    return int(tool("scontrol", "show", "job", number).partition("Restarts=")[2].split()[0])
+
+
+def cells(folder: Path) -> list[Cell]:
+    return [Cell(path) for path in sorted(folder.glob("cells/*/seed*"))]
+
+
+def steps(folder: Path) -> list[int]:
+    """Return the steps of the runs that are under way."""
+    return [cell.progress["step"] for cell in cells(folder) if cell.status == "running" and cell.progress]
+
+
+@on_slurm
+def test_a_table_through_slurm(tmp_path: Path, sweeping: Any) -> None:
+    words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh", "trainer.accelerator=cpu")
+    process = sweeping(tmp_path, *words)
+    until(process, lambda: len(queue()) == 2)
+    assert {number.split("_")[0] for number in queue()} == {min(queue()).split("_")[0]}, "one array"
+    status = (sys.executable, str(TRAIN.parent / "table.py"), "status", "highway_t1")
+    until(process, lambda: "running" in tool("env", f"HIGHWAY_OUTPUTS={tmp_path}", *status))
+    assert told(process, 0).count("finished  highway_t1") == 2
+    records = [read_json(path) for path in results(tmp_path)]
+    assert [record["status"] for record in records] == ["finished"] * 2
+    assert [record["environment"]["threads"] for record in records] == [1, 1]
+    assert len(list((tmp_path / "slurm").glob("*_submission.sh"))) == 1 and not queue()
+
+
+def steps_for(seconds: float, folder: Path) -> tuple[str, str]:
+    """Return the overrides of a run that trains for about so many seconds on this machine."""
+    steps = 1000
+    assert alone(folder, *LONG, f"trainer.max_steps={steps}", f"trainer.validate_every={steps}").wait(timeout=300) == 0
+    (path,) = results(folder)
+    steps = int(steps * seconds / read_json(path)["cost"]["seconds"])
+    return f"trainer.max_steps={steps}", f"trainer.validate_every={steps // 2}"
+
+
+@on_slurm
+def test_a_cell_survives_all_that_slurm_does(tmp_path: Path, sweeping: Any) -> None:
+    """A run that is pre-empted, killed, asked to stop and out of time ends with the weights of an undisturbed run."""
+    long = (*LONG, *steps_for(90, tmp_path / "rate"))  # Slurm takes up to a minute to notice a time limit
+    calm = alone(tmp_path / "calm", *long)
+    process = sweeping(tmp_path / "slurm", *long)
+    until(process, lambda: bool(queue()))
+    (number,) = queue()
+    for act in (
+        ("sbatch", "--partition=high", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap", "sleep 1"),
+        ("scancel", "--signal=TERM", number),
+        ("scancel", "--signal=KILL", f"{number}.0"),
+        ("scontrol", "requeue", number),
+        ("scontrol", "update", f"jobid={number}", "timelimit=1"),
+    ):
+        until(process, lambda: queue().get(number) == "RUNNING" and bool(steps(tmp_path / "slurm")))
+        before = restarts(number)
+        tool(*act)
+        until(process, lambda before=before: restarts(number) > before)  # type: ignore[misc]
+    tool("scontrol", "update", f"jobid={number}", "timelimit=10")
+    assert "finished" in told(process, 0)
+    assert calm.wait(timeout=300) == 0
+    (moved,), (undisturbed,) = cells(tmp_path / "slurm"), cells(tmp_path / "calm")
+    assert same_weights(moved.last, undisturbed.last) and same_weights(moved.best, undisturbed.best)
+    assert curve(moved) == curve(undisturbed)
+
+
+@on_slurm
+def test_a_stopped_sweep_takes_its_jobs_along(tmp_path: Path, sweeping: Any) -> None:
+    process = sweeping(tmp_path, *SHORT, "hydra.launcher.array_parallelism=1", "trainer.max_steps=4000")
+    until(process, lambda: bool(steps(tmp_path)))
+    assert sorted(queue().values()) == ["PENDING", "RUNNING"]
+    process.send_signal(signal.SIGTERM)
+    assert "Type the same command again to resume" in told(process, 130)
+    assert queue() == {}
+    assert [read_json(path)["status"] for path in results(tmp_path)] == ["interrupted"]
+
+
+@on_slurm
+def test_a_sweep_joins_the_jobs_of_a_dead_one(tmp_path: Path, sweeping: Any) -> None:
+    """The new sweep waits for the run under way; the other run is in the queue twice, and runs once."""
+    words = (*SHORT[:-2], "trainer.max_steps=4000", "trainer.validate_every=2000")
+    dead = sweeping(tmp_path, *words, "hydra.launcher.array_parallelism=1")
+    until(dead, lambda: bool(steps(tmp_path)))
+    dead.kill()
+    said = told(sweeping(tmp_path, *words), 0)
+    assert "by another sweep" in said
+    assert [read_json(path)["status"] for path in results(tmp_path)] == ["finished"] * 2
+    for cell in cells(tmp_path):
+        assert [path.name for path in cell.leases.iterdir()] == ["1.json"]
+
+
+@on_slurm
+def test_a_cancelled_job_is_interrupted(tmp_path: Path, sweeping: Any) -> None:
+    process = sweeping(tmp_path, *SHORT[:-3], "gate=none", "trainer.max_steps=4000")
+    until(process, lambda: bool(steps(tmp_path)))
+    tool("scancel", *queue())
+    assert "1 of 1 run did not finish. Type the same command again to resume interrupted runs." in told(process, 1)
+    assert [read_json(path)["status"] for path in results(tmp_path)] == ["interrupted"]
+    assert queue() == {}
+
+
+@on_slurm
+@pytest.mark.parametrize("spread", ["trainer.devices=2", "trainer.nodes=2"])
+def test_two_processes_of_srun_agree_with_one(tmp_path: Path, sweeping: Any, spread: str) -> None:
+    calm = alone(tmp_path / "1", *ON_TWO)
+    told(sweeping(tmp_path / "2", *ON_TWO, spread, NODE_1), 0)
+    assert calm.wait(timeout=300) == 0
+    (path,) = results(tmp_path / "2")
+    assert read_json(path)["environment"]["processes"] == 2
+    assert metrics(tmp_path / "2") == pytest.approx(metrics(tmp_path / "1"), rel=1e-8)

@@ -1,0 +1,239 @@
+"""Sweeps through the real command line: tables and grids, in processes of their own and inline."""
+
+import io
+import logging
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from highway import cli
+from highway.config.compose import experiment
+from highway.errors import Refused
+from highway.files.device import cores
+from highway.files.writing import read_json
+from highway.ledger.cell import Cell
+from highway.ledger.record import write_record
+from highway.report.publish import publish
+from highway.sweep import grid
+from highway.sweep.reading import load_table
+from tests.conftest import TINY
+from tests.support.commands import typed
+from tests.support.runs import same_weights
+from tests.support.waiting import wait_for
+
+TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
+FEW = ("trainer.max_steps=3", "trainer.validate_every=3", "trainer.evaluation_batch=64")
+QUICK = (*FEW, "trainer.threads=1")
+TABLE = load_table("highway_t1")
+
+
+def sweep(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return typed("train.py", "-m", *words, HIGHWAY_OUTPUTS=str(folder))
+
+
+def results(folder: Path) -> list[Path]:
+    return sorted(folder.glob("cells/*/seed*/result.json"))
+
+
+@pytest.mark.parametrize("few", [FEW, pytest.param((), marks=pytest.mark.slow)])
+def test_a_table_in_processes_of_its_own(tmp_path: Path, few: tuple[str, ...]) -> None:
+    """A table trains: quickly, with two overrides that make new rows and one that does not; slowly, as `make demo`."""
+    words = ("table=highway_t1", "budget=smoke", "seeds=2", "rows=baseline,tanh", *few)
+    done = sweep(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    assert "2 runs: 0 finished already, 2 to train." in done.stderr
+    assert len(results(tmp_path)) == 2
+    links = sorted(tmp_path.glob("highway_t1/smoke/*/*"))
+    rows = [",".join((row, *few[:2])) for row in ("baseline", "tanh")]
+    assert [str(link.relative_to(tmp_path / "highway_t1/smoke")) for link in links] == [f"{row}/seed2" for row in rows]
+    result = read_json(links[1] / "result.json")
+    assert (result["seed"], result["status"], result["environment"]["threads"]) == (
+        2,
+        "finished",
+        max(cores() // min(cores(), 4), 1),
+    )
+    assert result["command"].startswith("python scripts/train.py model=transformer layers=all")
+    assert str(tmp_path) not in result["command"]
+
+    again = sweep(tmp_path, *words)
+    assert again.returncode == 0
+    assert "2 runs: 2 finished already, 0 to train." in again.stderr
+
+
+def test_a_grid_inline(tmp_path: Path) -> None:
+    words = ("gate=none,highway", "layers=l1,all", "seed=1,2", *TINY, *FEW)
+    done = sweep(tmp_path, "hydra/launcher=inline", "name=layers_study", *words)
+    assert done.returncode == 0, done.stderr
+    assert len(results(tmp_path)) == 6  # no gate on layer 1 and no gate on all layers are one experiment
+    assert "layers_study: python scripts/train.py -m gate=none,highway layers=l1,all seed=1,2" in " ".join(
+        done.stdout.split()
+    )
+    assert "gate=highway layers=all" in done.stdout and "seeds 1, 2" in done.stdout
+    assert (tmp_path / "report" / "layers_study" / "smoke" / "curves.svg").exists()
+    table = grid.find("layers_study", tmp_path)
+    assert [row.label for row in table.rows] == [
+        f"gate={gate} layers={layers}" for gate in ("none", "highway") for layers in ("l1", "all")
+    ]
+    (tmp_path / "report" / "layers_study" / "smoke" / "table.md").unlink()
+    assert publish([(table, "smoke", ())], tmp_path, Console(file=(told := io.StringIO()), width=80)) == 1
+    assert "Also measured" in told.getvalue() and "±" in told.getvalue()
+    cells = (tmp_path / "report" / "layers_study" / "smoke" / "table.md").read_text()
+    assert "## Also measured\n\n| model | parameters | of gates | tokens/s | train (s) |" in cells
+
+
+def test_grids_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("gate=none", *TINY, *FEW)
+    for name, sentence in (("highway_t1", "is the name of a table"), ("../x", "cannot name a folder")):
+        with pytest.raises(Refused, match=sentence):
+            grid.as_table(name, "command", {"gate": ["none"]}, [experiment([*words, f"outputs_dir={tmp_path}"])])
+    first, second, other = (
+        grid.as_table(None, "command", {"gate": ["none"], "seed": seeds, "optimizer.lr": rates}, [experiment([*words])])
+        for seeds, rates in ((["1"], ["1", "2"]), (["2"], ["1", "2"]), (["1"], ["1", "3"]))
+    )
+    assert first["id"] == second["id"] != other["id"], "more seeds are the same grid"
+    with pytest.raises(Refused, match="there is no table or grid 'layer_study'"):
+        grid.find("layer_study", tmp_path)
+    code, _ = inline(monkeypatch, tmp_path, "table=highway_t1", "name=mine")
+    assert code == 2
+
+
+@pytest.mark.slow
+def test_a_failing_cell_does_not_stop_the_others(tmp_path: Path) -> None:
+    done = sweep(
+        tmp_path,
+        "model.width=16,18",
+        "optimizer.lr=0.1,1e9",
+        "optimizer.clip=null",
+        "model.heads=2",
+        "gate=none",
+        "budget=smoke",
+        "trainer.max_steps=30",
+        "trainer.log_every=1",
+        "trainer.validate_every=30",
+        "trainer.evaluation_batch=64",
+        *TINY[4:6],
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "2 of 4 runs did not finish" in done.stderr
+    assert sorted(read_json(path)["status"] for path in results(tmp_path)) == [
+        "diverged",
+        "diverged",
+        "finished",
+        "finished",
+    ]
+
+
+def inline(monkeypatch: pytest.MonkeyPatch, folder: Path, *words: str) -> tuple[int, str]:
+    """Run a sweep in this process; return the exit code and the messages."""
+    heard = logging.StreamHandler(told := io.StringIO())
+    monkeypatch.setattr(sys, "argv", ["train.py", "-m", "hydra/launcher=inline", *words])
+    monkeypatch.setenv("HIGHWAY_OUTPUTS", str(folder))
+    logging.getLogger("highway").addHandler(heard)
+    try:
+        cli.train()
+        return 0, told.getvalue()
+    except SystemExit as end:
+        return int(end.code or 0), told.getvalue()
+    finally:
+        logging.getLogger("highway").removeHandler(heard)
+
+
+def views(folder: Path, table: str = "highway_t1") -> list[str]:
+    return sorted(str(path.relative_to(folder / table)) for path in folder.glob(f"{table}/*/*/*"))
+
+
+@pytest.mark.slow
+def test_what_the_command_line_adds_stands_in_views_and_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh", *QUICK)
+    assert inline(monkeypatch, tmp_path, *words, "gate.reads=stream,normalised")[0] == 0
+    changed = ",".join(word for word in QUICK if word.startswith("trainer.max") or word.startswith("trainer.val"))
+    plain = [f"smoke/{row},{changed},gate.reads=stream/seed1" for row in ("baseline", "tanh")]
+    assert set(plain) < set(views(tmp_path))
+    other = f"smoke/tanh,{changed},gate.reads=normalised/seed1"
+    assert other in views(tmp_path)
+    assert (tmp_path / "highway_t1" / other).resolve() != (tmp_path / "highway_t1" / plain[1]).resolve()
+    assert len(results(tmp_path)) == 3, "no gate reads nothing"
+    folder = tmp_path / "report" / "highway_t1" / "smoke"
+    told = {path.name: (path / "table.md").read_text() for path in folder.iterdir()}
+    words_of = {name: name.removeprefix("with_").split("_gate.reads=")[-1] for name in told}
+    assert sorted(words_of.values()) == ["normalised", "stream"]
+    reads_normalised = next(text for name, text in told.items() if words_of[name] == "normalised")
+    assert (
+        "| + tanh SDU, trainer.max_steps=3 trainer.validate_every=3 gate.reads=normalised | seed 1 |"
+        in reads_normalised
+    )
+
+
+def test_what_changes_no_cell_leaves_the_views_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep is only planned here: its runs have failed before, and are not run again."""
+    words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh")
+    for row in ("baseline", "tanh"):
+        cell = Cell.of(experiment([*TABLE.overrides(TABLE.row(row), "smoke", 1), f"outputs_dir={tmp_path}"]))
+        write_record(cell.directory, {"status": "failed", "seed": 1, "error": "x", "metrics": {}})
+    inline(monkeypatch, tmp_path, *words, "trainer.threads=1", "trainer.log_every=7", "logger=wandb")
+    assert views(tmp_path) == ["smoke/baseline/seed1", "smoke/tanh/seed1"]
+    inline(monkeypatch, tmp_path, *words, "gate.kernel=5")  # neither row reads it
+    assert views(tmp_path) == ["smoke/baseline/seed1", "smoke/tanh/seed1"]
+
+
+def test_a_printed_command_can_be_pasted(tmp_path: Path) -> None:
+    """Braces, brackets and blanks survive a shell: the pasted command is the same run, already done."""
+    words = (*TINY, *FEW, "logger.run='a b'")
+    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
+    subprocess.run([sys.executable, str(TRAIN), *words], check=True, env=environment, capture_output=True)
+    (path,) = results(tmp_path)
+    command = read_json(path)["command"]
+    assert "'dataset.train={lanes:4,window:24,stride:20,scored:20}'" in command
+    again = subprocess.run(
+        ["bash", "-c", command.replace("python", sys.executable, 1)],
+        env=environment,
+        cwd=TRAIN.parents[1],
+        capture_output=True,
+        text=True,
+    )
+    assert again.returncode == 0 and "is finished already: nothing to run." in again.stderr
+
+
+def test_cells_of_other_code_run_again_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("gate=none", "seed=1", *TINY, *FEW)
+    assert inline(monkeypatch, tmp_path, *words)[0] == 0
+    (path,) = results(tmp_path)
+    assert "0 to train" in inline(monkeypatch, tmp_path, *words, "rerun=true")[1], "it is of today's code"
+    write_record(path.parent, {**read_json(path), "fingerprint": "0" * 12})
+    assert "0 to train" in inline(monkeypatch, tmp_path, *words)[1]
+    code, said = inline(monkeypatch, tmp_path, *words, "rerun=true")
+    assert code == 0 and "stale: other code. It is trained again; the old record is in" in said
+    assert read_json(path)["fingerprint"] != "0" * 12
+    assert read_json(path.parent / "earlier" / "1" / "result.json")["fingerprint"] == "0" * 12
+    last = Path("checkpoints", "last.safetensors")
+    assert same_weights(path.parent / last, path.parent / "earlier" / "1" / last)
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_the_cells_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    words = (
+        "table=highway_t1",
+        "budget=smoke",
+        "rows=baseline,tanh",
+        "trainer.max_steps=400",
+        "hydra.launcher.slots=2",
+    )
+    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
+    process = subprocess.Popen(
+        [sys.executable, str(TRAIN), "-m", *words], env=environment, stderr=subprocess.PIPE, text=True
+    )
+    wait_for(lambda: len([p for p in tmp_path.glob("cells/*/*/curves.csv") if p.stat().st_size > 200]) == 2)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Type the same command again to resume" in errors
+    assert [read_json(path)["status"] for path in results(tmp_path)] == ["interrupted", "interrupted"]
+    done = sweep(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    assert [read_json(path)["status"] for path in results(tmp_path)] == ["finished", "finished"]

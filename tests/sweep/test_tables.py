@@ -1,0 +1,284 @@
+"""Every table file: it agrees with the papers, every YAML composes, every row trains."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from highway.config.check import CONF
+from highway.config.experiment import Experiment
+from highway.config.guard import options
+from highway.errors import Refused
+from highway.ledger.cell import Cell
+from highway.run import build
+from highway.sweep.reading import load_table, parse_table, table_ids
+from highway.sweep.table import Table
+from tests.support.runs import trained
+
+Compose = Callable[..., Experiment]
+REPORTED = Path(__file__).parents[1] / "fixtures" / "reported.yaml"
+ROWS = [
+    (table_id, row.id)
+    for table_id in table_ids("training")
+    if "smoke" in load_table(table_id).budgets
+    for row in load_table(table_id).at("smoke")
+]
+
+QUICK = {  # task -> overrides that make its rows quick: the text of an untrained model never ends by itself
+    "translation": ["dataset.longest=16", "gate.score.length=16"],
+}
+
+
+def our_metrics(table: str, metrics: dict[str, float]) -> dict[str, float]:
+    """Return the metrics of the papers under our names and in our units."""
+    named = {"accuracy": "valid_accuracy", "train_time_s": "train_seconds", "inference_time_s": "inference_seconds"}
+    if table == "rt-table-1":  # percent, on the test set
+        return {"test_accuracy": metrics["accuracy"] / 100}
+    named["nll"] = "test_nll"
+    return {named.get(name, name.replace("eval_", "valid_")): value for name, value in metrics.items()}
+
+
+@pytest.mark.parametrize("table_id", [name for name in table_ids() if load_table(name).reported])
+def test_paper_numbers_are_the_papers(table_id: str) -> None:
+    table = load_table(table_id)
+    tables = {one["id"]: one for one in yaml.safe_load(REPORTED.read_text())["tables"]}
+    reported = {row["name"]: row["metrics"] for row in tables[table.reported]["rows"]}
+    ours = {row.reported: row.paper for row in table.rows if not row.arm}
+    assert ours == {name: pytest.approx(our_metrics(table.reported, metrics)) for name, metrics in reported.items()}
+    copied = {row["name"] for row in tables[table.reported]["rows"] if row.get("copied_from")}
+    assert {row.reported for row in table.rows if row.copied} == copied
+
+
+@pytest.mark.parametrize("table_id", table_ids())
+def test_table_is_consistent(table_id: str, experiment: Compose) -> None:
+    table = load_table(table_id)
+    if table.paper:
+        assert set(table.budgets) == {"paper", "mini", "smoke"}
+        assert table.budgets["paper"] == ()
+    assert len({row.id for row in table.rows}) == len(table.rows)
+    columns = {column.metric for column in table.columns}
+    assert all(set(row.paper) <= columns for row in table.rows)
+    for budget in table.budgets:
+        released = "layers.as_released=true"  # those rows are the baseline
+        rows = [row for row in table.at(budget) if released not in row.overrides]
+        names = [Cell.of(experiment(*table.overrides(row, budget, 1))).name for row in rows]
+        assert len(set(names)) == len(names), "two rows are the same experiment"
+
+
+FEW_STEPS = (
+    "trainer.max_steps=2",
+    "trainer.validate_every=2",
+    "trainer.threads=1",
+    "trainer.accelerator=cpu",
+    "debug.windows=2",
+)
+
+
+@pytest.mark.parametrize(("table_id", "row_id"), ROWS)
+def test_every_row_trains_a_few_steps(experiment: Compose, table_id: str, row_id: str) -> None:
+    table = load_table(table_id)
+    words = table.overrides(table.row(row_id), "smoke", 1)
+    _, result = trained(experiment(*words, *FEW_STEPS, *QUICK.get(experiment(*words).task, [])))
+    assert result["status"] == "finished"
+
+
+@pytest.mark.least
+@pytest.mark.parametrize(("table_id", "row_id"), ROWS)
+def test_every_row_trains_in_bf16(experiment: Compose, table_id: str, row_id: str) -> None:
+    """Train the rows in bf16 under AVX2 and without vectors (make test-least), which use other kernels."""
+    table = load_table(table_id)
+    words = table.overrides(table.row(row_id), "smoke", 1)
+    quick = QUICK.get(experiment(*words).task, [])
+    _, result = trained(experiment(*words, *FEW_STEPS, *quick, "trainer.precision=bf16"))
+    assert result["status"] == "finished", result["error"]
+
+
+@pytest.mark.parametrize(
+    ("group", "option"),
+    [
+        (group, option)
+        for group in ("gate", "layers", "dataset", "optimizer", "model", "trainer", "budget", "logger", "debug")
+        for option in options(group)
+    ],
+)
+def test_every_option_composes(experiment: Compose, group: str, option: str) -> None:
+    """Every option composes with the first model that it fits."""
+    if group == "model":
+        attempts = [(f"dataset={name}",) for name in ("ptb_char", "iwslt_pt_en", "mnist", "nottingham")]
+    else:
+        twelve = "model.layers=12"  # for layer numbers
+        attempts = [(twelve,), ("model=transformer_xl", twelve), ("model=encoder_decoder", twelve), ("model=rhn",)]
+        attempts += [("model=encoder_decoder", "dataset=iwslt_pt_en", "model.layers=12")] if group != "dataset" else []
+    composed, refusals = None, []
+    for words in attempts:
+        try:
+            composed = experiment(f"{group}={option}", *words)
+            break
+        except Refused as refusal:
+            refusals.append(str(refusal))
+    assert composed is not None, refusals
+    if group in ("gate", "model", "layers"):
+        import torch
+
+        with torch.device("meta"):
+            build.model(composed)
+
+
+def test_options_say_what_they_are() -> None:
+    """Every YAML file opens with a comment."""
+    for path in CONF.rglob("*.yaml"):
+        assert path.read_text().startswith("#"), path
+
+
+def test_the_command_of_the_first_row(experiment: Compose) -> None:
+    """Composing a table's row at paper budget equals typing its recipe."""
+    table = load_table("highway_t1")
+    typed = experiment(
+        "model=transformer", "gate=sdu_tanh", "layers=all", "dataset=ptb_char", "optimizer=sgd_plateau", "seed=1"
+    )
+    assert Cell.of(experiment(*table.overrides(table.row("tanh"), "paper", 1))) == Cell.of(typed)
+
+
+def content(**changes: Any) -> dict[str, Any]:
+    row = {"id": "a", "label": "A", "overrides": ["gate=none"]}
+    base = {
+        "id": "t",
+        "caption": "c",
+        "paper": "p",
+        "select": "best",
+        "recipe": [],
+        "columns": [],
+        "rows": [row],
+        "claims": [],
+        "figures": [],
+        "budgets": {"paper": []},
+    }
+    return {**base, **changes}
+
+
+def test_budget_that_sets_what_a_row_sets_is_refused() -> None:
+    with pytest.raises(Refused, match="budget mini sets gate, which row a sets too"):
+        parse_table(content(budgets={"paper": [], "mini": ["gate=sdu_tanh"]}))
+
+
+def test_row_of_one_budget() -> None:
+    """A row of one budget may set a key that another budget sets, and is refused at the other budgets."""
+    rows = [*content()["rows"], {"id": "b", "label": "B", "overrides": ["model.width=3"], "budgets": ["paper"]}]
+    table = parse_table(content(rows=rows, budgets={"paper": [], "mini": ["model.width=2"]}))
+    assert [[row.id for row in table.at(budget)] for budget in table.budgets] == [["a", "b"], ["a"]]
+    with pytest.raises(Refused, match="t has row 'b' at budget paper only"):
+        table.overrides(table.row("b"), "mini", 1)
+
+
+def test_claim_about_a_row_that_is_not_there_is_refused() -> None:
+    claim = {"text": "x", "better": "b", "than": "a", "metric": "test_loss"}
+    with pytest.raises(Refused, match="t has no row 'b'"):
+        parse_table(content(claims=[claim]))
+
+
+CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "splits": ["valid"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"captoin": "x"}, "t: 'captoin' is not a key here\\. Did you mean 'caption'\\? Available: id, caption"),
+        ({"rows": [{"id": "a", "label": "A", "overrides": [], "note": "x"}]}, "t, row a: 'note' is not a key here"),
+        ({"rows": [{"id": "a", "label": "A"}]}, "t, row a: the key 'overrides' is missing"),
+        ({"rows": []}, "t has no rows"),
+        ({"choices": "one sentence"}, "t: choices must be a list of sentences"),
+        ({"choices": [{"the rate": "is ours"}]}, "t: choices must .* Quote a sentence that has ': ' in it"),
+        ({"columns": [{"metric": "test_bcp"}]}, "t, a column: metric test_bcp is unknown. Did you mean 'test_bpc'?"),
+        ({"columns": [{"metric": "test_bpc", "better": "lower"}]}, "t, a column: 'better' is not a key here"),
+        (
+            {"columns": [{"metric": "test_ppl"}]},
+            "t: its runs do not measure test_ppl. They measure valid_loss, valid_bpc",
+        ),
+        ({"columns": [{"metric": "bleu"}]}, "t: its runs do not measure bleu"),
+        ({"recipe": ["dataset=ptb_word"], "columns": [{"metric": "test_bpc"}]}, "its runs do not measure test_bpc"),
+        (
+            {"kind": "timing", "rounds": 3, "columns": [{"metric": "test_bpc"}]},
+            "not measure test_bpc. They measure step",
+        ),
+        ({"claims": [{"text": "x", "bettr": "a", "than": "a", "metric": "test_bpc"}]}, "'bettr' is not a key here"),
+        ({"claims": [{"text": "x", "metric": "test_bpc"}]}, "t, claim 'x': write exactly one of better, sooner"),
+        (
+            {"claims": [{"text": "x", "better": "a", "than": "a", "metric": "bpc"}]},
+            "x': metric bpc is unknown",
+        ),
+        ({"figures": [{"id": "f", "caption": "c", "kind": "pie"}]}, "t, figure f: kind pie is unknown"),
+        ({"figures": [{**CURVES, "metrics": ["bcp"]}]}, "t, figure f: metric bcp is unknown"),
+        ({"figures": [{**CURVES, "splits": ["dev"]}]}, "t, figure f: split dev is unknown"),
+        ({"figures": [{**CURVES, "metrics": ["ppl"]}]}, "t: its runs do not measure valid_ppl"),
+        (
+            {"figures": [{**CURVES, "over": "epok"}]},
+            "t, figure f: over: epok is unknown. Available: epoch, step, seconds, tokens",
+        ),
+        ({"figures": [{"id": "f", "caption": "c"}]}, "t, figure f: a figure of kind curves needs metrics"),
+        ({"figures": [{"id": "f", "caption": "c", "kind": "biases"}]}, "a figure of kind biases needs rows"),
+        (
+            {"figures": [{**CURVES, "kind": "scatter", "metrics": ["test_bpc"]}]},
+            "draws test_bpc, which is not a col",
+        ),
+        ({"claims": [{"text": "x", "better": "a", "metric": "test_bpc"}]}, "'x': `than` is missing"),
+        ({"claims": [{"text": "x", "opposed": "all", "metric": "test_bpc"}]}, "'x': .* with `to`"),
+        ({"claims": [{"text": "x", "sooner": "a", "than": "a", "metric": "train_seconds"}]}, "has no curve"),
+        ({"rows": [{"id": "a", "label": "A", "overrides": []}] * 2}, "t: two rows have the id a"),
+        ({"kind": "timing"}, "t: .* Write `rounds: 2` or more"),
+        ({"reaches": "train_seconds"}, "t: reaches: train_seconds has no curve"),
+        ({"bootstrap": {"a": []}}, "its runs do not measure bleu"),
+        ({"reaches": "bleu"}, "its runs do not measure bleu"),
+        ({"select": "first"}, "select must be best or last"),
+        ({"budgets": {"tiny": []}}, "t: budget tiny does not exist. Available: mini, paper, smoke"),
+        ({"rows": [{"id": "a", "label": "A", "overrides": [], "budgets": ["huge"]}]}, "row a names budget huge"),
+    ],
+)
+def test_what_a_table_may_have_wrong(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(Refused, match=sentence):
+        parse_table(content(**changes))
+
+
+def test_a_series_is_over_what_its_rows_set() -> None:
+    figure = {"id": "f", "caption": "x", "kind": "series", "metrics": ["test_bpc"], "groups": {"g": ["a"]}}
+    with pytest.raises(Refused, match="needs along"):
+        parse_table(content(figures=[figure]))
+    with pytest.raises(Refused, match="row a does not set model"):
+        parse_table(content(figures=[{**figure, "along": "model.depth"}]))
+    with pytest.raises(Refused, match="pairs 1 rows with 2"):
+        parse_table(content(claims=[{"text": "x", "growing": "a", "than": ["a", "a"], "metric": "test_bpc"}]))
+
+
+def test_a_table_is_called_as_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highway.sweep.reading.TABLES", tmp_path)
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content(id="other")))
+    with pytest.raises(Refused, match=r"mine\.yaml: the id of a table must be the name of its file\. Write `id: mine`"):
+        load_table("mine")
+
+
+def test_a_table_of_ones_own_needs_little() -> None:
+    needed = ("id", "caption", "recipe", "columns", "rows", "budgets")
+    table = parse_table({key: content(columns=[{"metric": "test_bpc"}])[key] for key in needed})
+    assert (table.select, table.paper, table.heading) == ("best", "", "t: c")
+    (column,) = table.columns
+    assert (column.title, column.better, column.digits) == ("bits per character", "lower", 3)
+
+
+def test_no_comment_repeats_what_the_keys_say() -> None:
+    """No YAML comment lists the options of a key: the options and the description belong to its dataclass."""
+    for path in CONF.rglob("*.yaml"):
+        for line in path.read_text().splitlines():
+            key, _, comment = line.partition(" # ")
+            assert not (":" in key and " | " in comment), f"{path}: {line}"
+
+
+def test_order_is_recipe_row_budget() -> None:
+    table: Table = parse_table(content(recipe=["model.width=1", "model.heads=1"], budgets={"mini": ["model.width=2"]}))
+    assert table.overrides(table.rows[0], "mini", 4) == [
+        "model.width=2",
+        "model.heads=1",
+        "gate=none",
+        "budget=mini",
+        "seed=4",
+    ]

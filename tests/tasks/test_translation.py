@@ -1,0 +1,443 @@
+"""Translation data, training and scoring: reading, refusing, batching, scoring, and the command line."""
+
+import io
+import itertools
+import math
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from highway.bench.decoding import decoded
+from highway.config.datasets import END, PADDING, START
+from highway.config.experiment import Experiment
+from highway.data import places, sample_pairs, translation
+from highway.data.pairs import EpochBatches, PairBatch, TranslationData, batch_ends
+from highway.errors import Refused
+from highway.files.writing import read_json
+from highway.run import build
+from highway.tasks.scoring import scores, sparsity
+from highway.use.translate import translator_of
+from tests.conftest import REAL_DATA
+from tests.run.test_resume import StopAt
+from tests.support.commands import typed
+from tests.support.runs import curve, numbers, same_weights, trained
+
+Compose = Callable[..., Experiment]
+ROOT = Path(__file__).parents[2]
+TINY = (
+    "model=encoder_decoder",
+    "dataset=iwslt_pt_en",
+    "optimizer=adam_inverse_sqrt",
+    "trainer=translation",
+    "layers=none",
+    "budget=smoke",
+    "model.width=16",
+    "model.heads=2",
+    "model.layers=2",
+    "model.feed_forward=16",
+    "dataset.form=bpe",
+    "dataset.pieces.sample=[120,90]",
+    "dataset.timed_sentences=1",
+    "dataset.batch=32",
+    "trainer.max_steps=12",
+    "trainer.validate_every=5",
+    "trainer.log_every=3",
+    "trainer.threads=1",
+    "trainer.accelerator=cpu",
+)
+
+
+@pytest.fixture
+def tiny(experiment: Compose, monkeypatch: pytest.MonkeyPatch) -> Compose:
+    """Return a function that composes an experiment of seconds on one core, with 200 pairs to train on."""
+    monkeypatch.setattr(sample_pairs, "PAIRS", {"train": 200, "valid": 20, "test": 20})
+    sample_pairs.translation.cache_clear()
+    return lambda *words: experiment(*TINY, *words)
+
+
+@pytest.fixture(autouse=True)
+def _whole_sample_afterwards() -> Any:
+    yield
+    sample_pairs.translation.cache_clear()
+
+
+# Data
+
+
+def written(folder: Path, **content: Any) -> Path:
+    """Write TED's valid and test as short files, and a substitute corpus `tatoeba` of three pairs."""
+    files = {
+        "ted_pt_en/valid.pt": "um\ndois",
+        "ted_pt_en/valid.en": "one\ntwo",
+        "ted_pt_en/test.pt": "três",
+        "ted_pt_en/test.en": "three",
+        "pt_en_substitute/tatoeba.pt": "Um gato.\nDois gatos!\n" + "longa " * 60,
+        "pt_en_substitute/tatoeba.en": "It's one cat.\nTwo cats!\nlong",
+    }
+    for name, text in {**files, **{name.replace("__", "."): text for name, text in content.items()}}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else f"{text}\n".encode())
+    return folder
+
+
+SUBSTITUTE = ("model=encoder_decoder", "dataset=pt_en_substitute", "dataset.corpora=[tatoeba]", "layers=none")
+
+
+@pytest.fixture
+def short_ted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translation, "COUNTS", {"train": 2, "valid": 2, "test": 1})
+    monkeypatch.setattr(translation, "PAIRS_SHA256", {})
+
+
+@pytest.mark.usefixtures("short_ted")
+def test_substitute_is_made_like_ted_and_filtered(experiment: Compose, tmp_path: Path) -> None:
+    words = ("dataset.pieces.files=[30,30]", "dataset.form=bpe", f"data_dir={written(tmp_path / 'data')}")
+    data = build.data(experiment(*SUBSTITUTE, *words))
+    about = data.description()
+    assert about["source"] == "substitute"
+    assert about["pairs"] == {"train": 3, "valid": 2, "test": 1}
+    assert (about["too_many_words"], about["too_many_pieces"]) == (1, 0)
+    read = [data.corpus.target.decode(row["target"]) for row in data.corpus.splits["train"]]
+    assert read == ["it 's one cat .", "two cats !"]
+
+
+@pytest.mark.usefixtures("short_ted")
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        (
+            {"ted_pt_en/test__pt": "a\nb"},
+            r"test\.pt has 2 lines and .*test\.en has 1: each line needs a translation\.",
+        ),
+        ({"ted_pt_en/valid__en": "one\n\n"}, r"valid\.en, line 2, is empty"),
+        ({"ted_pt_en/valid__pt": b"um\nd\xffis\n"}, r"valid\.pt, line 2, is not UTF-8 text\."),
+        ({"ted_pt_en/valid__pt": "um", "ted_pt_en/valid__en": "one"}, "valid has 1 pairs; TED pt-en has 2"),
+    ],
+    ids=["lengths", "empty", "encoding", "count"],
+)
+def test_what_a_file_may_have_wrong(experiment: Compose, tmp_path: Path, files: dict[str, Any], sentence: str) -> None:
+    described = experiment(*SUBSTITUTE, f"data_dir={written(tmp_path / 'data', **files)}")
+    with pytest.raises(Refused, match=sentence):
+        build.data(described)
+
+
+def test_missing_corpus_and_changed_pairs(experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translation, "COUNTS", {"train": 2, "valid": 2, "test": 1})
+    folder = written(tmp_path / "data")
+    with pytest.raises(Refused, match="the pairs of valid are not those of TED pt-en"):
+        build.data(experiment(*SUBSTITUTE, f"data_dir={folder}"))
+    with pytest.raises(Refused, match=r"ntrex128\.pt is missing, and it has no source to download it from"):
+        build.data(experiment(*SUBSTITUTE, "dataset.corpora=[ntrex128]", f"data_dir={folder}"))
+
+
+def archive(path: Path, names: list[str]) -> None:
+    with tarfile.open(path, "w:gz") as packed:
+        for name in names:
+            member = tarfile.TarInfo(name)
+            member.size = 3
+            packed.addfile(member, io.BytesIO(b"um\n"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("escaping", r"is not the expected archive: it has a path that leaves its folder, '\.\./\.\./escaped'"),
+        ("incomplete", "is not the expected archive"),
+        ("truncated", "is not the expected archive"),
+        ("corrupt", "is not the expected archive"),
+        ("whole", "train has 1 pairs; TED pt-en has 51,785"),
+    ],
+)
+def test_archives(
+    experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, sentence: str
+) -> None:
+    """Only the named members are extracted, to names chosen here, so that nothing in an archive can escape."""
+    made, data = tmp_path / "made.tar.gz", tmp_path / "data"
+    names = list(places.TALKS.values())
+    archive(made, {"escaping": [*names, "../../escaped"], "incomplete": names[:3]}.get(kind, names))
+    content = made.read_bytes()
+    if kind == "truncated":
+        content = content[: len(content) // 2]
+    if kind == "corrupt":  # spoil the checksum at the end
+        content = content[:-8] + bytes(4) + content[-4:]
+
+    def download(url: str, partial: Path) -> None:
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(content)
+
+    monkeypatch.setattr("highway.data.download.download", download)
+    described = experiment("model=encoder_decoder", "dataset=iwslt_pt_en", "layers=none", f"data_dir={data}")
+    with pytest.raises(Refused, match=sentence):
+        build.data(described)
+    found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert not any("escaped" in name or "train" in name for name in found), "nothing is taken that is not right"
+
+
+def test_pieces_are_as_many_as_asked_and_the_same_again(tiny: Compose, tmp_path: Path) -> None:
+    first = build.data(tiny()).corpus
+    again = build.data(tiny(f"outputs_dir={tmp_path / 'again'}")).corpus
+    assert (first.source.get_piece_size(), first.target.get_piece_size()) == (120, 90)
+    assert first.vocabulary_sha256 == again.vocabulary_sha256
+    assert [first.source.id_to_piece(number) for number in range(4)] == ["<pad>", "<unk>", "<s>", "</s>"]
+    with pytest.raises(Refused, match=r"\(pt\) does not have 5000 pieces: it has at most \d+\. Change dataset\.pieces"):
+        build.data(tiny("dataset.form=unigram", "dataset.pieces.sample=[5000,90]"))
+
+
+def test_unigram_vocabulary_of_one_thread_is_deterministic(tiny: Compose, tmp_path: Path) -> None:
+    words = ("dataset.form=unigram", "dataset.pieces.sample=[50,40]")
+    hashes = {
+        build.data(tiny(*words, f"outputs_dir={tmp_path / name}")).corpus.vocabulary_sha256 for name in ("a", "b")
+    }
+    assert len(hashes) == 1
+
+
+def test_every_pair_once_an_epoch(tiny: Compose) -> None:
+    data = build.data(tiny())
+    epochs = EpochBatches(data.tables["train"], tiny(), 0, 1)
+    pairs = [row["source"] + [-1] + row["target"] for row in data.corpus.splits["train"]]
+    for epoch in range(2):
+        batches = [epochs.at(epoch * len(epochs) + place) for place in range(len(epochs))]
+        assert sorted(text for batch in batches for text in unpadded(batch)) == sorted(pairs)
+    assert unpadded(epochs.at(0)) != unpadded(epochs.at(len(epochs))), "another order"
+    assert unpadded(epochs.at(9)) == unpadded(EpochBatches(data.tables["train"], tiny(), 0, 1).at(9))
+    padding = np.mean([float((batch.targets == PADDING).float().mean()) for batch in batches])
+    assert padding < 0.1
+    sides = [side for place in range(len(epochs)) for side in (epochs.at(place).source, epochs.at(place).targets)]
+    empty = sum(int((side == PADDING).sum()) for side in sides)
+    assert data.padding == pytest.approx(empty / sum(side.numel() for side in sides))
+
+
+def unpadded(batch: PairBatch) -> list[list[int]]:
+    found = []
+    for source, inputs, targets in zip(
+        batch.source.tolist(), batch.inputs.tolist(), batch.targets.tolist(), strict=True
+    ):
+        assert source[0] == inputs[0] == START and END in targets
+        target = [START, *(piece for piece in targets if piece != PADDING)]
+        found.append([*(piece for piece in source if piece != PADDING), -1, *target])
+    return found
+
+
+def test_batches_by_pieces_hold_no_more() -> None:
+    lengths = np.sort(np.random.default_rng(1).integers(3, 30, 500))
+    ends = batch_ends(lengths, 64, 200)
+    assert ends[0] == 0 and ends[-1] == 500
+    sizes = [(end - start) * (lengths[end - 1] - 1) for start, end in itertools.pairwise(ends)]
+    assert max(sizes) <= 200 and np.mean(sizes) > 150
+
+
+def test_devices_share_a_batch_and_its_weight(tiny: Compose) -> None:
+    """Devices share the pieces of a batch, and all divide by its number, so that their mean is that over all pieces."""
+    data = build.data(tiny())
+    whole, parts = (
+        [EpochBatches(data.tables["train"], tiny(), share, shares).at(3) for share in range(shares)]
+        for shares in (1, 3)
+    )
+    assert {batch.scored for batch in parts} == {whole[0].scored}
+    assert sum(int((batch.targets != PADDING).sum()) for batch in parts) == whole[0].scored
+    assert sorted(text for batch in parts for text in unpadded(batch)) == sorted(unpadded(whole[0]))
+
+
+def test_sample_has_no_sentence_of_its_test_in_training() -> None:
+    splits = sample_pairs.translation()
+    held_out = {source for split in ("valid", "test") for source, _ in splits[split]}
+    assert not held_out & {source for source, _ in splits["train"]}
+    assert len(splits["test"]) == 200 and len(splits["train"]) > 5900
+
+
+# Training and scoring
+
+
+def test_a_run_is_scored_as_it_should_be(tiny: Compose) -> None:
+    """Loss and accuracy equal those by sentence; the record says what was read, and how it was scored."""
+    described = tiny("gate=g1")
+    cell, result = trained(described)
+    assert result["status"] == "finished", result["error"]
+    data = build.data(described)
+    assert isinstance(data, TranslationData)
+    model = build.model(described)
+    from highway.run.checkpoint import load_weights
+
+    load_weights(model, cell.last)
+    loss, right, count = 0.0, 0, 0
+    for row in data.corpus.splits["valid"]:
+        source, target = torch.tensor([row["source"]]), torch.tensor(row["target"])
+        with torch.no_grad():
+            chances = model.eval().logits(model(source, target[None, :-1]))[0].log_softmax(-1)
+        loss -= float(chances[torch.arange(len(target) - 1), target[1:]].sum())
+        right += int((chances.argmax(-1) == target[1:]).sum())
+        count += len(target) - 1
+    metrics = result["metrics"]
+    assert metrics["valid_loss"]["last"] == pytest.approx(loss / count, rel=1e-4)
+    assert metrics["valid_accuracy"]["last"] == pytest.approx(right / count)
+    assert metrics["inference_seconds"]["last"] > 0 and "sparsity_0.001" in metrics
+    assert "version:" in result["notes"]["signatures"]["bleu"] and len(result["notes"]["translations"]) == 20
+    assert result["parameters"]["gate"] == 3 * 2 * 64 * 64
+    assert {row[4] for row in curve(cell)} == {"loss", "accuracy", "learning_rate", "gradient_norm", "gate_norm"}
+
+
+@pytest.mark.parametrize("stops", [[3], [5, 6], [10]])
+def test_translation_resumes_exactly(tiny: Compose, tmp_path: Path, stops: list[int]) -> None:
+    words = ("gate=g2", "model.dropout_attention=0.2")
+    whole, result = trained(tiny(*words))
+    described = tiny(*words, f"outputs_dir={tmp_path / 'stopped'}")
+    for stop in stops:
+        assert trained(described, StopAt(stop))[1]["status"] == "interrupted"
+    cell, resumed = trained(described)
+    assert same_weights(whole.last, cell.last) and curve(whole) == curve(cell)
+    assert numbers(resumed) == numbers(result)
+
+
+def test_what_is_shown_of_training_is_the_mean_over_pieces(tiny: Compose) -> None:
+    """Batches of different sizes, at a learning rate of zero, weigh every piece alike."""
+    still = [f"model.dropout{part}=0" for part in ("", "_attention", "_embedding")]
+    words = (
+        "optimizer.lr=0",
+        "optimizer.label_smoothing=0",
+        "trainer.max_steps=7",
+        "trainer.log_every=7",
+        "trainer.validate_every=7",
+    )
+    described = tiny(*still, *words)
+    cell, _ = trained(described)
+    model, epochs = build.model(described).eval(), build.data(described)._epochs(0, 1)
+    nats = count = 0.0
+    for position in range(7):
+        batch = epochs.at(position)
+        with torch.no_grad():
+            chances = model.logits(model(batch.source, batch.inputs)).log_softmax(-1)
+        scored = batch.targets != PADDING
+        nats -= float(chances.gather(-1, batch.targets[..., None])[..., 0][scored].sum())
+        count += int(scored.sum())
+    shown = next(float(row[-1]) for row in curve(cell) if row[3:5] == ["train", "loss"])
+    assert shown == pytest.approx(nats / count, rel=1e-5)
+
+
+def test_tied_output_is_the_targets_embedding(tiny: Compose) -> None:
+    _, plain = trained(tiny())
+    _, tied = trained(tiny("model.tied=true"))
+    assert tied["status"] == "finished", tied["error"]
+    assert plain["parameters"]["total"] - tied["parameters"]["total"] == 90 * 16
+
+
+def test_more_devices_than_pairs_in_a_batch(tiny: Compose) -> None:
+    table = build.data(tiny()).tables["train"]
+    parts = [table.batch(np.arange(2), share, 3) for share in range(3)]
+    assert [int((part.targets != PADDING).sum()) > 0 for part in parts] == [True, True, False]
+
+
+def test_bleu_is_of_the_corpus() -> None:
+    found, _ = scores(["a b c d e", "x"], ["a b c d e", "y z"])
+    precision = [5 / 6, 4 / 4, 3 / 3, 2 / 2]
+    brevity = math.exp(1 - 7 / 6)
+    assert found["bleu"] == pytest.approx(100 * brevity * math.prod(precision) ** 0.25)
+
+
+def test_a_file_of_weights_is_enough(tiny: Compose, tmp_path: Path) -> None:
+    cell, _ = trained(tiny())
+    sent, cut, foreign = (tmp_path / f"{name}.safetensors" for name in ("sent", "cut", "foreign"))
+    sent.write_bytes(cell.best.read_bytes())
+    cut.write_bytes(cell.best.read_bytes()[:-1000])
+    save_file({"x": torch.zeros(1)}, foreign)
+    texts = [source for source, _ in sample_pairs.translation()["test"][:4]]
+    assert translator_of(sent).translate(texts) == translator_of(cell.directory).translate(texts)
+    for path, sentence in ((cut, "is damaged"), (foreign, "does not say of which experiment its weights are")):
+        with pytest.raises(Refused, match=f"{path.name} {sentence}"):
+            translator_of(path)
+
+
+def test_weights_are_not_read_with_another_vocabulary(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell, _ = trained(tiny())
+    pairs = sample_pairs.translation()
+    changed = {**pairs, "train": [(source[::-1], target) for source, target in pairs["train"]]}
+    with monkeypatch.context() as patched:
+        patched.setattr(sample_pairs, "translation", lambda: changed)
+        with pytest.raises(Refused, match="was trained with another vocabulary than that of iwslt_pt_en here"):
+            translator_of(cell.directory)
+
+
+def test_ways_to_decode_are_timed_on_the_same_sentences(tiny: Compose) -> None:
+    cell, _ = trained(tiny("gate=g1"))
+    record = decoded(cell.directory, 5, "cpu")
+    theirs, ours, *_, beams_in_half = record["rows"]
+    assert (record["sentences"], theirs["ratio"], theirs["same"], ours["same"]) == (5, 1.0, 5, 5)
+    assert beams_in_half["name"] == "ours, beam 4, bf16"
+
+
+def test_sparsity_counts_weights() -> None:
+    module = nn.Linear(4, 1, bias=False)
+    with torch.no_grad():
+        module.weight.copy_(torch.tensor([[0.0, 0.0005, -0.0015, 1.0]]))
+    found = sparsity(module)
+    assert [found[f"sparsity_{limit}"] for limit in ("0", "0.0001", "0.001", "0.002")] == [25, 25, 50, 75]
+
+
+# The command line
+
+
+translate = partial(typed, "translate.py")
+
+
+def test_refusals_of_translate(tmp_path: Path) -> None:
+    for words, text, sentence in (
+        ([str(tmp_path), "um"], b"", "has no best.safetensors. Name the directory of a run"),
+        ([str(tmp_path)], b"", "there is nothing to translate: the text is empty."),
+        ([str(tmp_path)], b"\xff\n", "standard input is not UTF-8 text."),
+        ([str(tmp_path), "--file", "none.pt"], b"", "none.pt cannot be read: No such file or directory."),
+        ([str(tmp_path), "um", "--beam", "0"], b"", "--beam: '0' is not a whole number"),
+    ):
+        done = translate(*words, text=text)
+        assert (done.returncode, sentence in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.slow
+def test_translate_reads_words_files_and_standard_input(experiment: Compose, tmp_path: Path) -> None:
+    """Train on the whole sample, because the process that translates cannot read a shortened one."""
+    where, _ = trained(experiment(*TINY, "gate=g1"))
+    lines = [source for source, _ in sample_pairs.translation()["test"][:3]]
+    (tmp_path / "talk.pt").write_text("\n".join(lines) + "\n")
+    from_file = translate(str(where.directory), "--file", str(tmp_path / "talk.pt"), "--beam", "2")
+    from_input = translate(str(where.directory), "--beam", "2", text="\n".join(lines).encode())
+    assert from_file.returncode == 0, from_file.stderr
+    assert from_file.stdout == from_input.stdout and len(from_file.stdout.splitlines()) == 3
+    shown = translate(str(where.directory), *lines[0].split(), "--attention", "2")
+    assert "cross-attention of layer 2, percent" in shown.stdout
+    long = translate(str(where.directory), *("bota " * 80).split())
+    assert "1 of 1 line truncated to 64 pieces." in long.stderr
+    generated = typed("generate.py", str(where.directory))
+    assert "holds a translation model. Use scripts/translate.py instead." in generated.stderr
+
+
+@pytest.mark.slow
+def test_the_sample_is_learned_within_two_minutes(tmp_path: Path) -> None:
+    """The smoke row T of gated_resnet_t1, through the real command line, takes one minute where two cores are idle."""
+    command = [sys.executable, str(ROOT / "scripts" / "train.py"), "-m", "table=gated_resnet_t1", "budget=smoke"]
+    done = subprocess.run(
+        [*command, "rows=t_e4h6", f"outputs_dir={tmp_path}"], capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    result = read_json(next(tmp_path.glob("cells/*/seed1/result.json")))
+    assert result["metrics"]["bleu"]["last"] > 60
+    assert result["cost"]["seconds"] < 120
+
+
+def test_real_data_is_complete_where_it_is(experiment: Compose) -> None:
+    if not (REAL_DATA / "pt_en_substitute" / "tatoeba.pt").exists():
+        pytest.skip(f"no real data in {REAL_DATA}: set HIGHWAY_DATA")
+    words = ("model=encoder_decoder", "dataset=pt_en_substitute", "layers=none", f"data_dir={REAL_DATA}")
+    data = build.data(experiment(*words))
+    assert [side.get_piece_size() for side in (data.corpus.source, data.corpus.target)] == [7_765, 7_010]
+    about = data.description()
+    assert about["pairs"] == {"train": 24_611, "valid": 1_193, "test": 1_803}
+    assert about["too_many_words"] + about["too_many_pieces"] < 2_000

@@ -1,0 +1,148 @@
+"""Generating text: the distribution that is sampled, the memory that is carried, and the command."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import mido
+import pytest
+import torch
+
+from highway.config.experiment import Experiment
+from highway.data.stream import Streams
+from highway.errors import Refused
+from highway.ledger.cell import Cell
+from highway.run import build
+from highway.use.generate import Sampling, Writer
+from highway.use.load import Trained
+from highway.use.tunes import beginning, continued, write_midi
+from tests.conftest import TINY
+from tests.support import commands
+from tests.support.runs import trained
+
+Compose = Callable[..., Experiment]
+MEMORY = (
+    "model=transformer_xl",
+    "dataset=enwik8",
+    "model.init_deviation=0.3",
+    "dataset.train={lanes:4,window:20,stride:20,scored:20,memory:30}",
+    "dataset.evaluation={lanes:4,window:8,stride:8,scored:8,memory:400}",
+)
+LOGITS = torch.tensor([0.5, 0.2, 0.15, 0.1, 0.05]).log()
+
+
+def frequencies(sampling: Sampling) -> list[float]:
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.tensor([sampling.draw(LOGITS, generator) for _ in range(4000)])
+    return [round(share, 1) for share in (torch.bincount(drawn, minlength=5) / 4000).tolist()]
+
+
+def test_what_is_drawn() -> None:
+    assert frequencies(Sampling()) == pytest.approx([0.5, 0.2, 0.15, 0.1, 0.05], abs=0.06)
+    assert frequencies(Sampling(top_k=2)) == [0.7, 0.3, 0, 0, 0]
+    assert frequencies(Sampling(top_p=0.6)) == [0.7, 0.3, 0, 0, 0]  # 0.5 is not enough, so the next is kept too
+    assert frequencies(Sampling(top_p=0.5)) == [1, 0, 0, 0, 0]
+    assert frequencies(Sampling(temperature=0)) == [1, 0, 0, 0, 0]
+    assert frequencies(Sampling(temperature=0.5))[0] == pytest.approx(0.8, abs=0.06)
+    assert frequencies(Sampling(top_k=3, top_p=0.6)) == [0.7, 0.3, 0, 0, 0]  # 0.5 of 0.85 is less than 0.6 of it
+
+
+@pytest.mark.parametrize("wrong", [{"temperature": -1}, {"top_k": 0}, {"top_p": 0}, {"top_p": 1.5}])
+def test_wrong_sampling_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(Refused, match="--"):
+        Sampling(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("words", [MEMORY, (*TINY, "dataset.evaluation.window=300")], ids=["memory", "window"])
+def test_each_symbol_is_the_likeliest_after_all_before_it(experiment: Compose, words: tuple[str, ...]) -> None:
+    """Greedy generation by symbol, with memory, equals one pass over the text; the prompt is several segments."""
+    described = experiment(*words, "dataset.source=sample")
+    streams, cell = build.data(described).streams, Cell.of(described)
+    writer = Writer(Trained(cell, described, build.model(described).eval(), streams))
+    model = writer.model
+    text = "".join(writer.write("the title of the page ", 40, Sampling(temperature=0)))
+    numbers = torch.tensor([[writer.spelling.numbers[symbol] for symbol in text]])
+    likeliest = model.logits(model(numbers, None)[0])[0].argmax(-1)
+    assert likeliest[21:-1].tolist() == numbers[0, 22:].tolist()
+
+
+def test_words_and_bytes_are_spelled(experiment: Compose) -> None:
+    described = experiment(*MEMORY, "dataset.source=sample")
+    letters = [chr(byte) for byte in "aé€".encode()]
+    streams = Streams({}, letters, {})
+    writer = Writer(Trained(Cell.of(described), described, build.model(described), streams))
+    writer.model.logits = lambda features: torch.zeros(len(letters))
+    order = iter([0, *range(6), 1, 1, 1, 1])  # the last four bytes make no character
+    pieces = [*writer.write("é", 10, type("Fixed", (), {"seed": 1, "draw": lambda *_: next(order)})())]  # type: ignore[arg-type]
+    assert "".join(pieces).startswith("éaaé€")
+    with pytest.raises(Refused, match="the text has the byte 0xa4"):
+        list(writer.write("ä", 1, Sampling()))
+
+
+def test_as_typed(tiny: Compose, tmp_path: Path) -> None:
+    cell, _ = trained(tiny("trainer.max_steps=3", "trainer.validate_every=3", "trainer.evaluation_batch=64"))
+
+    typed = partial(commands.typed, "generate.py", str(cell.directory), "--length", "30")
+
+    done = typed("--prompt", "th", "--seed", "3")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("th") and len(done.stdout) == 33
+    assert typed("--prompt", "th", "--seed", "3", "--last").stdout.startswith("th")
+    done = typed("--prompt", "Ω")
+    assert (done.returncode, done.stdout) == (2, "") and "the text has 'Ω'" in done.stderr
+    cell.best.unlink()
+    done = typed()
+    assert done.returncode == 2 and "has no best.safetensors" in done.stderr
+
+
+MUSIC = ("model=gru", "model.input=88", "model.width=24", "dataset=nottingham", "trainer=music", "optimizer=adam_music")
+
+
+@pytest.mark.parametrize("model", ["recurrent", "transformer"])
+def test_a_tune_goes_on(experiment: Compose, model: str) -> None:
+    """Continuing a tune gives what one pass over it gives, with a carried state or over all steps so far."""
+    attends = ("model=transformer_music", "model.width=16", "model.heads=2", "model.feed_forward=32", *MUSIC[3:])
+    described = experiment(*(MUSIC if model == "recurrent" else attends), "budget=smoke")
+    music = Trained(Cell.of(described), described, build.model(described).eval(), build.data(described).streams)
+    music.model.output.bias.data.normal_(generator=torch.Generator().manual_seed(0))
+    keys = continued(music, beginning(music, 2, 10), 15, temperature=0, seed=1)
+    assert keys.shape == (25, 88) and torch.equal(keys[:10], music.streams.splits["test"][1][:10].float())
+    assert torch.equal((music.logits(keys[None])[0, 9:-1] > 0).float(), keys[10:])
+    drawn = [continued(music, keys, 30, temperature, seed=seed) for temperature, seed in ((1, 1), (1, 1), (1, 2))]
+    assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
+    for number, steps in ((0, 5), (21, 5), (1, 0), (1, 1000)):
+        with pytest.raises(Refused, match=r"test set has tunes 1 to 20|tune 1 has steps 1 to"):
+            beginning(music, number, steps)
+
+
+def test_midi(tmp_path: Path) -> None:
+    """A held note is one note, and times are those of the file."""
+    keys = torch.zeros(4, 88)
+    keys[0:3, 39] = 1  # C4 for three steps
+    keys[2:4, 43] = 1  # E4 from the third step on
+    write_midi(keys, tmp_path / "tune.mid", 0.25)
+    file, now, heard = mido.MidiFile(tmp_path / "tune.mid"), 0.0, []
+    for message in file:
+        now += message.time
+        if message.type in ("note_on", "note_off"):
+            heard.append((round(now, 6), message.type, message.note))
+    assert heard == [(0, "note_on", 60), (0.5, "note_on", 64), (0.75, "note_off", 60), (1, "note_off", 64)]
+
+
+def test_a_tune_as_typed(experiment: Compose, tmp_path: Path) -> None:
+    few = ("budget=smoke", "trainer.max_steps=2", "trainer.validate_every=2", "trainer.threads=1")
+    cell, _ = trained(experiment(*MUSIC, *few))
+
+    typed = partial(commands.typed, "generate.py", str(cell.directory), "--length", "8")
+    path = tmp_path / "new.mid"
+    done = typed("--midi", str(path), "--begin", "20")
+    assert (done.returncode, done.stderr) == (0, "") and "28 steps, of which the first 20 are" in done.stdout
+    assert mido.MidiFile(path).length <= 7
+    for words, sentence in {
+        "--prompt th": "--prompt is for models of text",
+        "--tune 21": "--tune 21 does not exist: the test set has tunes 1 to 20",
+        "--begin 9999": "--begin 9999 is out of range: tune 1 has steps 1 to",
+        "--step-seconds nan": "--step-seconds: 'nan' is not a number from 0.001",
+    }.items():
+        done = typed(*words.split())
+        assert (done.returncode, done.stdout) == (2, "") and sentence in done.stderr
