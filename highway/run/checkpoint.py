@@ -130,7 +130,7 @@ def _checked(path: Path, cell: Cell) -> dict[str, Any]:
     """Return the recorder's state in a checkpoint. Raise Damaged if it, its curve or its best weights are corrupt."""
     seal.check_name(path)
     try:
-        known = torch.load(path, weights_only=True, mmap=True)["callbacks"][Recorder.__qualname__]
+        known = torch.load(path, weights_only=True, mmap=True)["callbacks"][Recorder.state_key]
     except Exception as error:  # a foreign file with a correct name can make torch raise anything
         raise Damaged(f"{path} is no checkpoint of ours ({type(error).__name__})") from error
     written = cell.curves.read_bytes()[: known["curve_bytes"]] if cell.curves.exists() else b""

@@ -35,6 +35,8 @@ class Diverged(Exception):
 
 
 class Recorder(pl.Callback):
+    state_key = "Recorder"  # of its state in checkpoints: Lightning would use the name of the class
+
     def __init__(self, path: Path, experiment: Experiment) -> None:
         self.path = path
         self.threads = experiment.trainer.threads
