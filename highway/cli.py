@@ -26,7 +26,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from highway.config.check import CONF, SWEEP_ONLY, check, kinds_of
 from highway.config.compose import experiment as composed
-from highway.config.guard import check_hydra, check_words, composing, options
+from highway.config.guard import check_hydra, check_words, composing, groups, offered, options
 from highway.errors import Refused, SweepFailed, as_typed, closest, listing
 from highway.ledger.cell import Cell
 from highway.sweep.launch import command_line
@@ -241,8 +241,7 @@ def _unknown_option(message: str) -> str | None:
     if match is None:
         return None
     group, option = match[1], match[2]
-    known = options(group)
-    return f"{group}={option} does not exist.{closest(option, known)} {group} has {listing(known)}."
+    return f"{group}={option} does not exist.{closest(option, options(group))} {group} has {offered(group)}."
 
 
 def _unknown_key(message: str) -> str | None:
@@ -251,8 +250,7 @@ def _unknown_key(message: str) -> str | None:
     if match is None:
         return None
     key = match[1]
-    groups = sorted(path.name for path in CONF.iterdir() if path.is_dir())
-    known = [*groups, "seed", "data_dir", "outputs_dir", *SWEEP_ONLY]
+    known = [*groups(), "seed", "data_dir", "outputs_dir", *SWEEP_ONLY]
     if "." not in key:
         return f"{key} is neither a key nor a group.{closest(key, known)} Available: {listing(known)}."
     parent, name = key.rsplit(".", 1)

@@ -18,6 +18,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from highway.config import layers
 from highway.errors import Refused, listing
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -37,9 +38,23 @@ NOT_SET = object()
 GROUP = re.compile(r"(?P<group>hydra/\w+|\w+)=\s*(?P<option>.*?)\s*", re.DOTALL)
 
 
+def groups() -> list[str]:
+    """Return the names of the configuration groups."""
+    return sorted({path.name for path in CONF.iterdir() if path.is_dir()} | {"layers"})
+
+
+def is_group(name: str) -> bool:
+    return name == "layers" or (CONF / name).is_dir()
+
+
 def options(group: str) -> list[str]:
-    """Return the options of a configuration group."""
-    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+    """Return the options of a configuration group; of `layers`, which takes any range, some examples."""
+    return list(layers.OPTIONS) if group == "layers" else sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+def offered(group: str) -> str:
+    """Return the options of a group as the end of a sentence."""
+    return listing(options(group)) + (" or any other range" if group == "layers" else "")
 
 
 def check_words(overrides: Sequence[str]) -> None:
@@ -55,8 +70,8 @@ def check_words(overrides: Sequence[str]) -> None:
         group, option = match["group"], match["option"]
         if group.startswith("hydra/") and group not in ("hydra/launcher", "hydra/sweeper"):
             raise Refused(f"{group} cannot be chosen: of Hydra's own groups only hydra/launcher can.")
-        if (CONF / group).is_dir() and (option.lower() in ("", "null") or option[0] in "[{"):
-            raise Refused(f"{override} names no option of {group}. Options of {group}: {listing(options(group))}.")
+        if is_group(group) and (option.lower() in ("", "null") or option[0] in "[{" or option.isdecimal()):
+            raise Refused(f"{override} names no option of {group}. Options of {group}: {offered(group)}.")
 
 
 @contextmanager
@@ -84,7 +99,7 @@ def check_hydra(hydra: DictConfig) -> None:
         if "_target_" in str(plugin):
             raise Refused(f"hydra.{section} has a nested _target_, which is not allowed. Remove it.")
         if not PLUGIN.fullmatch(target) or (section == "sweeper" and target != SWEEPER):
-            known = listing(options(f"hydra/{section}"))
+            known = offered(f"hydra/{section}")
             raise Refused(f"{target} is no {section} of this project. Options of hydra/{section}: {known}.")
 
 

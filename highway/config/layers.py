@@ -1,10 +1,24 @@
-"""The choice of gated layers: `all`, `none`, `l1`, `l1-3`, `l3-6`, or a list such as [1,3], counted from 1."""
+"""The choice of gated layers: `all`, `none`, `l1`, `l1-3`, `l3-6`, or a list such as [1,3], counted from 1.
+
+`layers=CHOICE` sets it for attention and feed-forward sublayers alike; `layers=attention_only` gates every attention
+sublayer and no feed-forward sublayer ("without FFN" in the tables of Highway Transformer).
+"""
 
 import re
 from collections.abc import Sequence
 from typing import Any
 
 from highway.errors import Refused, as_typed
+
+OPTIONS = ("all", "none", "attention_only", "l1", "l1-3")  # of the group `layers`; it takes any other range as well
+RANGE = re.compile(r"l?(\d+)(?:-(\d+))?")
+
+
+def option(name: str) -> dict[str, str] | None:
+    """Return the keys that `layers=NAME` sets, or None if the group has no such option."""
+    if name == "attention_only":
+        return {"attention": "all", "feed_forward": "none"}
+    return {"attention": name, "feed_forward": name} if name in ("all", "none") or RANGE.fullmatch(name) else None
 
 
 def selected(choice: str | int | Sequence[int], layers: int, key: str) -> tuple[int, ...]:
@@ -30,7 +44,7 @@ def _from_text(choice: str, layers: int, key: str) -> list[int]:
         return list(range(1, layers + 1))
     if choice == "none":
         return []
-    match = re.fullmatch(r"l?(\d+)(?:-(\d+))?", choice)
+    match = RANGE.fullmatch(choice)
     if match is None:
         raise Refused(
             f"{key} takes all, none, a range such as l1-3, or a list such as [1,3]; "

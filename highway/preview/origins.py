@@ -8,7 +8,9 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.types import RunMode
 
+from highway.config import layers
 from highway.config.check import CONF, SECTIONS, flat, joined
+from highway.config.guard import is_group
 from highway.sweep.table import Row, Table
 
 NEUTRAL = "the neutral default"
@@ -39,9 +41,11 @@ def origins(table: Table, row: Row, budget: str, seed: int = 1) -> dict[str, str
             elif part.config_path.endswith("/_neutral"):
                 neutral = dataclasses.asdict(SECTIONS[part.package]())
                 found |= {joined(part.package, key): NEUTRAL for key in flat(neutral)}
+            elif values := layers.option(part.config_path.removeprefix("layers/")):  # an option without a file
+                found |= {f"layers.{key}": named_in.get("layers", "conf/train.yaml") for key in values}
     for override in OverridesParser.create().parse_overrides(words):
         key = override.key_or_group
-        if not (CONF / key).is_dir():
+        if not is_group(key):
             value = override.value()
             keys = flat({key: value}) if isinstance(value, dict) else [key]
             found |= {str(name): named_in.get(key, "the command") for name in keys}

@@ -20,7 +20,7 @@ from highway.config.check import CONF, ROOT, SECTIONS, check, flat, kinds_of
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.config.fields import neutral
-from highway.config.guard import options
+from highway.config.guard import groups, options
 from highway.errors import Refused
 from highway.ledger.identity import configuration, identified
 from highway.ledger.record import problem, usable
@@ -28,7 +28,7 @@ from highway.sweep.launch import quoted
 
 REFUSALS = (Refused, HydraException, OmegaConfBaseException)
 REFERENCE = CONF.parent / "outputs" / "reference" / "cells"
-GROUPS = [path.name for path in CONF.iterdir() if path.is_dir() and path.name != "hydra"]
+GROUPS = [group for group in groups() if group != "hydra"]
 KEYS = [
     *ROOT,
     *(
