@@ -11,7 +11,6 @@ from typing import Any, get_args, get_origin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, MissingMandatoryValue, OmegaConfBaseException
 
-from highway.config import layers
 from highway.config.datasets import DATASETS
 from highway.config.experiment import Experiment, Layers
 from highway.config.fields import declared, options_of
@@ -204,7 +203,7 @@ def _fits_together(experiment: Experiment) -> None:
         )
     _gates_have_locations(experiment)
     for location in card.places.get("residual", ()):  # also without a gate: a wrong layer number is a mistake
-        layers.selected(getattr(experiment.layers, location), model.layers, f"layers.{location}")
+        experiment.layers.at(location, model.layers)
     dataset.fits(experiment)
 
 

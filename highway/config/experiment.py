@@ -15,9 +15,18 @@ from highway.config.training import Debug, Logger, Optimizer, Trainer
 
 @dataclass
 class Layers:
-    attention: Any = key("none", "all, none, l1-3 or [1,3]: which attention sublayers have a gate, counted from 1")
+    attention: Any = key(
+        "none",
+        "all, none, l1-3 or [1,3]: which attention sublayers have a gate, counted from 1; "
+        "also for a location of the model that is no key here",
+    )
     feed_forward: Any = key("none", "the same for the feed-forward sublayers")
     as_released: bool = key(False, "only the layers before the first gap, as the released Transformer-XL code has it")
+
+    def at(self, location: str, layers_of_model: int) -> tuple[int, ...]:
+        """Return the layers that have a gate at a location of the model."""
+        name = location if hasattr(self, location) else "attention"
+        return layers.selected(getattr(self, name), layers_of_model, f"layers.{name}")
 
 
 @dataclass(frozen=True)
@@ -80,7 +89,7 @@ class Experiment:
     def _gated(self, location: str) -> tuple[int, ...]:
         if self.gate.residual == "none":
             return ()
-        chosen = layers.selected(getattr(self.layers, location), self.model.layers, f"layers.{location}")
+        chosen = self.layers.at(location, self.model.layers)
         if self.layers.as_released:
             return tuple(layer for number, layer in enumerate(chosen, start=1) if layer == number)
         return chosen

@@ -4,7 +4,8 @@
     score      (scores, earlier, mask, first_query) -> scores      inside an attention
     state      (previous, new, drop) -> state                      at every step of a recurrence
 
-A new gate is one class in highway/gates/, one card here and one file in conf/gate/. A `revision` is raised by hand
+A new gate is one class in highway/gates/, one card here and one file in conf/gate/; a new option also goes to
+tests/fixtures/neutral.yaml with its default (docs/RECIPES.md). A `revision` is raised by hand
 when a fix changes the gate's output; it is part of a run's identity.
 """
 

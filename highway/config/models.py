@@ -2,7 +2,7 @@
 
 A model is a backbone between input and output layers ("ends"). The backbone works on vectors and knows no task; the
 task chooses the ends. `model` has the keys of both. A new backbone is one file in highway/models/, one card here and
-one file in conf/model/.
+one file in conf/model/; its keys with their defaults go to tests/fixtures/neutral.yaml (docs/RECIPES.md).
 """
 
 from dataclasses import dataclass, field
@@ -41,6 +41,7 @@ class Options:
     """The options that the input and output layers of every model read."""
 
     width: int
+    norm = "pre"  # a model whose sublayers can be post-norm has a key `norm`
     scale_embedding = False
     dropout_embedding = dropout_embedding_words = 0.0
 

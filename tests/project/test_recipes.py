@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,11 @@ from highway.files.writing import read_json
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "docs" / "RECIPES.md"
-FILE = re.compile(r"^```(?:python|yaml) (?P<path>\S+)\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"^```(?P<kind>python|yaml|diff) (?P<path>\S+)\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMANDS = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SECTIONS = {
+    text.partition("\n")[0].removeprefix("Add a "): text for text in RECIPES.read_text().split("\n## ")[1:]
+}  # the recipes by what they add: gate, backbone, ...
 VIEW = "tanh,gate=rezero,trainer.max_steps=20,trainer.validate_every=20"
 EQUATION = """
 import torch
@@ -32,13 +36,23 @@ assert torch.equal(rezero(x, fx, x), x + 0.5 * fx)
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Copy the project, with every file of the recipes at its path."""
     folder = tmp_path_factory.mktemp("copy")
-    for name in ("highway", "conf", "scripts", "hydra_plugins"):
+    for name in ("highway", "conf", "scripts", "hydra_plugins", "tests"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
     for match in FILE.finditer(RECIPES.read_text()):
         path = folder / match["path"]
-        before = f"{path.read_text()}\n\n" if path.exists() else ""
-        path.write_text(before + match["content"])
+        path.write_text(followed(path.read_text() if path.exists() else "", match["kind"], match["content"]))
     return folder
+
+
+def followed(before: str, kind: str, content: str) -> str:
+    """Return the text of a file after a block of the page: a diff changes lines, other blocks go to the end."""
+    if kind != "diff":
+        return f"{before}\n\n{content}" if before else content
+    lines = content.splitlines(keepends=True)
+    old, new = ("".join(line[1:] for line in lines if line[0] != sign) for sign in "+-")
+    assert before.count(old) == 1, f"the lines stand {before.count(old)} times in the file:\n{old}"
+    return before.replace(old, new)
 
 
 def typed(project: Path, command: str) -> str:
@@ -61,6 +75,15 @@ def test_the_new_gate_is_its_equation_and_known_everywhere(project: Path) -> Non
     assert "x + alpha * f(x)" in told and ", of which 6 in gates;" in told and "highway/gates/rezero.py" in told
     refused = typed(project, "python scripts/train.py gate.residual=rezer 2>&1 || true")
     assert "Did you mean 'rezero'?" in refused
+
+
+def test_each_recipe_has_few_files_and_its_own_tests_pass(project: Path) -> None:
+    """A recipe names at most five files, with its test; the frozen defaults of the project hold beside it."""
+    paths = {name: {match["path"] for match in FILE.finditer(text)} for name, text in SECTIONS.items()}
+    assert max(map(len, paths.values())) <= 5
+    tests = [path for path in chain(*paths.values()) if Path(path).name.startswith("test_")]
+    assert len(tests) == 1
+    typed(project, f"python -m pytest -q {' '.join(tests)} tests/config/test_neutral.py")
 
 
 @pytest.mark.slow

@@ -18,15 +18,11 @@ import yaml
 from safetensors import safe_open
 from torch import nn
 
-from highway.config.check import SECTIONS
 from highway.config.experiment import Experiment
-from highway.config.fields import neutral
-from highway.config.models import MODELS
-from highway.config.tasks import TASKS
 from highway.describe import gates_of
 from highway.errors import Refused
 from highway.ledger.cell import Cell
-from highway.ledger.identity import PARTS, identity
+from highway.ledger.identity import identity
 from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch, initialise
 from highway.run import build
@@ -35,7 +31,6 @@ from highway.train import run
 from tests.support.runs import curve, trained
 
 Compose = Callable[..., Experiment]
-NEUTRAL = Path(__file__).parents[1] / "fixtures" / "neutral.yaml"
 DROPOUTS = ("dropout", "dropout_attention", "dropout_feed_forward", "dropout_embedding")
 FEW = ("trainer.max_steps=6", "trainer.validate_every=3", "trainer.log_every=2")
 
@@ -408,17 +403,6 @@ def test_identity_is_frozen(experiment: Compose) -> None:
     gated = experiment("model=encoder_decoder", "dataset=iwslt_pt_en", "layers=none", "gate=g1")
     assert Cell.of(gated).name == "encoder_decoder-ee7cd665947f"
     assert identity(experiment())["revision"] == {"model": 1, "dataset": 1, "task": 1}
-
-
-def test_neutral_defaults_are_frozen() -> None:
-    """Runs are identified by what differs from these defaults: none may change, and a new key is added with its own."""
-    sections: dict[str, Any] = {
-        **{name: card.options for name, card in MODELS.items()},
-        **{f"dataset_{name}": card.options for name, card in TASKS.items()},
-        **{name: kind for name, kind in SECTIONS.items() if name in PARTS},
-    }
-    found = {name: neutral(kind) for name, kind in sections.items()}
-    assert yaml.safe_load(NEUTRAL.read_text()) == found
 
 
 def records_of(content: bytes) -> list[bytes]:
