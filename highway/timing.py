@@ -72,17 +72,17 @@ def run(timing: Timing, command: str) -> str:
 
 def measure(contenders: dict[str, Contender], batch: Any, rounds: int, device: str, lease: HeldLease) -> Seconds:
     """Measure the seconds per step of every row in `rounds` quiet rounds. Each round begins with another row."""
-    for one in contenders.values():  # warm up: compile, allocate, fill the model's memory
+    for contender in contenders.values():  # warm up: compile, allocate, fill the model's memory
         for _ in range(3):
-            one.step(batch)
+            contender.step(batch)
     names = list(contenders)
     block = math.ceil(BLOCK_SECONDS / seconds_of(partial(contenders[names[0]].step, batch), device))
     seconds: Seconds = {name: [] for name in names}
     started, disturbed, quiet = time.monotonic(), 0, 0
     while quiet < rounds:
         neighbours, spent = machine.Neighbours(), {}
-        for place in range(len(names)):
-            name = names[(quiet + place) % len(names)]
+        for position in range(len(names)):
+            name = names[(quiet + position) % len(names)]
             spent[name] = seconds_of(partial(train, contenders[name], batch, block), device) / block
         others = neighbours.processors()
         if others > machine.QUIET:
@@ -117,20 +117,20 @@ def metrics(seconds: Seconds, row: str, timing: Timing, peak: int) -> dict[str, 
     median = statistics.median(seconds[row])
     low, _, high = statistics.quantiles(seconds[row], n=4)
     steps = timing.rows[row].trainer.max_steps or 0
-    found = {
+    values = {
         "step_seconds": median,
         "spread": (high - low) / median,
         "relative_time": statistics.median(relative(seconds, row)),
         "train_time_h": median * steps / 3600,
         "peak_memory_mib": peak / 2**20,
     }
-    return {name: {"best": value, "last": value} for name, value in found.items()}
+    return {name: {"best": value, "last": value} for name, value in values.items()}
 
 
 def relative(seconds: Seconds, row: str) -> list[float]:
     """Divide the times of a row by those of the first row, round by round: slow drifts of the machine cancel out."""
     first = next(iter(seconds.values()))
-    return [own / base for own, base in zip(seconds[row], first, strict=True)]
+    return [value / base for value, base in zip(seconds[row], first, strict=True)]
 
 
 def write_rounds(cell: Cell, timing: Timing, seconds: Seconds, tokens: int) -> None:

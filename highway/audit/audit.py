@@ -30,7 +30,7 @@ class Audited:
     findings: Sequence[Finding]
 
     def of(self, table: Table) -> list[Finding]:
-        return [one for one in self.findings if one.table.id == table.id]
+        return [finding for finding in self.findings if finding.table.id == table.id]
 
 
 def audit(table_ids: Sequence[str]) -> Audited:
@@ -42,16 +42,18 @@ def audit(table_ids: Sequence[str]) -> Audited:
         for row in table.at(BUDGET)
         if not row.arm or any(row.id in stated.rows for stated in table.stated)
     }
-    names = {row: identified(one) for row, one in experiments.items()}
-    distinct = {names[row]: one for row, one in experiments.items()}  # rows with the same experiment are built once
+    names = {row: identified(described) for row, described in experiments.items()}
+    distinct = {
+        names[row]: described for row, described in experiments.items()
+    }  # rows with the same experiment are built once
     distinct = dict(
         sorted(distinct.items(), key=lambda item: item[1].remembers is not Remembers.STATE)
     )  # the slowest first
     with ProcessPoolExecutor(cores(), mp_context=get_context("spawn")) as pool:
         counted = pool.map(_cost, distinct.values())
         findings = {table.id: [*of_numbers(table), *of_code(table)] for table in tables}
-        found = dict(zip(distinct, counted, strict=True))
-    costs = {table.id: {row[1]: found[name] for row, name in names.items() if row[0] == table.id} for table in tables}
+        cost_of = dict(zip(distinct, counted, strict=True))
+    costs = {table.id: {row[1]: cost_of[name] for row, name in names.items() if row[0] == table.id} for table in tables}
     for table in tables:
         findings[table.id] += of_sizes(table, costs[table.id])
     return Audited(tables, costs, [*itertools.chain(*findings.values()), *between(tables, experiments)])
@@ -77,23 +79,27 @@ def show(audited: Audited, console: Console) -> None:
         grid.add_column("row", overflow="fold")
         for head in ("parameters", "of gates", "no gradient", "MFLOP/token", "MiB kept"):
             grid.add_column(head, justify="right", no_wrap=True, min_width=len(head))
-        for row_id, one in audited.costs[table.id].items():
-            grid.add_row(row_id, *cells(one))
+        for row_id, row_cost in audited.costs[table.id].items():
+            grid.add_row(row_id, *cells(row_cost))
         console.print(grid)
         findings = Grid(box=SIMPLE_HEAD, show_header=False)
         findings.add_column(no_wrap=True)
         findings.add_column("says")
         findings.add_column("computed", style="dim")
         for finding in audited.of(table):
-            findings.add_row(Text(*MARKS[finding.holds]), Text(finding.says), Text(finding.found))
+            findings.add_row(Text(*MARKS[finding.holds]), Text(finding.says), Text(finding.computed))
         console.print(findings)
     differing = sum(finding.holds is False for finding in audited.findings)
     console.print(f"{len(audited.findings)} statements held against numbers and models: {differing} differ.")
 
 
-def cells(one: Cost) -> list[str]:
-    numbers = (one.parameters, one.of_gates, one.without_gradient)
-    return [*(f"{number:,}" for number in numbers), f"{one.operations / 1e6:,.1f}", f"{one.kept_bytes / 2**20:,.0f}"]
+def cells(row_cost: Cost) -> list[str]:
+    numbers = (row_cost.parameters, row_cost.of_gates, row_cost.without_gradient)
+    return [
+        *(f"{number:,}" for number in numbers),
+        f"{row_cost.operations / 1e6:,.1f}",
+        f"{row_cost.kept_bytes / 2**20:,.0f}",
+    ]
 
 
 INTRODUCTION = """# Findings
@@ -108,14 +114,14 @@ def to_markdown(audited: Audited) -> str:
     """Return the page of findings: every statement that differs, with the command that shows it."""
     out = [INTRODUCTION]
     for table in audited.tables:
-        differing = [one for one in audited.of(table) if one.holds is False]
-        agreeing = sum(one.holds is True for one in audited.of(table))
+        differing = [finding for finding in audited.of(table) if finding.holds is False]
+        agreeing = sum(finding.holds is True for finding in audited.of(table))
         if not differing:
             continue
         out += [f"## {table.paper}", "", f"`{table.id}`: {table.caption}. {agreeing} other statements agree.", ""]
         out += ["| the paper, or its code | computed | shown by |", "| --- | --- | --- |"]
-        for one in differing:
-            command = one.command or f"python scripts/audit.py {table.id}"
-            out.append(f"| {one.says} | {one.found} | `{command}` |")
+        for finding in differing:
+            command = finding.command or f"python scripts/audit.py {table.id}"
+            out.append(f"| {finding.says} | {finding.computed} | `{command}` |")
         out.append("")
     return "\n".join(out)

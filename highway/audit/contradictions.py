@@ -22,7 +22,7 @@ CHANCE = 1e-3  # equal numbers with a lower probability are no coincidence
 class Finding:
     table: Table
     says: str  # what the paper or its code says or does
-    found: str  # what was computed
+    computed: str  # what was computed
     holds: bool | None  # True if the two agree; None if the numbers do not decide it
     command: str = ""  # the command that shows it, if other than `audit.py TABLE`
 
@@ -42,7 +42,7 @@ def of_numbers(table: Table) -> Iterator[Finding]:
 def _losses(table: Table, column: Column) -> Iterator[Finding]:
     """Compare perplexity or bits per character with the loss of the same row, of which they are functions."""
     card = METRICS[column.metric]
-    loss = next((one for one in table.columns if one.metric == f"{card.split}_loss"), None)
+    loss = next((other for other in table.columns if other.metric == f"{card.split}_loss"), None)
     if card.kind not in ("bpc", "ppl") or loss is None:
         return
     rows = [row for row in table.rows if {loss.metric, column.metric} <= set(row.paper)]
@@ -55,12 +55,12 @@ def _losses(table: Table, column: Column) -> Iterator[Finding]:
     if column.printed:
         other = "ppl" if card.kind == "bpc" else "bpc"
         as_printed = sum(_fits(other, row.paper, loss, column) for row in rows)
-        first, value = (rows[0].paper[one.metric] for one in (loss, column))
-        found = (
+        first, value = (rows[0].paper[metric] for metric in (loss.metric, column.metric))
+        computed = (
             f"{len(rows) - len(wrong)} of {len(rows)} values are loss / ln 2, {as_printed} are exp(loss): these are "
             f"bits per character ({rows[0].label}: {value:g}, where exp({first:g}) is {math.exp(first):.2f})"
         )
-        yield Finding(table, f"a column headed {column.printed} ({column.metric})", found, holds=False)
+        yield Finding(table, f"a column headed {column.printed} ({column.metric})", computed, holds=False)
     elif not wrong:
         yield Finding(table, f"{column.title} beside {loss.title}", f"all {len(rows)} values agree", holds=True)
 
@@ -93,9 +93,9 @@ def _ties(table: Table, column: Column) -> Iterator[Finding]:
     for size, ties in Counter(equal.values()).items():
         chance *= (math.comb(len(values), size) / bins ** (size - 1)) ** ties / math.factorial(ties)
     if chance < CHANCE:
-        told = " and ".join(f"{value:g} {count} times" for value, count in sorted(equal.items(), reverse=True))
-        found = f"by chance with a probability of about {chance:.0e}, were they measured on a corpus"
-        yield Finding(table, f"{column.title} of different models: {told}", found, holds=False)
+        counts = " and ".join(f"{value:g} {count} times" for value, count in sorted(equal.items(), reverse=True))
+        computed = f"by chance with a probability of about {chance:.0e}, were they measured on a corpus"
+        yield Finding(table, f"{column.title} of different models: {counts}", computed, holds=False)
 
 
 def _claim(table: Table, claim: Claim) -> Iterator[Finding]:
@@ -144,9 +144,9 @@ def _stated(table: Table, stated: Stated) -> Finding:
     bases = [numbers[row][stated.metric] for row in stated.than]
     if stated.worse:
         sign = 1 if METRICS[stated.metric].better == "lower" else -1
-        told = ", ".join(f"{value:g} against {base:g}" for value, base in zip(values, bases, strict=True))
+        compared = ", ".join(f"{value:g} against {base:g}" for value, base in zip(values, bases, strict=True))
         holds = all(sign * (value - base) > 0 for value, base in zip(values, bases, strict=True))
-        return Finding(table, stated.text, f"in the table {told}", holds)
+        return Finding(table, stated.text, f"in the table {compared}", holds)
     changes = [100 * (value / base - 1) for value, base in zip(values, bases, strict=True)]
     mean = statistics.fmean(changes)
     each = f" (row by row: {_listed(changes)})" if len(changes) > 1 else ""
@@ -159,7 +159,7 @@ def _stated(table: Table, stated: Stated) -> Finding:
 
 def _sensitivity(table: Table, stated: Stated, value: float, base: float) -> float:
     """Return by how many percent the rounding of two printed numbers can change their ratio."""
-    half = 0.5 * 10 ** -next(one.digits for one in table.columns if one.metric == stated.metric)
+    half = 0.5 * 10 ** -next(column.digits for column in table.columns if column.metric == stated.metric)
     return 100 * half * (1 / base + value / base**2)
 
 

@@ -46,8 +46,8 @@ def _size(table: Table, stated: Stated, rows: list[Row], costs: dict[str, Cost])
     counts = [costs[row.id].parameters for row in rows]
     assert stated.parameters is not None
     holds = all(abs(count / stated.parameters - 1) <= CLOSE for count in counts)
-    found = "; ".join(f"{row.label}: {count:,}" for row, count in zip(rows, counts, strict=True))
-    return Finding(table, stated.text, found, holds, f"python scripts/table.py explain {table.id} {rows[0].id}")
+    computed = "; ".join(f"{row.label}: {count:,}" for row, count in zip(rows, counts, strict=True))
+    return Finding(table, stated.text, computed, holds, f"python scripts/table.py explain {table.id} {rows[0].id}")
 
 
 def _unused(table: Table, stated: Stated, row: Row, costs: dict[str, Cost]) -> Finding:
@@ -60,20 +60,20 @@ def _unused(table: Table, stated: Stated, row: Row, costs: dict[str, Cost]) -> F
     width = model.width
     unused = model.layers * model.local_layers * (width**2 + width) + (8 * width**2 + 5 * width) + 2 * width
     used = costs[row.id].parameters
-    found = f"{used:,} are used, {unused:,} ({unused / (used + unused):.0%}) never are"
-    found += "" if used + unused == stated.built else f"; that would be {used + unused:,}"
-    return Finding(table, stated.text, found, holds=False)
+    computed = f"{used:,} are used, {unused:,} ({unused / (used + unused):.0%}) never are"
+    computed += "" if used + unused == stated.built else f"; that would be {used + unused:,}"
+    return Finding(table, stated.text, computed, holds=False)
 
 
 def _start(table: Table, stated: Stated, row: Row) -> Finding:
     """Compare the loss before training of the recipe with that under the overrides that the paper's text gives."""
     recipe = [*table.overrides(row, BUDGET, 1)]
-    first, other = (_first_loss(experiment([*recipe, *words])) for words in ((), stated.words))
+    first, other = (_first_loss(experiment([*recipe, *overrides])) for overrides in ((), stated.words))
     first, other = first / math.log(2), other / math.log(2)
-    found = f"training would start at {other:,.0f} bits a symbol, with the released code's start at {first:.1f}"
+    computed = f"training would start at {other:,.0f} bits a symbol, with the released code's start at {first:.1f}"
     if log := authors_logs(table).get(row.id, {}).get(("train", "loss")):
-        found += f"; the authors' log has {log[0].value / math.log(2):.2f} after {log[0].step:.0f} steps"
-    return Finding(table, stated.text, found, False, f"python scripts/train.py {' '.join([*recipe, *stated.words])}")
+        computed += f"; the authors' log has {log[0].value / math.log(2):.2f} after {log[0].step:.0f} steps"
+    return Finding(table, stated.text, computed, False, f"python scripts/train.py {' '.join([*recipe, *stated.words])}")
 
 
 @torch.no_grad()
@@ -89,26 +89,28 @@ def _selections(table: Table) -> Iterator[Finding]:
     """Find the rows for which the released code's loop over layers builds no gate."""
     baseline = identified(experiment(table.overrides(table.at(BUDGET)[0], BUDGET, 1)))
     for row in table.at(BUDGET):
-        words = table.overrides(row, BUDGET, 1)
-        if row.arm or not any(word.startswith("layers=l") for word in words):
+        overrides = table.overrides(row, BUDGET, 1)
+        if row.arm or not any(override.startswith("layers=l") for override in overrides):
             continue
-        if identified(experiment([*words, AS_RELEASED])) == baseline:
-            found = f"the released code gates no layer at all: it is the cell of {table.rows[0].label}"
-            command = f"python scripts/train.py {' '.join([*words, AS_RELEASED])}"
-            yield Finding(table, f"{row.label}: gates on some layers", found, holds=False, command=command)
+        if identified(experiment([*overrides, AS_RELEASED])) == baseline:
+            computed = f"the released code gates no layer at all: it is the run of {table.rows[0].label}"
+            command = f"python scripts/train.py {' '.join([*overrides, AS_RELEASED])}"
+            yield Finding(table, f"{row.label}: gates on some layers", computed, holds=False, command=command)
 
 
 def _futures(table: Table) -> Iterator[Finding]:
     """Check, by its derivative, whether a decoder's output depends on later pieces in rows with the printed formula."""
     for row in table.at(BUDGET):
-        words = table.overrides(row, BUDGET, 1)
-        if f"{AS_PRINTED}=true" not in words:
+        overrides = table.overrides(row, BUDGET, 1)
+        if f"{AS_PRINTED}=true" not in overrides:
             continue
         small = ("model.width=48", "model.feed_forward=48", "model.layers=2", "dataset.pieces.files=[20,20]")
         ways = ("true", "false")
-        printed, masked = (_leak(experiment([*words, *small, f"{AS_PRINTED}={way}"])) for way in ways)
-        found = f"an output changes with the piece after it (derivative {printed:.2g}; {masked:g} with P masked first)"
-        yield Finding(table, f"{row.label}: the formula of the gate", found, printed == 0)
+        printed, masked = (_leak(experiment([*overrides, *small, f"{AS_PRINTED}={way}"])) for way in ways)
+        computed = (
+            f"an output changes with the piece after it (derivative {printed:.2g}; {masked:g} with P masked first)"
+        )
+        yield Finding(table, f"{row.label}: the formula of the gate", computed, printed == 0)
 
 
 def _leak(described: Experiment) -> float:

@@ -75,8 +75,8 @@ def trace(described: Experiment, device: str, precision: str, steps: int = STEPS
                 objective = task.learn(batch).objective
             objective.backward()
             if step == 0:
-                given = [parameter.grad for parameter in task.parameters() if parameter.grad is not None]
-                gradient = torch.cat([one.flatten().double().cpu() for one in given])
+                gradients = [parameter.grad for parameter in task.parameters() if parameter.grad is not None]
+                gradient = torch.cat([part.flatten().double().cpu() for part in gradients])
             task.prepare_gradients()
             optimizer.step()
             losses.append(objective.item())
@@ -104,10 +104,13 @@ class RoundedProducts(TorchDispatchMode):
 
     PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "convolution_backward", "_linear_pointwise")
 
-    def __torch_dispatch__(self, operator: Any, types: Any, given: Any = (), named: Any = None) -> Any:
+    def __torch_dispatch__(self, operator: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
         if operator.overloadpacket.__name__ in self.PRODUCTS:
-            given = [rounded(one) if isinstance(one, Tensor) and not one.is_mkldnn else one for one in given]
-        return operator(*given, **(named or {}))
+            arguments = [
+                rounded(argument) if isinstance(argument, Tensor) and not argument.is_mkldnn else argument
+                for argument in arguments
+            ]
+        return operator(*arguments, **(named or {}))
 
 
 def rounded(x: Tensor) -> Tensor:

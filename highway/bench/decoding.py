@@ -40,7 +40,7 @@ def decoded(cell: Path, sentences: int, device: str, precisions: tuple[str, ...]
                 "seconds": round(seconds, 3),
                 "ratio": round(rows[0]["seconds"] / seconds, 2) if rows else 1.0,
                 "bleu": round(scores(texts, references)[0]["bleu"], 2),
-                "same": sum(one == other for one, other in zip(texts, expected, strict=True)),
+                "same": sum(text == other for text, other in zip(texts, expected, strict=True)),
             }
         )
     parameters = sum(parameter.numel() for parameter in model.parameters())

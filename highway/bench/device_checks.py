@@ -67,10 +67,10 @@ def rows_agree(setting: Setting) -> list[str]:
 
 def families(setting: Setting) -> dict[str, tuple[str, Experiment]]:
     """Return the first row of each model: model name -> (row name, experiment)."""
-    found: dict[str, tuple[str, Experiment]] = {}
+    first_rows: dict[str, tuple[str, Experiment]] = {}
     for name, described in rows_of(setting, setting.budget):
-        found.setdefault(described.model.name, (name, described))
-    return found
+        first_rows.setdefault(described.model.name, (name, described))
+    return first_rows
 
 
 def shapes_of_the_papers(setting: Setting) -> list[str]:
@@ -105,11 +105,11 @@ def graphs_equal_eager(setting: Setting) -> list[str]:
     """Compare the loops of a recurrent highway network, recorded as CUDA graphs, with the same kernels one by one."""
     table = load_table("hsg_t1")
     lines, wrong = [], []
-    for row, more in (("rhn_10", ()), ("hsg_10", ()), ("hsg_10", ("model.recompute_every=5",))):
-        words = [*table.overrides(table.row(row), "smoke", seed=1), "dataset.source=sample", *more]
-        described = without_dropout(experiment(words))
+    for row, extra in (("rhn_10", ()), ("hsg_10", ()), ("hsg_10", ("model.recompute_every=5",))):
+        overrides = [*table.overrides(table.row(row), "smoke", seed=1), "dataset.source=sample", *extra]
+        described = without_dropout(experiment(overrides))
         apart = _steps(described, setting.device).apart(_steps(described, setting.device, in_graphs=False))
-        lines.append(f"- {' '.join((row, *more))}: {apart} (bounds {SAME})")
+        lines.append(f"- {' '.join((row, *extra))}: {apart} (bounds {SAME})")
         wrong += [] if apart.within(SAME) else [row]
     if wrong:
         raise Failed(f"graphs give other numbers than their kernels one by one: {', '.join(wrong)}", lines)
@@ -150,8 +150,8 @@ def _steps(described: Experiment, device: str, mode: str | None = None, in_graph
         objective = task.learn(move_data_to_device(batch, torch.device(device))).objective
         objective.backward()
         if number == 1:  # the first step that continues from a state
-            given = [parameter.grad for parameter in task.parameters() if parameter.grad is not None]
-            gradient = torch.cat([one.flatten().double().cpu() for one in given])
+            gradients = [parameter.grad for parameter in task.parameters() if parameter.grad is not None]
+            gradient = torch.cat([part.flatten().double().cpu() for part in gradients])
         task.prepare_gradients()
         optimizer.step()
         losses.append(objective.item())

@@ -28,8 +28,8 @@ BOUND = 1e-3  # relative difference of weights that is allowed if a kernel is no
 
 def cuda_tests(setting: Setting) -> list[str]:
     """Run the tests marked cuda."""
-    told = _finished([sys.executable, "-m", "pytest", "-q", "-m", "cuda", "-p", "no:cacheprovider", "tests"], setting)
-    last = told.strip().splitlines()[-1]
+    output = _finished([sys.executable, "-m", "pytest", "-q", "-m", "cuda", "-p", "no:cacheprovider", "tests"], setting)
+    last = output.strip().splitlines()[-1]
     if re.search(r"skipped", last) and not re.search(r"\d+ passed", last):
         raise Failed(f"every test was skipped: {last}")
     return [last]
@@ -39,13 +39,13 @@ def benchmark_at_four_shapes(setting: Setting) -> list[str]:
     """Run scripts/benchmark.py at the shapes of four tables."""
     lines, wrong = [], []
     for table in FOUR_SHAPES:
-        words = [table, "--budget", setting.budget, "--rounds", "3"]
+        arguments = [table, "--budget", setting.budget, "--rounds", "3"]
         try:
-            told = _finished([sys.executable, str(ROOT / "scripts" / "benchmark.py"), *words], setting)
+            output = _finished([sys.executable, str(ROOT / "scripts" / "benchmark.py"), *arguments], setting)
         except Failed as failure:
             wrong.append(f"{table} ({failure.reason})")
-            told = "\n".join(failure.lines)
-        kept = (line.replace(str(setting.folder), "OUTPUTS") for line in told.strip().splitlines())
+            output = "\n".join(failure.lines)
+        kept = (line.replace(str(setting.folder), "OUTPUTS") for line in output.strip().splitlines())
         lines += ["", f"{table}:", "```", *kept, "```"]
     if wrong:
         raise Failed(f"no figures of {'; '.join(wrong)}", lines)
@@ -54,7 +54,7 @@ def benchmark_at_four_shapes(setting: Setting) -> list[str]:
 
 def kill_and_resume(setting: Setting) -> list[str]:
     """Check that a run killed with SIGKILL and resumed ends with the weights of an undisturbed run, bit for bit."""
-    whole, said = run_alone(setting, "whole", 1)
+    whole, printed = run_alone(setting, "whole", 1)
     killed = start(setting, "killed", 1)
     cell = cell_of(setting, "killed", 1)
     deadline = time.monotonic() + 120
@@ -65,29 +65,29 @@ def kill_and_resume(setting: Setting) -> list[str]:
     killed.communicate()
     if not was_running:
         raise Failed("the run ended before it could be killed")
-    resumed, more = run_alone(setting, "killed", 1)
-    return compared(whole, resumed, said + more, "the resumed run")
+    resumed, printed_later = run_alone(setting, "killed", 1)
+    return compared(whole, resumed, printed + printed_later, "the resumed run")
 
 
 def two_at_once(setting: Setting) -> list[str]:
     """Check that the first of two runs at the same time on the device ends with the weights that it has alone."""
-    alone, said = run_alone(setting, "alone", 1)
-    both = {seed: start(setting, "together", seed) for seed in (1, 2)}
-    for seed, process in both.items():
-        more = process.communicate()[0]
-        said += more
+    alone, printed = run_alone(setting, "alone", 1)
+    processes = {seed: start(setting, "together", seed) for seed in (1, 2)}
+    for seed, process in processes.items():
+        output = process.communicate()[0]
+        printed += output
         if process.returncode:
-            raise Failed(f"seed {seed} ended with exit code {process.returncode}", _end_of(more))
-    return compared(alone, cell_of(setting, "together", 1), said, "the run beside another")
+            raise Failed(f"seed {seed} ended with exit code {process.returncode}", _end_of(output))
+    return compared(alone, cell_of(setting, "together", 1), printed, "the run beside another")
 
 
-def compared(expected: Cell, found: Cell, said: str, which: str) -> list[str]:
+def compared(expected: Cell, actual: Cell, printed: str, which: str) -> list[str]:
     """Check that weights are equal bit for bit, or within BOUND if torch named a kernel that is not deterministic."""
-    one, two = load_file(expected.last), load_file(found.last)
-    if all(torch.equal(one[name], two[name]) for name in one):
+    weights, others = load_file(expected.last), load_file(actual.last)
+    if all(torch.equal(weights[name], others[name]) for name in weights):
         return ["Weights are equal, bit for bit."]
-    apart = max(float((two[name] - one[name]).norm() / one[name].norm().clamp(min=1e-6)) for name in one)
-    kernels = sorted(set(NAMED.findall(said)))
+    apart = max(float((others[name] - weights[name]).norm() / weights[name].norm().clamp(min=1e-6)) for name in weights)
+    kernels = sorted(set(NAMED.findall(printed)))
     lines = [f"Kernels without a deterministic implementation: {', '.join(kernels) or 'none named by torch'}."]
     lines.append(f"Largest relative difference of a parameter: {apart:.1e}; bound {BOUND:g} with such a kernel.")
     if not kernels or apart > BOUND:
@@ -95,42 +95,42 @@ def compared(expected: Cell, found: Cell, said: str, which: str) -> list[str]:
     return lines
 
 
-def words(setting: Setting, folder: str, seed: int) -> list[str]:
+def overrides(setting: Setting, folder: str, seed: int) -> list[str]:
     accelerator = "gpu" if setting.device == "cuda" else "cpu"
-    places = [f"outputs_dir={setting.folder / folder}", "dataset.source=sample"]
-    return [*RUN, f"seed={seed}", f"trainer.accelerator={accelerator}", *places]
+    added = [f"outputs_dir={setting.folder / folder}", "dataset.source=sample"]
+    return [*RUN, f"seed={seed}", f"trainer.accelerator={accelerator}", *added]
 
 
 def cell_of(setting: Setting, folder: str, seed: int) -> Cell:
-    return Cell.of(experiment(words(setting, folder, seed)))
+    return Cell.of(experiment(overrides(setting, folder, seed)))
 
 
 def start(setting: Setting, folder: str, seed: int) -> "subprocess.Popen[str]":
-    command = [sys.executable, str(ROOT / "scripts" / "train.py"), *words(setting, folder, seed)]
+    command = [sys.executable, str(ROOT / "scripts" / "train.py"), *overrides(setting, folder, seed)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_surroundings())
 
 
 def run_alone(setting: Setting, folder: str, seed: int) -> tuple[Cell, str]:
     """Train a run with nothing beside it. Return the run and what it printed."""
     process = start(setting, folder, seed)
-    said = process.communicate()[0]
+    printed = process.communicate()[0]
     if process.returncode:
-        raise Failed(f"a run ended with exit code {process.returncode}", _end_of(said))
-    return cell_of(setting, folder, seed), said
+        raise Failed(f"a run ended with exit code {process.returncode}", _end_of(printed))
+    return cell_of(setting, folder, seed), printed
 
 
 def _finished(command: list[str], setting: Setting) -> str:
     surroundings = {**_surroundings(), "HIGHWAY_OUTPUTS": str(setting.folder)}
     ended = subprocess.run(command, cwd=ROOT, env=surroundings, capture_output=True, text=True)
-    said = ended.stdout + ended.stderr
+    printed = ended.stdout + ended.stderr
     if ended.returncode:
-        raise Failed(f"{Path(command[1]).name or command[2]} ended with exit code {ended.returncode}", _end_of(said))
-    return said
+        raise Failed(f"{Path(command[1]).name or command[2]} ended with exit code {ended.returncode}", _end_of(printed))
+    return printed
 
 
 def _surroundings() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-def _end_of(said: str) -> list[str]:
-    return ["```", *said.replace(str(ROOT), ".").strip().splitlines()[-15:], "```"]
+def _end_of(printed: str) -> list[str]:
+    return ["```", *printed.replace(str(ROOT), ".").strip().splitlines()[-15:], "```"]

@@ -119,10 +119,10 @@ def _instead(table: Table, asked: Asked) -> str:
     return f"Name a table that has one: {listing(fitting)}."
 
 
-def shape(table: Table, row: Row, asked: Asked, *more: str) -> Experiment:
+def shape(table: Table, row: Row, asked: Asked, *extra: str) -> Experiment:
     """Return a row's experiment with the vocabulary of its real data, whatever its budget reads."""
-    words = last_on_each_key([*table.overrides(row, asked.budget, seed=1), *asked.overrides])
-    described = composed([*words, *more, "dataset.source=sample"])
+    overrides = last_on_each_key([*table.overrides(row, asked.budget, seed=1), *asked.overrides])
+    described = composed([*overrides, *extra, "dataset.source=sample"])
     if sizes := getattr(described.dataset, "vocabulary", None):
         sizes.sample = sizes.files
     return described

@@ -32,61 +32,61 @@ from highway.tasks.task import Task
 Task.on_train_batch_end = lambda *_: os._exit(0)
 cli.train()
 """
-LIMITS = {"a cell of a sweep": 0.05, "status": 2.0, "the first step": 8.0}  # seconds
+LIMITS = {"a run of a sweep": 0.05, "status": 2.0, "the first step": 8.0}  # seconds
 Spent = dict[str, float]  # by kind: `seconds` by the clock, and `processor_seconds`
 
 
 def overhead(swept: int = 1_000, known: int = 10_000) -> dict[str, Any]:
     """Measure a sweep of `swept` runs, `status` with `known` runs on disk, and the start of a run."""
     with tempfile.TemporaryDirectory() as folder:
-        found = {
-            "a cell of a sweep": of_a_cell(Path(folder) / "swept", swept),
+        measured = {
+            "a run of a sweep": of_a_run(Path(folder) / "swept", swept),
             "status": of_status(Path(folder) / "known", known),
             "the first step": of_the_first_step(Path(folder) / "started"),
         }
-    rows = [{"name": name, **spent, "limit": LIMITS[name]} for name, spent in found.items()]
-    return {"title": f"{swept:,} cells swept, status of {known:,}", "rows": rows}
+    rows = [{"name": name, **spent, "limit": LIMITS[name]} for name, spent in measured.items()]
+    return {"title": f"{swept:,} runs swept, status of {known:,}", "rows": rows}
 
 
-def of_a_cell(outputs: Path, cells: int) -> Spent:
+def of_a_run(outputs: Path, runs: int) -> Spent:
     """Measure what a sweep adds to each run.
 
     The runs follow each other, so the overhead is the time of the sweep minus the time to start their processes.
     """
-    seeds = ",".join(str(seed) for seed in range(1, cells // 10 + 1))
+    seeds = ",".join(str(seed) for seed in range(1, runs // 10 + 1))
     rows = ["gate=none,sdu_tanh", "optimizer.lr=0.1,0.2,0.3,0.4,0.5", "budget=smoke", f"seed={seeds}"]
     whole = spent(outputs, "-c", SWEEP, "-m", *rows, "hydra.launcher.slots=1")
     starts = [spent(outputs, trivial.__file__, f"hydra.run.dir={outputs / 'one'}", "seed=1") for _ in range(20)]
-    return {kind: whole[kind] / cells - sum(one[kind] for one in starts) / len(starts) for kind in whole}
+    return {kind: whole[kind] / runs - sum(start[kind] for start in starts) / len(starts) for kind in whole}
 
 
-def of_status(outputs: Path, cells: int) -> Spent:
+def of_status(outputs: Path, runs: int) -> Spent:
     table = load_table("highway_t1")
     rows = table.at("smoke")
     for row in rows:
         described = experiment([*table.overrides(row, "smoke", seed=1), f"outputs_dir={outputs}"])
-        for seed in range(1, cells // len(rows) + 1):
+        for seed in range(1, runs // len(rows) + 1):
             trivial.write(Cell.of(described).directory.parent / f"seed{seed}", seed)
     return spent(outputs, str(ROOT / "scripts" / "table.py"), "status", table.id)
 
 
 def of_the_first_step(outputs: Path) -> Spent:
     table = load_table("highway_t1")
-    words = table.overrides(table.rows[0], "smoke", seed=1)
-    return spent(outputs, "-c", FIRST_STEP, *words, "trainer.threads=2", "trainer.accelerator=cpu")
+    overrides = table.overrides(table.rows[0], "smoke", seed=1)
+    return spent(outputs, "-c", FIRST_STEP, *overrides, "trainer.threads=2", "trainer.accelerator=cpu")
 
 
 def spent(outputs: Path, *arguments: str) -> Spent:
     """Measure the seconds of a Python process, and of the processes that it starts."""
     surroundings = {**os.environ, "HIGHWAY_OUTPUTS": str(outputs), "PYTHONPATH": str(ROOT)}
     start = time.perf_counter()
-    with tempfile.TemporaryFile() as told:
+    with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
-            [sys.executable, *arguments], env=surroundings, stdin=subprocess.DEVNULL, stdout=told, stderr=told
+            [sys.executable, *arguments], env=surroundings, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
         _, code, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(code)
-        told.seek(0)
+        output.seek(0)
         if process.returncode:
-            raise Refused(f"what was to be measured failed: {told.read().decode()[-2000:]}")
+            raise Refused(f"what was to be measured failed: {output.read().decode()[-2000:]}")
     return {"seconds": time.perf_counter() - start, "processor_seconds": usage.ru_utime + usage.ru_stime}

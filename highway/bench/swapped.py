@@ -134,8 +134,8 @@ class LayerAlone(Entry):
         return "LocalRNN on gathered windows" if self.gathered else "ours"
 
     def batch(self) -> Tensor:
-        places = build.like_real(self.shape, self.device)[0].shape[:2]
-        return torch.randn(*places, self.shape.model.width, device=self.device, requires_grad=True)
+        lanes, window = build.like_real(self.shape, self.device)[0].shape[:2]
+        return torch.randn(lanes, window, self.shape.model.width, device=self.device, requires_grad=True)
 
     def build(self) -> Contender:
         model = build.model(self.shape)

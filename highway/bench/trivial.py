@@ -40,5 +40,5 @@ def write(folder: Path, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    words = dict(word.split("=", 1) for word in sys.argv[1:])
-    write(Path(words["hydra.run.dir"].strip("'\"")), int(words["seed"]))
+    overrides = dict(override.split("=", 1) for override in sys.argv[1:])
+    write(Path(overrides["hydra.run.dir"].strip("'\"")), int(overrides["seed"]))

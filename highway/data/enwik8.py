@@ -15,7 +15,7 @@ from pathlib import Path
 
 from highway.config.datasets import LanguageDataset
 from highway.data import sample
-from highway.data.places import ENWIK8
+from highway.data.sources import ENWIK8
 from highway.data.stream import Streams, cached_streams
 from highway.errors import Refused
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from highway.config.datasets import SIDE, ImageDataset
 from highway.data import sample_digits
 from highway.data.download import sha256_of
-from highway.data.places import MNIST
+from highway.data.sources import MNIST
 from highway.errors import Refused
 
 MEAN, DEVIATION = 0.1307, 0.3081  # of the training pixels, scaled to [0, 1]

@@ -10,7 +10,7 @@ from torch import Tensor
 from highway.config.datasets import MusicDataset
 from highway.data import sample_tunes
 from highway.data.download import sha256_of
-from highway.data.places import NOTTINGHAM
+from highway.data.sources import NOTTINGHAM
 
 FILE = "Nottingham.mat"
 SPLITS = {"train": "traindata", "valid": "validdata", "test": "testdata"}

@@ -25,7 +25,7 @@ from typing import Any
 from highway.config.datasets import DATASETS, END, PADDING, START, UNKNOWN, TranslationDataset
 from highway.data import sample_pairs
 from highway.data.download import Unfit
-from highway.data.places import TED
+from highway.data.sources import TED
 from highway.errors import Refused
 from highway.files import seal
 from highway.files.writing import read_json, write_json, written_atomically

@@ -34,34 +34,34 @@ class _NoAliases(yaml.SafeLoader):
         return super().compose_node(*arguments)
 
 
-def problem(cell: str, result: dict[str, Any], files: dict[str, bytes]) -> str | None:
+def problem(folder: str, result: dict[str, Any], files: dict[str, bytes]) -> str | None:
     """Return what is wrong with the files of a record whose result.json is valid, or None."""
-    rows = result["rows"] if cell.startswith("timing-") and isinstance(result.get("rows"), dict) else {}
+    rows = result["rows"] if folder.startswith("timing-") and isinstance(result.get("rows"), dict) else {}
     config, curves = files["config.yaml"], files["curves.csv"]
     splits, metrics = (tuple(rows), TIMING_METRICS) if rows else (SPLITS, RUN_METRICS)
-    wrong = _timing_problem(config, set(rows)) if rows else _config_problem(config, cell, result)
+    wrong = _timing_problem(config, set(rows)) if rows else _config_problem(config, folder, result)
     wrong = wrong or _curves_problem(curves, splits, metrics, may_be_empty=result["status"] != "finished")
     probes = ((name, content) for name, content in files.items() if name.startswith("probes/"))
     return wrong or next((f"{name} {wrong}" for name, content in probes if (wrong := _probe_problem(content))), None)
 
 
-def _config_problem(text: bytes, cell: str, result: dict[str, Any]) -> str | None:
+def _config_problem(text: bytes, folder: str, result: dict[str, Any]) -> str | None:
     experiment = _experiment(_read(text))
     if isinstance(experiment, str):
         return f"config.yaml {experiment}"
     if (experiment.seed, experiment.budget) != (result["seed"], result["budget"]):
         return "config.yaml has another seed or budget than result.json"
-    if cell not in dict(cell_names(experiment)):  # at today's revisions, and at older ones
+    if folder not in dict(cell_names(experiment)):  # at today's revisions, and at older ones
         return "config.yaml belongs to another run"
     return None
 
 
-def _timing_problem(text: bytes, cells: set[str]) -> str | None:
+def _timing_problem(text: bytes, folders: set[str]) -> str | None:
     """Check that config.yaml has a configuration for each row that result.json names."""
     rows = _read(text)
     experiments = [_experiment(values) for values in rows.values()] if isinstance(rows, dict) else [str(rows)]
     names = [set(dict(cell_names(row))) for row in experiments if isinstance(row, Experiment)]
-    if len(names) < len(experiments) or len(experiments) != len(cells) or not all(cells & row for row in names):
+    if len(names) < len(experiments) or len(experiments) != len(folders) or not all(folders & row for row in names):
         return "config.yaml does not describe the rows of result.json"
     return None
 

@@ -25,7 +25,7 @@ from highway.report.collect import Sample, collect
 from highway.sweep.table import Table
 
 MEMBER = re.compile(
-    r"(?P<cell>[\w-]+-[0-9a-f]{12}/seed\d+)/(config\.yaml|curves\.csv|result\.json|probes/\w+\.npz)", re.ASCII
+    r"(?P<run>[\w-]+-[0-9a-f]{12}/seed\d+)/(config\.yaml|curves\.csv|result\.json|probes/\w+\.npz)", re.ASCII
 )
 RANKS = ("waiting", "running", "interrupted", "failed", "diverged", "finished")
 LARGEST = 64 << 20  # bytes of one member; records are small, and an archive may be malicious
@@ -86,7 +86,7 @@ def import_records(source: Path, outputs: Path) -> Imported:
 
 def _read(source: Path) -> dict[str, dict[str, bytes]]:
     """Read and check a file of records; return the files of each run."""
-    cells: dict[str, dict[str, bytes]] = {}
+    runs: dict[str, dict[str, bytes]] = {}
     try:
         for member in tarred(source, TOTAL):
             match = MEMBER.fullmatch(member.name)
@@ -94,7 +94,7 @@ def _read(source: Path) -> dict[str, dict[str, bytes]]:
                 raise Refused(
                     f"{source} contains {member.name[:80]!r}, which is not a file of a record; nothing was imported."
                 )
-            files = cells.setdefault(match["cell"], {})
+            files = runs.setdefault(match["run"], {})
             if match[2] in files:
                 raise Refused(f"{source} contains {member.name!r} twice; nothing was imported.")
             content = member.open()
@@ -103,9 +103,9 @@ def _read(source: Path) -> dict[str, dict[str, bytes]]:
         raise Refused(f"{source} does not exist.") from error
     except (*BROKEN, OSError) as error:
         raise Refused(f"{source} is not a complete file of `records.py export` ({error}).") from error
-    for name, files in cells.items():
+    for name, files in runs.items():
         _check(source, name, files)
-    return cells
+    return runs
 
 
 def _check(source: Path, name: str, files: dict[str, bytes]) -> None:

@@ -17,7 +17,7 @@ from highway.config.gates import GATES
 
 ROOT = Path(__file__).parents[2]
 COMPUTING = ("gates", "blocks", "models", "data", "tasks", "describe")  # rooms and modules whose imports are followed
-FETCHING = ("highway.data.download", "highway.data.places")  # left out: the sha256 of the fetched files is checked
+FETCHING = ("highway.data.download", "highway.data.sources")  # left out: the sha256 of the fetched files is checked
 OF_EVERY_RUN = ("highway.train", "highway.run.build", "highway.run.recorder", "highway.config.layers")
 OF_A_TIMING = ("highway.timing", "highway.run.trial")
 

@@ -33,10 +33,10 @@ def cost(described: Experiment) -> Cost:
         task = build.task(described).train()
         batch = build.like_real(described, "meta")
         kept: dict[int, int] = {}
-        own = {_storage(parameter) for parameter in task.parameters()}
+        of_parameters = {_storage(parameter) for parameter in task.parameters()}
 
         def keep(tensor: Tensor) -> Tensor:
-            if _storage(tensor) not in own:
+            if _storage(tensor) not in of_parameters:
                 kept[_storage(tensor)] = tensor.untyped_storage().nbytes()
                 alive.append(tensor)  # else a later tensor could get the same storage and not be counted
             return tensor

@@ -56,8 +56,8 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
 
 def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     """Print what a row is, for someone who has not read the paper, and everything that defines it."""
-    words = table.overrides(row, budget, seed=1)
-    described = experiment(words)
+    overrides = table.overrides(row, budget, seed=1)
+    described = experiment(overrides)
     model = described.model_card
     arm = ", an arm: a row that the paper lacks" if row.arm else ""
     about = {
@@ -65,7 +65,7 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
         "table": f"{table.caption}.{f' {table.paper}.' if table.paper else ''}",
         "model": f"{model.words} Here {_layers(described.model)}.",
         **_gates(described),
-        "data": _first_comment(CONF / "dataset" / f"{_chosen(words, 'dataset')}.yaml"),
+        "data": _first_comment(CONF / "dataset" / f"{_chosen(overrides, 'dataset')}.yaml"),
         "length": _length(described),
         "parameters": _parameters_in_words(table, described, budget),
     }
@@ -78,16 +78,16 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     _print_numbers(table, row, console)
     _print_choices(table, console)
     _print_settings(table, row, budget, described, console)
-    _print_words(described, console)
+    _print_descriptions(described, console)
     if table.kind == "timing":
-        where, words = (
+        where, overrides = (
             "one for all rows, which are timed side by side",
             [f"table={table.id}", f"budget={budget}", "seed=1"],
         )
     else:
         where = str(Cell.of(described).directory)
-    console.print(f"cell     {where}", soft_wrap=True, highlight=False, markup=False)
-    console.print(f"command  {command_line(words)}", soft_wrap=True, highlight=False, markup=False)
+    console.print(f"run      {where}", soft_wrap=True, highlight=False, markup=False)
+    console.print(f"command  {command_line(overrides)}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _gates(described: Experiment) -> dict[str, str]:
@@ -95,18 +95,18 @@ def _gates(described: Experiment) -> dict[str, str]:
 
     For a row without a gate, describe `none` at the model's first location for a gate.
     """
-    places = described.model_card.places
-    if not places:
+    locations = described.model_card.places
+    if not locations:
         return {}
     chosen = {interface: name for interface, name in described.gate.chosen().items() if name != "none"}
-    words, equations = [], []
-    for interface, name in (chosen or {next(iter(places)): "none"}).items():
+    descriptions, equations = [], []
+    for interface, name in (chosen or {next(iter(locations)): "none"}).items():
         card = GATES[interface][name]
         activation = described.gate.activation_of(interface)
         psi = f",  psi = {activation}" if activation else ""
-        words.append(card.words)
+        descriptions.append(card.words)
         equations.append(f"{card.equation}{psi}\n{READINGS[interface]}; * is elementwise. Code: {where(card.code)}")
-    return {"gate": "\n".join(words), "equation": "\n".join(equations), "where": _where(described)}
+    return {"gate": "\n".join(descriptions), "equation": "\n".join(equations), "where": _where(described)}
 
 
 def _layers(model: Any) -> str:
@@ -115,11 +115,11 @@ def _layers(model: Any) -> str:
 
 def _where(described: Experiment) -> str:
     parts = []
-    for place, gated in described.gating.layers.items():
+    for location, gated in described.gating.layers.items():
         if gated:
             every = len(gated) == described.model.layers
             numbers = "every layer" if every else f"layers {', '.join(map(str, gated))} of {described.model.layers}"
-            parts.append(f"the {place.replace('_', '-')} sublayer of {numbers}")
+            parts.append(f"the {location.replace('_', '-')} sublayer of {numbers}")
     score = described.gate.score
     if score.name != "none":
         count = "all earlier layers" if score.accumulated else f"up to {score.predecessors} earlier layers"
@@ -169,28 +169,28 @@ def _print_settings(table: Table, row: Row, budget: str, described: Experiment, 
     grid = Grid(box=SIMPLE_HEAD, title="settings other than the neutral defaults", title_justify="left")
     for head in ("setting", "value", "set by"):
         grid.add_column(head, no_wrap=head != "value")
-    found = origins(table, row, budget)
+    set_by = origins(table, row, budget)
     for key, value in flat(identity(described)["keys"]).items():
-        setter = next((file for name, file in found.items() if name == key or name.startswith(f"{key}.")), "")
+        setter = next((file for name, file in set_by.items() if name == key or name.startswith(f"{key}.")), "")
         grid.add_row(Text(key), Text(str(value)), setter)
     console.print(grid)
 
 
-def _print_words(described: Experiment, console: Console) -> None:
+def _print_descriptions(described: Experiment, console: Console) -> None:
     """Print the descriptions of those settings that have one."""
     for key in flat(identity(described)["keys"]):
         section, *path = key.split(".")
-        words = words_of(type(getattr(described, section)), path)
-        if words:
-            console.print(Text.assemble(f"{key}: ", (words, "dim")), soft_wrap=True, markup=False)
+        description = words_of(type(getattr(described, section)), path)
+        if description:
+            console.print(Text.assemble(f"{key}: ", (description, "dim")), soft_wrap=True, markup=False)
 
 
-def _chosen(words: list[str], group: str) -> str:
+def _chosen(overrides: list[str], group: str) -> str:
     """Return the option that the overrides choose for a group, or else the default of conf/train.yaml."""
     usual = yaml.safe_load((CONF / "train.yaml").read_text())["defaults"]
     chosen = [default for default in usual if isinstance(default, dict)]
-    found = {key: value for default in chosen for key, value in default.items()}
-    return ({**found} | dict(word.split("=", 1) for word in words if "=" in word))[group]
+    defaults = {key: value for default in chosen for key, value in default.items()}
+    return ({**defaults} | dict(override.split("=", 1) for override in overrides if "=" in override))[group]
 
 
 def _first_comment(path: Path, skip: int = 0) -> str:

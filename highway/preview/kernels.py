@@ -72,10 +72,10 @@ def kernels(described: Experiment) -> Kernels:
     steps = described.remembers is Remembers.STATE and cut and cut.stride == cut.window == cut.scored
     if not steps or cut.window <= max(LENGTHS) or getattr(described.model, "recompute_every", None):
         return counted(described)
-    few, more = (counted(_with_window(described, length)) for length in LENGTHS)
-    each, left = divmod(more.passes - few.passes, LENGTHS[1] - LENGTHS[0])
+    short, long = (counted(_with_window(described, length)) for length in LENGTHS)
+    each, left = divmod(long.passes - short.passes, LENGTHS[1] - LENGTHS[0])
     assert not left, "every step of a recurrence launches the same kernels"
-    return replace(few, passes=few.passes + each * (cut.window - LENGTHS[0]))
+    return replace(short, passes=short.passes + each * (cut.window - LENGTHS[0]))
 
 
 def counted(described: Experiment) -> Kernels:

@@ -23,7 +23,7 @@ from highway.preview.cost import Cost, cost
 from highway.run import build, memory
 from highway.run.cautions import cautions
 from highway.run.trial import Entry
-from highway.sweep.launch import Planned
+from highway.sweep.launch import Planned, runs
 
 DAY = 24 * 3600
 OPERATIONS = 1e11  # at most, in one step of a trial: a few seconds on any machine
@@ -51,53 +51,56 @@ def foresee(every: Sequence[Planned], missing: Sequence[Planned], threads: int |
 
     threads: CPU threads of a run that does not set them; None for all cores.
     """
-    timings = [one.label for one in missing if one.alone]
-    found = lines([one for one in every if not one.alone], set(missing), threads)
-    said = cautions(one.experiment for one in missing if one.experiment).values()
-    shown = told(found) if found else []
-    console.print(*shown, *(f"{one}: a timing, measured alone." for one in timings), *said, sep="\n", soft_wrap=True)
+    timings = [planned.label for planned in missing if planned.alone]
+    estimates = lines([planned for planned in every if not planned.alone], set(missing), threads)
+    warnings = cautions(planned.experiment for planned in missing if planned.experiment).values()
+    shown = layout(estimates) if estimates else []
+    console.print(
+        *shown, *(f"{label}: a timing, measured alone." for label in timings), *warnings, sep="\n", soft_wrap=True
+    )
 
 
-def told(found: Sequence[Line]) -> list[str | Grid]:
-    missing, known = sum(line.missing for line in found), [line for line in found if line.seconds is not None]
-    grid = _grid(found)
-    reasons = dict.fromkeys(line.why for line in found if line.why)
-    return [_first(found, known, missing), grid, *reasons, *_too_large(found)]
+def layout(estimates: Sequence[Line]) -> list[str | Grid]:
+    missing, known = sum(line.missing for line in estimates), [line for line in estimates if line.seconds is not None]
+    grid = _grid(estimates)
+    reasons = dict.fromkeys(line.why for line in estimates if line.why)
+    return [_first(estimates, known, missing), grid, *reasons, *_too_large(estimates)]
 
 
-def _too_large(found: Sequence[Line]) -> list[str]:
+def _too_large(estimates: Sequence[Line]) -> list[str]:
     """Return a warning if rows need more memory than is free: how many, and a sentence about the largest."""
-    large = sorted((line for line in found if line.shortage), key=lambda line: line.memory, reverse=True)
+    large = sorted((line for line in estimates if line.shortage), key=lambda line: line.memory, reverse=True)
     if not large:
         return []
     several = f"{len(large)} rows need more memory than is free. " if len(large) > 1 else ""
     return [several + large[0].shortage]
 
 
-def _first(found: Sequence[Line], known: Sequence[Line], missing: int) -> str:
-    cells = f"{missing} cells to run, {sum(line.done for line in found)} done"
+def _first(estimates: Sequence[Line], known: Sequence[Line], missing: int) -> str:
+    count = f"{runs(missing)} to train, {sum(line.done for line in estimates)} done"
     of = sum(line.missing for line in known)
     if not missing or not of:
-        return f"{cells}: {'nothing would run' if not missing else 'how long it takes cannot be told'}."
+        return f"{count}: {'nothing to do' if not missing else 'how long that takes is unknown'}."
     seconds = sum((line.seconds or 0) * line.missing for line in known)
     where = device_name(_device())
     if _device() == "cpu":
-        where += f", {listing(sorted({str(line.threads) for line in known if line.missing}))} threads a run"
+        threads = sorted({line.threads for line in known if line.missing})
+        where += f", {listing([str(number) for number in threads])} thread{'' if threads == [1] else 's'} a run"
     least = "about" if of == missing else f"for {of} of them about"
-    first = f"{cells}: {least} {clock(seconds)} of training, one after another ({where})."
+    first = f"{count}: {least} {clock(seconds)} of training, one after another ({where})."
     return f"More than a day: {seconds / DAY:.1f} days. {first}" if seconds > DAY else first
 
 
-def _grid(found: Sequence[Line]) -> Grid:
+def _grid(estimates: Sequence[Line]) -> Grid:
     caption = "MFLOP: of a token in training; MiB: of a training process; a seed: its training alone"
     grid = Grid(box=SIMPLE_HEAD, caption=caption, caption_justify="left")
     grid.add_column("row", overflow="fold", min_width=13)
     for head in ("done", "missing", "parameters", "MFLOP", "MiB", "a seed"):
         grid.add_column(head, justify="right", no_wrap=True, min_width=len(head))
     grid.add_column("from", no_wrap=True, min_width=7, style="dim")
-    words = {line.label.partition(" ")[0] for line in found}
-    shared = f"{min(words)} " if len(words) == 1 and len(found) > 1 else ""  # usually the table's id
-    for line in found:
+    tables = {line.label.partition(" ")[0] for line in estimates}
+    shared = f"{min(tables)} " if len(tables) == 1 and len(estimates) > 1 else ""  # usually the table's id
+    for line in estimates:
         size = (f"{line.cost.parameters:,}", f"{line.cost.operations / 1e6:,.1f}", f"{line.memory / 2**20:,.0f}")
         long = "—" if line.seconds is None else clock(line.seconds)
         label = Text(line.label.removeprefix(shared))
@@ -107,15 +110,15 @@ def _grid(found: Sequence[Line]) -> Grid:
 
 def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None = None) -> list[Line]:
     """Return a line for each row; `every` holds each run of the sweep once."""
-    found: list[Line] = []
+    estimates: list[Line] = []
     rates: dict[tuple[str, str, int, int], float] = {}  # operations per second, by model, precision, size and threads
     rows: dict[Path, list[Planned]] = {}
     free = memory.free_bytes(_device())
-    for one in every:
-        rows.setdefault(one.cell.directory.parent, []).append(one)
+    for planned in every:
+        rows.setdefault(planned.cell.directory.parent, []).append(planned)
     for folder, seeds in rows.items():
         described = experiment(list(seeds[0].overrides))
-        to_run = sum(one in missing for one in seeds)
+        to_run = sum(planned in missing for planned in seeds)
         taken = cost(described)
         of_a_run = described.trainer.threads or threads or cores()
         seconds, source, why = _recorded(folder), "records", ""
@@ -133,8 +136,8 @@ def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None =
         who = f"A training step of {label}"
         short = memory.shortage(needed, described, _device(), free, who) if free is not None and to_run else ""
         about = (taken, bytes_, seconds, source if to_run else "", of_a_run, why, short)
-        found.append(Line(label, len(seeds) - to_run, to_run, *about))
-    return found
+        estimates.append(Line(label, len(seeds) - to_run, to_run, *about))
+    return estimates
 
 
 def _device() -> str:
@@ -144,8 +147,8 @@ def _device() -> str:
 def _recorded(folder: Path) -> float | None:
     """Return the mean seconds of the finished seeds in this folder on this device; None if there are none."""
     results = [usable(path) for path in folder.glob("seed*/result.json")]
-    here = [one["cost"] for one in results if one and one["status"] == "finished"]
-    seconds = [one["seconds"] for one in here if one["device"] == device_name(_device()) and "seconds" in one]
+    costs = [result["cost"] for result in results if result and result["status"] == "finished"]
+    seconds = [spent["seconds"] for spent in costs if spent["device"] == device_name(_device()) and "seconds" in spent]
     return sum(seconds) / len(seconds) if seconds else None
 
 

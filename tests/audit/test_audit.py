@@ -21,8 +21,8 @@ from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import Table
 
 
-def differing(found: Iterator[Finding]) -> dict[str, str]:
-    return {one.says: one.found for one in found if not one.holds}
+def differing(findings: Iterator[Finding]) -> dict[str, str]:
+    return {finding.says: finding.computed for finding in findings if not finding.holds}
 
 
 def changed(table: Table, row_id: str, **paper: float) -> Table:
@@ -32,19 +32,19 @@ def changed(table: Table, row_id: str, **paper: float) -> Table:
 
 
 def test_bits_that_are_headed_perplexity() -> None:
-    found = differing(of_numbers(load_table("highway_t1")))
-    assert "3 of 3 values are loss / ln 2, 0 are exp(loss)" in found["a column headed ppl (valid_bpc)"]
-    assert not any("improves" in says for says in found)  # the table gives 8.29 for 8.2, but both may be rounded
+    differences = differing(of_numbers(load_table("highway_t1")))
+    assert "3 of 3 values are loss / ln 2, 0 are exp(loss)" in differences["a column headed ppl (valid_bpc)"]
+    assert not any("improves" in says for says in differences)  # the table gives 8.29 for 8.2, but both may be rounded
     better = differing(of_numbers(changed(load_table("highway_t1"), "sigmoid", test_bpc=1.369)))
     assert better["sigmoid SDU improves test by 8.2 % (section 4.1.1)"] == "by the table -8.43 %"
-    for words in ("highway_t3", "highway_t4"):  # their perplexities are true ones, in all twelve pairs
-        assert not any("ppl" in says for says in differing(of_numbers(load_table(words))))
+    for table_id in ("highway_t3", "highway_t4"):  # their perplexities are true ones, in all twelve pairs
+        assert not any("ppl" in says for says in differing(of_numbers(load_table(table_id))))
 
 
 def test_one_cell_whose_loss_and_bpc_disagree() -> None:
     table = load_table("highway_t6")
-    found = differing(of_numbers(table))
-    assert found == {"+ highway gate: eval loss 0.7784, eval bpc 1.120": "a loss of 0.7784 is 1.123"}
+    differences = differing(of_numbers(table))
+    assert differences == {"+ highway gate: eval loss 0.7784, eval bpc 1.120": "a loss of 0.7784 is 1.123"}
     right = 0.7784 / math.log(2)
     assert not differing(of_numbers(changed(table, "highway", valid_bpc=right)))
 
@@ -61,17 +61,17 @@ def test_equal_scores_of_different_networks() -> None:
 
 
 def test_text_against_table() -> None:
-    found = differing(of_numbers(load_table("gated_resnet_t1")))
-    assert found["G2 has BLEU 15.51 (section VII.C)"] == "the table has 14.53"
-    assert not any("6.8 %" in says for says in found)
+    differences = differing(of_numbers(load_table("gated_resnet_t1")))
+    assert differences["G2 has BLEU 15.51 (section VII.C)"] == "the table has 14.53"
+    assert not any("6.8 %" in says for says in differences)
     growth = differing(of_numbers(load_table("hsg_t1")))
     assert any("+0.4, +0.3, +1.4, +1.9" in text for text in growth.values())  # no growth with depth on test
 
 
 def test_selections_that_gate_nothing() -> None:
-    found = differing(of_code(load_table("highway_t6")))
-    assert {says.split(":")[0] for says in found} == {"+ tanh SDU, L6-12", "+ sigmoid SDU, L6-12"}
-    assert all("gates no layer" in text for text in found.values())
+    differences = differing(of_code(load_table("highway_t6")))
+    assert {says.split(":")[0] for says in differences} == {"+ tanh SDU, L6-12", "+ sigmoid SDU, L6-12"}
+    assert all("gates no layer" in text for text in differences.values())
 
 
 class InThisProcess:
@@ -82,11 +82,11 @@ class InThisProcess:
 
 def test_sizes_and_parameters_that_nothing_uses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("highway.audit.audit.ProcessPoolExecutor", lambda *_, **__: nullcontext(InThisProcess))
-    found = audit(["r_transformer_t2"])
-    told = differing(iter(found.findings))
-    assert told["the released code builds 1,704,088 parameters"] == "1,420,888 are used, 283,200 (17%) never are"
-    costs = found.costs["r_transformer_t2"]
-    assert costs["transformer"].parameters == 956_248 and not any(one.without_gradient for one in costs.values())
+    audited = audit(["r_transformer_t2"])
+    differences = differing(iter(audited.findings))
+    assert differences["the released code builds 1,704,088 parameters"] == "1,420,888 are used, 283,200 (17%) never are"
+    costs = audited.costs["r_transformer_t2"]
+    assert costs["transformer"].parameters == 956_248 and not any(cost.without_gradient for cost in costs.values())
 
 
 def test_a_start_that_the_paper_says_and_one_that_reads_the_future() -> None:
@@ -107,10 +107,10 @@ def test_a_table_of_ones_own_without_paper_budget_is_left_out(monkeypatch: pytes
 
 
 def test_what_the_numbers_do_not_decide() -> None:
-    found = {one.says: one.holds for one in of_numbers(load_table("gated_resnet_t1"))}
-    assert found["BLEU does not follow accuracy"] is None  # tau is within chance: no evidence either way
-    assert found["sparser models train faster"] is None
-    assert [holds for says, holds in found.items() if "more gated connections, lower BLEU" in says] == [False]
+    differences = {finding.says: finding.holds for finding in of_numbers(load_table("gated_resnet_t1"))}
+    assert differences["BLEU does not follow accuracy"] is None  # tau is within chance: no evidence either way
+    assert differences["sparser models train faster"] is None
+    assert [holds for says, holds in differences.items() if "more gated connections, lower BLEU" in says] == [False]
     turned = load_table("highway_t5")
     worse = changed(
         turned, "tanh", valid_bpc=2 * turned.rows[0].paper["valid_bpc"] - turned.row("tanh").paper["valid_bpc"]
@@ -119,27 +119,34 @@ def test_what_the_numbers_do_not_decide() -> None:
 
 
 def test_what_a_step_costs() -> None:
-    words = ["model=transformer", "dataset=ptb_char", "gate=none", "layers=none", "model.layers=1", "model.dropout=0"]
-    words += ["model.dropout_embedding=0", "model.dropout_attention=0"]
-    described = experiment(words)
-    found, width, symbols = cost(described), described.model.width, described.dataset.vocabulary_size
+    overrides = [
+        "model=transformer",
+        "dataset=ptb_char",
+        "gate=none",
+        "layers=none",
+        "model.layers=1",
+        "model.dropout=0",
+    ]
+    overrides += ["model.dropout_embedding=0", "model.dropout_attention=0"]
+    described = experiment(overrides)
+    counted, width, symbols = cost(described), described.model.width, described.dataset.vocabulary_size
     maps, window = 4 * width**2 + 8 * width**2, described.dataset.train.window
     scored = described.dataset.train.scored
     products = maps + 2 * window * width + symbols * width * scored / window  # of one token in the forward pass
-    assert found.operations == pytest.approx(
+    assert counted.operations == pytest.approx(
         3 * 2 * products, rel=0.05
     )  # the backward pass takes twice that, less where nothing is below
     model = build.model(described)
-    assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
-    assert found.tokens == described.dataset.train.lanes * window
-    assert found.kept_bytes > 4 * found.tokens * width * 8  # several arrays for each position of a step
+    assert counted.parameters == sum(parameter.numel() for parameter in model.parameters())
+    assert counted.tokens == described.dataset.train.lanes * window
+    assert counted.kept_bytes > 4 * counted.tokens * width * 8  # several arrays for each position of a step
 
 
 def test_a_few_steps_of_a_recurrence_count_as_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["model=rhn", "dataset=ptb_word_rhn", "gate=hsg", "model.depth=2", "model.width=64"]
-    few = cost(experiment(words))
+    overrides = ["model=rhn", "dataset=ptb_word_rhn", "gate=hsg", "model.depth=2", "model.width=64"]
+    few = cost(experiment(overrides))
     monkeypatch.setattr("highway.preview.cost.STEPS", 1000)
-    every = cost(experiment(words))
+    every = cost(experiment(overrides))
     assert few.tokens == every.tokens and few.operations == pytest.approx(every.operations, rel=0.02)
     assert few.kept_bytes == pytest.approx(every.kept_bytes, rel=0.1)
 
@@ -186,6 +193,6 @@ def test_the_page_of_findings_is_what_the_audit_gives() -> None:
 
 def test_the_page_tells_only_what_differs() -> None:
     table = load_table("highway_t1")
-    one, other = Finding(table, "a", "b", holds=True), Finding(table, "c", "d", holds=False, command="e")
-    page = to_markdown(Audited([table, load_table("highway_t3")], {}, [one, other]))
+    agreeing, differing = Finding(table, "a", "b", holds=True), Finding(table, "c", "d", holds=False, command="e")
+    page = to_markdown(Audited([table, load_table("highway_t3")], {}, [agreeing, differing]))
     assert "| c | d | `e` |" in page and "| a |" not in page and "highway_t3" not in page

@@ -92,12 +92,12 @@ def crashes(setting: Setting) -> list[str]:
 
 
 def test_one_failing_check_stops_no_other(setting: Setting, tmp_path: Path) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     checks = {"fails": fails, "breaks": breaks, "passes": passes}
     report = tmp_path / "report.md"
-    results = run_all(checks, setting, report, ["# header"], told.append, apart=False)
+    results = run_all(checks, setting, report, ["# header"], messages.append, apart=False)
     assert [result.passed for result in results] == [False, False, True]
-    assert "FAILED: the numbers differ" in told[0] and told[2].endswith("passed")
+    assert "FAILED: the numbers differ" in messages[0] and messages[2].endswith("passed")
     text = report.read_text()
     assert text.startswith("# header\n") and "| fails | **failed**: the numbers differ |" in text
     assert "by 3" in text and "ValueError: unexpected" in text and "a line" in text

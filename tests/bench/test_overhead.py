@@ -27,9 +27,9 @@ RECIPES = [
 
 def same_as_hydra(table_id: str, budget: str, row_id: str) -> bool:
     table = load_table(table_id)
-    words = table.overrides(table.row(row_id), budget, seed=3)
+    arguments = table.overrides(table.row(row_id), budget, seed=3)
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return check(compose("train", words)) == experiment(words)
+        return check(compose("train", arguments)) == experiment(arguments)
 
 
 @pytest.mark.parametrize("recipe", RECIPES[::40], ids="-".join)
@@ -43,22 +43,22 @@ def test_every_recipe_is_what_hydra_composes() -> None:
 
 
 def test_one_recipe_leaves_no_trace_in_the_next() -> None:
-    words = ["gate=sdu_tanh", "budget=smoke"]
-    first = experiment([*words, "model.width=32", "dataset.train={lanes:4}", "seed=7", "optimizer.lr=3"])
+    overrides = ["gate=sdu_tanh", "budget=smoke"]
+    first = experiment([*overrides, "model.width=32", "dataset.train={lanes:4}", "seed=7", "optimizer.lr=3"])
     first.dataset.train.lanes = first.trainer.log_every = 99
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        assert experiment(words) == check(compose("train", words))
+        assert experiment(overrides) == check(compose("train", overrides))
         assert experiment(["gate=highway"]) == check(compose("train", ["gate=highway"]))
 
 
 @pytest.mark.parametrize("word", ["gate=nothing", "model.wide=3", "gate=none,sdu_tanh", "nothing=3", "model..x=3"])
 def test_what_hydra_refuses_is_refused(word: str) -> None:
-    told = []
-    for composed in (experiment, lambda words: compose("train", words)):
+    kinds = []
+    for composed in (experiment, lambda overrides: compose("train", overrides)):
         with initialize_config_dir(str(CONF), version_base="1.3"), pytest.raises(HydraException) as refusal:
             composed([word])
-        told.append(type(refusal.value))
-    assert told[0] is told[1]
+        kinds.append(type(refusal.value))
+    assert kinds[0] is kinds[1]
 
 
 def test_composing_a_row_takes_a_fraction_of_hydras_time() -> None:
@@ -70,7 +70,7 @@ def test_composing_a_row_takes_a_fraction_of_hydras_time() -> None:
 
     experiment(["gate=highway"])
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        hydra = seconds(lambda words: check(compose("train", words)), rows=10)
+        hydra = seconds(lambda overrides: check(compose("train", overrides)), rows=10)
     assert seconds(experiment, rows=50) < hydra / 2  # an eighth or less on an idle machine
 
 

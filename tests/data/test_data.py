@@ -156,8 +156,8 @@ def test_every_form_has_a_sample(experiment: Compose, option: str, vocabulary: i
 # enwik8
 
 
-def byte_words(folder: Path, *words: str) -> list[str]:
-    return ["model=transformer_xl", "dataset=enwik8_excerpt", f"data_dir={folder}", *words]
+def byte_words(folder: Path, *overrides: str) -> list[str]:
+    return ["model=transformer_xl", "dataset=enwik8_excerpt", f"data_dir={folder}", *overrides]
 
 
 @pytest.fixture
@@ -176,8 +176,8 @@ def small_wikipedia(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
 @pytest.mark.parametrize("form", ["without_newline", "bytes"])
 def test_bytes_are_symbols(experiment: Compose, tmp_path: Path, small_wikipedia: bytes, form: str) -> None:
     size = 9 if form == "bytes" else 8
-    words = byte_words(tmp_path, f"dataset.form={form}", f"dataset.vocabulary.files={size}")
-    streams = build.data(experiment(*words, "dataset.train.lanes=2", "dataset.evaluation.lanes=1")).streams
+    overrides = byte_words(tmp_path, f"dataset.form={form}", f"dataset.vocabulary.files={size}")
+    streams = build.data(experiment(*overrides, "dataset.train.lanes=2", "dataset.evaluation.lanes=1")).streams
     for split, part in (("train", slice(0, 36_000)), ("valid", slice(36_000, 38_000)), ("test", slice(38_000, None))):
         expected = small_wikipedia[part].replace(b"\n", b"" if size == 8 else b"\n")
         assert bytes(ord(streams.vocabulary[symbol]) for symbol in streams.splits[split].tolist()) == expected
@@ -205,8 +205,8 @@ def test_wrong_enwik8_is_refused(experiment: Compose, tmp_path: Path, small_wiki
 def test_the_excerpt_is_the_beginning_of_the_whole(tmp_path: Path, experiment: Compose, small_wikipedia: bytes) -> None:
     (tmp_path / "enwik8" / "enwik8.first40000.gz").unlink()
     (tmp_path / "enwik8" / "enwik8").write_bytes(small_wikipedia)
-    words = ("dataset.vocabulary.files=8", "dataset.train.lanes=2", "dataset.evaluation.lanes=1")
-    assert len(build.data(experiment(*byte_words(tmp_path, *words))).streams.splits["train"]) == 28_800
+    overrides = ("dataset.vocabulary.files=8", "dataset.train.lanes=2", "dataset.evaluation.lanes=1")
+    assert len(build.data(experiment(*byte_words(tmp_path, *overrides))).streams.splits["train"]) == 28_800
 
 
 @needs_real_data

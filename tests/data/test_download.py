@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from highway.data import places, transfer
+from highway.data import sources, transfer
 from highway.data.download import Files, Source, file_sha256, in_turn
 from highway.data.transfer import download
 from highway.errors import Refused, Unwritable
@@ -146,7 +146,7 @@ def nonsense(request: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "message"),
     [
         (in_a_circle, "HTTP 302: .*infinite loop"),
         (to_a_file, "HTTP 302: .*not allowed"),
@@ -156,11 +156,11 @@ def nonsense(request: Server) -> None:
     ],
 )
 def test_servers_that_behave_badly_get_one_sentence(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Callable[[Server], None], words: str
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Callable[[Server], None], message: str
 ) -> None:
     monkeypatch.setattr(transfer, "LARGEST", 4000)
     Server.held["/a.txt"] = answer
-    with pytest.raises(Refused, match=words) as refused:
+    with pytest.raises(Refused, match=message) as refused:
         toy(Source(server)).ensure([tmp_path / "toy" / "a.txt"])
     assert "\n" not in str(refused.value)
 
@@ -193,10 +193,10 @@ def test_progress_on_a_terminal(server: str, tmp_path: Path, monkeypatch: pytest
         def isatty(self) -> bool:
             return True
 
-    monkeypatch.setattr("sys.stderr", told := Terminal())
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
     Server.held["/large"] = bytes(5 << 20)
     download(f"{server}/large", tmp_path / "large")
-    assert "large" in told.getvalue() and "5.2/5.2 MB" in told.getvalue()
+    assert "large" in terminal.getvalue() and "5.2/5.2 MB" in terminal.getvalue()
 
 
 # Mirrors in turn
@@ -235,7 +235,7 @@ def test_what_is_wrong_is_not_taken(server: str, tmp_path: Path, wrong: bytes) -
     with pytest.raises(Refused, match=r"a\.txt missing from .*toy\. Every source failed: .*/1/.*/2/") as no:
         alone.ensure([path])
     assert "\n" not in str(no.value)
-    assert [one for one in tmp_path.rglob("*") if one.is_file() and ".fetching" not in one.parts] == []
+    assert [path for path in tmp_path.rglob("*") if path.is_file() and ".fetching" not in path.parts] == []
     Server.held["/3/toy.tgz"] = packed({"in/a.txt": RIGHT})
     toy(*alone.sources, inside(f"{server}/3/toy.tgz")).ensure([path])
     assert path.read_bytes() == RIGHT
@@ -349,10 +349,10 @@ def test_file_sha256(tmp_path: Path) -> None:
 
 def test_every_data_set_has_a_mirror() -> None:
     """Every data set has a second source, and a check of each file: its own sha256, or for TED its pairs."""
-    every = [one for one in vars(places).values() if isinstance(one, Files)]
+    every = [files for files in vars(sources).values() if isinstance(files, Files)]
     assert len(every) == 5
-    for one in every:
-        assert len({source.url for source in one.sources}) == len(one.sources) >= 2, one.name
-        for source in one.sources:
-            assert source.members is None or set(source.members) == set(one.checksums) or one is places.TED
-        assert all(len(checksum) == 64 for checksum in one.checksums.values())
+    for files in every:
+        assert len({source.url for source in files.sources}) == len(files.sources) >= 2, files.name
+        for source in files.sources:
+            assert source.members is None or set(source.members) == set(files.checksums) or files is sources.TED
+        assert all(len(checksum) == 64 for checksum in files.checksums.values())

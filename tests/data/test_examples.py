@@ -15,7 +15,7 @@ from highway.config.experiment import Experiment
 from highway.data import mnist, sample_digits, sample_tunes
 from highway.data.examples import EpochBatches
 from highway.data.images import ImageBatch
-from highway.data.places import MNIST
+from highway.data.sources import MNIST
 from highway.data.tunes import TuneBatch
 from highway.errors import Refused
 from highway.ledger.cell import Cell
@@ -60,7 +60,7 @@ def test_the_real_files(experiment: Compose, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("HIGHWAY_DATA", str(REAL_DATA))
     described = experiment("model=r_transformer_pixels", "dataset=mnist")
     images = build.streams(described.dataset, described.data_dir, described.outputs_dir).splits
-    assert {split: tuple(found.pixels.shape) for split, found in images.items()} == {
+    assert {split: tuple(split_images.pixels.shape) for split, split_images in images.items()} == {
         "train": (60_000, 784),
         "test": (10_000, 784),
     }
@@ -69,7 +69,7 @@ def test_the_real_files(experiment: Compose, monkeypatch: pytest.MonkeyPatch) ->
     assert images["test"].labels[:5].tolist() == [7, 2, 1, 0, 4]
     described = experiment("model=r_transformer_music", "dataset=nottingham")
     tunes = build.streams(described.dataset, described.data_dir, described.outputs_dir).splits
-    assert {split: (len(found), sum(map(len, found))) for split, found in tunes.items()} == {
+    assert {split: (len(split_tunes), sum(map(len, split_tunes))) for split, split_tunes in tunes.items()} == {
         "train": (694, 176_561),
         "valid": (173, 45_513),
         "test": (170, 44_463),
@@ -77,7 +77,7 @@ def test_the_real_files(experiment: Compose, monkeypatch: pytest.MonkeyPatch) ->
     data = build.data(described)
     predicted = {split: sum(int(batch.counts.sum()) for batch in data.evaluated(split)) for split in ("valid", "test")}
     assert predicted == {"valid": 45_340, "test": 44_293}, "of FACTS.md 4.2"
-    keys = torch.cat([tune for found in tunes.values() for tune in found])
+    keys = torch.cat([tune for split_tunes in tunes.values() for tune in split_tunes])
     assert set(keys.unique().tolist()) == {0, 1} and 3.9 < keys.double().sum(1).mean() < 4.0
 
 
@@ -113,8 +113,8 @@ def test_samples_are_the_same_everywhere() -> None:
     assert [images.shape for images, _ in digits.values()] == [(2000, 28, 28), (400, 28, 28)]
     assert mnist.sha256_of([digits["test"][1]]).startswith("47167dd2bc01")
     assert mnist.sha256_of(tunes["test"]).startswith("af24d4d0fdb5")
-    for found in tunes.values():
-        assert all(tune.shape[1] == 88 and set(np.unique(tune)) == {0, 1} for tune in found)
+    for split_tunes in tunes.values():
+        assert all(tune.shape[1] == 88 and set(np.unique(tune)) == {0, 1} for tune in split_tunes)
 
 
 def test_images_are_shrunk_by_means() -> None:
@@ -132,9 +132,9 @@ def test_every_example_once_an_epoch(experiment: Compose) -> None:
     described = experiment(*MODELS["tunes"], "dataset.batch=50")
     epochs = EpochBatches(120, described, True, list)
     assert [len(epochs.at(position)) for position in range(4)] == [50, 50, 20, 50]
-    first, second = ([row for place in range(3) for row in epochs.at(3 * epoch + place)] for epoch in range(2))
+    first, second = ([row for index in range(3) for row in epochs.at(3 * epoch + index)] for epoch in range(2))
     assert sorted(first) == sorted(second) == list(range(120)) and first != second
-    assert [row for place in range(3) for row in EpochBatches(120, described, True, list).at(place)] == first
+    assert [row for index in range(3) for row in EpochBatches(120, described, True, list).at(index)] == first
     assert EpochBatches(120, described, False, list).at(4) == list(range(50, 100)), "the order of the files"
 
 
@@ -216,7 +216,7 @@ def test_the_mean_over_devices_is_the_whole_batch(
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("overrides", "sentence"),
     [
         (("model.dropout_embedding=0.1",), "model.dropout_embedding=0.1: nottingham is read as values"),
         (("model.init_embedding=0.2",), "Leave model.init_embedding=0.1"),
@@ -225,9 +225,9 @@ def test_the_mean_over_devices_is_the_whole_batch(
         (("dataset=mnist", "dataset.side=5"), "dataset.side=5 does not divide 28"),
     ],
 )
-def test_what_is_refused(experiment: Compose, words: tuple[str, ...], sentence: str) -> None:
+def test_what_is_refused(experiment: Compose, overrides: tuple[str, ...], sentence: str) -> None:
     with pytest.raises(Refused, match=re.escape(sentence)):
-        experiment(*MODELS["tunes"], *words)
+        experiment(*MODELS["tunes"], *overrides)
 
 
 # Runs
@@ -236,10 +236,10 @@ def test_what_is_refused(experiment: Compose, words: tuple[str, ...], sentence: 
 @pytest.mark.parametrize("task", MODELS)
 def test_a_stopped_run_goes_on_exactly(experiment: Compose, tmp_path: Path, task: str) -> None:
     few = ("trainer.max_steps=9", "trainer.validate_every=4", "trainer.evaluation_batch=100")
-    words = (*MODELS[task], "model.dropout=0.1", *few)
-    whole, result = trained(experiment(*words))
+    overrides = (*MODELS[task], "model.dropout=0.1", *few)
+    whole, result = trained(experiment(*overrides))
     assert result["status"] == "finished", result["error"]
-    described = experiment(*words, f"outputs_dir={tmp_path / 'stopped'}")
+    described = experiment(*overrides, f"outputs_dir={tmp_path / 'stopped'}")
     for stop in (3, 8):
         assert trained(described, StopAt(stop))[1]["status"] == "interrupted"
     cell, resumed = trained(described)
@@ -251,11 +251,11 @@ def test_a_stopped_run_goes_on_exactly(experiment: Compose, tmp_path: Path, task
 
 
 def test_it_learns_the_samples(experiment: Compose) -> None:
-    words = ("trainer.max_steps=60", "trainer.validate_every=60", "trainer.evaluation_batch=100")
+    overrides = ("trainer.max_steps=60", "trainer.validate_every=60", "trainer.evaluation_batch=100")
     digits = ("model=gru", "model.input=1", "model.width=32", *PIXELS, "dataset.side=7", "optimizer.lr=0.01")
-    _, result = trained(experiment(*digits, *words))
+    _, result = trained(experiment(*digits, *overrides))
     assert result["metrics"]["test_accuracy"]["last"] > 0.2, "of ten classes"
-    tunes = ("model=r_transformer_music", *SMALL, *MUSIC, "optimizer=adam_music", "optimizer.lr=0.01", *words)
+    tunes = ("model=r_transformer_music", *SMALL, *MUSIC, "optimizer=adam_music", "optimizer.lr=0.01", *overrides)
     tunes = (*tunes, "dataset.batch=10", "trainer.max_steps=150", "trainer.validate_every=150")
     _, result = trained(experiment(*tunes))
     assert result["metrics"]["test_nll"]["last"] < 12, "how often each key is down gives 13.3"
@@ -263,8 +263,8 @@ def test_it_learns_the_samples(experiment: Compose) -> None:
 
 def test_cells_differ_by_what_is_read(experiment: Compose) -> None:
     names = {
-        Cell.of(experiment(*MODELS["images"], *more)).name
-        for more in ((), ("dataset.side=7",), ("dataset.batch=5",), ("dataset.shuffled=true",))
+        Cell.of(experiment(*MODELS["images"], *extra)).name
+        for extra in ((), ("dataset.side=7",), ("dataset.batch=5",), ("dataset.shuffled=true",))
     }
     assert len(names) == 4
     assert isinstance(build.task(experiment(*MODELS["tunes"])), Music)

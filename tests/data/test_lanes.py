@@ -125,5 +125,5 @@ def test_groups_end_where_the_shape_changes() -> None:
     assert [group.context for group in groups] == [0, 0, 0]
     assert torch.equal(torch.cat([group.targets.flatten() for group in groups]), torch.arange(1, 24))
     shares = [list(windows.together(2, share, 2)) for share in range(2)]
-    found = sorted(symbol for part in shares for group in part for symbol in group.targets.flatten().tolist())
-    assert found == list(range(1, 24))
+    symbols = sorted(symbol for part in shares for group in part for symbol in group.targets.flatten().tolist())
+    assert symbols == list(range(1, 24))

@@ -41,8 +41,8 @@ def typed(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
 
-    def run(*words: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["train.py", *words])
+    def run(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["train.py", *arguments])
         with pytest.raises(SystemExit) as end:
             cli.train()
         return int(str(end.value.code or 0)), capfd.readouterr().err
@@ -104,7 +104,7 @@ def test_the_same_roads_are_open_where_nobody_looks(
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("+hydra.callbacks.x={_target_:os.system,command:'touch owned'}",),
         ("-m", "hydra.launcher._target_=os.system", "gate=none"),
@@ -115,8 +115,8 @@ def test_the_same_roads_are_open_where_nobody_looks(
         ("+_target_=os.system",),
     ],
 )
-def test_nor_do_words(typed: Callable[..., tuple[int, str]], tmp_path: Path, words: tuple[str, ...]) -> None:
-    code, err = typed(*words)
+def test_nor_do_words(typed: Callable[..., tuple[int, str]], tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    code, err = typed(*arguments)
     assert code == 2 and err.startswith("error: ") and err.count("\n") == 1, err
     assert not list(tmp_path.iterdir())
 
@@ -179,8 +179,8 @@ def test_no_secret_in_what_a_run_leaves(
     mirrored = tiny(*FEW, "logger=wandb", "logger.wandb=offline")
     _, record = trained(mirrored)
     assert record["status"] == "finished", record["error"]
-    own = {word.split("=", 1)[0]: [word.split("=", 1)[1]] for word in (*TINY, *FEW)}
-    table = grid.as_table("mine", "a command", own, [mirrored])
+    settings = {word.split("=", 1)[0]: [word.split("=", 1)[1]] for word in (*TINY, *FEW)}
+    table = grid.as_table("mine", "a command", settings, [mirrored])
     grid.keep(table, tmp_path / "outputs")
     build_site(tmp_path / "outputs", [parse_table(table)])
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -211,8 +211,8 @@ def test_folders_with_odd_names(
 
 
 def words_of_a_run() -> list[str]:
-    own = {word.split("=", 1)[0]: word for word in (*TINY, *FEW)}
-    return list(own.values())
+    settings = {word.split("=", 1)[0]: word for word in (*TINY, *FEW)}
+    return list(settings.values())
 
 
 def test_yaml_and_arrays_and_checkpoints_are_read_as_data() -> None:

@@ -60,11 +60,11 @@ def test_updates_do_not_depend_on_how_many_parameters_there_are() -> None:
 
 
 def test_recurrent_kernels_of_torch_are_calls_of_cudnn() -> None:
-    words = ["model=lstm", "model.layers=2", "layers=none", "dataset.source=sample"]
-    words.append("dataset.train={lanes:2,window:30,stride:20,scored:20}")
-    described = experiment(words)
+    overrides = ["model=lstm", "model.layers=2", "layers=none", "dataset.source=sample"]
+    overrides.append("dataset.train={lanes:2,window:30,stride:20,scored:20}")
+    described = experiment(overrides)
     assert kernels(described).cudnn == 4  # two layers, forward and backward
-    gated = kernels(experiment([*words, "gate=hsg"]))
+    gated = kernels(experiment([*overrides, "gate=hsg"]))
     assert gated.cudnn == 0 and gated.total > 30 * 2 * 2
 
 

@@ -20,9 +20,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def planned(outputs: Path, row_id: str, seed: int) -> Planned:
-    words = (*TABLE.overrides(TABLE.row(row_id), "smoke", seed), f"outputs_dir={outputs}")
-    cell = Cell.of(experiment(list(words)))
-    return Planned(f"highway_t1 {row_id} seed {seed}", words, cell, "cpu", 1, cell.status)
+    arguments = (*TABLE.overrides(TABLE.row(row_id), "smoke", seed), f"outputs_dir={outputs}")
+    cell = Cell.of(experiment(list(arguments)))
+    return Planned(f"highway_t1 {row_id} seed {seed}", arguments, cell, "cpu", 1, cell.status)
 
 
 @pytest.fixture
@@ -47,13 +47,13 @@ def test_rows_with_records_and_without(tmp_path: Path) -> None:
 def test_the_first_line_warns_of_days(tmp_path: Path) -> None:
     cell = planned(tmp_path, "tanh", 1)
     (line,) = plan.lines([cell], {cell})
-    assert str(plan.told([line])[0]).startswith("1 cells to run, 0 done: about ")
-    long = plan.told([dataclasses.replace(line, seconds=3.0 * plan.DAY)])[0]
+    assert str(plan.layout([line])[0]).startswith("1 run to train, 0 done: about ")
+    long = plan.layout([dataclasses.replace(line, seconds=3.0 * plan.DAY)])[0]
     assert str(long).startswith("More than a day: 3.0 days. 1 cells")
-    nothing = plan.told([dataclasses.replace(line, done=1, missing=0)])[0]
-    assert nothing == "0 cells to run, 1 done: nothing would run."
+    nothing = plan.layout([dataclasses.replace(line, done=1, missing=0)])[0]
+    assert nothing == "0 runs to train, 1 done: nothing to do."
     unknown = dataclasses.replace(line, seconds=None)
-    assert "for 1 of them about" in str(plan.told([line, unknown])[0])
+    assert "for 1 of them about" in str(plan.layout([line, unknown])[0])
 
 
 def test_a_trial_of_a_large_step_has_fewer_lanes() -> None:
@@ -67,23 +67,23 @@ def test_a_trial_of_a_large_step_has_fewer_lanes() -> None:
 
 @pytest.mark.usefixtures("no_trial")
 def test_missing_data_is_told(tmp_path: Path) -> None:
-    words = (
+    arguments = (
         *TABLE.overrides(TABLE.row("tanh"), "paper", 1),
         f"outputs_dir={tmp_path}",
         f"data_dir={tmp_path / 'none'}",
     )
-    cell = Cell.of(experiment(list(words)))
-    one = Planned("tanh seed 1", words, cell, "cpu", 1)
-    (line,) = plan.lines([one], {one})
+    cell = Cell.of(experiment(list(arguments)))
+    planned_run = Planned("tanh seed 1", arguments, cell, "cpu", 1)
+    (line,) = plan.lines([planned_run], {planned_run})
     assert line.seconds is None and line.source == "no data" and "ptb" in line.why
-    assert plan.told([line])[-1] == line.why
+    assert plan.layout([line])[-1] == line.why
 
 
 def test_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIGHWAY_OUTPUTS", str(tmp_path))
-    words = ("table=highway_t1", "budget=smoke", "rows=tanh", "seeds=1,2", "plan=true")
-    ended = typed("train.py", "-m", *words)
-    assert ended.returncode == 0 and ended.stdout.startswith("2 cells to run, 0 done"), ended.stderr
+    overrides = ("table=highway_t1", "budget=smoke", "rows=tanh", "seeds=1,2", "plan=true")
+    ended = typed("train.py", "-m", *overrides)
+    assert ended.returncode == 0 and ended.stdout.startswith("2 runs to train, 0 done"), ended.stderr
     assert {path.name for path in tmp_path.iterdir()} <= {"cache"}
 
 
@@ -95,8 +95,8 @@ def test_rows_that_do_not_fit_are_told(tmp_path: Path, monkeypatch: pytest.Monke
     baseline, tanh = plan.lines(cells, set(cells))
     assert not baseline.shortage and not tanh.shortage and tanh.memory > baseline.memory
     monkeypatch.setattr(plan.memory, "free_bytes", lambda device: int(baseline.memory * 0.9))
-    *_, said = plan.told(plan.lines(cells, set(cells)))
+    *_, said = plan.layout(plan.lines(cells, set(cells)))
     assert str(said).startswith("2 rows need more memory than is free. A training step of highway_t1 tanh needs about")
     assert "type trainer.accumulate=2" in str(said)
-    *_, said = plan.told(plan.lines(cells, {cells[0]}))
+    *_, said = plan.layout(plan.lines(cells, {cells[0]}))
     assert str(said).startswith("A training step of highway_t1 baseline needs about")

@@ -20,7 +20,7 @@ from torch import nn
 from highway.bench.decoding import decoded
 from highway.config.datasets import END, PADDING, START
 from highway.config.experiment import Experiment
-from highway.data import places, sample_pairs, translation
+from highway.data import sample_pairs, sources, translation
 from highway.data.pairs import EpochBatches, PairBatch, TranslationData, batch_ends
 from highway.errors import Refused
 from highway.files.writing import read_json
@@ -164,7 +164,7 @@ def test_archives(
 ) -> None:
     """Only the named members are extracted, to names chosen here, so that nothing in an archive can escape."""
     made, data = tmp_path / "made.tar.gz", tmp_path / "data"
-    names = list(places.TALKS.values())
+    names = list(sources.TALKS.values())
     archive(made, {"escaping": [*names, "../../escaped"], "incomplete": names[:3]}.get(kind, names))
     content = made.read_bytes()
     if kind == "truncated":

@@ -53,10 +53,10 @@ def test_wrong_sampling_is_refused(wrong: dict[str, float]) -> None:
         Sampling(**wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("words", [MEMORY, (*TINY, "dataset.evaluation.window=300")], ids=["memory", "window"])
-def test_each_symbol_is_the_likeliest_after_all_before_it(experiment: Compose, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("overrides", [MEMORY, (*TINY, "dataset.evaluation.window=300")], ids=["memory", "window"])
+def test_each_symbol_is_the_likeliest_after_all_before_it(experiment: Compose, overrides: tuple[str, ...]) -> None:
     """Greedy generation by symbol, with memory, equals one pass over the text; the prompt is several segments."""
-    described = experiment(*words, "dataset.source=sample")
+    described = experiment(*overrides, "dataset.source=sample")
     streams, cell = build.data(described).streams, Cell.of(described)
     writer = Writer(Trained(cell, described, build.model(described).eval(), streams))
     model = writer.model
@@ -138,11 +138,11 @@ def test_a_tune_as_typed(experiment: Compose, tmp_path: Path) -> None:
     done = typed("--midi", str(path), "--begin", "20")
     assert (done.returncode, done.stderr) == (0, "") and "28 steps, of which the first 20 are" in done.stdout
     assert mido.MidiFile(path).length <= 7
-    for words, sentence in {
+    for arguments, sentence in {
         "--prompt th": "--prompt is for models of text",
         "--tune 21": "--tune 21 does not exist: the test set has tunes 1 to 20",
         "--begin 9999": "--begin 9999 is out of range: tune 1 has steps 1 to",
         "--step-seconds nan": "--step-seconds: 'nan' is not a number from 0.001",
     }.items():
-        done = typed(*words.split())
+        done = typed(*arguments.split())
         assert (done.returncode, done.stdout) == (2, "") and sentence in done.stderr
