@@ -16,17 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import hydra
-import hydra._internal.hydra
-from hydra._internal.utils import get_args_parser
 from hydra.errors import HydraException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from highway.config.check import CONF, SWEEP_ONLY, check, kinds_of
-from highway.config.compose import experiment as composed
-from highway.config.guard import check_hydra, check_words, composing, groups, offered, options
+from highway.config import compose
+from highway.config.check import SWEEP_ONLY, check, kinds_of
+from highway.config.guard import check_hydra, check_words, groups, offered, options
 from highway.errors import Refused, SweepFailed, as_typed, closest, listing
 from highway.ledger.cell import Cell
 from highway.sweep.launch import command_line
@@ -48,28 +45,15 @@ def train() -> None:
             _time()
         if {"-m", "--multirun"} & set(sys.argv):
             sys.argv = [*map(_of_some_rows, sys.argv)]
-        hydra._internal.hydra.Hydra = _GuardedHydra  # type: ignore[misc]
-        hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(_task)()
+        compose.command_line(_task, _checked)
 
 
-class _GuardedHydra(hydra._internal.hydra.Hydra):
-    """A Hydra that checks every configuration before it builds callbacks, logging or plugins from it."""
+def _checked(config: DictConfig, mode: RunMode) -> None:
+    """Refuse dangerous settings of Hydra, and hydra.run.dir and hydra.sweep.dir.
 
-    def get_mode(self, config_name: str | None, overrides: list[str]) -> Any:
-        """Return None, so that only -m decides; Hydra would compose everything again to read hydra.mode."""
-        return None
-
-    def compose_config(self, *positional: Any, **named: Any) -> DictConfig:
-        with composing():
-            config = super().compose_config(*positional, **{**named, "with_log_configuration": False})
-        if named.get("with_log_configuration"):  # --cfg and --help only print, and build nothing
-            check_hydra(config.hydra)
-            _check_folders(config, named["run_mode"])
-        return config
-
-
-def _check_folders(config: DictConfig, mode: RunMode) -> None:
-    """Refuse hydra.run.dir and hydra.sweep.dir, unless a launcher sets the directory that the run has anyway."""
+    A launcher may set hydra.run.dir to the directory that the run has anyway.
+    """
+    check_hydra(config.hydra)
     run, sweep = (OmegaConf.to_container(config.hydra[name], resolve=False) for name in ("run", "sweep"))
     run_moved = run != {"dir": "${cell_dir:}"}
     if run_moved and mode is RunMode.RUN:
@@ -96,7 +80,7 @@ def _task(config: DictConfig) -> None:
 
 def _time() -> None:
     """Run a table of `kind: timing` without -m: one run of all its rows, each composed by Hydra."""
-    described = timing(sys.argv[1:], composed)
+    described = timing(sys.argv[1:], compose.experiment)
     from highway.timing import run
 
     sys.exit(EXIT_CODES[run(described, command_line(sys.argv[1:]))])
@@ -122,7 +106,7 @@ NOT_OURS = {
 
 def _check_flags(arguments: list[str]) -> None:
     """Refuse unknown flags, and flags that do not fit together; Hydra's own parser prints many lines."""
-    parser = get_args_parser()
+    parser = compose.flags()
     known = [name for action in parser._actions for name in action.option_strings]
     for argument in arguments:
         name = argument.split("=", 1)[0]

@@ -4,7 +4,6 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-import yaml
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
@@ -12,13 +11,12 @@ from rich.text import Text
 
 from highway.config.check import CONF, flat
 from highway.config.code import where
-from highway.config.compose import experiment
+from highway.config.compose import NEUTRAL, composer, experiment
 from highway.config.experiment import Experiment
 from highway.config.fields import words_of
 from highway.config.gates import GATES, READINGS
 from highway.ledger.cell import Cell
 from highway.ledger.identity import identity
-from highway.preview.origins import origins
 from highway.sweep.launch import command_line
 from highway.sweep.reading import TABLES
 from highway.sweep.table import Row, Table
@@ -65,7 +63,7 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
         "table": f"{table.caption}.{f' {table.paper}.' if table.paper else ''}",
         "model": f"{model.words} Here {_layers(described.model)}.",
         **_gates(described),
-        "data": _first_comment(CONF / "dataset" / f"{_chosen(overrides, 'dataset')}.yaml"),
+        "data": _first_comment(CONF / "dataset" / f"{composer().choices(overrides)['dataset']}.yaml"),
         "length": _length(described),
         "parameters": _parameters_in_words(table, described, budget),
     }
@@ -185,14 +183,6 @@ def _print_descriptions(described: Experiment, console: Console) -> None:
             console.print(Text.assemble(f"{key}: ", (description, "dim")), soft_wrap=True, markup=False)
 
 
-def _chosen(overrides: list[str], group: str) -> str:
-    """Return the option that the overrides choose for a group, or else the default of conf/train.yaml."""
-    usual = yaml.safe_load((CONF / "train.yaml").read_text())["defaults"]
-    chosen = [default for default in usual if isinstance(default, dict)]
-    defaults = {key: value for default in chosen for key, value in default.items()}
-    return ({**defaults} | dict(override.split("=", 1) for override in overrides if "=" in override))[group]
-
-
 def _first_comment(path: Path, skip: int = 0) -> str:
     """Return the comment at the top of a configuration file as one line of text, without its first `skip` lines."""
     lines = itertools.takewhile(lambda line: line.startswith("#"), path.read_text().splitlines())
@@ -214,3 +204,20 @@ def parameters(described: Experiment) -> tuple[int, int]:
     with torch.device("meta"):
         counts = parameter_counts(model(described))
     return counts["total"], counts["gate"]
+
+
+def origins(table: Table, row: Row, budget: str) -> dict[str, str]:
+    """Return for each key of a row's configuration the file that sets it last, and which part of a table file."""
+    parts = {
+        "recipe": table.recipe,
+        f"row {row.id}": row.overrides,
+        f"budget {budget}": table.budgets[budget],
+        f"row {row.id} at budget {budget}": row.shrunk.get(budget, ()),
+    }
+    part_of = {override: part for part, overrides in parts.items() for override in overrides}
+    origins: dict[str, str] = {}
+    for key, source in composer().origins(table.overrides(row, budget, seed=1)).items():
+        in_a_file = source == NEUTRAL or source.startswith("conf/")
+        in_the_table = f"conf/table/{table.id}.yaml ({part_of[source]})" if source in part_of else "the command"
+        origins[key] = source if in_a_file else in_the_table
+    return origins

@@ -3,12 +3,12 @@
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from highway.config.check import CONF
+from highway.config.compose import composer, option
 from highway.config.datasets import DATASETS
 from highway.config.metrics import KINDS, METRICS, OF_A_RECORD, OF_A_TIMING, SPLITS
 from highway.config.tasks import TASKS
@@ -33,7 +33,7 @@ FIGURES = tuple(NEEDED)
 def table_ids(kind: str | None = None) -> list[str]:
     """List the ids of all tables, or of those of one kind."""
     names = sorted(path.stem for path in TABLES.glob("*.yaml"))
-    return [name for name in names if kind in (None, load_table(name).kind)]
+    return [name for name in names if kind is None or load_table(name).kind == kind]
 
 
 def load_table(table_id: str) -> Table:
@@ -269,26 +269,11 @@ def _check_metrics(table: Table) -> None:
 
 def _given(table: Table) -> Sequence[str]:
     """List the metrics of a table's records, as the data set of its first row defines them."""
-    values = {
-        override.split("=", 1)[0]: override.split("=", 1)[-1] for override in (*table.recipe, *table.rows[0].overrides)
-    }
-    option = values.get("dataset", "ptb_char")  # as in conf/train.yaml
-    content = _option("dataset", option)
-    if content.get("name") not in DATASETS:
-        raise Refused(f"{table.id}: dataset={option} does not exist.")
+    described = [*table.recipe, *table.rows[0].overrides]
+    content = option("dataset", composer().choices(described)["dataset"])
     card = DATASETS[content["name"]]
+    values = dict(override.split("=", 1) for override in described)
     return TASKS[card.task].gives(values.get("dataset.metric", content["metric"]), card.watched)
-
-
-def _option(group: str, name: str) -> dict[str, Any]:
-    """Read an option of a configuration group with its defaults, without Hydra."""
-    path: Path = CONF / group / f"{name}.yaml"
-    content = yaml.safe_load(path.read_text()) if path.exists() else {}
-    inherited: dict[str, Any] = {}
-    for other in content.pop("defaults", []):
-        if other != "_self_":
-            inherited |= _option(group, other)
-    return inherited | content
 
 
 def _keys(overrides: Sequence[str]) -> set[str]:

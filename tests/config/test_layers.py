@@ -7,7 +7,7 @@ import pytest
 
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
-from highway.preview.origins import origins
+from highway.preview.explain import origins
 from highway.sweep.reading import load_table
 
 Compose = Callable[..., Experiment]

@@ -16,13 +16,14 @@ import yaml
 
 from highway.bench import field, measure
 from highway.config.check import CONF, SECTIONS, flat
+from highway.config.compose import NEUTRAL
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
 from highway.files.writing import read_json, write_json
 from highway.ledger.cell import Cell
 from highway.ledger.identity import PARTS, configuration
 from highway.ledger.record import write_record
-from highway.preview.origins import NEUTRAL, origins
+from highway.preview.explain import origins
 from highway.report.collect import STALE
 from highway.run.memory import Needs
 from highway.run.trial import Entry, in_own_process, peak_memory
