@@ -15,21 +15,8 @@ from highway.config.experiment import Experiment
 from highway.data import sample
 from highway.files.writing import read_json
 from highway.ledger.cell import Cell
-from tests.support.runs import trained
-
-TINY = (  # takes seconds on one core; every test that trains starts from these overrides
-    "budget=smoke",
-    "model.width=16",
-    "model.heads=2",
-    "model.feed_forward=32",
-    "dataset.train={lanes:4,window:24,stride:20,scored:20}",
-    "dataset.evaluation={lanes:40,window:24,stride:20,scored:20}",
-    "trainer.accelerator=cpu",
-    "trainer.threads=1",
-    "trainer.max_steps=null",
-    "trainer.validate_every=null",
-)
-REAL_DATA = Path(os.environ.get("HIGHWAY_DATA", Path(__file__).parents[2] / "shared" / "data"))
+from tests.support.overrides import TINY
+from tests.support.runs import StopAt, trained
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -74,6 +61,12 @@ def tiny(experiment: Callable[..., Experiment], monkeypatch: pytest.MonkeyPatch)
     sample.wikipedia.cache_clear()
 
 
+@pytest.fixture
+def no_published_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let reports find only the records that the test has written."""
+    monkeypatch.setattr("highway.report.collect.REFERENCE", tmp_path / "none")
+
+
 @pytest.fixture(scope="session")
 def _kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kept")
@@ -87,8 +80,6 @@ def once(_kept: Path, tiny: Callable[..., Experiment]) -> Callable[..., tuple[Ce
     """
 
     def copied(words: tuple[str, ...], outputs: Path, stop: int | None = None) -> tuple[Cell, dict[str, Any]]:
-        from tests.run.test_resume import StopAt
-
         kept = _kept / hashlib.sha256(repr((words, stop)).encode()).hexdigest()
         described = tiny(*words)
         if not kept.exists():
@@ -100,8 +91,3 @@ def once(_kept: Path, tiny: Callable[..., Experiment]) -> Callable[..., tuple[Ce
         return cell, read_json(cell.directory / "result.json")
 
     return copied
-
-
-needs_real_data = pytest.mark.skipif(
-    not (REAL_DATA / "ptb" / "ptb.train.txt").exists(), reason=f"no real data in {REAL_DATA}: set HIGHWAY_DATA"
-)

@@ -9,19 +9,14 @@ import pytest
 from highway.dashboard import sync
 from highway.dashboard.send import send, send_report
 from highway.dashboard.workspace import describe, panels, report, workspace
-from highway.report import collect as collecting
 from highway.report.collect import collect
 from highway.report.style import looks
 from highway.sweep.reading import load_table
-from tests.report.test_report import put
-from tests.run.test_train import Offline, whole_records_of
+from tests.support.tables import put
+from tests.support.wandb_files import Offline, whole_records_of
 
 TABLE = load_table("highway_t5")
-
-
-@pytest.fixture(autouse=True)
-def _no_published_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "none")
+pytestmark = pytest.mark.usefixtures("no_published_records")
 
 
 def test_a_workspace_has_what_the_table_file_asks_for(tmp_path: Path) -> None:

@@ -15,20 +15,12 @@ from highway.data import enwik8, sample
 from highway.data.download import Files
 from highway.errors import Refused
 from highway.run import build
-from tests.conftest import REAL_DATA, needs_real_data
+from tests.support.data import REAL_DATA, needs_real_data, write_corpus
 
 Compose = Callable[..., Experiment]
 
 
 # Forms
-
-
-def write_corpus(folder: Path, train: str, other: str) -> None:
-    (folder / "ptb").mkdir(parents=True)
-    for split in ("train", "valid", "test"):
-        text = train if split == "train" else other
-        (folder / "ptb" / f"ptb.{split}.txt").write_text(text)
-        (folder / "ptb" / f"ptb.char.{split}.txt").write_text(text.strip().replace(" ", "_"))
 
 
 @pytest.mark.parametrize(

@@ -22,19 +22,11 @@ from highway.ledger.cell import Cell
 from highway.run import build
 from highway.tasks.classification import Classification
 from highway.tasks.music import Music
-from tests.conftest import REAL_DATA, needs_real_data
-from tests.run.test_resume import StopAt
-from tests.support.runs import curve, numbers, same_weights, trained
+from tests.support.data import REAL_DATA, needs_real_data
+from tests.support.overrides import EXAMPLES, MUSIC, PIXELS, SMALL
+from tests.support.runs import assert_resumes_exactly, trained
 
 Compose = Callable[..., Experiment]
-FEW = ("budget=smoke", "trainer.threads=1", "trainer.accelerator=cpu", "trainer.log_every=2")
-PIXELS = ("dataset=mnist", "dataset.side=4", "trainer=pixels", "optimizer=adam_steps", *FEW)
-MUSIC = ("dataset=nottingham", "trainer=music", *FEW)
-SMALL = ("model.width=16", "model.layers=1", "model.feed_forward=32", "model.heads=2")
-MODELS = {
-    "images": ("model=r_transformer_pixels", *SMALL, *PIXELS),
-    "tunes": ("model=gru", "model.input=88", "model.width=16", "optimizer=adam_music", *MUSIC),
-}
 
 
 # Files
@@ -86,7 +78,7 @@ def test_a_damaged_file_is_refused(experiment: Compose, tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "Nottingham.mat").write_bytes(b"no music")
     with pytest.raises(Refused, match=r"Nottingham\.mat is not the published Nottingham file"):
-        build.data(experiment(*MODELS["tunes"], "dataset.source=files"))
+        build.data(experiment(*EXAMPLES["tunes"], "dataset.source=files"))
 
 
 def test_files_are_fetched_one_by_one(experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +90,7 @@ def test_files_are_fetched_one_by_one(experiment: Compose, tmp_path: Path, monke
         partial.write_bytes(b"not it")
 
     monkeypatch.setattr("highway.data.download.download", download)
-    described = experiment(*MODELS["images"], "dataset.source=files")
+    described = experiment(*EXAMPLES["images"], "dataset.source=files")
     with pytest.raises(Refused, match=r"MNIST: .*train-images-idx3-ubyte\.gz there has the sha256"):
         build.data(described)
     assert asked == [f"{source.url}/train-images-idx3-ubyte.gz" for source in MNIST.sources]
@@ -129,7 +121,7 @@ def test_images_are_shrunk_by_means() -> None:
 
 
 def test_every_example_once_an_epoch(experiment: Compose) -> None:
-    described = experiment(*MODELS["tunes"], "dataset.batch=50")
+    described = experiment(*EXAMPLES["tunes"], "dataset.batch=50")
     epochs = EpochBatches(120, described, True, list)
     assert [len(epochs.at(position)) for position in range(4)] == [50, 50, 20, 50]
     first, second = ([row for index in range(3) for row in epochs.at(3 * epoch + index)] for epoch in range(2))
@@ -139,20 +131,20 @@ def test_every_example_once_an_epoch(experiment: Compose) -> None:
 
 
 def test_devices_share_a_batch(experiment: Compose) -> None:
-    data = build.data(experiment(*MODELS["images"]))
+    data = build.data(experiment(*EXAMPLES["images"]))
     rows = np.arange(5)
     parts = [data.batch("train", rows, share, 2) for share in range(2)]
     whole = data.batch("train", rows, 0, 1)
     assert [len(part.labels) for part in parts] == [3, 2] and all(part.images == 5 for part in parts)
     assert torch.equal(torch.cat([parts[0].pixels, parts[1].pixels])[[0, 3, 1, 4, 2]], whole.pixels)
-    described = experiment(*MODELS["images"], "dataset.batch=1999", "trainer.devices=2")
+    described = experiment(*EXAMPLES["images"], "dataset.batch=1999", "trainer.devices=2")
     with pytest.raises(Refused, match="the last batch of an epoch of 2,000 images has 1"):
         build.data(described)
 
 
 def test_padding_is_never_counted(experiment: Compose) -> None:
     """Batches of tunes of several lengths give the same total as the tunes one by one."""
-    described = experiment(*MODELS["tunes"], "trainer.evaluation_batch=7")
+    described = experiment(*EXAMPLES["tunes"], "trainer.evaluation_batch=7")
     task, data = build.task(described), build.data(described)
     task.model.eval()
     task.start_evaluation()
@@ -172,7 +164,7 @@ def test_padding_is_never_counted(experiment: Compose) -> None:
 
 
 def test_music_learns_from_a_sum_and_shows_a_mean(experiment: Compose) -> None:
-    described = experiment(*MODELS["tunes"], "dataset.batch=2", "model.dropout=0")
+    described = experiment(*EXAMPLES["tunes"], "dataset.batch=2", "model.dropout=0")
     task, batch = build.task(described), build.data(described)._epochs().at(0)
     learnt = task.learn(batch)
     assert learnt.objective.dtype == torch.float64 and torch.equal(learnt.objective, learnt.nats)
@@ -182,7 +174,7 @@ def test_music_learns_from_a_sum_and_shows_a_mean(experiment: Compose) -> None:
 
 
 def test_the_last_position_says_the_class(experiment: Compose) -> None:
-    described = experiment(*MODELS["images"])
+    described = experiment(*EXAMPLES["images"])
     task = build.task(described).eval()
     assert isinstance(task, Classification)
     batch = next(iter(build.data(described).evaluated("test")))
@@ -199,12 +191,12 @@ def test_the_last_position_says_the_class(experiment: Compose) -> None:
     assert task.learn(half).objective.item() == pytest.approx(task.learn(half).nats.item() / 2)
 
 
-@pytest.mark.parametrize("task", MODELS)
+@pytest.mark.parametrize("task", EXAMPLES)
 def test_the_mean_over_devices_is_the_whole_batch(
     experiment: Compose, monkeypatch: pytest.MonkeyPatch, task: str
 ) -> None:
     """Five examples on two devices, averaged as in Lightning, give the whole objective; nats and units add up."""
-    described = experiment(*MODELS[task], "trainer.precision=64")
+    described = experiment(*EXAMPLES[task], "trainer.precision=64")
     module, data = build.task(described).double().eval(), build.data(described)
     rows = np.arange(5)
     whole = module.learn(data.batch("train", rows, 0, 1))
@@ -227,24 +219,18 @@ def test_the_mean_over_devices_is_the_whole_batch(
 )
 def test_what_is_refused(experiment: Compose, overrides: tuple[str, ...], sentence: str) -> None:
     with pytest.raises(Refused, match=re.escape(sentence)):
-        experiment(*MODELS["tunes"], *overrides)
+        experiment(*EXAMPLES["tunes"], *overrides)
 
 
 # Runs
 
 
-@pytest.mark.parametrize("task", MODELS)
+@pytest.mark.parametrize("task", EXAMPLES)
 def test_a_stopped_run_goes_on_exactly(experiment: Compose, tmp_path: Path, task: str) -> None:
     few = ("trainer.max_steps=9", "trainer.validate_every=4", "trainer.evaluation_batch=100")
-    overrides = (*MODELS[task], "model.dropout=0.1", *few)
+    overrides = (*EXAMPLES[task], "model.dropout=0.1", *few)
     whole, result = trained(experiment(*overrides))
-    assert result["status"] == "finished", result["error"]
-    described = experiment(*overrides, f"outputs_dir={tmp_path / 'stopped'}")
-    for stop in (3, 8):
-        assert trained(described, StopAt(stop))[1]["status"] == "interrupted"
-    cell, resumed = trained(described)
-    assert same_weights(whole.last, cell.last) and curve(whole) == curve(cell)
-    assert numbers(resumed) == numbers(result)
+    assert_resumes_exactly(experiment(*overrides, f"outputs_dir={tmp_path / 'stopped'}"), (3, 8), whole, result)
     kinds = {"images": {"test_loss", "test_accuracy"}, "tunes": {"valid_loss", "valid_nll", "test_loss", "test_nll"}}
     assert set(result["metrics"]) == {*kinds[task], "train_seconds"}
     assert result["data"][task]["train"] == {"images": 2000, "tunes": 120}[task]
@@ -263,8 +249,8 @@ def test_it_learns_the_samples(experiment: Compose) -> None:
 
 def test_cells_differ_by_what_is_read(experiment: Compose) -> None:
     names = {
-        Cell.of(experiment(*MODELS["images"], *extra)).name
+        Cell.of(experiment(*EXAMPLES["images"], *extra)).name
         for extra in ((), ("dataset.side=7",), ("dataset.batch=5",), ("dataset.shuffled=true",))
     }
     assert len(names) == 4
-    assert isinstance(build.task(experiment(*MODELS["tunes"])), Music)
+    assert isinstance(build.task(experiment(*EXAMPLES["tunes"])), Music)

@@ -22,7 +22,7 @@ from highway.sweep import grid
 from highway.sweep.launch import quoted
 from highway.sweep.reading import parse_table
 from highway.use.load import load
-from tests.conftest import TINY
+from tests.support.overrides import TINY
 from tests.support.runs import trained
 
 Compose = Callable[..., Experiment]

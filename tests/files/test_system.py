@@ -19,7 +19,7 @@ from highway.ledger import lease
 from highway.ledger.lease import Lease, leased
 from highway.run import machine
 from highway.run.recorder import Recorder
-from tests.ledger.test_lease import holder
+from tests.support.stand_ins import BATCH, NoLease, contender, holder
 from tests.support.waiting import wait_for
 
 needs_ps = pytest.mark.skipif(shutil.which("ps") is None, reason="this system has no ps")
@@ -167,11 +167,9 @@ def test_nothing_is_claimed_about_neighbours_that_cannot_be_seen(
 def test_a_timing_is_refused_where_its_neighbours_cannot_be_seen(
     only: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.timing.test_timing import BATCH, NoLease, stand_in
-
     monkeypatch.setattr(timing, "seconds_of", lambda work, device: 1.0)
     with pytest.raises(Refused, match="a timing needs an idle machine"):
-        timing.measure({"a": stand_in("a", [])}, BATCH, 20, "cpu", NoLease())  # type: ignore[arg-type]
+        timing.measure({"a": contender("a", [])}, BATCH, 20, "cpu", NoLease())  # type: ignore[arg-type]
 
 
 def test_cores_are_counted_without_an_affinity(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,8 @@ from highway.ledger.cell import Cell
 from highway.run import build
 from highway.run.checkpoint import load_weights, read_weights, resumable, save_weights
 from highway.train import run
-from tests.run.test_resume import SHORT
-from tests.support.runs import curve, numbers, same_weights, trained
+from tests.support.overrides import SHORT
+from tests.support.runs import At, curve, numbers, same_weights, trained
 
 Compose = Callable[..., Experiment]
 Stopped = Callable[[int], Cell]
@@ -33,17 +33,6 @@ def flip(path: Path, count: int = 100) -> None:
     for place in random.Random(3).sample(range(len(content)), min(count, len(content))):
         content[place] ^= 0x55
     path.write_bytes(content)
-
-
-class At(pl.Callback):
-    """Calls a function during step `step`."""
-
-    def __init__(self, step: int, does: Callable[[], Any]) -> None:
-        self.step, self.does = step, does
-
-    def on_train_batch_start(self, trainer: pl.Trainer, *_: Any) -> None:
-        if trainer.global_step == self.step - 1:
-            self.does()
 
 
 @pytest.fixture

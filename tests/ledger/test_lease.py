@@ -16,23 +16,8 @@ from highway.files.system import born
 from highway.files.writing import read_json, write_json
 from highway.ledger import lease
 from highway.ledger.lease import Lease, leased
+from tests.support.stand_ins import holder
 from tests.support.waiting import wait_for
-
-HOLD = "import sys, time; from pathlib import Path; from highway.ledger.lease import leased\n"
-HOLD += "with leased(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
-
-
-def holder(folder: Path, **environment: str) -> "subprocess.Popen[str]":
-    """Start another process, which holds the lease."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **environment},
-    )
-    with process.stdout as output:  # type: ignore[union-attr]
-        assert output.readline() == "held\n"
-    return process
 
 
 def of_another_machine(folder: Path, seconds_ago: float) -> Path:

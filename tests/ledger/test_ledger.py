@@ -17,10 +17,11 @@ from highway.files.writing import read_json
 from highway.ledger.cell import Cell
 from highway.sweep.launch import Planned
 from highway.sweep.overview import Overview
-from tests.conftest import TINY
+from tests.support.commands import TRAIN
+from tests.support.overrides import FEW, TINY
 from tests.support.runs import numbers, same_weights
+from tests.support.sweeps import inline, results, sweep
 from tests.support.waiting import wait_for
-from tests.sweep.test_sweep import FEW, TRAIN, inline, results, sweep
 
 Compose = Callable[..., Experiment]
 

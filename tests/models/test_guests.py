@@ -20,8 +20,7 @@ from highway.ledger.cell import Cell
 from highway.run import build
 from highway.run.trial import Entry, operations
 from tests.guests import leaky, parity, steps
-from tests.run.test_resume import StopAt
-from tests.support.runs import curve, numbers, same_weights, trained
+from tests.support.runs import assert_resumes_exactly, curve, trained
 
 Compose = Callable[..., Experiment]
 CONF = f"hydra.searchpath=[file://{Path(__file__).parents[1] / 'guests' / 'conf'}]"
@@ -57,14 +56,9 @@ def guest(tiny: Compose, experiment: Compose) -> Compose:
 def test_a_backbone_serves_two_tasks_and_resumes_exactly(guest: Compose, tmp_path: Path, task: str, gate: str) -> None:
     words = (*ON[task], f"gate={gate}")
     whole, result = trained(guest(*words))
-    assert result["status"] == "finished", result["error"]
     assert result["parameters"]["gate"] == (gate == "leaky")
     described = guest(*words, f"outputs_dir={tmp_path / 'stopped'}")
-    for stop in (2, 7):
-        assert trained(described, StopAt(stop))[1]["status"] == "interrupted"
-    cell, resumed = trained(described)
-    assert same_weights(whole.last, cell.last) and curve(whole) == curve(cell)
-    assert numbers(resumed) == numbers(result)
+    cell = assert_resumes_exactly(described, (2, 7), whole, result)
     if gate == "leaky":
         leaks = np.load(cell.directory / "probes" / "leaks.npz")
         assert leaks.files == ["gate"] and leaks["gate"] != 2.0

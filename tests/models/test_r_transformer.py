@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from highway.bench.swapped import GatheredWindows
 from highway.config.experiment import Experiment
 from highway.run import build
-from tests.models.test_transformer import GATES
+from tests.support.overrides import RESIDUAL_GATES
 
 Compose = Callable[..., Experiment]
 RT = ("model=r_transformer", "model.window=3")
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm", "rnn"])
-@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("gate", RESIDUAL_GATES)
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_causality_by_gradient(tiny: Compose, norm: str, gate: str, cell: str) -> None:
     words = (f"gate={gate}", f"model.norm={norm}", f"model.cell={cell}")

@@ -28,8 +28,7 @@ from highway.run import build
 from highway.sweep.reading import load_table
 from highway.tasks import states
 from highway.tasks.states import flattened, gate_values, gradient_norms, mapped
-from tests.run.test_resume import StopAt
-from tests.support.runs import curve, numbers, same_weights, trained
+from tests.support.runs import assert_resumes_exactly, trained
 
 Compose = Callable[..., Experiment]
 RHN = (
@@ -412,13 +411,9 @@ def test_the_test_split_has_a_curve_where_it_is_asked_for(experiment: Compose, s
 def test_a_stopped_run_goes_on_exactly(experiment: Compose, short: None, tmp_path: Path, precision: str) -> None:
     words = (*RHN, *FEW, "trainer.max_steps=4", f"trainer.precision={precision}", "gate=hsg", "dataset.final=null")
     whole, result = trained(experiment(*words))
-    assert result["status"] == "finished", result["error"]
     described = experiment(*words, f"outputs_dir={tmp_path / 'stopped'}")
-    assert trained(described, StopAt(2))[1]["status"] == "interrupted"
-    products.rate.cache_clear()  # a new process would measure again
-    cell, resumed = trained(described)
-    assert same_weights(whole.last, cell.last) and curve(whole) == curve(cell)
-    assert numbers(resumed) == numbers(result)
+    measure_again = products.rate.cache_clear  # as a new process would
+    assert_resumes_exactly(described, (2,), whole, result, before_resuming=measure_again)
 
 
 def test_figures_are_drawn_from_runs(short: None, tmp_path: Path) -> None:

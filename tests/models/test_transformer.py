@@ -8,13 +8,13 @@ from torch import nn
 
 from highway.config.experiment import Experiment
 from highway.run import build
+from tests.support.overrides import RESIDUAL_GATES
 
-GATES = ["none", "sdu_tanh", "sdu_sigmoid", "sdu_conv_tanh", "highway", "gated_mhdpa"]
 Compose = Callable[..., Experiment]
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("gate", RESIDUAL_GATES)
 def test_causality_by_gradient(tiny: Compose, gate: str, norm: str) -> None:
     """The derivative d y_i / d x_j is 0 for every j > i, and not for j <= i."""
     model = build.model(tiny(f"gate={gate}", f"model.norm={norm}")).double().eval()

@@ -12,8 +12,8 @@ from highway.preview import plan
 from highway.preview.cost import cost
 from highway.sweep.launch import Planned
 from highway.sweep.reading import load_table
-from tests.report.test_report import put
 from tests.support.commands import typed
+from tests.support.tables import put
 
 TABLE = load_table("highway_t1")
 ROOT = Path(__file__).parents[2]

@@ -94,6 +94,15 @@ def test_no_module_is_reached_from_itself() -> None:
         assert start not in found, start
 
 
+def test_no_test_imports_another_test() -> None:
+    """What several tests share lies in tests/support, tests/guests, or is a fixture of tests/conftest.py."""
+    of_tests = re.compile(
+        r"(?:from|import) tests[\w.]*\.(?:test_|conftest)|from tests[\w.]* import .*\b(?:test_|conftest)"
+    )
+    found = {path.name: of_tests.findall(path.read_text()) for path in (ROOT / "tests").rglob("*.py")}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
 def test_few_modules_lie_loose() -> None:
     assert len(list(CODE.glob("*.py"))) <= 7
 

@@ -28,8 +28,7 @@ from highway.report.collect import STALE
 from highway.run.memory import Needs
 from highway.run.trial import Entry, in_own_process, peak_memory
 from highway.sweep.reading import load_table, table_ids
-from tests.conftest import REAL_DATA, needs_real_data
-from tests.data.test_data import write_corpus
+from tests.support.data import REAL_DATA, needs_real_data, write_corpus
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 

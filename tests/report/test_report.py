@@ -25,7 +25,6 @@ from highway.config.gates import GATES
 from highway.config.models import MODELS
 from highway.config.tasks import TASKS
 from highway.data.translation import count_words
-from highway.files.writing import write_text
 from highway.ledger.cell import Cell
 from highway.ledger.fingerprint import fingerprint
 from highway.ledger.record import write_record
@@ -55,42 +54,10 @@ from highway.report.terminal import print_report
 from highway.site.build import build_site
 from highway.sweep.reading import load_table, parse_table
 from highway.tasks.scoring import scores
-from tests.sweep.test_tables import content
+from tests.support.tables import content, put
 
 TABLE = load_table("highway_t1")
-METRICS = ("valid_loss", "valid_bpc", "test_loss", "test_bpc")
-
-
-@pytest.fixture(autouse=True)
-def _no_published_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "none")
-
-
-def put(outputs: Path, row_id: str, seed: int, value: float, budget: str = "paper", **changes: Any) -> Path:
-    """Write a record as a run leaves it. `value` is the test bpc, and the curve falls to it over 100 steps."""
-    table = changes.pop("table", TABLE)
-    overrides = [*table.overrides(table.row(row_id), budget, seed), f"outputs_dir={outputs}"]
-    folder = Cell.of(experiment(overrides)).directory
-    curve = changes.pop("curve", [(step, value + (100 - step) / 100) for step in (25, 50, 75, 100)])
-    rows = [
-        f"{s},{s / 100},1.0,{s},{split},{metric},{v}"
-        for split in ("train", "valid")
-        for s, v in curve
-        for metric in ("loss", "bpc")
-    ]
-    write_text(folder / "curves.csv", "\n".join(["step,epoch,seconds,tokens,split,metric,value", *rows]) + "\n")
-    record = {
-        "cell": folder.parent.name,
-        "seed": seed,
-        "budget": budget,
-        "status": "finished",
-        "metrics": {metric: {"best": value, "last": value + 1} for metric in METRICS},
-        "data": {"source": "files", "sha256": {"train": "a"}, "vocabulary_sha256": "v"},
-        "cost": {"device": "a device"},
-        "environment": {"versions": {"torch": "2"}, "precision": "32", "git_commit": "abc"},
-    }
-    write_record(folder, {**record, **changes})
-    return folder
+pytestmark = pytest.mark.usefixtures("no_published_records")
 
 
 def blocks(report: Report, key: str) -> tuple[Block, ...]:

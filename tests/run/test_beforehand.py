@@ -13,7 +13,7 @@ from highway.config.experiment import Experiment
 from highway.ledger.cell import Cell
 from highway.ledger.record import write_record
 from highway.run import beforehand
-from tests.conftest import TINY
+from tests.support.overrides import TINY
 
 
 @pytest.fixture

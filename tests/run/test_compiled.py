@@ -15,8 +15,7 @@ from highway.ledger.cell import Cell
 from highway.ledger.together import Timing
 from highway.run import build
 from highway.run.compiled import FixedShapes, compile_training
-from tests.run.test_resume import StopAt
-from tests.support.runs import numbers, trained
+from tests.support.runs import StopAt, numbers, trained
 
 Compose = Callable[..., Experiment]
 FEW = ("trainer.max_epochs=2", "gate=sdu_tanh", "model.dropout=0.3")

@@ -8,14 +8,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-import pytorch_lightning as pl
 import torch
 from safetensors.torch import load_file
 
@@ -30,14 +26,13 @@ from highway.run.checkpoint import Interrupted
 from highway.run.companions import companions
 from highway.tasks.states import joined
 from highway.tasks.task import rows_of
-from tests.conftest import TINY
-from tests.data import test_examples
-from tests.support.runs import curve, trained
+from tests.support.commands import ROOT, TRAIN
+from tests.support.overrides import EXAMPLES, PAIRS, TINY
+from tests.support.runs import StopAt, curve, trained
+from tests.support.stand_ins import trainer, waits
 from tests.support.waiting import wait_for
-from tests.tasks import test_translation
 
 Compose = Callable[..., Experiment]
-TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
 FEW = ("trainer.max_steps=6", "trainer.validate_every=4", "trainer.log_every=2", "trainer.precision=64")
 NO_DROPOUT = ("model.dropout=0", "model.dropout_attention=0", "model.dropout_feed_forward=0")
 WORDS = (*TINY, "dataset=ptb_word", *NO_DROPOUT, "model.dropout_embedding=0", "dataset.train.lanes=5")
@@ -48,14 +43,13 @@ STATE = ("model=rhn", "model.width=12", "model.depth=3", "dataset=ptb_word_rhn",
     "layers=none", "budget=smoke", "dataset.train.lanes=5", "dataset.evaluation.lanes=33", "trainer.accelerator=cpu",
     "trainer.threads=1", "model.dropout_embedding_words=0", "model.dropout_input=0", "model.dropout_state=0",
     "model.dropout_output=0")  # fmt: skip
-PAIRS = (*test_translation.TINY, *NO_DROPOUT, "model.dropout_embedding=0")
 TASKS = {
     "words": WORDS,
     "memory": MEMORY,
     "state": STATE,
-    "images": (*test_examples.MODELS["images"], *NO_DROPOUT, "dataset.batch=9"),
-    "tunes": (*test_examples.MODELS["tunes"], "model.dropout=0", "dataset.batch=5"),
-    "pairs": PAIRS,
+    "images": (*EXAMPLES["images"], *NO_DROPOUT, "dataset.batch=9"),
+    "tunes": (*EXAMPLES["tunes"], "model.dropout=0", "dataset.batch=5"),
+    "pairs": (*PAIRS, *NO_DROPOUT, "model.dropout_embedding=0"),
 }
 
 
@@ -131,17 +125,6 @@ def test_states_of_parts_are_joined_lane_by_lane() -> None:
 # Parts of a batch
 
 
-class StopBy(pl.Callback):
-    """Sends a signal to this process during step `step`."""
-
-    def __init__(self, step: int, number: signal.Signals) -> None:
-        self.step, self.number = step, number
-
-    def on_train_batch_start(self, trainer: pl.Trainer, *_: Any) -> None:
-        if trainer.global_step == self.step - 1:
-            os.kill(os.getpid(), self.number)
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_parts_of_a_batch_are_the_whole_batch(
     experiment: Compose, request: pytest.FixtureRequest, tmp_path: Path, task: str
@@ -164,7 +147,7 @@ def test_a_run_in_parts_goes_on_in_others(tiny: Compose, tmp_path: Path) -> None
     whole, _ = trained(tiny(*MEMORY, *FEW, f"outputs_dir={tmp_path}/whole"))
     for parts, stop in ((2, 3), (3, 5)):
         described = tiny(*MEMORY, *FEW, f"trainer.accumulate={parts}", f"outputs_dir={tmp_path}/moved")
-        cell, result = trained(described, StopBy(stop, signal.SIGTERM))
+        cell, result = trained(described, StopAt(stop))
         assert (result["status"], result["steps"]) == ("interrupted", stop)
     cell, result = trained(tiny(*MEMORY, *FEW, f"outputs_dir={tmp_path}/moved"))
     assert result["status"] == "finished"
@@ -187,7 +170,7 @@ def test_parts_in_bf16(experiment: Compose, tmp_path: Path) -> None:
 def test_a_closed_terminal_saves_but_not_under_nohup(tiny: Compose, handled: signal.Handlers, status: str) -> None:
     before = signal.signal(signal.SIGHUP, handled)  # the tests themselves may run under nohup
     try:
-        cell, result = trained(tiny(*FEW), StopBy(3, signal.SIGHUP))
+        cell, result = trained(tiny(*FEW), StopAt(3, signal.SIGHUP))
         assert result["status"] == status and cell.checkpoints
         assert signal.getsignal(signal.SIGHUP) == handled
     finally:
@@ -323,35 +306,17 @@ def test_the_others_end_with_the_first(tmp_path: Path) -> None:
 # Companions
 
 
-def waits() -> None:
-    time.sleep(600)
-
-
-def fails() -> str:
-    return "failed"
-
-
-def stand_in(processes: int, external: bool = False) -> Any:
-    """Return a stand-in for a trainer, with the attributes that companions read."""
-    environment = SimpleNamespace(creates_processes_externally=external, main_address="127.0.0.1", main_port=1)
-    return SimpleNamespace(
-        world_size=processes,
-        strategy=SimpleNamespace(cluster_environment=environment),
-        _signal_connector=SimpleNamespace(),
-    )
-
-
 @pytest.mark.parametrize(("processes", "external"), [(1, False), (2, True)])
 def test_nothing_is_started_for_one_device_or_under_srun(processes: int, external: bool) -> None:
     before = dict(os.environ)
-    with companions(stand_in(processes, external), waits):
+    with companions(trainer(processes, external), waits):
         assert dict(os.environ) == before and not multiprocessing.active_children()
 
 
 @pytest.mark.slow
 def test_companions_come_and_go() -> None:
     before = dict(os.environ)
-    with companions(stand_in(3), waits):
+    with companions(trainer(3), waits):
         others = multiprocessing.active_children()
         assert len(others) == 2 and os.environ["LOCAL_RANK"] == "0"
         ranks = [Path(f"/proc/{other.pid}/environ").read_bytes().count(b"LOCAL_RANK=0\0") for other in others]
@@ -363,20 +328,20 @@ def test_companions_come_and_go() -> None:
 def test_an_error_beside_a_killed_companion_is_an_interruption() -> None:
     with (
         pytest.raises(Interrupted, match="process 2 of 2 was killed by SIGKILL; the same command goes on"),
-        companions(stand_in(2), waits),
+        companions(trainer(2), waits),
     ):
         os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
         raise RuntimeError("Connection closed by peer")
-    with pytest.raises(ZeroDivisionError), companions(stand_in(2), waits):
+    with pytest.raises(ZeroDivisionError), companions(trainer(2), waits):
         _ = 1 / 0
 
 
 WAITING = """
 from highway.run import companions
-from tests.run.test_devices import {work}, stand_in
+from tests.support.stand_ins import {work}, trainer
 companions.GRACE = 0.5
 if __name__ == "__main__":
-    with companions.companions(stand_in(2), {work}):
+    with companions.companions(trainer(2), {work}):
         import os, signal, multiprocessing, time
         if {kill}:
             os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
@@ -396,6 +361,6 @@ def test_a_process_that_waits_for_one_that_is_gone_ends(tmp_path: Path, work: st
     """A process that waits for a dead one ends, even inside a collective on CUDA, which notices nothing."""
     script = tmp_path / "waiting.py"
     script.write_text(WAITING.format(work=work, kill=kill))
-    environment = {**os.environ, "PYTHONPATH": str(TRAIN.parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, env=environment)
     assert (done.returncode, done.stderr.strip()) == (1, sentence)

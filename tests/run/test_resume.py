@@ -1,6 +1,5 @@
 """A run stopped at any step and resumed ends as if never stopped: weights bit for bit, curves row for row."""
 
-import os
 import random
 import signal
 import subprocess
@@ -11,37 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytorch_lightning as pl
 
 from highway.config.experiment import Experiment
 from highway.ledger.cell import Cell
-from tests.conftest import TINY
-from tests.run.test_train import CARRY, Stateful
-from tests.support.runs import curve, numbers, same_weights, trained
+from tests.support.commands import TRAIN
+from tests.support.overrides import CARRY, SHORT, TINY
+from tests.support.runs import StopAt, assert_resumes_exactly, curve, same_weights, trained
+from tests.support.stand_ins import Stateful
 from tests.support.waiting import wait_for
 
 Compose = Callable[..., Experiment]
-TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
-SHORT = (  # epochs of four steps, each ending with a validation that lowers the rate; dropout and gates are on
-    "gate=sdu_tanh",
-    "dataset.train={lanes:370,window:24,stride:20,scored:20}",
-    "trainer.max_epochs=3",
-    "trainer.log_every=3",
-    "model.dropout=0.3",
-    "optimizer.lr=8",
-    "optimizer.plateau={after_epoch:0,window:1,divide_by:2,strict:false}",
-)
-
-
-class StopAt(pl.Callback):
-    """Sends SIGTERM to this process during step `step`."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_train_batch_start(self, trainer: pl.Trainer, *_: Any) -> None:
-        if trainer.global_step == self.step - 1:
-            os.kill(os.getpid(), signal.SIGTERM)
 
 
 @pytest.fixture
@@ -50,18 +28,9 @@ def compare(tiny: Compose, once: Callable[..., Any], tmp_path: Path) -> Callable
 
     def run_both(words: tuple[str, ...], stops: list[int]) -> None:
         whole, result = once(words, tmp_path / "whole")
-        assert result["status"] == "finished"
         described = tiny(*words)
         described.outputs_dir = tmp_path / f"stopped{stops}"
-        for stop in stops:
-            _, stopped = trained(described, StopAt(stop))
-            assert (stopped["status"], stopped["steps"]) == ("interrupted", stop)
-        cell, resumed = trained(described)
-        assert resumed["status"] == "finished"
-        assert same_weights(whole.last, cell.last)
-        assert same_weights(whole.best, cell.best)
-        assert curve(whole) == curve(cell)
-        assert numbers(resumed) == numbers(result)
+        assert_resumes_exactly(described, stops, whole, result)
 
     return run_both
 

@@ -1,12 +1,8 @@
 """Runs from start to end: what is recorded, the results of both models, and how a run may end."""
 
 import itertools
-import json
 import math
-import struct
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,12 +19,13 @@ from highway.describe import gates_of
 from highway.errors import Refused
 from highway.ledger.cell import Cell
 from highway.ledger.identity import identity
-from highway.models.backbone import Backbone
-from highway.models.initial import LikeTorch, initialise
 from highway.run import build
 from highway.run.checkpoint import load_weights
 from highway.train import run
+from tests.support.overrides import CARRY
 from tests.support.runs import curve, trained
+from tests.support.stand_ins import Stateful
+from tests.support.wandb_files import Offline
 
 Compose = Callable[..., Experiment]
 DROPOUTS = ("dropout", "dropout_attention", "dropout_feed_forward", "dropout_embedding")
@@ -280,30 +277,6 @@ def test_bf16_is_close_to_fp32(tiny: Compose) -> None:
     assert rough == pytest.approx(exact, rel=0.02)
 
 
-class Stateful(nn.Module):
-    """A running sum of embeddings: the simplest model whose state matters."""
-
-    def __init__(self, described: Experiment) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(described.dataset.vocabulary_size, 8)
-        self.backbone = Backbone()
-        initialise(self, described.seed, LikeTorch(1.0))
-
-    def forward(self, tokens: torch.Tensor, state: Any) -> tuple[torch.Tensor, Any]:
-        summed = 0.01 * self.embedding(tokens).cumsum(1) + (0 if state is None else state[0])
-        return summed, (summed[:, -1:],)
-
-    def logits(self, features: torch.Tensor) -> torch.Tensor:
-        return features @ self.embedding.weight.T
-
-
-CARRY = (
-    "dataset.carry_state=true",
-    "dataset.train={lanes:4,window:20,stride:20,scored:20}",
-    "dataset.evaluation={lanes:2,window:50,stride:50,scored:50}",
-)
-
-
 def test_evaluation_carries_the_state(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluating segment by segment with state equals one pass over the whole lane."""
     monkeypatch.setattr(build, "model", Stateful)
@@ -403,66 +376,6 @@ def test_identity_is_frozen(experiment: Compose) -> None:
     gated = experiment("model=encoder_decoder", "dataset=iwslt_pt_en", "layers=none", "gate=g1")
     assert Cell.of(gated).name == "encoder_decoder-ee7cd665947f"
     assert identity(experiment())["revision"] == {"model": 1, "dataset": 1, "task": 1}
-
-
-def records_of(content: bytes) -> list[bytes]:
-    """Read W&B's offline file: a 7-byte header, then blocks of 32 KiB.
-
-    A block has pieces: checksum (4 bytes), length (2), kind (1), data.
-    """
-    block, position, pieces, records = 32768, 7, b"", []
-    while position + 7 <= len(content):
-        if block - position % block < 7:  # the block has no room for another piece
-            position += block - position % block
-            continue
-        length, kind = struct.unpack_from("<HB", content, position + 4)
-        pieces += content[position + 7 : position + 7 + length]
-        position += 7 + length
-        if kind in (1, 4):  # whole, or the last piece
-            records.append(pieces)
-            pieces = b""
-    return records
-
-
-def whole_records_of(path: Path) -> list[bytes]:
-    """Wait for W&B's own process to finish the file, which may be after the end of the run; return the records."""
-    from wandb.proto import wandb_internal_pb2
-
-    deadline = time.monotonic() + 20
-    while True:
-        records = records_of(path.read_bytes())
-        last = wandb_internal_pb2.Record()
-        last.ParseFromString(records[-1] if records else b"")
-        if last.WhichOneof("record_type") in ("exit", "final", "footer"):
-            return records
-        assert time.monotonic() < deadline, f"{path} ends with {last.WhichOneof('record_type')}"
-        time.sleep(0.2)
-
-
-class Offline:
-    """The contents of an offline W&B run, read back from its file."""
-
-    def __init__(self, path: Path) -> None:
-        from wandb.proto import wandb_internal_pb2
-
-        self.rows: list[dict[str, Any]] = []
-        self.summary: dict[str, Any] = {}
-        self.config: dict[str, Any] = {}
-        for data in whole_records_of(path):
-            record = wandb_internal_pb2.Record()
-            record.ParseFromString(data)
-            kind = record.WhichOneof("record_type")
-            if kind == "run":
-                self.run = record.run
-                self.config |= self._items(record.run.config.update)
-            if kind == "history":
-                self.rows.append(self._items(record.history.item))
-            if kind == "summary":
-                self.summary |= self._items(record.summary.update)
-
-    @staticmethod
-    def _items(items: Any) -> dict[str, Any]:
-        return {(item.key or "/".join(item.nested_key)): json.loads(item.value_json) for item in items}
 
 
 def test_mirror_is_readable(tiny: Compose) -> None:

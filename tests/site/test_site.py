@@ -29,7 +29,7 @@ from highway.site.series import thinned
 from highway.site.watch import watch
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import Table
-from tests.report.test_report import put
+from tests.support.tables import put
 
 needs_chromium = pytest.mark.skipif(  # CI has a browser and says so; there a missing one is a failure
     not (shutil.which("chromedriver") or "HIGHWAY_BROWSER" in os.environ), reason="needs chromium and chromedriver"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+TRAIN = ROOT / "scripts" / "train.py"
 SECONDS = 600  # a command that takes longer is killed
 
 

@@ -25,10 +25,10 @@ from rich.table import Table
 
 from highway.ledger.cell import Cell
 from highway.ledger.lease import Lease
-from tests.conftest import TINY
+from tests.support.commands import ROOT, TRAIN
+from tests.support.overrides import TINY
 from tests.support.runs import curve, numbers, same_weights
 
-TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
 SWEEP = (  # four runs of some seconds each, which save all the time
     *TINY,
     "gate=none,sdu_tanh",
@@ -84,7 +84,7 @@ class Folder:
         hooks = self.path.with_name("hooks")
         hooks.mkdir(exist_ok=True)
         (hooks / "sitecustomize.py").write_text(SURROUNDINGS)
-        around = {"PYTHONPATH": f"{hooks}:{TRAIN.parents[1]}", "FAULT": fault, "HIGHWAY_OUTPUTS": str(self.path)}
+        around = {"PYTHONPATH": f"{hooks}:{ROOT}", "FAULT": fault, "HIGHWAY_OUTPUTS": str(self.path)}
         return subprocess.Popen(
             [sys.executable, str(TRAIN), "-m", *SWEEP, *(words or ("hydra.launcher.slots=2",))],
             env={**os.environ, **around},

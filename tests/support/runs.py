@@ -1,6 +1,9 @@
 """Train runs in this process, and read what they left behind."""
 
 import csv
+import os
+import signal
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,26 @@ from highway.ledger.cell import Cell
 from highway.train import run
 
 
+class At(pl.Callback):
+    """Calls a function during step `step`."""
+
+    def __init__(self, step: int, does: Callable[[], Any]) -> None:
+        self.step, self.does = step, does
+
+    def on_train_batch_start(self, trainer: pl.Trainer, *_: Any) -> None:
+        if trainer.global_step == self.step - 1:
+            self.does()
+
+
+class StopAt(At):
+    """Sends a signal to this process during step `step`."""
+
+    def __init__(self, step: int, number: signal.Signals = signal.SIGTERM) -> None:
+        super().__init__(step, lambda: os.kill(os.getpid(), number))
+
+
 def trained(experiment: Experiment, *callbacks: pl.Callback) -> tuple[Cell, dict[str, Any]]:
+    """Train a run; return it and its record."""
     cell = Cell.of(experiment)
     run(experiment, cell, "test", callbacks)
     return cell, read_json(cell.directory / "result.json")
@@ -27,6 +49,7 @@ def curve(cell: Cell) -> list[list[str]]:
 
 
 def same_weights(first: Path, second: Path) -> bool:
+    """Compare two files of weights bit for bit."""
     one, two = load_file(first), load_file(second)
     return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
 
@@ -34,3 +57,28 @@ def same_weights(first: Path, second: Path) -> bool:
 def numbers(result: dict[str, Any]) -> dict[str, Any]:
     """Return the metrics of a record without the clock."""
     return {name: value for name, value in result["metrics"].items() if not name.endswith("_seconds")}
+
+
+def assert_resumes_exactly(
+    stopped: Experiment,
+    steps: Iterable[int],
+    whole: Cell,
+    result: dict[str, Any],
+    before_resuming: Callable[[], None] = lambda: None,
+) -> Cell:
+    """Stop a run at each of these steps and resume it; check that it ends as the undisturbed run `whole` did.
+
+    Weights agree bit for bit, curves row for row, and `result`, the record of `whole`, metric by metric.
+    """
+    assert result["status"] == "finished", result["error"]
+    for step in steps:
+        _, record = trained(stopped, StopAt(step))
+        assert (record["status"], record["steps"]) == ("interrupted", step)
+    before_resuming()
+    cell, resumed = trained(stopped)
+    assert resumed["status"] == "finished", resumed["error"]
+    assert same_weights(whole.last, cell.last)
+    assert same_weights(whole.best, cell.best)
+    assert curve(whole) == curve(cell)
+    assert numbers(resumed) == numbers(result)
+    return cell

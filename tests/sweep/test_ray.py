@@ -20,9 +20,10 @@ from highway.ledger.cell import Cell
 from highway.ledger.lease import Lease
 from highway.sweep.launch import Planned
 from highway.sweep.ray import RayLauncher, Task
+from tests.support.commands import TRAIN
 from tests.support.runs import curve, same_weights
+from tests.support.sweeps import results, sweep
 from tests.support.waiting import wait_for
-from tests.sweep.test_sweep import TRAIN, results, sweep
 
 TABLE = (
     "table=highway_t1",

@@ -23,10 +23,11 @@ from highway.sweep.engine import EngineLauncher, Job
 from highway.sweep.launch import Planned
 from highway.sweep.slurm import SlurmLauncher
 from highway.sweep.submitted import Becomes
-from tests.conftest import TINY
+from tests.support.commands import TRAIN
+from tests.support.overrides import TINY
 from tests.support.runs import curve, same_weights
+from tests.support.sweeps import results
 from tests.support.waiting import wait_for
-from tests.sweep.test_sweep import TRAIN, results
 
 
 def planned(folder: Path, seed: int = 1, accelerator: str = "cpu", devices: int = 1, **more: Any) -> Planned:

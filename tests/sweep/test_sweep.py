@@ -1,7 +1,6 @@
 """Sweeps through the real command line: tables and grids, in processes of their own and inline."""
 
 import io
-import logging
 import os
 import signal
 import subprocess
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from highway import cli
 from highway.config.compose import experiment
 from highway.errors import Refused
 from highway.files.device import cores
@@ -21,23 +19,14 @@ from highway.ledger.record import write_record
 from highway.report.publish import publish
 from highway.sweep import grid
 from highway.sweep.reading import load_table
-from tests.conftest import TINY
-from tests.support.commands import typed
+from tests.support.commands import TRAIN
+from tests.support.overrides import FEW, TINY
 from tests.support.runs import same_weights
+from tests.support.sweeps import inline, results, sweep
 from tests.support.waiting import wait_for
 
-TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
-FEW = ("trainer.max_steps=3", "trainer.validate_every=3", "trainer.evaluation_batch=64")
 QUICK = (*FEW, "trainer.threads=1")
 TABLE = load_table("highway_t1")
-
-
-def sweep(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return typed("train.py", "-m", *words, HIGHWAY_OUTPUTS=str(folder))
-
-
-def results(folder: Path) -> list[Path]:
-    return sorted(folder.glob("cells/*/seed*/result.json"))
 
 
 @pytest.mark.parametrize("few", [FEW, pytest.param((), marks=pytest.mark.slow)])
@@ -127,21 +116,6 @@ def test_a_failing_cell_does_not_stop_the_others(tmp_path: Path) -> None:
         "finished",
         "finished",
     ]
-
-
-def inline(monkeypatch: pytest.MonkeyPatch, folder: Path, *words: str) -> tuple[int, str]:
-    """Run a sweep in this process; return the exit code and the messages."""
-    heard = logging.StreamHandler(told := io.StringIO())
-    monkeypatch.setattr(sys, "argv", ["train.py", "-m", "hydra/launcher=inline", *words])
-    monkeypatch.setenv("HIGHWAY_OUTPUTS", str(folder))
-    logging.getLogger("highway").addHandler(heard)
-    try:
-        cli.train()
-        return 0, told.getvalue()
-    except SystemExit as end:
-        return int(end.code or 0), told.getvalue()
-    finally:
-        logging.getLogger("highway").removeHandler(heard)
 
 
 def views(folder: Path, table: str = "highway_t1") -> list[str]:

@@ -16,6 +16,7 @@ from highway.run import build
 from highway.sweep.reading import load_table, parse_table, table_ids
 from highway.sweep.table import Table
 from tests.support.runs import trained
+from tests.support.tables import content
 
 Compose = Callable[..., Experiment]
 REPORTED = Path(__file__).parents[1] / "fixtures" / "reported.yaml"
@@ -139,23 +140,6 @@ def test_the_command_of_the_first_row(experiment: Compose) -> None:
         "model=transformer", "gate=sdu_tanh", "layers=all", "dataset=ptb_char", "optimizer=sgd_plateau", "seed=1"
     )
     assert Cell.of(experiment(*table.overrides(table.row("tanh"), "paper", 1))) == Cell.of(typed)
-
-
-def content(**changes: Any) -> dict[str, Any]:
-    row = {"id": "a", "label": "A", "overrides": ["gate=none"]}
-    base = {
-        "id": "t",
-        "caption": "c",
-        "paper": "p",
-        "select": "best",
-        "recipe": [],
-        "columns": [],
-        "rows": [row],
-        "claims": [],
-        "figures": [],
-        "budgets": {"paper": []},
-    }
-    return {**base, **changes}
 
 
 def test_budget_that_sets_what_a_row_sets_is_refused() -> None:

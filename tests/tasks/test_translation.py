@@ -27,34 +27,13 @@ from highway.files.writing import read_json
 from highway.run import build
 from highway.tasks.scoring import scores, sparsity
 from highway.use.translate import translator_of
-from tests.conftest import REAL_DATA
-from tests.run.test_resume import StopAt
 from tests.support.commands import typed
-from tests.support.runs import curve, numbers, same_weights, trained
+from tests.support.data import REAL_DATA
+from tests.support.overrides import PAIRS
+from tests.support.runs import assert_resumes_exactly, curve, trained
 
 Compose = Callable[..., Experiment]
 ROOT = Path(__file__).parents[2]
-TINY = (
-    "model=encoder_decoder",
-    "dataset=iwslt_pt_en",
-    "optimizer=adam_inverse_sqrt",
-    "trainer=translation",
-    "layers=none",
-    "budget=smoke",
-    "model.width=16",
-    "model.heads=2",
-    "model.layers=2",
-    "model.feed_forward=16",
-    "dataset.form=bpe",
-    "dataset.pieces.sample=[120,90]",
-    "dataset.timed_sentences=1",
-    "dataset.batch=32",
-    "trainer.max_steps=12",
-    "trainer.validate_every=5",
-    "trainer.log_every=3",
-    "trainer.threads=1",
-    "trainer.accelerator=cpu",
-)
 
 
 @pytest.fixture
@@ -62,7 +41,7 @@ def tiny(experiment: Compose, monkeypatch: pytest.MonkeyPatch) -> Compose:
     """Return a function that composes an experiment of seconds on one core, with 200 pairs to train on."""
     monkeypatch.setattr(sample_pairs, "PAIRS", {"train": 200, "valid": 20, "test": 20})
     sample_pairs.translation.cache_clear()
-    return lambda *words: experiment(*TINY, *words)
+    return lambda *words: experiment(*PAIRS, *words)
 
 
 @pytest.fixture(autouse=True)
@@ -292,11 +271,7 @@ def test_translation_resumes_exactly(tiny: Compose, tmp_path: Path, stops: list[
     words = ("gate=g2", "model.dropout_attention=0.2")
     whole, result = trained(tiny(*words))
     described = tiny(*words, f"outputs_dir={tmp_path / 'stopped'}")
-    for stop in stops:
-        assert trained(described, StopAt(stop))[1]["status"] == "interrupted"
-    cell, resumed = trained(described)
-    assert same_weights(whole.last, cell.last) and curve(whole) == curve(cell)
-    assert numbers(resumed) == numbers(result)
+    assert_resumes_exactly(described, stops, whole, result)
 
 
 def test_what_is_shown_of_training_is_the_mean_over_pieces(tiny: Compose) -> None:
@@ -404,7 +379,7 @@ def test_refusals_of_translate(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_translate_reads_words_files_and_standard_input(experiment: Compose, tmp_path: Path) -> None:
     """Train on the whole sample, because the process that translates cannot read a shortened one."""
-    where, _ = trained(experiment(*TINY, "gate=g1"))
+    where, _ = trained(experiment(*PAIRS, "gate=g1"))
     lines = [source for source, _ in sample_pairs.translation()["test"][:3]]
     (tmp_path / "talk.pt").write_text("\n".join(lines) + "\n")
     from_file = translate(str(where.directory), "--file", str(tmp_path / "talk.pt"), "--beam", "2")

@@ -9,13 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 
 from highway import cli, timing
-from highway.data.lanes import Batch
 from highway.errors import Refused
 from highway.files.writing import read_json
 from highway.report import collect as collecting
@@ -24,23 +21,10 @@ from highway.report.formats import to_markdown
 from highway.report.publish import write_report
 from highway.report.report import build_report
 from highway.run import machine
-from highway.run.trial import Contender
 from highway.sweep.reading import load_table
+from tests.support.stand_ins import BATCH, NoLease, contender
 
 WORDS = ("table=highway_t7", "budget=smoke", "trainer.threads=1", "trainer.accelerator=cpu")
-BATCH = Batch(torch.zeros(2, 3), torch.zeros(2, 3), 0)
-
-
-class NoLease:
-    progress: dict[str, Any] = {}
-
-
-def stand_in(name: str, log: list[str]) -> Contender:
-    def step(batch: Batch) -> torch.Tensor:
-        log.append(name)
-        return torch.zeros(())
-
-    return Contender(name, step, step, 1)
 
 
 def others(monkeypatch: pytest.MonkeyPatch, *processors: float) -> None:
@@ -53,7 +37,7 @@ def test_every_row_is_in_every_round_and_another_one_first(monkeypatch: pytest.M
     others(monkeypatch, 0.0)
     monkeypatch.setattr(timing, "BLOCK_SECONDS", 1e-9)
     log: list[str] = []
-    contenders = {name: stand_in(name, log) for name in "abc"}
+    contenders = {name: contender(name, log) for name in "abc"}
     seconds = timing.measure(contenders, BATCH, 4, "cpu", NoLease())  # type: ignore[arg-type]
     assert [len(values) for values in seconds.values()] == [4, 4, 4]
     assert "".join(log[:9]) == "aaabbbccc", "the warm-up"
@@ -62,7 +46,7 @@ def test_every_row_is_in_every_round_and_another_one_first(monkeypatch: pytest.M
 
 def test_disturbed_rounds_are_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     others(monkeypatch, 0.1, 1.0)
-    contenders = {name: stand_in(name, []) for name in "ab"}
+    contenders = {name: contender(name, []) for name in "ab"}
     monkeypatch.setattr(timing, "seconds_of", lambda work, device: 1.0)
     seconds = timing.measure(contenders, BATCH, 20, "cpu", NoLease())  # type: ignore[arg-type]
     assert [len(values) for values in seconds.values()] == [20, 20]
@@ -72,7 +56,7 @@ def test_a_busy_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     others(monkeypatch, 1.5)
     monkeypatch.setattr(timing, "seconds_of", lambda work, device: 1.0)
     with pytest.raises(Refused, match=r"kept 1\.5 processors busy in 6 rounds of 6; a timing needs an idle machine"):
-        timing.measure({"a": stand_in("a", [])}, BATCH, 20, "cpu", NoLease())  # type: ignore[arg-type]
+        timing.measure({"a": contender("a", [])}, BATCH, 20, "cpu", NoLease())  # type: ignore[arg-type]
 
 
 def test_neighbours_are_other_peoples_processes() -> None:

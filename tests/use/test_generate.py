@@ -16,8 +16,8 @@ from highway.run import build
 from highway.use.generate import Sampling, Writer
 from highway.use.load import Trained
 from highway.use.tunes import beginning, continued, write_midi
-from tests.conftest import TINY
 from tests.support import commands
+from tests.support.overrides import TINY
 from tests.support.runs import trained
 
 Compose = Callable[..., Experiment]

@@ -20,10 +20,9 @@ from highway.config.experiment import Experiment
 from highway.data import sample
 from highway.ledger.cell import Cell
 from highway.run.recorder import Recorder
-from tests.runs import curve, trained
-from tests.test_resume import StopAt
+from tests.support.runs import StopAt, curve, trained
 
-WRITTEN = next(path for path in Path(__file__).parents if (path / "fixtures").exists()) / "fixtures" / "a4d60ae"
+WRITTEN = Path(__file__).parents[1] / "fixtures" / "a4d60ae"
 STOPPED, STEPS = 13, 27
 ROUNDING = 1e-6  # a processor without AVX-512, or without vector instructions at all, ends 1.2e-7 away
 NAME = "transformer_xl-152405c96408"  # of the run directory at commit a4d60ae

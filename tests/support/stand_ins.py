@@ -1,0 +1,89 @@
+"""Stand-ins for a model, a contender of a timing, a trainer and a process that holds a lease."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import nn
+
+from highway.config.experiment import Experiment
+from highway.data.lanes import Batch
+from highway.models.backbone import Backbone
+from highway.models.initial import LikeTorch, initialise
+from highway.run.trial import Contender
+from tests.support.commands import ROOT
+
+BATCH = Batch(torch.zeros(2, 3), torch.zeros(2, 3), 0)
+HOLD = "import sys, time; from pathlib import Path; from highway.ledger.lease import leased\n"
+HOLD += "with leased(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+
+
+class Stateful(nn.Module):
+    """A running sum of embeddings: the simplest model whose state matters."""
+
+    def __init__(self, described: Experiment) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(described.dataset.vocabulary_size, 8)
+        self.backbone = Backbone()
+        initialise(self, described.seed, LikeTorch(1.0))
+
+    def forward(self, tokens: torch.Tensor, state: Any) -> tuple[torch.Tensor, Any]:
+        summed = 0.01 * self.embedding(tokens).cumsum(1) + (0 if state is None else state[0])
+        return summed, (summed[:, -1:],)
+
+    def logits(self, features: torch.Tensor) -> torch.Tensor:
+        return features @ self.embedding.weight.T
+
+
+class NoLease:
+    """Takes the progress that a timing reports, as a lease does."""
+
+    progress: dict[str, Any] = {}
+
+
+def contender(name: str, log: list[str]) -> Contender:
+    """Return a contender whose steps write its name into the log."""
+
+    def step(batch: Batch) -> torch.Tensor:
+        log.append(name)
+        return torch.zeros(())
+
+    return Contender(name, step, step, 1)
+
+
+def trainer(processes: int, external: bool = False) -> Any:
+    """Return a stand-in for a trainer, with the attributes that companions read."""
+    environment = SimpleNamespace(creates_processes_externally=external, main_address="127.0.0.1", main_port=1)
+    return SimpleNamespace(
+        world_size=processes,
+        strategy=SimpleNamespace(cluster_environment=environment),
+        _signal_connector=SimpleNamespace(),
+    )
+
+
+def waits() -> None:
+    """Wait for another process."""
+    time.sleep(600)
+
+
+def fails() -> str:
+    """End as a run that has failed."""
+    return "failed"
+
+
+def holder(folder: Path, **environment: str) -> "subprocess.Popen[str]":
+    """Start another process, which holds the lease."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
+    with process.stdout as output:  # type: ignore[union-attr]
+        assert output.readline() == "held\n"
+    return process

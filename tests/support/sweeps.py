@@ -1,0 +1,37 @@
+"""Start sweeps as a user types them, or in this process, and find what they left behind."""
+
+import io
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from highway import cli
+from tests.support.commands import typed
+
+
+def sweep(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run `train.py -m` with these words and this folder of outputs; return the finished process."""
+    return typed("train.py", "-m", *words, HIGHWAY_OUTPUTS=str(folder))
+
+
+def inline(monkeypatch: pytest.MonkeyPatch, folder: Path, *words: str) -> tuple[int, str]:
+    """Run a sweep in this process; return the exit code and the messages."""
+    heard = logging.StreamHandler(told := io.StringIO())
+    monkeypatch.setattr(sys, "argv", ["train.py", "-m", "hydra/launcher=inline", *words])
+    monkeypatch.setenv("HIGHWAY_OUTPUTS", str(folder))
+    logging.getLogger("highway").addHandler(heard)
+    try:
+        cli.train()
+        return 0, told.getvalue()
+    except SystemExit as end:
+        return int(end.code or 0), told.getvalue()
+    finally:
+        logging.getLogger("highway").removeHandler(heard)
+
+
+def results(folder: Path) -> list[Path]:
+    """Return the records of all runs below a folder of outputs."""
+    return sorted(folder.glob("cells/*/seed*/result.json"))
