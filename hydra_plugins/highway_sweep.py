@@ -1,4 +1,4 @@
-"""The sweeper, the launchers and the group `layers` as Hydra finds them: it loads plugins from a package of this name."""
+"""The sweeper, the launchers and the group `layers`, as Hydra finds them: it loads plugins only from here."""
 
 from typing import Any
 
@@ -86,7 +86,7 @@ class LayersSource(config_source.ConfigSource):
         return ConfigResult(self.provider, self.full_path(), OmegaConf.create(values), {"package": None})
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
-        if self.is_group(config_path) and results_filter is not ObjectType.LAYERS:
+        if self.is_group(config_path) and results_filter is not ObjectType.GROUP:
             return sorted(OPTIONS)
         return [LAYERS] if not config_path.strip("/") and results_filter is not ObjectType.CONFIG else []
 

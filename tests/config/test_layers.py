@@ -4,7 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.utils import create_config_search_path
 
+from highway.config.check import CONF
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
 from highway.preview.explain import origins
@@ -46,3 +49,9 @@ def test_the_origin_of_an_option_is_the_file_that_names_it() -> None:
     assert origins(load_table("r_transformer_t1"), load_table("r_transformer_t1").rows[0], "paper")[
         "layers.attention"
     ].endswith("(recipe)")
+
+
+def test_help_lists_examples() -> None:
+    loader = ConfigLoaderImpl(create_config_search_path(str(CONF)))
+    assert loader.get_group_options("layers") == ["_neutral", "all", "attention_only", "l1", "l1-3", "none"]
+    assert "layers" in loader.list_groups("")
