@@ -9,11 +9,11 @@ steps, values = trained.curve("valid", "loss")            # arrays
 from typing import Any
 
 
-def load(cell: Any, last: bool = False) -> Any:
+def load(run: Any, last: bool = False) -> Any:
     """Load the trained model of a run, a view or a file of weights, with the best weights or the last.
 
     It has `experiment`, `model` (a torch module), `streams`, `logits(text)`, `curve(split, metric)`.
     """
     from highway.use.load import load as loaded  # importing torch takes seconds, and most of highway does not need it
 
-    return loaded(cell, last)
+    return loaded(run, last)

@@ -25,7 +25,7 @@ from highway.config import compose
 from highway.config.check import SWEEP_ONLY, check, kinds_of
 from highway.config.guard import check_hydra, check_words, groups, offered, options
 from highway.errors import Refused, SweepFailed, as_typed, closest, listing
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.sweep.launch import command_line
 from highway.sweep.timed import is_timing, timing
 
@@ -38,7 +38,7 @@ def train() -> None:
     log.addHandler(logging.StreamHandler())
     log.setLevel(logging.INFO)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then hands us its exceptions and prints nothing itself
-    OmegaConf.register_new_resolver("cell_dir", _cell_directory, replace=True)
+    OmegaConf.register_new_resolver("run_directory", _run_directory, replace=True)
     with one_sentence():
         _check_flags(sys.argv[1:])
         if is_timing(sys.argv[1:]):
@@ -55,9 +55,9 @@ def _checked(config: DictConfig, mode: RunMode) -> None:
     """
     check_hydra(config.hydra)
     run, sweep = (OmegaConf.to_container(config.hydra[name], resolve=False) for name in ("run", "sweep"))
-    run_moved = run != {"dir": "${cell_dir:}"}
+    run_moved = run != {"dir": "${run_directory:}"}
     if run_moved and mode is RunMode.RUN:
-        run_moved = Path(config.hydra.run.dir).resolve() != Cell.of(check(config)).directory.resolve()
+        run_moved = Path(config.hydra.run.dir).resolve() != RunDirectory.of(check(config)).path.resolve()
     if run_moved or sweep != {"dir": "${outputs_dir}", "subdir": "."}:
         raise Refused(
             "hydra.run.dir and hydra.sweep.dir cannot be set. Write outputs_dir=FOLDER to choose where runs are kept."
@@ -72,10 +72,10 @@ def _of_some_rows(argument: str) -> str:
 def _task(config: DictConfig) -> None:
     with one_sentence():  # inside the task, since Hydra prints a line of its own before it re-raises
         experiment = check(config)
-        cell = Cell.of(experiment)
+        directory = RunDirectory.of(experiment)
         from highway.train import run  # imports torch, so not before the configuration is checked
 
-        sys.exit(EXIT_CODES[run(experiment, cell, command_line(sys.argv[1:]))])
+        sys.exit(EXIT_CODES[run(experiment, directory, command_line(sys.argv[1:]))])
 
 
 def _time() -> None:
@@ -86,10 +86,10 @@ def _time() -> None:
     sys.exit(EXIT_CODES[run(described, command_line(sys.argv[1:]))])
 
 
-def _cell_directory(*, _root_: DictConfig) -> str:
+def _run_directory(*, _root_: DictConfig) -> str:
     """Return a run's directory for hydra.run.dir; check it and fetch its data first, so mistakes leave no folder."""
     experiment = check(_root_)
-    directory = Cell.of(experiment).directory
+    directory = RunDirectory.of(experiment).path
     if not directory.exists():
         from highway.run.beforehand import have_data
 

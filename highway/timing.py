@@ -19,7 +19,7 @@ import torch
 from highway.errors import Refused
 from highway.files.device import device_name
 from highway.files.writing import write_text
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.fingerprint import of_together
 from highway.ledger.identity import TIMING_REVISION, configuration, identified
 from highway.ledger.lease import HeldLease
@@ -38,14 +38,14 @@ Seconds = dict[str, list[float]]  # row -> seconds per step in each quiet round
 
 def run(timing: Timing, command: str) -> str:
     """Time the rows of a table and record them. Return the status in result.json."""
-    cell, started = timing.cell, time.monotonic()
-    with cell.leased() as lease:
-        if cell.done:
-            log.info("%s is %s already: nothing to measure.", cell.directory, cell.status)
-            return cell.status
-        cell.begin()
-        machine.open_log(cell.log)
-        machine.write_down(cell, {name: configuration(row) for name, row in timing.rows.items()})
+    directory, started = timing.directory, time.monotonic()
+    with directory.leased() as lease:
+        if directory.done:
+            log.info("%s is %s already: nothing to measure.", directory.path, directory.status)
+            return directory.status
+        directory.begin()
+        machine.open_log(directory.log)
+        machine.write_down(directory, {name: configuration(row) for name, row in timing.rows.items()})
         first = timing.first
         entries = {
             name: Entry(first.trainer.precision, row, timing.device, first.trainer.compile)
@@ -57,7 +57,7 @@ def run(timing: Timing, command: str) -> str:
         contenders = {name: entry.build() for name, entry in entries.items()}
         batch = next(iter(entries.values())).batch()
         seconds = measure(contenders, batch, timing.rounds, timing.device, lease)
-        write_rounds(cell, timing, seconds, batch.inputs.numel())
+        write_rounds(directory, timing, seconds, batch.inputs.numel())
         rows = {
             identified(row): {
                 "metrics": metrics(seconds, name, timing, peaks[name]),
@@ -65,8 +65,8 @@ def run(timing: Timing, command: str) -> str:
             }
             for name, row in timing.rows.items()
         }
-        write_record(cell.directory, {**about(timing, command, time.monotonic() - started), "rows": rows})
-        log.info("%s: finished", cell.directory)
+        write_record(directory.path, {**about(timing, command, time.monotonic() - started), "rows": rows})
+        log.info("%s: finished", directory.path)
         return "finished"
 
 
@@ -133,7 +133,7 @@ def relative(seconds: Seconds, row: str) -> list[float]:
     return [value / base for value, base in zip(seconds[row], first, strict=True)]
 
 
-def write_rounds(cell: Cell, timing: Timing, seconds: Seconds, tokens: int) -> None:
+def write_rounds(directory: RunDirectory, timing: Timing, seconds: Seconds, tokens: int) -> None:
     """Write every measurement in the columns of curves.csv: the round as the step, the row's identity as the split."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -142,14 +142,14 @@ def write_rounds(cell: Cell, timing: Timing, seconds: Seconds, tokens: int) -> N
         for metric, values in (("step_seconds", seconds[name]), ("relative_time", relative(seconds, name))):
             for number, (spent, value) in enumerate(zip(seconds[name], values, strict=True), start=1):
                 writer.writerow([number, 0, spent, tokens, identified(timing.rows[name]), metric, value])
-    write_text(cell.curves, text.getvalue())
+    write_text(directory.curves, text.getvalue())
 
 
 def about(timing: Timing, command: str, seconds: float) -> dict[str, Any]:
     """Return the content of result.json besides the rows."""
     first = timing.first
     return {
-        "cell": timing.cell.name,
+        "cell": timing.directory.name,
         "revision": {"timing": TIMING_REVISION},
         "fingerprint": of_together(timing.rows.values()),
         "seed": first.seed,

@@ -14,7 +14,7 @@ from highway.config.experiment import Experiment
 from highway.dashboard.mirror import Mirror
 from highway.data.module import ExperimentData
 from highway.errors import Damaged, Refused, Unwritable
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import HeldLease
 from highway.run import build, machine, memory
 from highway.run.cautions import warn
@@ -41,26 +41,26 @@ log = logging.getLogger("highway")
 PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "64": "64-true"}
 
 
-def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Callback, ...] = ()) -> str:
+def run(experiment: Experiment, directory: RunDirectory, command: str, callbacks: tuple[pl.Callback, ...] = ()) -> str:
     """Train, test and record one run. Return its status in result.json, or "unwritable" if a file cannot be written."""
     if experiment.debug.scratch and first_process():
-        shutil.rmtree(cell.directory, ignore_errors=True)
-    with cell.leased() if first_process() else nullcontext() as lease:
-        if cell.done:
-            log.info("%s is %s already: nothing to run.", cell.directory, cell.status)
-            return cell.status
+        shutil.rmtree(directory.path, ignore_errors=True)
+    with directory.leased() if first_process() else nullcontext() as lease:
+        if directory.done:
+            log.info("%s is %s already: nothing to run.", directory.path, directory.status)
+            return directory.status
         if lease:
-            cell.begin()
-            machine.open_log(cell.log)
+            directory.begin()
+            machine.open_log(directory.log)
         else:  # another process of a run on several devices: only the first one logs
             log.setLevel(logging.ERROR)
-        resume = resumable(cell, forget=first_process())
+        resume = resumable(directory, forget=first_process())
         ample = memory.check(experiment)
-        machine.settle(experiment, cell, resume.threads if resume else None, first_process(), ample)
-        record, again = Record(experiment, cell, command), False
+        machine.settle(experiment, directory, resume.threads if resume else None, first_process(), ample)
+        record, again = Record(experiment, directory, command), False
         try:
-            alike = partial(run, experiment, cell, command, callbacks)
-            train_and_test(experiment, cell, record, lease, resume, callbacks, alike)
+            alike = partial(run, experiment, directory, command, callbacks)
+            train_and_test(experiment, directory, record, lease, resume, callbacks, alike)
             record.end("finished")
         except (Interrupted, Unwritable, Damaged) as stop:
             record.end("interrupted", str(stop))
@@ -81,13 +81,13 @@ def run(experiment: Experiment, cell: Cell, command: str, callbacks: tuple[pl.Ca
             record.write()
     # The best weights became corrupt after they were saved: resume from the newest checkpoint that needs none of them
     if again:
-        return run(experiment, cell, command, callbacks)
+        return run(experiment, directory, command, callbacks)
     return "unwritable" if record.unwritable else record.status
 
 
 def train_and_test(
     experiment: Experiment,
-    cell: Cell,
+    directory: RunDirectory,
     record: Record,
     lease: HeldLease | None,
     resume: Resume | None,
@@ -105,21 +105,21 @@ def train_and_test(
     task = build.task(experiment, data.steps_per_epoch, data.total_steps)
     if experiment.trainer.precision == "64":
         task.double()  # Lightning would load a checkpoint before it converts the model, and so round it
-    recorder = Recorder(cell.curves, experiment)
-    header = {"config": cell.config.read_text()} if first_process() else {}
+    recorder = Recorder(directory.curves, experiment)
+    header = {"config": directory.config.read_text()} if first_process() else {}
     header |= {key: value for key, value in data.description().items() if key == "vocabulary_sha256"}
-    checkpointer = Checkpointer(cell, experiment, recorder, header)
+    checkpointer = Checkpointer(directory, experiment, recorder, header)
     watching = [recorder, Progress(recorder, lease, record.usual_rate), checkpointer]
     if experiment.debug.profile and first_process():
-        watching.append(Profile(cell.directory / "profile", data.total_steps))
+        watching.append(Profile(directory.path / "profile", data.total_steps))
     trainer = make_trainer(experiment, data.validate_every, [*watching, *callbacks])
     record.describe(data, task.model, recorder, trainer)
     if experiment.trainer.compile is not None:
         compile_training(task, experiment, experiment.trainer.compile, trainer.global_rank, trainer.world_size)
     if experiment.logger.wandb and trainer.is_global_zero:
         group, name = experiment.logger.group, experiment.logger.run
-        cell_id = f"{cell.name}-seed{experiment.seed}"
-        mirror = Mirror(experiment, cell_id, cell.directory, group, name, machine.peak_memory_bytes)
+        run_id = f"{directory.name}-seed{experiment.seed}"
+        mirror = Mirror(experiment, run_id, directory.path, group, name, machine.peak_memory_bytes)
         recorder.listeners.append(mirror)
         record.listeners.append(mirror.finish)
 
@@ -128,12 +128,12 @@ def train_and_test(
         if recorder.last_validation != recorder.steps:  # trainer.max_steps fell between two validations
             trainer.validate(task, data, verbose=False)
         if trainer.is_global_zero:
-            save_weights(task.model, cell.last, header, recorder.steps)
-        record.metrics = test_best_and_last(trainer, task, data, recorder, cell)
+            save_weights(task.model, directory.last, header, recorder.steps)
+        record.metrics = test_best_and_last(trainer, task, data, recorder, directory)
         record.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
         record.content["notes"] = task.notes
         if trainer.is_global_zero:
-            save_probes(task.observed(data), cell.directory / "probes")
+            save_probes(task.observed(data), directory.path / "probes")
 
 
 def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl.Callback]) -> pl.Trainer:
@@ -160,7 +160,7 @@ def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl
 
 
 def test_best_and_last(
-    trainer: pl.Trainer, task: Task, data: ExperimentData, recorder: Recorder, cell: Cell
+    trainer: pl.Trainer, task: Task, data: ExperimentData, recorder: Recorder, directory: RunDirectory
 ) -> dict[str, dict[str, float]]:
     """Test the last and the best model, because papers differ in which one they report.
 
@@ -169,7 +169,7 @@ def test_best_and_last(
     last = tested(trainer, task, data, recorder.validation)
     best = last
     if recorder.best_step != recorder.steps:
-        load_weights(task.model, cell.best, recorder.best_step)
+        load_weights(task.model, directory.best, recorder.best_step)
         best = tested(trainer, task, data, recorder.best)
     return {name: {"best": best[name], "last": last[name]} for name in last}
 

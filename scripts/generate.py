@@ -23,7 +23,7 @@ TEXT = ("prompt", "top_k", "top_p")
 
 def main() -> None:
     parser = Arguments(__doc__)
-    parser.add_argument("cell", type=Path, metavar="RUN", help="a run directory, or a file of weights")
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run directory, or a file of weights")
     parser.add_argument("--length", type=whole(1), default=500, help="number of symbols, or of steps of a tune")
     description = "below 1: prefer likely symbols; 0: always take the likeliest; default: 1"
     parser.add_argument("--temperature", type=between(0, 1e6), default=1.0, help=description)
@@ -42,7 +42,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with one_sentence():
         sampling = Sampling(arguments.temperature, arguments.top_k, arguments.top_p, arguments.seed)
-        trained = load(arguments.cell, arguments.last, "language", "music")
+        trained = load(arguments.run, arguments.last, "language", "music")
         musical = trained.experiment.task == "music"
         refuse(arguments, TEXT if musical else tuple(TUNE))
         (play if musical else write)(trained, arguments, sampling)
@@ -54,7 +54,7 @@ def refuse(arguments: argparse.Namespace, unfitting: tuple[str, ...]) -> None:
         if getattr(arguments, name) is not None:
             kind = "text" if name in TEXT else "tunes"
             option = f"--{name.replace('_', '-')}"
-            raise Refused(f"{option} is for models of {kind}, which {arguments.cell} is not. Leave it out.")
+            raise Refused(f"{option} is for models of {kind}, which {arguments.run} is not. Leave it out.")
 
 
 def write(trained: Trained, arguments: argparse.Namespace, sampling: Sampling) -> None:

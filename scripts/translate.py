@@ -19,7 +19,7 @@ WIDE = 1000  # columns, so that a map of attention is not wrapped; scroll it wit
 
 def main() -> None:
     parser = Arguments(__doc__)
-    parser.add_argument("cell", type=Path, metavar="RUN", help="a run directory, or a file of weights")
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run directory, or a file of weights")
     parser.add_argument("text", nargs="*", help="sentence to translate; default: standard input, or --file")
     parser.add_argument("--file", type=Path, help="UTF-8 file with a sentence in each line")
     parser.add_argument(
@@ -47,7 +47,7 @@ def main() -> None:
             translator_of,
         )
 
-        translator = translator_of(arguments.cell, arguments.last)
+        translator = translator_of(arguments.run, arguments.last)
         if arguments.attention is not None:
             check_layer(translator, arguments.attention)
         cut = translator.too_long(lines)

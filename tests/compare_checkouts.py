@@ -18,9 +18,10 @@ from typing import Any
 
 TWENTY = ("trainer.max_steps=20", "trainer.validate_every=20", "trainer.threads=1", "trainer.accelerator=cpu")
 FEW_TESTS = "debug.windows=2"  # what follows the steps is not compared
-PLACES = {  # the modules in which a checkout may keep each function, newest first
+SOURCES = {  # the modules in which a checkout may keep each function, newest first
     "experiment": ("highway.config.compose", "highway.compose"),
-    "Cell": ("highway.ledger.cell", "highway.sweep.cell"),
+    "RunDirectory": ("highway.ledger.directory",),
+    "Cell": ("highway.ledger.cell", "highway.sweep.cell"),  # its name until 23 November 2026
     "load_table": ("highway.sweep.reading", "highway.sweep.table"),
     "table_ids": ("highway.sweep.reading", "highway.sweep.table"),
     "model": ("highway.run.build", "highway.build"),
@@ -34,7 +35,7 @@ def main() -> None:
     parser.add_argument("--tell", type=Path, help="of one checkout: write what it computes to this file")
     arguments = parser.parse_args()
     if arguments.tell:
-        arguments.tell.write_text(json.dumps(told(arguments.tables), indent=1))
+        arguments.tell.write_text(json.dumps(facts_of(arguments.tables), indent=1))
         return
     before, after = (_asked(checkout.resolve(), arguments.tables) for checkout in arguments.checkouts)
     differing = [
@@ -44,7 +45,7 @@ def main() -> None:
         if after.get(row, {}).get(fact) != facts[fact]
     ]
     print("\n".join(differing))
-    print(f"{len(before)} rows and arms: {len(differing)} facts differ; {len(set(after) - set(before))} rows are new.")
+    print(f"{len(before)} rows: {len(differing)} facts differ; {len(set(after) - set(before))} rows are new.")
     sys.exit(bool(differing))
 
 
@@ -53,47 +54,48 @@ def _asked(checkout: Path, tables: list[str]) -> dict[str, Any]:
     if checkout.is_file():
         return json.loads(checkout.read_text())
     with tempfile.TemporaryDirectory() as folder:
-        told_here = Path(folder) / "told.json"
-        command = [sys.executable, __file__, str(checkout), "--tell", str(told_here), "--tables", *tables]
-        places = {"PYTHONPATH": str(checkout), "HIGHWAY_OUTPUTS": folder, "HIGHWAY_DATA": f"{folder}/data"}
-        subprocess.run(command, check=True, env={**os.environ, **places}, cwd=checkout)
-        return json.loads(told_here.read_text())
+        answer = Path(folder) / "answer.json"
+        command = [sys.executable, __file__, str(checkout), "--tell", str(answer), "--tables", *tables]
+        folders = {"PYTHONPATH": str(checkout), "HIGHWAY_OUTPUTS": folder, "HIGHWAY_DATA": f"{folder}/data"}
+        subprocess.run(command, check=True, env={**os.environ, **folders}, cwd=checkout)
+        return json.loads(answer.read_text())
 
 
-def told(tables: list[str]) -> dict[str, Any]:
+def facts_of(tables: list[str]) -> dict[str, Any]:
     from highway.train import run
 
-    experiment, cell_of, model = _found("experiment"), _found("Cell").of, _found("model")
-    load_table, table_ids = _found("load_table"), _found("table_ids")
+    experiment, directory_of, model = _imported("experiment"), _imported("RunDirectory", "Cell").of, _imported("model")
+    load_table, table_ids = _imported("load_table"), _imported("table_ids")
     facts: dict[str, Any] = {}
     for table in map(load_table, tables or table_ids()):
         for row in table.rows:
             here = facts.setdefault(f"{table.id} {row.id}", {})
             for budget in row.budgets or table.budgets:
-                here[f"cell at {budget}"] = cell_of(experiment(table.overrides(row, budget, 1))).name
+                here[f"cell at {budget}"] = directory_of(experiment(table.overrides(row, budget, 1))).name
             if "smoke" not in table.budgets or row not in table.at("smoke"):
                 continue
-            words = [*table.overrides(row, "smoke", 1), *TWENTY, FEW_TESTS]
-            described = experiment([word for word in words if not _is_earlier(word, words)])
+            overrides = [*table.overrides(row, "smoke", 1), *TWENTY, FEW_TESTS]
+            described = experiment([override for override in overrides if not _is_earlier(override, overrides)])
             here["initial values"] = _digests(model(described).state_dict())
-            cell = cell_of(described)
-            assert run(described, cell, "compared") == "finished", (table.id, row.id)
-            here["weights after twenty steps"] = _digests(_read(cell.last))
+            directory = directory_of(described)
+            assert run(described, directory, "compared") == "finished", (table.id, row.id)
+            here["weights after twenty steps"] = _digests(_read(directory.last))
             print(f"{table.id} {row.id}", file=sys.stderr, flush=True)
     return facts
 
 
-def _found(name: str) -> Any:
-    for place in PLACES[name]:
-        try:
-            return getattr(import_module(place), name)
-        except ModuleNotFoundError:
-            continue
-    raise ModuleNotFoundError(name)
+def _imported(*names: str) -> Any:
+    for name in names:
+        for module in SOURCES[name]:
+            try:
+                return getattr(import_module(module), name)
+            except ModuleNotFoundError:
+                continue
+    raise ModuleNotFoundError(names[0])
 
 
-def _is_earlier(word: str, words: list[str]) -> bool:
-    return any(other.split("=")[0] == word.split("=")[0] for other in words[words.index(word) + 1 :])
+def _is_earlier(override: str, overrides: list[str]) -> bool:
+    return any(other.split("=")[0] == override.split("=")[0] for other in overrides[overrides.index(override) + 1 :])
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
 from highway.data import sample
 from highway.files.writing import read_json
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from tests.support.overrides import TINY
 from tests.support.runs import StopAt, trained
 
@@ -73,13 +73,13 @@ def _kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def once(_kept: Path, tiny: Callable[..., Experiment]) -> Callable[..., tuple[Cell, dict[str, Any]]]:
+def once(_kept: Path, tiny: Callable[..., Experiment]) -> Callable[..., tuple[RunDirectory, dict[str, Any]]]:
     """Train a run at the first call in a session of tests; at every call, copy what it left behind to `outputs`.
 
     The overrides are those of `tiny`; `stop` is the step at which a signal stops the run.
     """
 
-    def copied(words: tuple[str, ...], outputs: Path, stop: int | None = None) -> tuple[Cell, dict[str, Any]]:
+    def copied(words: tuple[str, ...], outputs: Path, stop: int | None = None) -> tuple[RunDirectory, dict[str, Any]]:
         kept = _kept / hashlib.sha256(repr((words, stop)).encode()).hexdigest()
         described = tiny(*words)
         if not kept.exists():
@@ -87,7 +87,7 @@ def once(_kept: Path, tiny: Callable[..., Experiment]) -> Callable[..., tuple[Ce
             trained(described, *([] if stop is None else [StopAt(stop)]))
         shutil.copytree(kept, outputs, symlinks=True)
         described.outputs_dir = outputs
-        cell = Cell.of(described)
-        return cell, read_json(cell.directory / "result.json")
+        directory = RunDirectory.of(described)
+        return directory, read_json(directory.path / "result.json")
 
     return copied

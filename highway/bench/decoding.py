@@ -14,9 +14,11 @@ from highway.use.load import load
 WARM_UP = 4  # sentences
 
 
-def decoded(cell: Path, sentences: int, device: str, precisions: tuple[str, ...] = ("32", "bf16")) -> dict[str, Any]:
+def decoded(
+    directory: Path, sentences: int, device: str, precisions: tuple[str, ...] = ("32", "bf16")
+) -> dict[str, Any]:
     """Measure each way to translate the first test sentences: seconds, BLEU, texts equal to the first way's."""
-    trained = load(cell, False, "translation")
+    trained = load(directory, False, "translation")
     model, corpus = trained.model, trained.streams
     longest = trained.experiment.dataset.longest
     of = partial(Translator, source=corpus.source, target=corpus.target, longest=longest)
@@ -44,4 +46,4 @@ def decoded(cell: Path, sentences: int, device: str, precisions: tuple[str, ...]
             }
         )
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    return {"cell": cell.resolve().parent.name, "sentences": len(sources), "parameters": parameters, "rows": rows}
+    return {"cell": directory.resolve().parent.name, "sentences": len(sources), "parameters": parameters, "rows": rows}

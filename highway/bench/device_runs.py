@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from highway.bench.checklist import Failed, Setting
 from highway.config.compose import experiment
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 
 ROOT = Path(__file__).parents[2]
 FOUR_SHAPES = ("highway_t3", "highway_t5", "r_transformer_t3", "hsg_t1")
@@ -56,9 +56,9 @@ def kill_and_resume(setting: Setting) -> list[str]:
     """Check that a run killed with SIGKILL and resumed ends with the weights of an undisturbed run, bit for bit."""
     whole, printed = run_alone(setting, "whole", 1)
     killed = start(setting, "killed", 1)
-    cell = cell_of(setting, "killed", 1)
+    directory = directory_of(setting, "killed", 1)
     deadline = time.monotonic() + 120
-    while killed.poll() is None and not cell.checkpoints and time.monotonic() < deadline:
+    while killed.poll() is None and not directory.checkpoints and time.monotonic() < deadline:
         time.sleep(0.02)
     was_running = killed.poll() is None
     killed.kill()
@@ -78,10 +78,10 @@ def two_at_once(setting: Setting) -> list[str]:
         printed += output
         if process.returncode:
             raise Failed(f"seed {seed} ended with exit code {process.returncode}", _end_of(output))
-    return compared(alone, cell_of(setting, "together", 1), printed, "the run beside another")
+    return compared(alone, directory_of(setting, "together", 1), printed, "the run beside another")
 
 
-def compared(expected: Cell, actual: Cell, printed: str, which: str) -> list[str]:
+def compared(expected: RunDirectory, actual: RunDirectory, printed: str, which: str) -> list[str]:
     """Check that weights are equal bit for bit, or within BOUND if torch named a kernel that is not deterministic."""
     weights, others = load_file(expected.last), load_file(actual.last)
     if all(torch.equal(weights[name], others[name]) for name in weights):
@@ -101,8 +101,8 @@ def overrides(setting: Setting, folder: str, seed: int) -> list[str]:
     return [*RUN, f"seed={seed}", f"trainer.accelerator={accelerator}", *added]
 
 
-def cell_of(setting: Setting, folder: str, seed: int) -> Cell:
-    return Cell.of(experiment(overrides(setting, folder, seed)))
+def directory_of(setting: Setting, folder: str, seed: int) -> RunDirectory:
+    return RunDirectory.of(experiment(overrides(setting, folder, seed)))
 
 
 def start(setting: Setting, folder: str, seed: int) -> "subprocess.Popen[str]":
@@ -110,13 +110,13 @@ def start(setting: Setting, folder: str, seed: int) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_surroundings())
 
 
-def run_alone(setting: Setting, folder: str, seed: int) -> tuple[Cell, str]:
+def run_alone(setting: Setting, folder: str, seed: int) -> tuple[RunDirectory, str]:
     """Train a run with nothing beside it. Return the run and what it printed."""
     process = start(setting, folder, seed)
     printed = process.communicate()[0]
     if process.returncode:
         raise Failed(f"a run ended with exit code {process.returncode}", _end_of(printed))
-    return cell_of(setting, folder, seed), printed
+    return directory_of(setting, folder, seed), printed
 
 
 def _finished(command: list[str], setting: Setting) -> str:

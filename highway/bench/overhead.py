@@ -14,7 +14,7 @@ from typing import Any
 from highway.bench import trivial
 from highway.config.compose import experiment
 from highway.errors import Refused
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.sweep.reading import load_table
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +66,7 @@ def of_status(outputs: Path, runs: int) -> Spent:
     for row in rows:
         described = experiment([*table.overrides(row, "smoke", seed=1), f"outputs_dir={outputs}"])
         for seed in range(1, runs // len(rows) + 1):
-            trivial.write(Cell.of(described).directory.parent / f"seed{seed}", seed)
+            trivial.write(RunDirectory.of(described).path.parent / f"seed{seed}", seed)
     return spent(outputs, str(ROOT / "scripts" / "table.py"), "status", table.id)
 
 

@@ -202,18 +202,18 @@ def _fits_together(experiment: Experiment) -> None:
             f"Models that read it: {listing(fitting)}."
         )
     _gates_have_locations(experiment)
-    for location in card.places.get("residual", ()):  # also without a gate: a wrong layer number is a mistake
+    for location in card.locations.get("residual", ()):  # also without a gate: a wrong layer number is a mistake
         experiment.layers.at(location, model.layers)
     dataset.fits(experiment)
 
 
 def _gates_have_locations(experiment: Experiment) -> None:
-    gate, model, locations = experiment.gate, experiment.model, experiment.model_card.places
+    gate, model, locations = experiment.gate, experiment.model, experiment.model_card.locations
     for interface, name in gate.chosen().items():
         if name == "none":
             continue
         if interface not in locations:
-            offering = [other for other, card in MODELS.items() if interface in card.places]
+            offering = [other for other, card in MODELS.items() if interface in card.locations]
             raise Refused(
                 f"{model.name} has no location for the {interface} gate {name}"
                 f"{f'. Models that have one: {listing(offering)}' if offering else ''}."

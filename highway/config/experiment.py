@@ -83,7 +83,7 @@ class Experiment:
 
     @property
     def gating(self) -> Gating:
-        locations = self.model_card.places.get("residual", ())
+        locations = self.model_card.locations.get("residual", ())
         return Gating(self.gate, {location: self._gated(location) for location in locations})
 
     def _gated(self, location: str) -> tuple[int, ...]:

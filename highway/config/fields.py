@@ -97,7 +97,7 @@ def _read(section: Any) -> dict[str, Any]:
     return values
 
 
-def words_of(section: type, path: Sequence[str]) -> str:
+def description_of(section: type, path: Sequence[str]) -> str:
     """Return the description of a key below a section."""
     fields = declared(section, path)
     return fields[-1].metadata.get("description", "") if fields else ""

@@ -18,7 +18,7 @@ from highway.config.fields import choice, key, number, one_of, part, several
 class GateCard:
     code: str  # "module:class"; built from the width (score gates: predecessors and heads) and the options
     equation: str
-    words: str  # for someone who has not read the paper
+    description: str  # for someone who has not read the paper
     reads: tuple[str, ...] = ()  # the options of its interface that it reads
     sideways: bool = False  # True if it reads neighbouring positions
     revision: int = 1

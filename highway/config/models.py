@@ -28,8 +28,8 @@ class Remembers(StrEnum):
 class ModelCard:
     options: type  # the keys below `model`
     code: str  # "module:class" of the backbone, built from (options, gating)
-    words: str  # for someone who has not read the paper
-    places: dict[str, tuple[str, ...]] = field(default_factory=dict)  # interface of gates -> locations in the model
+    description: str  # for someone who has not read the paper
+    locations: dict[str, tuple[str, ...]] = field(default_factory=dict)  # interface of gates -> locations in the model
     remembers: Remembers = Remembers.NOTHING
     reads: str = "sequence"  # or "pair": a source and a target
     rivals: tuple[str, ...] = ()  # public implementations that are timed beside it (highway/bench/contenders.py)
@@ -238,7 +238,7 @@ MODELS = {
         "A Transformer that reads a text from left to right and predicts each next symbol. Every layer has two "
         "sublayers: attention, which gathers from earlier positions, and a feed-forward network, which works on each "
         "position alone. A residual connection adds the output of a sublayer to its input.",
-        places={"residual": SUBLAYERS},
+        locations={"residual": SUBLAYERS},
         rivals=("torch.nn.TransformerEncoder", "x-transformers"),
         timed=("sdu_tanh",),
     ),
@@ -249,7 +249,7 @@ MODELS = {
         "positions. For each position it reads the last few positions afresh. Attention gathers from all earlier "
         "positions, and a feed-forward network works on each position alone. A residual connection adds the output of "
         "each sublayer to its input.",
-        places={"residual": SUBLAYERS},
+        locations={"residual": SUBLAYERS},
         rivals=("R-Transformer on gathered windows",),
         timed=("sdu_tanh",),
     ),
@@ -258,7 +258,7 @@ MODELS = {
         "highway.models.recurrent:RecurrentBackbone",
         "A recurrent network: it reads position by position. All that it keeps of earlier positions is a state of "
         "fixed size, which every step computes from the previous state and the new input.",
-        places={"state": ("h",)},
+        locations={"state": ("h",)},
         remembers=Remembers.STATE,
         rivals=("torch.nn's kernel",),
     ),
@@ -268,7 +268,7 @@ MODELS = {
         "A recurrent highway network: a recurrent network whose step from one position to the next is itself a deep "
         "network. Each of its micro-layers keeps most of the state, and a gate decides, component by component, how "
         "much of it is computed afresh.",
-        places={"state": ("s",)},
+        locations={"state": ("s",)},
         remembers=Remembers.STATE,
         rivals=("plain loop",),
         timed=("hsg",),
@@ -287,7 +287,7 @@ MODELS = {
         "earlier segments. Attention reads that memory by relative distances, not by absolute positions. Every layer "
         "has two sublayers, attention and a feed-forward network, each with a residual connection that adds the "
         "sublayer's output to its input.",
-        places={"residual": SUBLAYERS},
+        locations={"residual": SUBLAYERS},
         remembers=Remembers.MEMORY,
         rivals=("TransfoXLLMHeadModel", "x-transformers with memory"),
         timed=("sdu_tanh",),
@@ -298,7 +298,7 @@ MODELS = {
         "A Transformer that translates: an encoder reads the whole source, and a decoder writes the target piece by "
         "piece. It attends to the pieces it has written and to the encoder's output. Every layer has attention and a "
         "feed-forward network, each with a residual connection that adds its output to its input.",
-        places={"residual": SUBLAYERS, "score": ("encoder", "decoder", "cross")},
+        locations={"residual": SUBLAYERS, "score": ("encoder", "decoder", "cross")},
         remembers=Remembers.CACHE,
         reads="pair",
         rivals=("torch.nn.Transformer",),

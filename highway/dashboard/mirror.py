@@ -19,7 +19,7 @@ class Mirror:
     def __init__(
         self,
         experiment: Experiment,
-        cell_id: str,
+        run_id: str,
         folder: Path,
         group: str | None,
         name: str | None,
@@ -34,12 +34,12 @@ class Mirror:
             log.warning("logger=wandb: the wandb package is missing, so nothing is mirrored (pip install wandb).")
             return
         folder.mkdir(parents=True, exist_ok=True)
-        name = name or cell_id
+        name = name or run_id
         row = name.replace(f" seed {experiment.seed}", "")
         self.run = wandb.init(
             project=experiment.logger.project,
             mode=experiment.logger.wandb,  # type: ignore[arg-type]
-            id=cell_id,
+            id=run_id,
             group=group,
             name=name,
             tags=tags(experiment, group, row),

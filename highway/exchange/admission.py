@@ -16,7 +16,7 @@ from highway.config.check import check
 from highway.config.experiment import Experiment
 from highway.config.metrics import KINDS, SPLITS
 from highway.errors import Refused
-from highway.report.collect import cell_names
+from highway.report.collect import run_names
 
 COLUMNS = ["step", "epoch", "seconds", "tokens", "split", "metric", "value"]
 RUN_METRICS = (*KINDS, "learning_rate", "gradient_norm", "gate_norm")
@@ -51,7 +51,7 @@ def _config_problem(text: bytes, folder: str, result: dict[str, Any]) -> str | N
         return f"config.yaml {experiment}"
     if (experiment.seed, experiment.budget) != (result["seed"], result["budget"]):
         return "config.yaml has another seed or budget than result.json"
-    if folder not in dict(cell_names(experiment)):  # at today's revisions, and at older ones
+    if folder not in dict(run_names(experiment)):  # at today's revisions, and at older ones
         return "config.yaml belongs to another run"
     return None
 
@@ -60,7 +60,7 @@ def _timing_problem(text: bytes, folders: set[str]) -> str | None:
     """Check that config.yaml has a configuration for each row that result.json names."""
     rows = _read(text)
     experiments = [_experiment(values) for values in rows.values()] if isinstance(rows, dict) else [str(rows)]
-    names = [set(dict(cell_names(row))) for row in experiments if isinstance(row, Experiment)]
+    names = [set(dict(run_names(row))) for row in experiments if isinstance(row, Experiment)]
     if len(names) < len(experiments) or len(experiments) != len(folders) or not all(folders & row for row in names):
         return "config.yaml does not describe the rows of result.json"
     return None

@@ -19,7 +19,7 @@ from highway.exchange import admission
 from highway.files import seal
 from highway.files.archive import BROKEN, tarred
 from highway.files.writing import written_atomically
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.record import problem
 from highway.report.collect import Sample, collect
 from highway.sweep.table import Table
@@ -69,16 +69,16 @@ def import_records(source: Path, outputs: Path) -> Imported:
     """Merge a file of records into outputs/cells; the whole file is checked before anything is written."""
     imported = Imported([], [])
     for name, files in sorted(_read(source).items()):
-        cell = Cell(outputs / "cells" / name)
-        here, there = cell.status, json.loads(files["result.json"])["status"]
+        directory = RunDirectory(outputs / "cells" / name)
+        here, there = directory.status, json.loads(files["result.json"])["status"]
         if here == "running" or RANKS.index(here) >= RANKS.index(there):
             imported.kept.append(name)
             continue
-        with cell.leased():
-            cell.begin()
-            shutil.rmtree(cell.directory / "probes", ignore_errors=True)
+        with directory.leased():
+            directory.begin()
+            shutil.rmtree(directory.path / "probes", ignore_errors=True)
             for path in sorted(files, key=lambda path: path == "result.json"):  # last, as a run writes it
-                with written_atomically(cell.directory / path) as file:
+                with written_atomically(directory.path / path) as file:
                     file.write(files[path])
         imported.new.append(name)
     return imported

@@ -65,7 +65,7 @@ class GatedScores(Gate):
         needed = max(keys, first_query + queries)
         if needed > self.length:
             raise Refused(
-                f"the score gate has places for {self.length} positions, and this text has {needed}: "
+                f"the score gate has weights for {self.length} positions, and this text has {needed}: "
                 f"cut it, or train with gate.score.length={needed}."
             )
         carried = list(earlier[-self.predecessors :])

@@ -24,7 +24,7 @@ OF_A_TIMING = ("highway.timing", "highway.run.trial")
 
 def fingerprint(experiment: Experiment) -> str:
     """Return the fingerprint of the code that an experiment uses."""
-    interfaces, task = experiment.model_card.places, experiment.task_card
+    interfaces, task = experiment.model_card.locations, experiment.task_card
     chosen = experiment.gate.chosen().items()
     gates = [GATES[interface][name].code for interface, name in chosen if interface in interfaces]
     named = [experiment.model_card.code, experiment.dataset_card.reader, *gates, task.data, task.module, task.ends]

@@ -33,7 +33,7 @@ def identity(experiment: Experiment) -> dict[str, Any]:
     return {"keys": keys, "revision": named_revisions(experiment.revisions())}
 
 
-def cell_name(model: str, described: dict[str, Any]) -> str:
+def run_name(model: str, described: dict[str, Any]) -> str:
     """Return the name of a run's folder: the model and 12 digits of the hash of its identity."""
     content = json.dumps(described, sort_keys=True)
     return f"{model}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
@@ -41,7 +41,7 @@ def cell_name(model: str, described: dict[str, Any]) -> str:
 
 def identified(experiment: Experiment) -> str:
     """Return the name of the folder of an experiment's runs."""
-    return cell_name(experiment.model.name, identity(experiment))
+    return run_name(experiment.model.name, identity(experiment))
 
 
 def named_revisions(numbers: dict[str, int]) -> dict[str, int]:
@@ -69,7 +69,7 @@ def _spelled(experiment: Experiment, name: str) -> dict[str, Any]:
     if name == "layers":  # all, l1-3 and [1,2,3] are one choice for a model of three layers
         return {
             **neutral(type(experiment.layers)),
-            **{place: list(layers) or "none" for place, layers in gated.items()},
+            **{location: list(layers) or "none" for location, layers in gated.items()},
         }
     values = canonical(getattr(experiment, name))
     if name == "gate" and not any(gated.values()):  # a gate on no layer is no gate
@@ -91,4 +91,4 @@ def _difference(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, A
 def of_timing(rows: Sequence[Experiment], surroundings: dict[str, Any]) -> str:
     """Return the folder name of rows that are timed together: a hash of their identities and `surroundings`."""
     described = {"rows": sorted(map(identified, rows)), "revision": TIMING_REVISION, **surroundings}
-    return cell_name("timing", described)
+    return run_name("timing", described)

@@ -1,6 +1,6 @@
 """Leases: one process at a time holds the lease of a run, writes its progress into it, and loses it when it dies.
 
-    outputs/cells/<cell>/seed<k>/leases/<number>.json   host, machine, pid, born, since, ended, progress
+    outputs/cells/<model>-<hash12>/seed<k>/leases/<number>.json   host, machine, pid, born, since, ended, progress
 
 The lease with the highest number counts. A process takes a run by creating the next number with O_EXCL. Only one
 process can succeed, on any file system, so a run whose holder died is taken over without a race and without locks.

@@ -6,7 +6,7 @@ from typing import Any
 from highway.config.experiment import Experiment
 from highway.errors import Refused
 from highway.files.device import cores, device_name
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import of_timing
 
 
@@ -44,9 +44,9 @@ class Timing:
         return "cuda" if self.first.trainer.accelerator != "cpu" and torch.cuda.is_available() else "cpu"
 
     @property
-    def cell(self) -> Cell:
+    def directory(self) -> RunDirectory:
         surroundings: dict[str, Any] = {"device": device_name(self.device), "threads": self.threads}
         mode = self.first.trainer.compile
         surroundings["compile"] = {None: False, "default": True}.get(mode, mode)  # as before there were modes
         name = of_timing(list(self.rows.values()), surroundings)
-        return Cell(self.first.outputs_dir / "cells" / name / f"seed{self.first.seed}")
+        return RunDirectory(self.first.outputs_dir / "cells" / name / f"seed{self.first.seed}")

@@ -13,9 +13,9 @@ from highway.config.check import CONF, flat
 from highway.config.code import where
 from highway.config.compose import NEUTRAL, composer, experiment
 from highway.config.experiment import Experiment
-from highway.config.fields import words_of
+from highway.config.fields import description_of
 from highway.config.gates import GATES, READINGS
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
 from highway.sweep.launch import command_line
 from highway.sweep.reading import TABLES
@@ -61,7 +61,7 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     about = {
         "row": f"{row.label}  ({table.id} {row.id}, budget {budget}{arm})",
         "table": f"{table.caption}.{f' {table.paper}.' if table.paper else ''}",
-        "model": f"{model.words} Here {_layers(described.model)}.",
+        "model": f"{model.description} Here {_layers(described.model)}.",
         **_gates(described),
         "data": _first_comment(CONF / "dataset" / f"{composer().choices(overrides)['dataset']}.yaml"),
         "length": _length(described),
@@ -83,7 +83,7 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
             [f"table={table.id}", f"budget={budget}", "seed=1"],
         )
     else:
-        where = str(Cell.of(described).directory)
+        where = str(RunDirectory.of(described).path)
     console.print(f"run      {where}", soft_wrap=True, highlight=False, markup=False)
     console.print(f"command  {command_line(overrides)}", soft_wrap=True, highlight=False, markup=False)
 
@@ -93,7 +93,7 @@ def _gates(described: Experiment) -> dict[str, str]:
 
     For a row without a gate, describe `none` at the model's first location for a gate.
     """
-    locations = described.model_card.places
+    locations = described.model_card.locations
     if not locations:
         return {}
     chosen = {interface: name for interface, name in described.gate.chosen().items() if name != "none"}
@@ -102,7 +102,7 @@ def _gates(described: Experiment) -> dict[str, str]:
         card = GATES[interface][name]
         activation = described.gate.activation_of(interface)
         psi = f",  psi = {activation}" if activation else ""
-        descriptions.append(card.words)
+        descriptions.append(card.description)
         equations.append(f"{card.equation}{psi}\n{READINGS[interface]}; * is elementwise. Code: {where(card.code)}")
     return {"gate": "\n".join(descriptions), "equation": "\n".join(equations), "where": _where(described)}
 
@@ -123,7 +123,7 @@ def _where(described: Experiment) -> str:
         count = "all earlier layers" if score.accumulated else f"up to {score.predecessors} earlier layers"
         parts.append(f"the scores of {', '.join(score.attention)} attention, from layer 2 on, each reading {count}")
     if described.gate.state.name != "none":
-        parts.append(f"the state: {', '.join(described.model_card.places['state'])}")
+        parts.append(f"the state: {', '.join(described.model_card.locations['state'])}")
     return " and ".join(parts) or "no sublayer"
 
 
@@ -178,7 +178,7 @@ def _print_descriptions(described: Experiment, console: Console) -> None:
     """Print the descriptions of those settings that have one."""
     for key in flat(identity(described)["keys"]):
         section, *path = key.split(".")
-        description = words_of(type(getattr(described, section)), path)
+        description = description_of(type(getattr(described, section)), path)
         if description:
             console.print(Text.assemble(f"{key}: ", (description, "dim")), soft_wrap=True, markup=False)
 

@@ -115,7 +115,7 @@ def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None =
     rows: dict[Path, list[Planned]] = {}
     free = memory.free_bytes(_device())
     for planned in every:
-        rows.setdefault(planned.cell.directory.parent, []).append(planned)
+        rows.setdefault(planned.directory.path.parent, []).append(planned)
     for folder, seeds in rows.items():
         described = experiment(list(seeds[0].overrides))
         to_run = sum(planned in missing for planned in seeds)

@@ -16,9 +16,9 @@ from highway.config.datasets import DATASETS, RANDOM, SAMPLE
 from highway.config.experiment import Experiment
 from highway.config.metrics import METRICS, Metric
 from highway.errors import Refused
-from highway.ledger.cell import DONE, Cell
+from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.fingerprint import fingerprint, of_together
-from highway.ledger.identity import cell_name, identified, identity, named_revisions
+from highway.ledger.identity import identified, identity, named_revisions, run_name
 from highway.ledger.record import leave_out, usable
 from highway.sweep.table import Row, Table
 
@@ -150,10 +150,11 @@ def underway(row: Experiment, outputs_dir: Path) -> dict[str, Curves]:
     """Return the curves of runs that have begun here and not ended, by seed and status (`seed 2, running`)."""
     curves = {}
     for path in sorted((outputs_dir / "cells" / identified(row)).glob("seed*/curves.csv")):
-        cell = Cell(path.parent)
-        if not cell.done:
+        directory = RunDirectory(path.parent)
+        if not directory.done:
+            seed = path.parent.name.replace("seed", "seed ")
             try:
-                curves[f"{path.parent.name.replace('seed', 'seed ')}, {cell.status}"] = read_curves(path).get("", {})
+                curves[f"{seed}, {directory.status}"] = read_curves(path).get("", {})
             except (OSError, ValueError, IndexError, StopIteration):  # a row is being written
                 continue
     return curves
@@ -300,7 +301,7 @@ def samples(row: Experiment, roots: list[Path]) -> tuple[Sample, ...]:
 def records(row: Experiment, roots: list[Path]) -> Iterator[Sample]:
     """Yield all records of a row, newest revision and first root first, without reading their curves."""
     code = fingerprint(row)
-    for name, older in cell_names(row):
+    for name, older in run_names(row):
         for root in roots:
             for folder in seeds(root / name):
                 result = usable(folder / "result.json")
@@ -308,10 +309,10 @@ def records(row: Experiment, roots: list[Path]) -> Iterator[Sample]:
                     yield Sample(folder, result["seed"], result, older, _other(result, code))
 
 
-def seeds(cell: Path) -> list[Path]:
+def seeds(directory: Path) -> list[Path]:
     """Return the directories of a configuration's seeds."""
-    names = os.listdir(cell) if cell.exists() else []
-    return [cell / name for name in sorted(names) if name.startswith("seed")]
+    names = os.listdir(directory) if directory.exists() else []
+    return [directory / name for name in sorted(names) if name.startswith("seed")]
 
 
 def _other(result: dict[str, Any], code: str | None) -> bool:
@@ -319,7 +320,7 @@ def _other(result: dict[str, Any], code: str | None) -> bool:
     return result.get("fingerprint") not in (None, code)
 
 
-def cell_names(row: Experiment) -> list[tuple[str, bool]]:
+def run_names(row: Experiment) -> list[tuple[str, bool]]:
     """Return the directory names of a row, at today's revision and older ones, and whether each is an older one."""
     row_identity = identity(row)
     today = row_identity["revision"]
@@ -327,5 +328,5 @@ def cell_names(row: Experiment) -> list[tuple[str, bool]]:
     names = []
     for numbers in itertools.product(*ranges):
         revision = named_revisions(dict(zip(today, numbers, strict=True)))
-        names.append((cell_name(row.model.name, {**row_identity, "revision": revision}), revision != today))
+        names.append((run_name(row.model.name, {**row_identity, "revision": revision}), revision != today))
     return names

@@ -12,7 +12,7 @@ from highway.report.collect import Collected, collect, with_overrides
 from highway.report.formats import to_csv, to_latex, to_markdown
 from highway.report.report import Report, build_report
 from highway.report.terminal import print_report
-from highway.sweep.table import Told
+from highway.sweep.table import ReportRequest
 
 
 def write_report(collected: Collected, folder: Path) -> tuple[Report, list[Path]]:
@@ -29,7 +29,7 @@ def write_report(collected: Collected, folder: Path) -> tuple[Report, list[Path]
     return report, [folder / name for name in files]
 
 
-def publish(requests: Sequence[Told], outputs_dir: Path, console: Console) -> int:
+def publish(requests: Sequence[ReportRequest], outputs_dir: Path, console: Console) -> int:
     """Write and print the report of each table and budget that has records; return how many have.
 
     Overrides of the command line add extra rows, and the report goes into a folder that is named after them.

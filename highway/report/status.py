@@ -13,7 +13,7 @@ from rich.table import Table as RichTable
 
 from highway.files.device import cores
 from highway.files.system import way_to_start_processes
-from highway.ledger.cell import DONE, Cell
+from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.identity import identified
 from highway.report.collect import REFERENCE, Sample, collect, described, records, seeds
 from highway.sweep.table import Row, Table
@@ -62,10 +62,10 @@ def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[Statu
     for path in seeds(outputs / "cells" / name):
         if path in ended:
             continue
-        cell, seed = Cell(path), int(path.name.removeprefix("seed"))
-        status = cell.status
+        directory, seed = RunDirectory(path), int(path.name.removeprefix("seed"))
+        status = directory.status
         if status not in DONE and not (status == "waiting" and seed in statuses):
-            statuses[seed] = status, _progress_text(cell, status)
+            statuses[seed] = status, _progress_text(directory, status)
     by_status: dict[tuple[str, str], list[int]] = {}
     for seed, about in sorted(statuses.items()):
         by_status.setdefault(about, []).append(seed)
@@ -91,6 +91,6 @@ def _timing_line(sample: Sample) -> StatusLine:
     return StatusLine(sample.result["status"], text)
 
 
-def _progress_text(cell: Cell, status: str) -> str:
-    progress = cell.progress if status in ("running", "interrupted") else {}
+def _progress_text(directory: RunDirectory, status: str) -> str:
+    progress = directory.progress if status in ("running", "interrupted") else {}
     return f"{status} at {progress['step'] / progress['steps']:.0%}:" if progress else status

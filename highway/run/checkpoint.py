@@ -28,7 +28,7 @@ from highway.config.experiment import Experiment
 from highway.errors import Damaged, Refused
 from highway.files import seal
 from highway.files.writing import written_atomically
-from highway.ledger.cell import Cell, step_of
+from highway.ledger.directory import RunDirectory, step_of
 from highway.run.recorder import Recorder
 
 log = logging.getLogger("highway")
@@ -54,8 +54,10 @@ class AtomicCheckpoints(CheckpointIO):
 class Checkpointer(pl.Callback):
     """Save a checkpoint every `seconds`, after each validation, and when a signal asks the run to stop."""
 
-    def __init__(self, cell: Cell, experiment: Experiment, recorder: Recorder, header: dict[str, str]) -> None:
-        self.cell, self.header = cell, header
+    def __init__(
+        self, directory: RunDirectory, experiment: Experiment, recorder: Recorder, header: dict[str, str]
+    ) -> None:
+        self.directory, self.header = directory, header
         self.seconds = experiment.trainer.checkpoint_seconds
         self.recorder = recorder
         self.stop_asked = False
@@ -90,14 +92,14 @@ class Checkpointer(pl.Callback):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if self.recorder.best_step == self.recorder.steps and trainer.is_global_zero:
-            save_weights(pl_module.model, self.cell.best, self.header, self.recorder.steps)  # type: ignore[arg-type]
+            save_weights(pl_module.model, self.directory.best, self.header, self.recorder.steps)  # type: ignore[arg-type]
         if trainer.state.fn == "fit":
             self._save(trainer)
 
     def _save(self, trainer: pl.Trainer) -> None:
-        trainer.save_checkpoint(self.cell.best.with_name(f"resume-{self.recorder.steps}.ckpt"))
+        trainer.save_checkpoint(self.directory.best.with_name(f"resume-{self.recorder.steps}.ckpt"))
         if trainer.is_global_zero:
-            for old in self.cell.checkpoints[KEPT:]:
+            for old in self.directory.checkpoints[KEPT:]:
                 old.unlink()
         self._saved_at = time.monotonic()
         if trainer.strategy.reduce_boolean_decision(self.stop_asked, all=False):
@@ -111,14 +113,14 @@ class Resume(NamedTuple):
     threads: int  # number of threads at the first start: bit-equality depends on it
 
 
-def resumable(cell: Cell, forget: bool = True) -> Resume | None:
+def resumable(directory: RunDirectory, forget: bool = True) -> Resume | None:
     """Return the newest checkpoint that is intact, with intact curve and best weights; None if there is none.
 
     forget: delete the corrupt checkpoints found on the way.
     """
-    for path in cell.checkpoints:
+    for path in directory.checkpoints:
         try:
-            return Resume(path, _checked(path, cell)["threads"])
+            return Resume(path, _checked(path, directory)["threads"])
         except (Damaged, FileNotFoundError) as damage:  # another process may delete it at this moment
             log.warning("%s; the steps since the checkpoint before it are trained again.", damage)
             if forget:
@@ -126,18 +128,18 @@ def resumable(cell: Cell, forget: bool = True) -> Resume | None:
     return None
 
 
-def _checked(path: Path, cell: Cell) -> dict[str, Any]:
+def _checked(path: Path, directory: RunDirectory) -> dict[str, Any]:
     """Return the recorder's state in a checkpoint. Raise Damaged if it, its curve or its best weights are corrupt."""
     seal.check_name(path)
     try:
         known = torch.load(path, weights_only=True, mmap=True)["callbacks"][Recorder.state_key]
     except Exception as error:  # a foreign file with a correct name can make torch raise anything
         raise Damaged(f"{path} is no checkpoint of ours ({type(error).__name__})") from error
-    written = cell.curves.read_bytes()[: known["curve_bytes"]] if cell.curves.exists() else b""
+    written = directory.curves.read_bytes()[: known["curve_bytes"]] if directory.curves.exists() else b""
     if hashlib.sha256(written).hexdigest() != known["curve_sha256"]:
-        raise Damaged(f"{cell.curves} is damaged: it is not what it was at step {step_of(path)}")
+        raise Damaged(f"{directory.curves} is damaged: it is not what it was at step {step_of(path)}")
     if known["best_step"] >= 0:
-        check_weights(cell.best, known["best_step"], or_after=step_of(path))  # the run repeats later steps
+        check_weights(directory.best, known["best_step"], or_after=step_of(path))  # the run repeats later steps
     return known
 
 

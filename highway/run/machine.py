@@ -23,7 +23,7 @@ from highway.config.experiment import Experiment
 from highway.files.device import cores
 from highway.files.system import Process, processes
 from highway.files.writing import write_text, writing
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import configuration
 from highway.run.processes import started_by_srun
 
@@ -32,7 +32,9 @@ QUIET = 0.25  # number of processors that others may keep busy while a time is m
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy")
 
 
-def settle(experiment: Experiment, cell: Cell, threads: int | None, first: bool, ample_memory: bool) -> None:
+def settle(
+    experiment: Experiment, directory: RunDirectory, threads: int | None, first: bool, ample_memory: bool
+) -> None:
     """Fix the number of threads of a run, write its config.yaml, and prepare the machine.
 
     threads: number of threads at the first start of the run; None if no checkpoint states it.
@@ -42,15 +44,15 @@ def settle(experiment: Experiment, cell: Cell, threads: int | None, first: bool,
     each = max(cores() // experiment.trainer.devices, 1)
     experiment.trainer.threads = threads or experiment.trainer.threads or each
     if first:
-        write_down(cell, configuration(experiment))
+        write_down(directory, configuration(experiment))
     prepare(experiment.trainer.threads, ample_memory)
     if experiment.trainer.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when it starts
     torch.use_deterministic_algorithms(experiment.trainer.deterministic, warn_only=True)
 
 
-def write_down(cell: Cell, described: dict[str, Any]) -> None:
-    write_text(cell.config, yaml.safe_dump(described, sort_keys=False))
+def write_down(directory: RunDirectory, described: dict[str, Any]) -> None:
+    write_text(directory.config, yaml.safe_dump(described, sort_keys=False))
 
 
 def prepare(threads: int, ample_memory: bool = True) -> None:

@@ -12,7 +12,7 @@ from highway.data.module import ExperimentData
 from highway.describe import parameter_counts
 from highway.errors import Unwritable
 from highway.files.device import device_name
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import named_revisions
 from highway.ledger.record import usable, write_record
 from highway.run import machine
@@ -22,15 +22,15 @@ log = logging.getLogger("highway")
 
 
 class Record:
-    def __init__(self, experiment: Experiment, cell: Cell, command: str) -> None:
-        self.cell = cell
+    def __init__(self, experiment: Experiment, directory: RunDirectory, command: str) -> None:
+        self.directory = directory
         self.status = "failed"
         self.unwritable = False  # True if a file that cannot be written interrupted it, and not a person
         self.metrics: dict[str, dict[str, float]] = {}
         self.listeners: list[Callable[[dict[str, Any]], None]] = []
         self.recorder: Recorder | None = None
         self.content: dict[str, Any] = {
-            "cell": cell.name,
+            "cell": directory.name,
             "revision": named_revisions(experiment.revisions()),
             "seed": experiment.seed,
             "budget": experiment.budget,
@@ -41,7 +41,7 @@ class Record:
     @property
     def usual_rate(self) -> float | None:
         """The lowest tokens per second of the run's other seeds, on this processor with as many threads; else None."""
-        results = [usable(path) for path in self.cell.directory.parent.glob("seed*/result.json")]
+        results = [usable(path) for path in self.directory.path.parent.glob("seed*/result.json")]
         rates = [
             one["cost"]["tokens_per_second"]
             for one in results
@@ -65,7 +65,7 @@ class Record:
             self.content["steps"] = self.recorder.steps
             self.content["fingerprint"] = "+".join(self.recorder.codes)
             self.content["cost"] = self._cost(self.recorder)
-        log.info("%s: %s%s", self.cell.directory, status, f" ({error})" if error else "")
+        log.info("%s: %s%s", self.directory.path, status, f" ({error})" if error else "")
 
     def close(self) -> None:
         """Tell the listeners how the run ended, also if it was refused half-way."""
@@ -83,7 +83,7 @@ class Record:
 
     def write(self) -> None:
         try:
-            write_record(self.cell.directory, self.content)
+            write_record(self.directory.path, self.content)
         except Unwritable as full:  # the checkpoint holds what was trained
             if not self.unwritable:
                 self.end("interrupted", str(full))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from highway.errors import Refused, as_typed
-from highway.sweep.launch import LOOK_AGAIN, CellLauncher, Planned, quoted, runs
+from highway.sweep.launch import LOOK_AGAIN, Planned, RunLauncher, quoted, runs
 
 TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
 LOOK = 0.02  # seconds between two polls of the running jobs; a slot stays empty at most that long
@@ -35,7 +35,7 @@ def check_whole(key: str, value: Any, least: int = 1) -> None:
         raise Refused(f"hydra.launcher.{key}={as_typed(value)} is not a whole number from {least} upwards.")
 
 
-class EngineLauncher(CellLauncher):
+class EngineLauncher(RunLauncher):
     threads: int  # threads of a run whose overrides do not set trainer.threads
     spans_nodes = False  # True if a run may use several machines
     queues = False  # True if a run may wait in a queue after it has been started
@@ -43,11 +43,11 @@ class EngineLauncher(CellLauncher):
     def threads_of_a_run(self, missing: Sequence[Planned], planned: int) -> int | None:
         return self.threads
 
-    def prepare(self, cells: Sequence[Planned], planned: int) -> int:
+    def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
         """Get ready for these runs, out of `planned` in the sweep; return how many can run at once."""
         raise NotImplementedError
 
-    def start(self, cells: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
+    def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
         """Start these runs, for which `take` has reserved room; yield each with its job."""
         raise NotImplementedError
 
@@ -58,22 +58,22 @@ class EngineLauncher(CellLauncher):
     def give_back(self, planned: Planned) -> None:
         """Release the room that a run has taken."""
 
-    def launch_cells(self, cells: Sequence[Planned], planned: int, fail_fast: bool) -> None:
+    def launch_runs(self, to_run: Sequence[Planned], planned: int, fail_fast: bool) -> None:
         from highway.sweep.overview import Overview  # imports rich: Hydra loads this file for single runs too
 
-        wide = next((run for run in cells if run.nodes > 1), None)
+        wide = next((run for run in to_run if run.nodes > 1), None)
         if wide and not self.spans_nodes:
             raise Refused(
                 f"trainer.nodes={wide.nodes} needs hydra/launcher=slurm: only Slurm starts a run on several machines."
             )
-        at_once = self.prepare(cells, planned)
+        at_once = self.prepare(to_run, planned)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             # an ignored SIGHUP comes from nohup and stays ignored; a shell's & ignores SIGINT without meaning it
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, signal.default_int_handler)
-        self.waiting = list(cells)
+        self.waiting = list(to_run)
         self.running: dict[Planned, Job] = {}
-        with Overview(cells, at_once, self.queues) as self.overview:
+        with Overview(to_run, at_once, self.queues) as self.overview:
             try:
                 self._work(fail_fast)
             finally:
@@ -86,7 +86,7 @@ class EngineLauncher(CellLauncher):
             overrides.append(f"trainer.threads={self.threads}")
         for key in ("data_dir", "outputs_dir"):
             overrides.append(f"{key}={quoted(str(Path(self.config[key]).resolve()))}")
-        overrides.append(f"hydra.run.dir={quoted(str(planned.cell.directory.resolve()))}")
+        overrides.append(f"hydra.run.dir={quoted(str(planned.directory.path.resolve()))}")
         return [sys.executable, str(TRAIN), *overrides]
 
     def _work(self, fail_fast: bool) -> None:
@@ -107,7 +107,7 @@ class EngineLauncher(CellLauncher):
         """Release the room of a job that has ended; return False if its run failed."""
         del self.running[planned]
         self.give_back(planned)
-        if planned.cell.status == "running":  # another sweep took the lease first
+        if planned.directory.status == "running":  # another sweep took the lease first
             self.waiting.append(planned)
             return True
         self.overview.ended(planned, code)

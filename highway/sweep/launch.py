@@ -23,7 +23,7 @@ from highway.config.compose import Composer
 from highway.config.experiment import Experiment
 from highway.config.guard import composing
 from highway.errors import Held
-from highway.ledger.cell import DONE, Cell
+from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.together import Timing
 from highway.sweep.timed import timing
 
@@ -37,7 +37,7 @@ class Planned:
 
     label: str
     overrides: tuple[str, ...]
-    cell: Cell
+    directory: RunDirectory
     accelerator: str
     devices: int
     before: str = "waiting"  # status when the sweep began; a run that had failed is planned only with retry_failed=true
@@ -48,13 +48,13 @@ class Planned:
 
     def next_move(self) -> Literal["start", "wait", "leave"]:
         """Decide what to do now. wait: another process is training it. leave: another sweep has ended it meanwhile."""
-        status = self.cell.status
+        status = self.directory.status
         if status == "running":
             return "wait"
         return "leave" if status in DONE or (status == "failed" and self.before != "failed") else "start"
 
 
-class CellLauncher(Launcher):
+class RunLauncher(Launcher):
     """The base of our launchers: Hydra passes overrides to a launcher, our sweeper passes planned runs."""
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
@@ -68,7 +68,7 @@ class CellLauncher(Launcher):
         """Return the threads of a run that does not set trainer.threads, or None for every core of its machine."""
         return None
 
-    def launch_cells(self, cells: Sequence[Planned], planned: int, fail_fast: bool) -> None:
+    def launch_runs(self, to_run: Sequence[Planned], planned: int, fail_fast: bool) -> None:
         """Run these, of `planned` in the sweep, until all have ended here or in other sweeps.
 
         With fail_fast, return when the first run fails.
@@ -76,14 +76,14 @@ class CellLauncher(Launcher):
         raise NotImplementedError
 
 
-class InlineLauncher(CellLauncher):
+class InlineLauncher(RunLauncher):
     """A launcher that trains one run after another in this process."""
 
-    run: Callable[[Experiment, Cell, str], str]  # trains a run and returns its status
+    run: Callable[[Experiment, RunDirectory, str], str]  # trains a run and returns its status
     time_rows: Callable[[Timing, str], str]
 
-    def launch_cells(self, cells: Sequence[Planned], planned: int, fail_fast: bool) -> None:
-        waiting = list(cells)
+    def launch_runs(self, to_run: Sequence[Planned], planned: int, fail_fast: bool) -> None:
+        waiting = list(to_run)
         while waiting:
             moves = {entry: entry.next_move() for entry in waiting}
             waiting = [entry for entry in waiting if moves[entry] != "leave"]
@@ -97,7 +97,7 @@ class InlineLauncher(CellLauncher):
                 if ready[0].alone:
                     status = self.time_rows(timing(overrides, partial(composed, self)), command_line(overrides))
                 else:
-                    status = self.run(composed(self, overrides), ready[0].cell, command_line(overrides))
+                    status = self.run(composed(self, overrides), ready[0].directory, command_line(overrides))
             except Held:  # another sweep has taken the lease since next_move
                 waiting.append(ready[0])
                 continue
@@ -132,7 +132,7 @@ def runs(count: int) -> str:
     return f"{count} run{'' if count == 1 else 's'}"
 
 
-def last_words(path: Path) -> str:
+def last_line(path: Path) -> str:
     """Return the last line of a log, with its path."""
     lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
     return f"{lines[-1]} ({path})" if lines else str(path)

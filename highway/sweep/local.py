@@ -33,8 +33,8 @@ class LocalLauncher(EngineLauncher):
         self.prepare(missing, planned)  # counts the slots among which the cores are divided; starts nothing
         return self.threads
 
-    def prepare(self, cells: Sequence[Planned], planned: int) -> int:
-        accelerators, devices = {run.accelerator for run in cells}, max(run.devices for run in cells)
+    def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
+        accelerators, devices = {run.accelerator for run in to_run}, max(run.devices for run in to_run)
         self.free, self.on_gpus = slots_for(accelerators, devices, planned, self.slots, self.per_gpu)
         self.threads = max(cores() // self.free.count, 1)
         self.places: dict[Planned, list[str]] = {}
@@ -49,8 +49,8 @@ class LocalLauncher(EngineLauncher):
     def give_back(self, planned: Planned) -> None:
         self.free.give_back(self.places.pop(planned))
 
-    def start(self, cells: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
-        return ((planned, self._process(planned)) for planned in cells)
+    def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
+        return ((planned, self._process(planned)) for planned in to_run)
 
     def _process(self, planned: Planned) -> Process:
         environment = {
@@ -60,8 +60,8 @@ class LocalLauncher(EngineLauncher):
         }
         if self.on_gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(self.places[planned])
-        planned.cell.directory.mkdir(parents=True, exist_ok=True)
-        with open(planned.cell.log, "ab") as output:
+        planned.directory.path.mkdir(parents=True, exist_ok=True)
+        with open(planned.directory.log, "ab") as output:
             process = subprocess.Popen(
                 self.command(planned),
                 stdin=subprocess.DEVNULL,

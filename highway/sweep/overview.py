@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from highway.clock import clock
-from highway.sweep.launch import Planned, last_words, runs
+from highway.sweep.launch import Planned, last_line, runs
 
 LINES_EVERY = 60.0  # seconds between two summaries where there is no terminal
 EXIT_REFUSED = 2
@@ -23,9 +23,9 @@ COLOURS = {"running": "cyan", "elsewhere": "blue"}
 class Overview:
     """A view of a sweep's progress, to be entered with `with`."""
 
-    def __init__(self, cells: Sequence[Planned], slots: int, queued: bool = False) -> None:
+    def __init__(self, planned_runs: Sequence[Planned], slots: int, queued: bool = False) -> None:
         """`queued`: a run may wait in a queue after it has been started."""
-        self.total, self.slots = len(cells), slots
+        self.total, self.slots = len(planned_runs), slots
         self.before = "queued" if queued else "starting"
         self.remarks: dict[str, str] = {}  # label of a run -> its latest remark that was shown
         self.counts: dict[str, int] = {}  # status -> number of runs that ended with it
@@ -54,7 +54,7 @@ class Overview:
 
     def ended(self, planned: Planned, code: int | None) -> None:
         """Report a run that has ended. `code` is the exit code of our process, or None if another sweep ended it."""
-        status, result = planned.cell.status, planned.cell.result() or {}
+        status, result = planned.directory.status, planned.directory.result() or {}
         self.counts[status] = self.counts.get(status, 0) + 1
         if status == "finished":
             self.seconds.append(result["cost"]["seconds"])
@@ -63,7 +63,7 @@ class Overview:
             where = "" if code is not None else ", by another sweep"
             self.say(f"finished  {planned.label}  {shown}  ({clock(result['cost']['seconds'])}{where})")
         else:
-            why = result.get("error") or last_words(planned.cell.log)
+            why = result.get("error") or last_line(planned.directory.log)
             self.say(f"{'refused' if code == EXIT_REFUSED else status:9} {planned.label}: {_how(code)}{why}")
 
     def update(self, waiting: Sequence[Planned], ours: Sequence[Planned]) -> None:
@@ -84,7 +84,7 @@ class Overview:
     def _say_remarks(self, running: Sequence[Planned]) -> None:
         """Show once each remark that a run has made, for example that it has become slow."""
         for planned in running:
-            remark = (planned.cell.progress or {}).get("remark")
+            remark = (planned.directory.progress or {}).get("remark")
             if remark and self.remarks.get(planned.label) != remark:
                 self.remarks[planned.label] = remark
                 self.say(f"          {planned.label}: {remark}")
@@ -102,7 +102,7 @@ class Overview:
             grid.add_row(Text(planned.label), Text("running", COLOURS["running"]), *(_cells(planned) or ["starting"]))
         for planned in [entry for entry in ours if entry not in running][: max(room - len(running), 0)]:
             grid.add_row(Text(planned.label), Text(self.before, "dim"))
-        looked_at = [(planned, planned.cell.status) for planned in waiting[: max(room - len(ours), 0)]]
+        looked_at = [(planned, planned.directory.status) for planned in waiting[: max(room - len(ours), 0)]]
         for planned, status in sorted(looked_at, key=lambda entry: entry[1] != "running"):
             if status == "running":
                 grid.add_row(
@@ -124,7 +124,7 @@ class Overview:
 
     def _seconds_left(self, to_begin: int, running: Sequence[Planned]) -> float | None:
         """Estimate the time left: running runs by their own estimates, the others by the mean run, over our slots."""
-        known = [progress for planned in running if (progress := planned.cell.progress)]
+        known = [progress for planned in running if (progress := planned.directory.progress)]
         left = [progress["seconds_left"] for progress in known]
         whole = [
             report["seconds_left"] * report["steps"] / max(report["steps"] - report["step"], 1) for report in known
@@ -137,12 +137,12 @@ class Overview:
 
 
 def _running(ours: Sequence[Planned]) -> list[Planned]:
-    return [planned for planned in ours if planned.cell.status == "running"]
+    return [planned for planned in ours if planned.directory.status == "running"]
 
 
 def _cells(planned: Planned) -> list[str]:
     """Return how far a run is: a text for each of HEADS, empty if not measured yet; [] before the first step."""
-    progress = planned.cell.progress
+    progress = planned.directory.progress
     if not progress:
         return []
     train, valid = (f"{progress[name]:.4f}" if name in progress else "" for name in ("train_loss", "valid_loss"))

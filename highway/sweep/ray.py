@@ -72,7 +72,7 @@ class Task:
 
         if self.reference is not None:
             return self._code() if ray.wait([self.reference], timeout=0)[0] else None
-        if self.planned.cell.status != "running":  # the process of the lost worker has saved and released the lease
+        if self.planned.directory.status != "running":  # the lost worker's process has saved and let go of the lease
             self.reference = self.submit()
         return None
 
@@ -110,7 +110,7 @@ class Task:
         return None
 
     def _failed(self, why: str) -> int:
-        with open(self.planned.cell.log, "a") as file:
+        with open(self.planned.directory.log, "a") as file:
             print(" ".join(why.split()), file=file)
         return 1
 
@@ -145,30 +145,30 @@ class RayLauncher(EngineLauncher):
         self.address, self.cores, self.threads = address, cores, num_cpus
         self.per_gpu, self.retries = per_gpu, retries
 
-    def launch_cells(self, cells: Sequence[Planned], planned: int, fail_fast: bool) -> None:
+    def launch_runs(self, to_run: Sequence[Planned], planned: int, fail_fast: bool) -> None:
         import ray
 
         with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # Ray prints warnings of its nodes on stdout
             _connect(self.address, self.cores)
             try:
-                super().launch_cells(cells, planned, fail_fast)
+                super().launch_runs(to_run, planned, fail_fast)
             finally:
                 ray.shutdown()
 
-    def prepare(self, cells: Sequence[Planned], planned: int) -> int:
+    def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
         import ray
 
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         self.on_gpus = any(node.get("GPU") for node in nodes)
-        if not self.on_gpus and any(run.accelerator == "gpu" for run in cells):
+        if not self.on_gpus and any(run.accelerator == "gpu" for run in to_run):
             raise Refused(
                 "trainer.accelerator=gpu is set, but the Ray cluster has no GPU. Write trainer.accelerator=cpu instead."
             )
-        for run in cells:
+        for run in to_run:
             if not any(_room(node, self.needs(run)) for node in nodes):
                 needed = " and ".join(f"{amount:g} {name}" for name, amount in self.needs(run).items() if amount)
                 raise Refused(f"{run.label} needs {needed}, but no node of the Ray cluster has that much.")
-        self.at_once = sum(_room(node, self.needs(cells[0])) for node in nodes)
+        self.at_once = sum(_room(node, self.needs(to_run[0])) for node in nodes)
         return self.at_once
 
     def needs(self, planned: Planned) -> dict[str, float]:
@@ -178,17 +178,17 @@ class RayLauncher(EngineLauncher):
             gpus = planned.devices if planned.devices > 1 else 10_000 // self.per_gpu / 10_000
         return {"CPU": self.threads * planned.devices, "GPU": gpus}
 
-    def start(self, cells: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
-        return ((planned, Task(planned, partial(self._submit, planned), self.retries)) for planned in cells)
+    def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
+        return ((planned, Task(planned, partial(self._submit, planned), self.retries)) for planned in to_run)
 
     def _submit(self, planned: Planned) -> Any:
         import ray
 
-        planned.cell.directory.mkdir(parents=True, exist_ok=True)
+        planned.directory.path.mkdir(parents=True, exist_ok=True)
         surroundings = {"HIGHWAY_SLOTS": str(self.at_once), "OMP_NUM_THREADS": str(self.threads)}
         needs = self.needs(planned)
         task = ray.remote(num_cpus=needs["CPU"], num_gpus=needs["GPU"], max_retries=0)(run_cell)
-        return task.remote(self.command(planned), str(planned.cell.log.resolve()), surroundings)
+        return task.remote(self.command(planned), str(planned.directory.log.resolve()), surroundings)
 
 
 def _room(node: dict[str, float], needs: dict[str, float]) -> int:

@@ -57,8 +57,8 @@ def visible_gpus() -> list[str]:
     return listed.stdout.split() if listed.returncode == 0 else []
 
 
-def slots_for(accelerators: set[str], devices: int, cells: int, slots: int | None, per_gpu: int) -> tuple[Slots, bool]:
-    """Return the slots for a sweep of `cells` runs, and True if they are on GPUs; the largest run needs `devices`."""
+def slots_for(accelerators: set[str], devices: int, to_run: int, slots: int | None, per_gpu: int) -> tuple[Slots, bool]:
+    """Return the slots for a sweep of `to_run` runs, and True if they are on GPUs; the largest run needs `devices`."""
     gpus = visible_gpus() if accelerators != {"cpu"} else []
     if not gpus and "gpu" in accelerators:
         raise Refused(
@@ -69,5 +69,5 @@ def slots_for(accelerators: set[str], devices: int, cells: int, slots: int | Non
         if devices > gpu_slots.most():
             raise Refused(f"trainer.devices={devices} needs {devices} GPUs; this sweep may use {gpu_slots.most()}.")
         return gpu_slots, True
-    count = min(slots or min(cores(), MOST_ON_CPU), cells)
+    count = min(slots or min(cores(), MOST_ON_CPU), to_run)
     return Slots.of_cores(max(count, devices)), False

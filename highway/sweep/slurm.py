@@ -87,7 +87,7 @@ class SlurmLauncher(EngineLauncher):
                 f"hydra.launcher.setup_lines={self.setup_lines} is not a list: write it as ['module load cuda']."
             )
 
-    def prepare(self, cells: Sequence[Planned], planned: int) -> int:
+    def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
         try:
             import submitit  # noqa: F401
         except ImportError as error:
@@ -101,34 +101,35 @@ class SlurmLauncher(EngineLauncher):
         self.queue = Queue()
         return min(self.array_parallelism or planned, planned)
 
-    def start(self, cells: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
-        for _, alike in groupby(sorted(cells, key=_needs), key=_needs):
+    def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
+        for _, alike in groupby(sorted(to_run, key=_needs), key=_needs):
             same = list(alike)
             for first in range(0, len(same), LARGEST_ARRAY):
                 yield from self._submit(same[first : first + LARGEST_ARRAY]).items()
 
-    def _submit(self, cells: Sequence[Planned]) -> dict[Planned, Job]:
+    def _submit(self, to_run: Sequence[Planned]) -> dict[Planned, Job]:
         from submitit import SlurmExecutor
         from submitit.core.utils import FailedJobError
         from submitit.helpers import clean_env
 
         executor = SlurmExecutor(folder=Path(self.config.outputs_dir).resolve() / "slurm")
-        executor.update_parameters(**self._asked(cells[0], len(cells)))
+        executor.update_parameters(**self._asked(to_run[0], len(to_run)))
         kept = {name: os.environ[name] for name in ("SLURM_CONF",) if name in os.environ}
         try:
             with clean_env(), executor.batch():  # a sweep that is a job itself must not pass its SLURM_ variables on
                 os.environ.update(kept)
                 submitted = [
-                    executor.submit(Becomes(self.command(run), run.cell.log.resolve(), self.threads)) for run in cells
+                    executor.submit(Becomes(self.command(run), run.directory.log.resolve(), self.threads))
+                    for run in to_run
                 ]
         except FailedJobError as error:
             answer = " ".join(str(error).split())
             hint = ". Write trainer.accelerator=cpu to ask for no GPU" if "gres" in answer else ""
             raise Refused(f"Slurm refused the jobs: {answer}{hint}.") from error
         numbers = [job.job_id for job in submitted]
-        return {run: Submitted(run, number, self.queue) for run, number in zip(cells, numbers, strict=True)}
+        return {run: Submitted(run, number, self.queue) for run, number in zip(to_run, numbers, strict=True)}
 
-    def _asked(self, planned: Planned, cells: int) -> dict[str, Any]:
+    def _asked(self, planned: Planned, to_run: int) -> dict[str, Any]:
         """Return the options of sbatch, under submitit's names."""
         options = {
             "job_name": "highway",
@@ -142,7 +143,7 @@ class SlurmLauncher(EngineLauncher):
             "mem": f"{int(self.memory_gb * 1024)}M" if self.memory_gb else None,
             "time": self.minutes,
             "exclusive": planned.alone or None,
-            "array_parallelism": self.array_parallelism or cells,
+            "array_parallelism": self.array_parallelism or to_run,
             "setup": list(self.setup_lines),
             "teardown": AGAIN.format(kills=self.kills).splitlines(),
             # since Slurm 22.05 srun does not inherit --cpus-per-task from sbatch
@@ -188,7 +189,7 @@ class Submitted:
     def poll(self) -> int | None:
         if self._is_queued():
             return None
-        status = self.planned.cell.status
+        status = self.planned.directory.status
         if status == "running" and time.monotonic() - self.seen <= STALE + ASK_EVERY:
             return None  # killed on another machine: the run counts as running until its lease is stale
         return int(status != "finished")

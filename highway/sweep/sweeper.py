@@ -33,25 +33,25 @@ from highway.config.check import SWEEP_ONLY
 from highway.config.experiment import Experiment
 from highway.config.guard import check_words
 from highway.errors import Refused, SweepFailed, listing
-from highway.ledger.cell import DONE, Cell
+from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import changes_nothing, identified
 from highway.sweep import grid
-from highway.sweep.launch import Planned, command_line, composed, last_words, quoted, runs
+from highway.sweep.launch import Planned, command_line, composed, last_line, quoted, runs
 from highway.sweep.reading import load_table, parse_table
-from highway.sweep.table import Row, Table, Told, last_on_each_key
+from highway.sweep.table import ReportRequest, Row, Table, last_on_each_key
 from highway.sweep.timed import timing
 from highway.sweep.views import differences, link_view
 
 log = logging.getLogger("highway")
 LONGEST_NAME = 120
-MOST_CELLS = 50_000
+MOST_RUNS = 50_000
 
 
 class HighwaySweeper(Sweeper):
     """The sweeper; hydra_plugins/highway_sweep.py supplies the three functions that other rooms implement."""
 
-    tell: Callable[[list[Told], Path], None]  # print the report, given the outputs folder
+    tell: Callable[[list[ReportRequest], Path], None]  # print the report, given the outputs folder
     foresee: Callable[[list[Planned], list[Planned], int | None], None]  # print the cost: all runs, missing, threads
     have_data: Callable[[list[Experiment]], None]  # fetch the data of these, or refuse
     planning = False
@@ -77,7 +77,7 @@ class HighwaySweeper(Sweeper):
         plan, tables = self._plan(
             {key: override for key, override in overrides.items() if not override.is_hydra_override()}
         )
-        unique = list({planned.cell: planned for planned in plan}.values())
+        unique = list({planned.directory: planned for planned in plan}.values())
         again = [planned for planned in unique if rerun and _of_other_code(planned)]
         missing = [planned for planned in unique if planned in again or planned.before not in DONE]
         missing = [planned for planned in missing if retry_failed or planned.before != "failed"]
@@ -94,15 +94,15 @@ class HighwaySweeper(Sweeper):
         log.info(_counted(unique, missing))
         together = [planned for planned in missing if not planned.alone]
         if together:
-            self.launcher.launch_cells(together, sum(not planned.alone for planned in unique), fail_fast)
+            self.launcher.launch_runs(together, sum(not planned.alone for planned in unique), fail_fast)
         for planned in missing:
-            if planned.alone and not (fail_fast and any(run.cell.status == "failed" for run in unique)):
-                self.launcher.launch_cells([planned], 1, fail_fast)
+            if planned.alone and not (fail_fast and any(run.directory.status == "failed" for run in unique)):
+                self.launcher.launch_runs([planned], 1, fail_fast)
         if tables:
-            self.tell(tables, unique[0].cell.directory.parents[2])
+            self.tell(tables, unique[0].directory.path.parents[2])
         _summarise(unique)
 
-    def _plan(self, overrides: dict[str, Override]) -> tuple[list[Planned], list[Told]]:
+    def _plan(self, overrides: dict[str, Override]) -> tuple[list[Planned], list[ReportRequest]]:
         """Compose and check all runs that the command line describes; return them, and the reports that show them."""
         tables, seeds, arms, rows, name = (
             overrides.pop(key, None) for key in ("table", "seeds", "arms", "rows", "name")
@@ -141,7 +141,7 @@ class HighwaySweeper(Sweeper):
         }  # reports with overrides also show the table's unchanged rows
         return plan, [entry for key, entry in reported.items() if key[2] or key[:2] not in extended]
 
-    def _of_grid(self, overrides: dict[str, Override], name: list[str]) -> tuple[list[Planned], list[Told]]:
+    def _of_grid(self, overrides: dict[str, Override], name: list[str]) -> tuple[list[Planned], list[ReportRequest]]:
         combinations = [(label or "run", choice) for label, choice in _grid(overrides.values())]
         experiments = [composed(self, choice) for _, choice in combinations]
         plan = [
@@ -193,37 +193,39 @@ class HighwaySweeper(Sweeper):
         overrides = (f"table={table.id}", f"budget={budget}", f"seed={seed}", *choice)
         if overrides not in self.timings:  # called for each row
             described = timing(overrides, partial(composed, self))
-            cell, trainer = described.cell, described.first.trainer
+            directory, trainer = described.directory, described.first.trainer
             name = f"{table.id} seed {seed} {added}".strip()
             needs = (trainer.accelerator, trainer.devices)
             settled = tuple(last_on_each_key([*overrides, f"trainer.threads={described.threads}"]))
             code = of_together(described.rows.values())
-            self.timings[overrides] = Planned(name, settled, cell, *needs, cell.status, alone=True, fingerprint=code)
+            self.timings[overrides] = Planned(
+                name, settled, directory, *needs, directory.status, alone=True, fingerprint=code
+            )
         return self.timings[overrides]
 
     def _described(
         self, experiment: Experiment, label: str, overrides: Sequence[str], group: str = "grid", run: str | None = None
     ) -> Planned:
         mirror = [f"logger.group={quoted(group)}", f"logger.run={quoted(run or f'{label} seed {experiment.seed}')}"]
-        cell, trainer = Cell.of(experiment), experiment.trainer
+        directory, trainer = RunDirectory.of(experiment), experiment.trainer
         overrides = (*overrides, *mirror)
         code, needs = fingerprint(experiment), (trainer.accelerator, trainer.devices)
         details: dict[str, Any] = {"fingerprint": code, "nodes": trainer.nodes, "experiment": experiment}
-        return Planned(label, overrides, cell, *needs, cell.status, **details)
+        return Planned(label, overrides, directory, *needs, directory.status, **details)
 
     def _link(self, planned: Planned, table: Table, budget: str, row: Row, added: str) -> None:
         """Link a row to its run; if the row was linked to another run, log what has changed."""
         if not _is_result(planned):
             return
-        replaced = link_view(planned.cell, table.id, budget, _view_of(row, added))
+        replaced = link_view(planned.directory, table.id, budget, _view_of(row, added))
         if replaced is not None and not planned.alone:
             changed = "; ".join(differences(replaced, composed(self, planned.overrides))) or "another revision"
-            log.info("%s: the recipe has changed since the run in %s: %s.", planned.label, replaced.directory, changed)
+            log.info("%s: the recipe has changed since the run in %s: %s.", planned.label, replaced.path, changed)
 
 
 def _is_result(planned: Planned) -> bool:
     """Return True unless debug=... has moved the run out of the results."""
-    return planned.cell.directory.parent.parent.name == "cells"
+    return planned.directory.path.parent.parent.name == "cells"
 
 
 def _of_row(planned: Planned, table: Table, row: Row, choice: Sequence[str]) -> Planned:
@@ -241,16 +243,16 @@ def _view_of(row: Row, added: str) -> str:
 
 def _of_other_code(planned: Planned) -> bool:
     """Return True if a run is done but stale: trained with other code than today's."""
-    result = planned.cell.result() or {}
-    return planned.cell.done and result.get("fingerprint") not in (None, planned.fingerprint)
+    result = planned.directory.result() or {}
+    return planned.directory.done and result.get("fingerprint") not in (None, planned.fingerprint)
 
 
 def _set_aside(done: list[Planned]) -> None:
     """Move the records of stale runs to earlier/, so that they are trained again."""
     for planned in done:
-        with planned.cell.leased():
-            planned.cell.set_aside()
-        directory = planned.cell.directory
+        with planned.directory.leased():
+            planned.directory.set_aside()
+        directory = planned.directory.path
         log.info(
             "%s: stale: other code. It is trained again; the old record is in %s/earlier.", planned.label, directory
         )
@@ -264,16 +266,16 @@ def _counted(unique: list[Planned], missing: list[Planned]) -> str:
     return f"{runs(len(unique))}: {finished} finished already, {others}{len(missing)} to train."
 
 
-def _summarise(cells: list[Planned]) -> None:
+def _summarise(to_run: list[Planned]) -> None:
     """Log why each run did not finish, and raise SweepFailed: Hydra ignores what a sweeper returns."""
-    unfinished = {planned: planned.cell.status for planned in cells if planned.cell.status != "finished"}
+    unfinished = {planned: planned.directory.status for planned in to_run if planned.directory.status != "finished"}
     for planned, status in unfinished.items():
-        error = (planned.cell.result() or {}).get("error") or last_words(planned.cell.log)
+        error = (planned.directory.result() or {}).get("error") or last_line(planned.directory.log)
         log.error("%s: %s (%s)", planned.label, status, error)
     if unfinished:
         again = " Add retry_failed=true to train failed runs again." if "failed" in unfinished.values() else ""
         raise SweepFailed(
-            f"{len(unfinished)} of {runs(len(cells))} did not finish. "
+            f"{len(unfinished)} of {runs(len(to_run))} did not finish. "
             f"Type the same command again to resume interrupted runs.{again}"
         )
 
@@ -284,9 +286,9 @@ def _grid(overrides: Any) -> list[tuple[str, list[str]]]:
         [f"{override.get_key_element().removeprefix('++')}={value}" for value in _values(override)]
         for override in overrides
     ]
-    if math.prod(map(len, choices)) > MOST_CELLS:
+    if math.prod(map(len, choices)) > MOST_RUNS:
         raise Refused(
-            f"this grid has more than {MOST_CELLS:,} runs, and each is checked before the first one starts. "
+            f"this grid has more than {MOST_RUNS:,} runs, and each is checked before the first one starts. "
             "Name fewer values."
         )
     varying = [len(options) > 1 for options in choices]
@@ -304,7 +306,7 @@ def _values(override: Override | None) -> list[str]:
     if not override.is_sweep_override():
         return [override.get_value_element_as_str()]
     try:
-        values = [str(value) for value in itertools.islice(override.sweep_string_iterator(), MOST_CELLS + 1)]
+        values = [str(value) for value in itertools.islice(override.sweep_string_iterator(), MOST_RUNS + 1)]
     except (HydraException, ValueError, TypeError) as error:
         why = " ".join(str(error).split())
         raise Refused(

@@ -170,7 +170,9 @@ class Table:
         return last_on_each_key([*self.recipe, *row.overrides, *smaller, f"budget={budget}", f"seed={seed}"])
 
 
-Told = tuple[Table, str, tuple[str, ...]]  # what a report shows: table, budget, overrides from the command line
+ReportRequest = tuple[
+    Table, str, tuple[str, ...]
+]  # what a report shows: table, budget, overrides from the command line
 
 
 def last_on_each_key(overrides: Sequence[str]) -> list[str]:

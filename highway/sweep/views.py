@@ -9,28 +9,28 @@ import yaml
 
 from highway.config.check import flat
 from highway.config.experiment import Experiment
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import PARTS, changes_nothing, configuration
 
 
-def link_view(cell: Cell, table: str, budget: str, row: str) -> Cell | None:
+def link_view(directory: RunDirectory, table: str, budget: str, row: str) -> RunDirectory | None:
     """Link a row to its run; return the run to which the row was linked before, or None if it is the same or new."""
-    outputs = cell.directory.parents[2]
-    link = outputs / table / budget / row.replace("/", "_") / cell.directory.name
-    target = os.path.relpath(cell.directory, link.parent)
+    outputs = directory.path.parents[2]
+    link = outputs / table / budget / row.replace("/", "_") / directory.path.name
+    target = os.path.relpath(directory.path, link.parent)
     before = os.readlink(link) if link.is_symlink() else None
     if before == target:
         return None
-    cell.directory.mkdir(parents=True, exist_ok=True)
+    directory.path.mkdir(parents=True, exist_ok=True)
     link.parent.mkdir(parents=True, exist_ok=True)
     new = link.with_name(f".{link.name}.{os.getpid()}")
     new.unlink(missing_ok=True)
     new.symlink_to(target)
     new.replace(link)
-    return Cell((link.parent / before).resolve()) if before else None
+    return RunDirectory((link.parent / before).resolve()) if before else None
 
 
-def differences(earlier: Cell, experiment: Experiment) -> list[str]:
+def differences(earlier: RunDirectory, experiment: Experiment) -> list[str]:
     """List what has changed in a recipe since an earlier run, as in `model.width 128 -> 64`."""
     if not earlier.config.exists():
         return ["that run was never started"]

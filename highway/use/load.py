@@ -18,7 +18,7 @@ from highway.config.compose import dataset
 from highway.config.experiment import Experiment
 from highway.config.tasks import TASKS
 from highway.errors import Refused
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.run import build, machine
 from highway.run.checkpoint import put_into, read_weights
 from highway.use.spelling import Spelling
@@ -28,7 +28,7 @@ from highway.use.spelling import Spelling
 class Trained:
     """A trained model with its run, its configuration and its data."""
 
-    cell: Cell
+    directory: RunDirectory
     experiment: Experiment  # with the folders of this machine
     model: Any
     streams: Any  # the data set, with its vocabulary
@@ -60,9 +60,9 @@ class Trained:
 
     def curve(self, split: str, metric: str) -> tuple[Any, Any]:
         """Return a curve of the run as two arrays: steps and values."""
-        if not self.cell.curves.exists():
-            raise Refused(f"{self.cell.directory} has no curves.csv. Load the run directory, not a file of weights.")
-        with open(self.cell.curves, newline="") as file:
+        if not self.directory.curves.exists():
+            raise Refused(f"{self.directory.path} has no curves.csv. Load the run directory, not a file of weights.")
+        with open(self.directory.curves, newline="") as file:
             rows = [row for row in csv.DictReader(file) if (row["split"], row["metric"]) == (split, metric)]
         return np.array([int(row["step"]) for row in rows]), np.array([float(row["value"]) for row in rows])
 
@@ -73,8 +73,8 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Trained:
     With `tasks`, refuse a model of any other task.
     """
     where = Path(where)
-    cell = Cell(where.resolve().parents[1] if where.is_file() else where.resolve())
-    path = where if where.is_file() else cell.last if last else cell.best
+    directory = RunDirectory(where.resolve().parents[1] if where.is_file() else where.resolve())
+    path = where if where.is_file() else directory.last if last else directory.best
     if where.is_file() and last:
         raise Refused(f"--last chooses a checkpoint of a run, but {where} is a file of weights. Leave --last out.")
     if not path.is_file():
@@ -92,7 +92,7 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Trained:
             f"{path} was trained with another vocabulary than that of {experiment.dataset.name} here. "
             f"Put the text on which it was trained into {experiment.data_dir}, or set HIGHWAY_DATA to its folder."
         )
-    return Trained(cell, experiment, model.eval(), streams)
+    return Trained(directory, experiment, model.eval(), streams)
 
 
 def _experiment(config: str) -> Experiment:

@@ -75,7 +75,7 @@ def test_composing_a_row_takes_a_fraction_of_hydras_time() -> None:
 
 
 def test_status_does_not_wait_for_thousands_of_cells(tmp_path: Path) -> None:
-    few, many = (overhead.of_status(tmp_path / str(cells), cells)["processor_seconds"] for cells in (10, 1_010))
+    few, many = (overhead.of_status(tmp_path / str(runs), runs)["processor_seconds"] for runs in (10, 1_010))
     assert (many - few) / 1_000 < 0.0005
     assert few < 5  # most of it is the start of Python and 30 recipes
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from highway.blocks import micro_layers, processor, products
 from highway.config.experiment import Experiment
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.models import recurrent
 from highway.run import build, cautions, pace
 from highway.run.record import Record
@@ -202,9 +202,9 @@ def test_validation_is_no_slow_training(monkeypatch: pytest.MonkeyPatch) -> None
 def test_other_seeds_say_what_is_usual(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
     few = ("trainer.max_steps=2", "trainer.validate_every=2")
     _, result = trained(tiny(*few))
-    record = Record(tiny(*few, "seed=2"), Cell.of(tiny(*few, "seed=2")), "test")
+    record = Record(tiny(*few, "seed=2"), RunDirectory.of(tiny(*few, "seed=2")), "test")
     assert record.usual_rate == result["cost"]["tokens_per_second"] > 0
-    assert Record(tiny(*few, "trainer.threads=2"), record.cell, "test").usual_rate is None
+    assert Record(tiny(*few, "trainer.threads=2"), record.directory, "test").usual_rate is None
 
 
 def test_a_sweep_repeats_the_remark_of_a_run_once(capsys: pytest.CaptureFixture[str]) -> None:

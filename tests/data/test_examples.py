@@ -18,7 +18,7 @@ from highway.data.images import ImageBatch
 from highway.data.sources import MNIST
 from highway.data.tunes import TuneBatch
 from highway.errors import Refused
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.tasks.classification import Classification
 from highway.tasks.music import Music
@@ -249,7 +249,7 @@ def test_it_learns_the_samples(experiment: Compose) -> None:
 
 def test_cells_differ_by_what_is_read(experiment: Compose) -> None:
     names = {
-        Cell.of(experiment(*EXAMPLES["images"], *extra)).name
+        RunDirectory.of(experiment(*EXAMPLES["images"], *extra)).name
         for extra in ((), ("dataset.side=7",), ("dataset.batch=5",), ("dataset.shuffled=true",))
     }
     assert len(names) == 4

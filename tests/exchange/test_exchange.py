@@ -18,7 +18,7 @@ from highway.exchange import admission
 from highway.exchange.records import export_records, import_records
 from highway.files.seal import sealed
 from highway.files.writing import read_json
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
 from highway.report.collect import REFERENCE, collect
 from highway.report.publish import write_report
@@ -72,11 +72,11 @@ def test_the_same_table_on_another_machine(cluster: Path, tmp_path: Path) -> Non
     ],
 )
 def test_the_better_end_stays(cluster: Path, tmp_path: Path, here: str, there: str, replaced: bool) -> None:
-    cell = "transformer-0f22ae17b101/seed1"
+    directory = "transformer-0f22ae17b101/seed1"
     for path in (cluster / "cells").glob("*/seed1/result.json"):
         write_record(path.parent, {**read_json(path), "status": there, "command": "there"})
     export_records([TABLE], "mini", cluster, tmp_path / "file")
-    local = tmp_path / "laptop" / "cells" / cell / "result.json"
+    local = tmp_path / "laptop" / "cells" / directory / "result.json"
     write_record(local.parent, {"status": here, "command": "here"})
     import_records(tmp_path / "file", tmp_path / "laptop")
     assert read_json(local)["command"] == ("there" if replaced else "here")
@@ -84,8 +84,8 @@ def test_the_better_end_stays(cluster: Path, tmp_path: Path, here: str, there: s
 
 def test_a_running_cell_is_left_alone(cluster: Path, tmp_path: Path) -> None:
     export_records([TABLE], "mini", cluster, tmp_path / "file")
-    cell = Cell(tmp_path / "laptop" / "cells" / "transformer-0f22ae17b101" / "seed1")
-    with cell.leased():
+    directory = RunDirectory(tmp_path / "laptop" / "cells" / "transformer-0f22ae17b101" / "seed1")
+    with directory.leased():
         assert import_records(tmp_path / "file", tmp_path / "laptop").kept == ["transformer-0f22ae17b101/seed1"]
 
 

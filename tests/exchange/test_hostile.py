@@ -201,10 +201,10 @@ def test_folders_with_odd_names(
     monkeypatch.setenv("HIGHWAY_OUTPUTS", str(tmp_path / name))
     code, err = typed(*words_of_a_run())
     assert code == 0, err
-    (cell,) = (tmp_path / name / "cells").glob("*/seed1")
-    assert (cell / "result.json").exists()
+    (directory,) = (tmp_path / name / "cells").glob("*/seed1")
+    assert (directory / "result.json").exists()
     monkeypatch.setenv("HIGHWAY_OUTPUTS", str(tmp_path / "elsewhere"))
-    again = (f"outputs_dir={quoted(str(tmp_path / name))}", f"hydra.run.dir={quoted(str(cell))}")
+    again = (f"outputs_dir={quoted(str(tmp_path / name))}", f"hydra.run.dir={quoted(str(directory))}")
     code, err = typed(*words_of_a_run(), *again)
     assert code == 0 and "finished already" in err, err
     assert not (tmp_path / "elsewhere").exists()

@@ -47,6 +47,6 @@ CARD = ModelCard(
     Steps,
     "tests.guests.steps:StepsBackbone",
     "A recurrent network that reads a text symbol by symbol.",
-    places={"state": ("h",)},
+    locations={"state": ("h",)},
     remembers=Remembers.STATE,
 )

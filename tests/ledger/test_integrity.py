@@ -14,7 +14,7 @@ import torch
 from highway.config.experiment import Experiment
 from highway.errors import Damaged, Refused
 from highway.files.writing import written_atomically
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.run.checkpoint import load_weights, read_weights, resumable, save_weights
 from highway.train import run
@@ -22,8 +22,8 @@ from tests.support.overrides import SHORT
 from tests.support.runs import At, curve, numbers, same_weights, trained
 
 Compose = Callable[..., Experiment]
-Stopped = Callable[[int], Cell]
-Once = Callable[..., tuple[Cell, dict[str, Any]]]
+Stopped = Callable[[int], RunDirectory]
+Once = Callable[..., tuple[RunDirectory, dict[str, Any]]]
 EVERY_STEP = (*SHORT, "trainer.checkpoint_seconds=0")
 
 
@@ -36,22 +36,22 @@ def flip(path: Path, count: int = 100) -> None:
 
 
 @pytest.fixture
-def whole(once: Once, tmp_path: Path) -> tuple[Cell, dict[str, Any]]:
+def whole(once: Once, tmp_path: Path) -> tuple[RunDirectory, dict[str, Any]]:
     """Return a run that nothing disturbed."""
     return once(EVERY_STEP, tmp_path / "whole")
 
 
 @pytest.fixture
-def ends_the_same(tiny: Compose, whole: tuple[Cell, dict[str, Any]]) -> Callable[..., Cell]:
+def ends_the_same(tiny: Compose, whole: tuple[RunDirectory, dict[str, Any]]) -> Callable[..., RunDirectory]:
     """Return a function that trains the run to its end and checks that it equals the undisturbed one."""
 
-    def check(*callbacks: pl.Callback) -> Cell:
-        cell, result = trained(tiny(*EVERY_STEP), *callbacks)
-        assert result["status"] == "finished" and cell.status == "finished"
-        assert same_weights(whole[0].last, cell.last) and same_weights(whole[0].best, cell.best)
-        assert curve(whole[0]) == curve(cell)
+    def check(*callbacks: pl.Callback) -> RunDirectory:
+        directory, result = trained(tiny(*EVERY_STEP), *callbacks)
+        assert result["status"] == "finished" and directory.status == "finished"
+        assert same_weights(whole[0].last, directory.last) and same_weights(whole[0].best, directory.best)
+        assert curve(whole[0]) == curve(directory)
         assert numbers(result) == numbers(whole[1])
-        return cell
+        return directory
 
     return check
 
@@ -60,16 +60,16 @@ def ends_the_same(tiny: Compose, whole: tuple[Cell, dict[str, Any]]) -> Callable
 def stopped(once: Once, tmp_path: Path) -> Stopped:
     """Return a function that leaves the same run, stopped at a step, where the next start of this test finds it."""
 
-    def stop_at(step: int) -> Cell:
-        cell, result = once(EVERY_STEP, tmp_path / "outputs", step)
+    def stop_at(step: int) -> RunDirectory:
+        directory, result = once(EVERY_STEP, tmp_path / "outputs", step)
         assert result["status"] == "interrupted"
-        return cell
+        return directory
 
     return stop_at
 
 
 @pytest.fixture
-def finished(once: Once, tmp_path: Path) -> Cell:
+def finished(once: Once, tmp_path: Path) -> RunDirectory:
     """Return the same run, finished, where the next start of this test finds it."""
     return once(EVERY_STEP, tmp_path / "outputs")[0]
 
@@ -79,36 +79,36 @@ def said(caplog: pytest.LogCaptureFixture, words: str) -> bool:
 
 
 def test_two_checkpoints_are_kept_under_names_that_hold_them(stopped: Stopped) -> None:
-    cell = stopped(7)
-    assert [path.name.split(".")[0] for path in cell.checkpoints] == ["resume-7", "resume-6"]
+    directory = stopped(7)
+    assert [path.name.split(".")[0] for path in directory.checkpoints] == ["resume-7", "resume-6"]
 
 
 @pytest.mark.parametrize("damaged", [1, 2])
 def test_a_damaged_checkpoint_falls_back(
-    stopped: Stopped, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture, damaged: int
+    stopped: Stopped, ends_the_same: Callable[..., RunDirectory], caplog: pytest.LogCaptureFixture, damaged: int
 ) -> None:
     """A corrupt checkpoint falls back to the one before, or to the start where both are corrupt."""
-    cell = stopped(7)
-    for path in cell.checkpoints[:damaged]:
+    directory = stopped(7)
+    for path in directory.checkpoints[:damaged]:
         flip(path)
-    resumed = resumable(cell, forget=False)
+    resumed = resumable(directory, forget=False)
     assert (resumed is None) if damaged == 2 else (resumed is not None and "resume-6." in resumed.path.name)
     ends_the_same()
     assert said(caplog, "its sha256 is not the one in its name")
 
 
 def test_a_damaged_curve_is_drawn_again(
-    stopped: Stopped, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture
+    stopped: Stopped, ends_the_same: Callable[..., RunDirectory], caplog: pytest.LogCaptureFixture
 ) -> None:
-    cell = stopped(7)
-    cell.curves.write_text(cell.curves.read_text().replace("train", "trial", 1))
+    directory = stopped(7)
+    directory.curves.write_text(directory.curves.read_text().replace("train", "trial", 1))
     ends_the_same()
     assert said(caplog, "it is not what it was at step 7")
 
 
-def test_a_row_beyond_the_checkpoint_is_cut_off(stopped: Stopped, ends_the_same: Callable[..., Cell]) -> None:
-    cell = stopped(7)
-    with open(cell.curves, "a") as file:
+def test_a_row_beyond_the_checkpoint_is_cut_off(stopped: Stopped, ends_the_same: Callable[..., RunDirectory]) -> None:
+    directory = stopped(7)
+    with open(directory.curves, "a") as file:
         file.write("8,2.0,1,1,train,lo")
     ends_the_same()
 
@@ -117,7 +117,7 @@ def test_a_row_beyond_the_checkpoint_is_cut_off(stopped: Stopped, ends_the_same:
 def test_damaged_weights_are_trained_again(
     tiny: Compose,
     stopped: Stopped,
-    ends_the_same: Callable[..., Cell],
+    ends_the_same: Callable[..., RunDirectory],
     caplog: pytest.LogCaptureFixture,
     during: bool,
 ) -> None:
@@ -125,9 +125,9 @@ def test_damaged_weights_are_trained_again(
 
     The last epoch spoils the model, so that the last model is not the best.
     """
-    cell = Cell.of(tiny(*EVERY_STEP))
+    directory = RunDirectory.of(tiny(*EVERY_STEP))
     if during:
-        once = iter([lambda: flip(cell.best)])
+        once = iter([lambda: flip(directory.best)])
         ends_the_same(At(12, lambda: next(once, lambda: None)()))
     else:
         flip(stopped(10).best)
@@ -137,7 +137,7 @@ def test_damaged_weights_are_trained_again(
 
 
 def test_weights_whose_header_has_lost_a_name_are_trained_again(
-    stopped: Stopped, ends_the_same: Callable[..., Cell]
+    stopped: Stopped, ends_the_same: Callable[..., RunDirectory]
 ) -> None:
     """One changed byte in a name makes our weights look like a stranger's."""
     best = stopped(10).best
@@ -147,20 +147,20 @@ def test_weights_whose_header_has_lost_a_name_are_trained_again(
 
 @pytest.mark.parametrize("name", ["result.json", "curves.csv", "config.yaml", "probes/gate_biases.npz"])
 def test_a_damaged_record_counts_as_not_finished(
-    finished: Cell, ends_the_same: Callable[..., Cell], caplog: pytest.LogCaptureFixture, name: str
+    finished: RunDirectory, ends_the_same: Callable[..., RunDirectory], caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
-    flip(finished.directory / name, 1)
-    cell = Cell(finished.directory)
-    assert cell.status == "interrupted"
+    flip(finished.path / name, 1)
+    directory = RunDirectory(finished.path)
+    assert directory.status == "interrupted"
     assert said(caplog, "This record is left out.")
     ends_the_same()
-    assert (cell.directory / "result.damaged.json").exists()
+    assert (directory.path / "result.damaged.json").exists()
 
 
-def test_a_file_of_a_record_that_is_missing(finished: Cell, caplog: pytest.LogCaptureFixture) -> None:
-    cell = finished
-    (cell.directory / "probes" / "gate_biases.npz").unlink()
-    assert not cell.done and said(caplog, "gate_biases.npz is missing")
+def test_a_file_of_a_record_that_is_missing(finished: RunDirectory, caplog: pytest.LogCaptureFixture) -> None:
+    directory = finished
+    (directory.path / "probes" / "gate_biases.npz").unlink()
+    assert not directory.done and said(caplog, "gate_biases.npz is missing")
 
 
 def test_best_weights_are_those_of_the_checkpoint_or_come_again(tiny: Compose, stopped: Stopped) -> None:
@@ -168,11 +168,11 @@ def test_best_weights_are_those_of_the_checkpoint_or_come_again(tiny: Compose, s
 
     Weights of an earlier step would never come again, so that checkpoint cannot be resumed.
     """
-    cell = stopped(10)
-    model, header = build.model(tiny(*EVERY_STEP)), {"config": cell.config.read_text()}
+    directory = stopped(10)
+    model, header = build.model(tiny(*EVERY_STEP)), {"config": directory.config.read_text()}
     for step, fits in ((11, True), (9, False)):
-        save_weights(model, cell.best, header, step)
-        assert (resumable(cell, forget=False) is not None) == fits
+        save_weights(model, directory.best, header, step)
+        assert (resumable(directory, forget=False) is not None) == fits
 
 
 class Evil:
@@ -181,16 +181,16 @@ class Evil:
 
 
 def test_a_checkpoint_runs_no_code(
-    stopped: Stopped, tmp_path: Path, ends_the_same: Callable[..., Cell], monkeypatch: pytest.MonkeyPatch
+    stopped: Stopped, tmp_path: Path, ends_the_same: Callable[..., RunDirectory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stranger's checkpoint runs no code, even if its name has its checksum."""
     monkeypatch.chdir(tmp_path)
-    cell = stopped(7)
-    with written_atomically(cell.best.with_name("resume-8.ckpt"), sealed=True) as file:
+    directory = stopped(7)
+    with written_atomically(directory.best.with_name("resume-8.ckpt"), sealed=True) as file:
         torch.save({"callbacks": {"Recorder": Evil()}}, file)
-    with written_atomically(cell.best.with_name("resume-9.ckpt"), sealed=True) as file:
+    with written_atomically(directory.best.with_name("resume-9.ckpt"), sealed=True) as file:
         torch.save({"other": 1}, file)
-    assert len(cell.checkpoints) == 4
+    assert len(directory.checkpoints) == 4
     ends_the_same()
     assert not (tmp_path / "owned").exists()
 
@@ -257,7 +257,7 @@ class Full:
 
 @pytest.mark.parametrize("full", ["resume-", "curves.csv", "best.safetensors", "result.json"])
 def test_a_full_disk_interrupts_and_the_same_command_goes_on(
-    tiny: Compose, ends_the_same: Callable[..., Cell], monkeypatch: pytest.MonkeyPatch, full: str
+    tiny: Compose, ends_the_same: Callable[..., RunDirectory], monkeypatch: pytest.MonkeyPatch, full: str
 ) -> None:
     """A full disk gives one sentence and loses nothing, while a checkpoint, a row, weights or the record is written."""
 
@@ -266,15 +266,15 @@ def test_a_full_disk_interrupts_and_the_same_command_goes_on(
         name = Path(os.readlink(f"/proc/self/fd/{found.fileno()}")).name
         return Full(found) if name.removeprefix(".").startswith(full) and "r" not in about[0] else found
 
-    cell = Cell.of(tiny(*EVERY_STEP))
+    directory = RunDirectory.of(tiny(*EVERY_STEP))
     with monkeypatch.context() as patch:
 
         def fill() -> None:
             patch.setattr("highway.files.writing.open", opened, raising=False)
             patch.setattr("highway.files.writing.os.fdopen", opened)
 
-        assert run(tiny(*EVERY_STEP), cell, "test", (At(7, fill),)) == "unwritable"
-    assert cell.status == "interrupted"
+        assert run(tiny(*EVERY_STEP), directory, "test", (At(7, fill),)) == "unwritable"
+    assert directory.status == "interrupted"
     if full != "result.json":
-        assert "could not be written: No space left on device." in (cell.result() or {})["error"]
+        assert "could not be written: No space left on device." in (directory.result() or {})["error"]
     ends_the_same()

@@ -14,7 +14,7 @@ import pytest
 
 from highway.config.experiment import Experiment
 from highway.files.writing import read_json
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.sweep.launch import Planned
 from highway.sweep.overview import Overview
 from tests.support.commands import TRAIN
@@ -26,8 +26,8 @@ from tests.support.waiting import wait_for
 Compose = Callable[..., Experiment]
 
 
-def cells(folder: Path) -> list[Cell]:
-    return [Cell(path) for path in sorted(folder.glob("cells/*/seed*"))]
+def directories(folder: Path) -> list[RunDirectory]:
+    return [RunDirectory(path) for path in sorted(folder.glob("cells/*/seed*"))]
 
 
 @pytest.mark.slow
@@ -49,7 +49,7 @@ def test_a_failed_cell_runs_again_only_when_asked(
     code, said = inline(monkeypatch, tmp_path, *words)
     assert code == 1 and "2 runs: 1 finished already, 1 failed already, 0 to train." in said
     assert inline(monkeypatch, tmp_path, *words, "retry_failed=true")[0] == 0
-    assert {cell.status for cell in cells(tmp_path)} == {"finished"}
+    assert {directory.status for directory in directories(tmp_path)} == {"finished"}
 
 
 @pytest.mark.slow
@@ -73,10 +73,10 @@ def test_a_changed_recipe_shows_what_changed(tmp_path: Path, monkeypatch: pytest
     small = ("model.width=16", "model.heads=2", "trainer.max_steps=3", "trainer.validate_every=3")
     done = sweep(tmp_path, *words, *small, "dataset.evaluation.lanes=100")
     assert done.returncode == 0, done.stderr
-    (earlier,) = cells(tmp_path)
+    (earlier,) = directories(tmp_path)
     link = tmp_path / "highway_t1" / "smoke" / "baseline" / "seed1"
     link.parent.mkdir(parents=True)
-    link.symlink_to(os.path.relpath(earlier.directory, link.parent))
+    link.symlink_to(os.path.relpath(earlier.path, link.parent))
     process = subprocess.Popen(
         [sys.executable, str(TRAIN), "-m", *words],
         env={**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)},
@@ -85,10 +85,10 @@ def test_a_changed_recipe_shows_what_changed(tmp_path: Path, monkeypatch: pytest
     )
     with process.stderr as errors:  # type: ignore[union-attr]
         said = errors.readline()
-        wait_for(lambda: link.resolve() != earlier.directory)
+        wait_for(lambda: link.resolve() != earlier.path)
         process.terminate()
         process.wait()
-    assert said.startswith(f"highway_t1 baseline seed 1: the recipe has changed since the run in {earlier.directory}: ")
+    assert said.startswith(f"highway_t1 baseline seed 1: the recipe has changed since the run in {earlier.path}: ")
     for change in ("model.width 16 -> 64", "model.heads 2 -> 4", "trainer.max_steps 3 -> ", "evaluation.lanes 100 -> "):
         assert change in said
     assert "vocabulary" not in said and earlier.status == "finished"
@@ -102,10 +102,10 @@ def test_two_sweeps_at_once_share_the_work(tmp_path: Path) -> None:
     both = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     said = [process.communicate(timeout=300)[1] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
-    assert len(cells(tmp_path)) == 6
-    for cell in cells(tmp_path):
-        assert cell.status == "finished"
-        assert cell.log.read_text().count(": finished") == 1  # a late process logs "is finished already" instead
+    assert len(directories(tmp_path)) == 6
+    for directory in directories(tmp_path):
+        assert directory.status == "finished"
+        assert directory.log.read_text().count(": finished") == 1  # a late process logs "is finished already" instead
     assert all("finished  highway_t3" in text for text in said), said
 
 
@@ -121,8 +121,8 @@ def test_a_cell_of_another_sweep_that_dies_is_taken_over(tmp_path: Path) -> None
     ]
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
     first = subprocess.Popen([sys.executable, str(TRAIN), *words], env=environment, stderr=subprocess.DEVNULL)
-    wait_for(lambda: any(bool(cell.checkpoints) for cell in cells(tmp_path)))
-    (cell,) = cells(tmp_path)
+    wait_for(lambda: any(bool(directory.checkpoints) for directory in directories(tmp_path)))
+    (directory,) = directories(tmp_path)
     second = subprocess.Popen(
         [sys.executable, str(TRAIN), "-m", *words], env=environment, stderr=subprocess.PIPE, text=True
     )
@@ -131,7 +131,7 @@ def test_a_cell_of_another_sweep_that_dies_is_taken_over(tmp_path: Path) -> None
     first.wait()
     _, said = second.communicate(timeout=120)
     assert second.returncode == 0, said
-    assert (cell.status, [path.name for path in cell.leases.glob("*.json")]) == ("finished", ["2.json"])
+    assert (directory.status, [path.name for path in directory.leases.glob("*.json")]) == ("finished", ["2.json"])
 
 
 def test_the_overview_on_a_terminal(experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,10 +139,11 @@ def test_the_overview_on_a_terminal(experiment: Compose, tmp_path: Path, monkeyp
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
     planned = [
-        Planned(f"row seed {seed}", (), Cell(tmp_path / f"seed{seed}"), "cpu", 1, "waiting") for seed in (1, 2, 3)
+        Planned(f"row seed {seed}", (), RunDirectory(tmp_path / f"seed{seed}"), "cpu", 1, "waiting")
+        for seed in (1, 2, 3)
     ]
     overview = Overview(planned, slots=1)
-    with planned[0].cell.leased() as held, planned[1].cell.leased():
+    with planned[0].directory.leased() as held, planned[1].directory.leased():
         held.progress = {
             "step": 50,
             "steps": 200,
@@ -155,7 +156,7 @@ def test_the_overview_on_a_terminal(experiment: Compose, tmp_path: Path, monkeyp
             overview.console.print(overview._table(planned[1:], planned[:1]))
     text = shown.get()
     waiting = Overview(planned, slots=3, queued=True)
-    with planned[0].cell.leased():
+    with planned[0].directory.leased():
         assert waiting._summary([], planned, planned[:1]) == "3 runs: 1 running, 2 queued, 0 waiting"
     summary = "3 runs: 1 running, 2 waiting; about 1:50 left"
     for part in ("training loss", "50/200", "4.5000", "1,234", "0:30", "running elsewhere", summary):
@@ -174,10 +175,10 @@ def test_kill_minus_nine_of_cells_and_sweeps(tmp_path: Path) -> None:
         process = subprocess.Popen(
             [sys.executable, str(TRAIN), "-m", *words], env=environment, stderr=subprocess.DEVNULL
         )
-        whom = ("cell", "sweep", "both")[killed % 3]
+        whom = ("run", "sweep", "both")[killed % 3]
         time.sleep(draw.uniform(0.5, 9))
         found = [path for path in pids(tmp_path / "killed") if whom != "sweep"]
-        if whom != "cell":
+        if whom != "run":
             process.kill()
         for pid in found[: draw.randint(1, 2)]:
             os.kill(pid, signal.SIGKILL)
@@ -185,14 +186,14 @@ def test_kill_minus_nine_of_cells_and_sweeps(tmp_path: Path) -> None:
         process.wait(timeout=300)
     done = sweep(tmp_path / "killed", *words)
     assert done.returncode == 0, done.stderr
-    for cell in cells(tmp_path / "undisturbed"):
-        other = Cell(tmp_path / "killed" / cell.directory.relative_to(tmp_path / "undisturbed"))
-        assert numbers(read_json(other.directory / "result.json")) == numbers(read_json(cell.directory / "result.json"))
-        assert same_weights(cell.last, other.last) and same_weights(cell.best, other.best)
+    for directory in directories(tmp_path / "undisturbed"):
+        other = RunDirectory(tmp_path / "killed" / directory.path.relative_to(tmp_path / "undisturbed"))
+        assert numbers(read_json(other.path / "result.json")) == numbers(read_json(directory.path / "result.json"))
+        assert same_weights(directory.last, other.last) and same_weights(directory.best, other.best)
         assert other.log.read_text().count(": finished") == 1
 
 
 def pids(folder: Path) -> list[int]:
     """Return the process ids of the runs that are under way, as their leases give them."""
-    running = [cell for cell in cells(folder) if cell.status == "running"]
-    return [read_json(max(cell.leases.glob("[0-9]*.json")))["pid"] for cell in running]
+    running = [directory for directory in directories(folder) if directory.status == "running"]
+    return [read_json(max(directory.leases.glob("[0-9]*.json")))["pid"] for directory in running]

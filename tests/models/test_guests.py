@@ -16,7 +16,7 @@ from highway.config.gates import GATES
 from highway.config.models import MODELS
 from highway.config.tasks import TASKS
 from highway.errors import Refused
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.run.trial import Entry, operations
 from tests.guests import leaky, parity, steps
@@ -60,14 +60,14 @@ def test_a_backbone_serves_two_tasks_and_resumes_exactly(guest: Compose, tmp_pat
     described = guest(*words, f"outputs_dir={tmp_path / 'stopped'}")
     cell = assert_resumes_exactly(described, (2, 7), whole, result)
     if gate == "leaky":
-        leaks = np.load(cell.directory / "probes" / "leaks.npz")
+        leaks = np.load(cell.path / "probes" / "leaks.npz")
         assert leaks.files == ["gate"] and leaks["gate"] != 2.0
 
 
 def test_a_state_gate_changes_the_cell(guest: Compose) -> None:
-    plain, gated = (Cell.of(guest(*TEXT, f"gate={gate}")).name for gate in ("none", "leaky"))
+    plain, gated = (RunDirectory.of(guest(*TEXT, f"gate={gate}")).name for gate in ("none", "leaky"))
     assert plain != gated
-    assert Cell.of(guest(*TEXT, "layers=none")).name == plain, "it has no layers to choose among"
+    assert RunDirectory.of(guest(*TEXT, "layers=none")).name == plain, "it has no layers to choose among"
 
 
 def test_what_does_not_fit_the_guest_is_refused(guest: Compose, tiny: Compose) -> None:

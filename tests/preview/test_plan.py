@@ -7,7 +7,7 @@ import pytest
 
 from highway.config.compose import experiment
 from highway.files.device import device_name
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.preview import plan
 from highway.preview.cost import cost
 from highway.sweep.launch import Planned
@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 
 def planned(outputs: Path, row_id: str, seed: int) -> Planned:
     arguments = (*TABLE.overrides(TABLE.row(row_id), "smoke", seed), f"outputs_dir={outputs}")
-    cell = Cell.of(experiment(list(arguments)))
-    return Planned(f"highway_t1 {row_id} seed {seed}", arguments, cell, "cpu", 1, cell.status)
+    directory = RunDirectory.of(experiment(list(arguments)))
+    return Planned(f"highway_t1 {row_id} seed {seed}", arguments, directory, "cpu", 1, directory.status)
 
 
 @pytest.fixture
@@ -33,11 +33,11 @@ def no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_trial")
 def test_rows_with_records_and_without(tmp_path: Path) -> None:
     put(tmp_path, "baseline", 1, 1.4, budget="smoke", cost={"device": device_name(plan._device()), "seconds": 50.0})
-    cells = [planned(tmp_path, row, seed) for row in ("baseline", "tanh") for seed in (1, 2)]
-    baseline, tanh = plan.lines(cells, set(cells[1:]))
+    planned_runs = [planned(tmp_path, row, seed) for row in ("baseline", "tanh") for seed in (1, 2)]
+    baseline, tanh = plan.lines(planned_runs, set(planned_runs[1:]))
     assert (baseline.label, baseline.done, baseline.missing) == ("highway_t1 baseline", 1, 1)
     assert (baseline.seconds, baseline.source) == (50.0, "records")
-    described = experiment(list(cells[2].overrides))
+    described = experiment(list(planned_runs[2].overrides))
     steps, taken = described.trainer.max_steps, cost(described)
     assert steps is not None and tanh.seconds == pytest.approx(steps * taken.operations * taken.tokens / 1e9)
     assert tanh.cost.of_gates > 0 and tanh.memory > 8 * tanh.cost.parameters
@@ -45,11 +45,11 @@ def test_rows_with_records_and_without(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_trial")
 def test_the_first_line_warns_of_days(tmp_path: Path) -> None:
-    cell = planned(tmp_path, "tanh", 1)
-    (line,) = plan.lines([cell], {cell})
+    directory = planned(tmp_path, "tanh", 1)
+    (line,) = plan.lines([directory], {directory})
     assert str(plan.layout([line])[0]).startswith("1 run to train, 0 done: about ")
     long = plan.layout([dataclasses.replace(line, seconds=3.0 * plan.DAY)])[0]
-    assert str(long).startswith("More than a day: 3.0 days. 1 cells")
+    assert str(long).startswith("More than a day: 3.0 days. 1 run to train")
     nothing = plan.layout([dataclasses.replace(line, done=1, missing=0)])[0]
     assert nothing == "0 runs to train, 1 done: nothing to do."
     unknown = dataclasses.replace(line, seconds=None)
@@ -72,8 +72,8 @@ def test_missing_data_is_told(tmp_path: Path) -> None:
         f"outputs_dir={tmp_path}",
         f"data_dir={tmp_path / 'none'}",
     )
-    cell = Cell.of(experiment(list(arguments)))
-    planned_run = Planned("tanh seed 1", arguments, cell, "cpu", 1)
+    directory = RunDirectory.of(experiment(list(arguments)))
+    planned_run = Planned("tanh seed 1", arguments, directory, "cpu", 1)
     (line,) = plan.lines([planned_run], {planned_run})
     assert line.seconds is None and line.source == "no data" and "ptb" in line.why
     assert plan.layout([line])[-1] == line.why
@@ -90,13 +90,13 @@ def test_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_trial")
 def test_rows_that_do_not_fit_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Among the rows that would run, the plan names the largest that does not fit, with what to type."""
-    cells = [planned(tmp_path, row, 1) for row in ("baseline", "tanh")]
+    planned_runs = [planned(tmp_path, row, 1) for row in ("baseline", "tanh")]
     monkeypatch.setattr(plan.memory, "free_bytes", lambda device: None)
-    baseline, tanh = plan.lines(cells, set(cells))
+    baseline, tanh = plan.lines(planned_runs, set(planned_runs))
     assert not baseline.shortage and not tanh.shortage and tanh.memory > baseline.memory
     monkeypatch.setattr(plan.memory, "free_bytes", lambda device: int(baseline.memory * 0.9))
-    *_, said = plan.layout(plan.lines(cells, set(cells)))
+    *_, said = plan.layout(plan.lines(planned_runs, set(planned_runs)))
     assert str(said).startswith("2 rows need more memory than is free. A training step of highway_t1 tanh needs about")
     assert "type trainer.accumulate=2" in str(said)
-    *_, said = plan.layout(plan.lines(cells, {cells[0]}))
+    *_, said = plan.layout(plan.lines(planned_runs, {planned_runs[0]}))
     assert str(said).startswith("A training step of highway_t1 baseline needs about")

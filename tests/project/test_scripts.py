@@ -20,7 +20,7 @@ from highway.config.compose import NEUTRAL
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
 from highway.files.writing import read_json, write_json
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import PARTS, configuration
 from highway.ledger.record import write_record
 from highway.preview.explain import origins
@@ -114,14 +114,14 @@ def test_status_of_a_table(typed: Callable[..., tuple[int, str, str]], experimen
     table = load_table("highway_t3")
     ends = {1: "finished", 2: "failed", 4: "failed"}
     for seed in (1, 2, 3, 4):
-        cell = Cell.of(experiment(*table.overrides(table.row("tanh"), "smoke", seed)))
+        directory = RunDirectory.of(experiment(*table.overrides(table.row("tanh"), "smoke", seed)))
         result = {"status": ends.get(seed), "seed": seed}
-        write_json(cell.leases / "1.json", {"ended": seed != 3, "progress": {"step": 150, "steps": 600}})
+        write_json(directory.leases / "1.json", {"ended": seed != 3, "progress": {"step": 150, "steps": 600}})
         if seed in ends:
-            write_record(cell.directory, result)
+            write_record(directory.path, result)
     _, out, _ = typed("table status highway_t3")
     assert "finished 1 " in out and "failed 2, 4" in out and "running at 25%: 3" in out
-    os.utime(Cell.of(experiment(*table.overrides(table.row("tanh"), "smoke", 3))).leases / "1.json", (0, 0))
+    os.utime(RunDirectory.of(experiment(*table.overrides(table.row("tanh"), "smoke", 3))).leases / "1.json", (0, 0))
     _, out, _ = typed("table status highway_t3")
     assert "interrupted at 25%: 3" in out
 

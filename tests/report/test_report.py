@@ -25,7 +25,7 @@ from highway.config.gates import GATES
 from highway.config.models import MODELS
 from highway.config.tasks import TASKS
 from highway.data.translation import count_words
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.fingerprint import fingerprint
 from highway.ledger.record import write_record
 from highway.report import collect as collecting
@@ -640,7 +640,7 @@ def test_a_damaged_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.L
         assert any(str(folder) in line and why in line for line in messages)
     assert any(str(folders[6]) in line and "result.json is corrupt" in line for line in messages)
     assert any(str(folders[7]) in line and "curves.csv is corrupt" in line for line in messages)
-    assert Cell(folders[6]).status != "finished" and Cell(folders[0]).status == "finished"
+    assert RunDirectory(folders[6]).status != "finished" and RunDirectory(folders[0]).status == "finished"
 
 
 def test_rows_as_points_and_bars(tmp_path: Path) -> None:
@@ -651,7 +651,7 @@ def test_rows_as_points_and_bars(tmp_path: Path) -> None:
     assert "paper (correlation -0.30)" in drawn["bleu_accuracy"] and ">ours<" in drawn["bleu_accuracy"]
     assert ">6 heads<" in drawn["bleu_heads"] and ">M3<" in drawn["bleu_heads"] and ">M3<" not in drawn["bleu_layers"]
     assert ">mean 1.5<" in drawn["lengths"] and "en: 22 different words" in drawn["lengths"]
-    numbers = {cell.column.metric: cell.our_number for cell in report.rows[0].measured}
+    numbers = {measured.column.metric: measured.our_number for measured in report.rows[0].measured}
     assert str(numbers["bleu"]) == "2.00" and numbers["train_seconds"] is None
 
 

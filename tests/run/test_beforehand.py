@@ -10,7 +10,7 @@ import pytest
 
 from highway import cli
 from highway.config.experiment import Experiment
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
 from highway.run import beforehand
 from tests.support.overrides import TINY
@@ -54,7 +54,7 @@ def test_only_what_is_to_be_run_needs_its_data(
     typed: Callable[..., tuple[int, str]], experiment: Callable[..., Experiment]
 ) -> None:
     words = ("dataset=ptb_word", "model=transformer_word")
-    write_record(Cell.of(experiment(*words)).directory, {"status": "failed", "error": "of old"})
+    write_record(RunDirectory.of(experiment(*words)).path, {"status": "failed", "error": "of old"})
     code, told = typed("-m", *words)
     assert code == 1 and "1 of 1 run did not finish" in told and "Penn Treebank" not in told
 

@@ -11,7 +11,7 @@ from torch._dynamo.testing import CompileCounter
 
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.together import Timing
 from highway.run import build
 from highway.run.compiled import FixedShapes, compile_training
@@ -66,9 +66,9 @@ def test_no_run_and_no_timing_changes_its_directory() -> None:
 
     def timing(typed: str) -> Path:
         row = composed(["budget=smoke", f"trainer.compile={typed}", "trainer.threads=1", "trainer.accelerator=cpu"])
-        return Timing.of(1, "smoke", {"row": row}).cell.directory
+        return Timing.of(1, "smoke", {"row": row}).directory.path
 
-    assert Cell.of(composed(["trainer.compile=max-autotune"])) == Cell.of(composed([]))
+    assert RunDirectory.of(composed(["trainer.compile=max-autotune"])) == RunDirectory.of(composed([]))
     assert timing("false") == timing("null") != timing("true") == timing("default") != timing("reduce-overhead")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from highway.config.experiment import Experiment
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from tests.support.runs import curve, trained
 
 Compose = Callable[..., Experiment]
@@ -14,35 +14,35 @@ Compose = Callable[..., Experiment]
 
 @pytest.mark.parametrize("option", ["few", "overfit", "profile", "anomaly"])
 def test_never_in_the_place_of_a_result(tiny: Compose, option: str) -> None:
-    cell, plain = Cell.of(tiny(f"debug={option}")), Cell.of(tiny())
-    assert cell.name == plain.name
-    assert cell.directory.parts[-3] == "debug" and plain.directory.parts[-3] == "cells"
-    assert Cell.of(tiny("debug=trace")) == plain
+    directory, plain = RunDirectory.of(tiny(f"debug={option}")), RunDirectory.of(tiny())
+    assert directory.name == plain.name
+    assert directory.path.parts[-3] == "debug" and plain.path.parts[-3] == "cells"
+    assert RunDirectory.of(tiny("debug=trace")) == plain
 
 
 def test_few(tiny: Compose) -> None:
-    cell, result = trained(tiny("debug=few"))
+    directory, result = trained(tiny("debug=few"))
     assert (result["status"], result["steps"]) == ("finished", 5)
-    (cell.directory / "of the first run").touch()
+    (directory.path / "of the first run").touch()
     trained(tiny("debug=few"))
-    assert not (cell.directory / "of the first run").exists()  # the run starts from the beginning again
+    assert not (directory.path / "of the first run").exists()  # the run starts from the beginning again
 
 
 def test_overfit_learns_one_batch_by_heart(tiny: Compose) -> None:
     words = ("optimizer=adam", "optimizer.lr=0.01", "optimizer.schedule=constant", "debug.steps=150")
-    cell, result = trained(tiny("debug=overfit", *words))
-    losses = [float(row[-1]) for row in curve(cell) if row[3:5] == ["valid", "loss"]]
+    directory, result = trained(tiny("debug=overfit", *words))
+    losses = [float(row[-1]) for row in curve(directory) if row[3:5] == ["valid", "loss"]]
     assert len(losses) == 10
     assert losses[-1] < 0.5 < 2.0 < losses[0]
     assert result["metrics"]["test_loss"]["last"] == losses[-1]  # all three splits are the one batch
 
 
 def test_profile_writes_a_trace_and_the_slowest(tiny: Compose, capsys: pytest.CaptureFixture[str]) -> None:
-    cell, _ = trained(tiny("debug=profile", "debug.steps=6"))
-    slowest = (cell.directory / "profile" / "slowest.txt").read_text()
+    directory, _ = trained(tiny("debug=profile", "debug.steps=6"))
+    slowest = (directory.path / "profile" / "slowest.txt").read_text()
     assert "aten::addmm" in slowest and "Self CPU" in slowest
     assert slowest in capsys.readouterr().out
-    trace = json.loads((cell.directory / "profile" / "trace.json").read_text())
+    trace = json.loads((directory.path / "profile" / "trace.json").read_text())
     steps = [event for event in trace["traceEvents"] if event.get("name") == "Optimizer.step#SGD.step"]
     assert len({event["ts"] for event in steps}) >= 2
 

@@ -20,7 +20,7 @@ from highway.config.experiment import Experiment
 from highway.data.lanes import Batch, lanes_of
 from highway.files.system import born
 from highway.files.writing import read_json
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.run.checkpoint import Interrupted
 from highway.run.companions import companions
@@ -53,15 +53,15 @@ TASKS = {
 }
 
 
-def assert_agree(one: Cell, other: Cell, tolerance: float) -> None:
+def assert_agree(one: RunDirectory, other: RunDirectory, tolerance: float) -> None:
     """Check that weights and curves agree, to `tolerance` of the largest weight, and of each value."""
     for name in ("last", "best"):
-        first, second = (load_file(getattr(cell, name)) for cell in (one, other))
+        first, second = (load_file(getattr(directory, name)) for directory in (one, other))
         assert first.keys() == second.keys()
         for key, tensor in first.items():
             torch.testing.assert_close(second[key], tensor, rtol=tolerance, atol=tolerance)
     assert [row[:-1] for row in curve(one)] == [row[:-1] for row in curve(other)], "the same steps, epochs and tokens"
-    first_values, second_values = ([float(row[-1]) for row in curve(cell)] for cell in (one, other))
+    first_values, second_values = ([float(row[-1]) for row in curve(directory)] for directory in (one, other))
     assert second_values == pytest.approx(first_values, rel=tolerance, abs=tolerance)
 
 
@@ -132,14 +132,14 @@ def test_parts_of_a_batch_are_the_whole_batch(
     """Uneven parts (5 and 7 lanes, 9 images, 5 tunes in 3) give the weights, curves, losses and norms within 1e-8."""
     if task == "memory":
         request.getfixturevalue("tiny")  # makes the text shorter
-    cells = []
+    directories = []
     for parts in (1, 3):
         described = experiment(*TASKS[task], *FEW, f"trainer.accumulate={parts}", f"outputs_dir={tmp_path}/{parts}")
-        cell, result = trained(described)
+        directory, result = trained(described)
         assert result["status"] == "finished", result["error"]
-        cells.append(cell)
-    assert cells[0].directory.name == cells[1].directory.name, "the experiment is the same"
-    assert_agree(*cells, 1e-8)
+        directories.append(directory)
+    assert directories[0].path.name == directories[1].path.name, "the experiment is the same"
+    assert_agree(*directories, 1e-8)
 
 
 def test_a_run_in_parts_goes_on_in_others(tiny: Compose, tmp_path: Path) -> None:
@@ -147,11 +147,11 @@ def test_a_run_in_parts_goes_on_in_others(tiny: Compose, tmp_path: Path) -> None
     whole, _ = trained(tiny(*MEMORY, *FEW, f"outputs_dir={tmp_path}/whole"))
     for parts, stop in ((2, 3), (3, 5)):
         described = tiny(*MEMORY, *FEW, f"trainer.accumulate={parts}", f"outputs_dir={tmp_path}/moved")
-        cell, result = trained(described, StopAt(stop))
+        directory, result = trained(described, StopAt(stop))
         assert (result["status"], result["steps"]) == ("interrupted", stop)
-    cell, result = trained(tiny(*MEMORY, *FEW, f"outputs_dir={tmp_path}/moved"))
+    directory, result = trained(tiny(*MEMORY, *FEW, f"outputs_dir={tmp_path}/moved"))
     assert result["status"] == "finished"
-    assert_agree(whole, cell, 1e-8)
+    assert_agree(whole, directory, 1e-8)
 
 
 def test_parts_in_bf16(experiment: Compose, tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_parts_in_bf16(experiment: Compose, tmp_path: Path) -> None:
 def test_a_closed_terminal_saves_but_not_under_nohup(tiny: Compose, handled: signal.Handlers, status: str) -> None:
     before = signal.signal(signal.SIGHUP, handled)  # the tests themselves may run under nohup
     try:
-        cell, result = trained(tiny(*FEW), StopAt(3, signal.SIGHUP))
-        assert result["status"] == status and cell.checkpoints
+        directory, result = trained(tiny(*FEW), StopAt(3, signal.SIGHUP))
+        assert result["status"] == status and directory.checkpoints
         assert signal.getsignal(signal.SIGHUP) == handled
     finally:
         signal.signal(signal.SIGHUP, before)
@@ -185,20 +185,20 @@ def start(folder: Path, devices: int, *words: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def ended(folder: Path, devices: int, *words: str) -> tuple[Cell, list[str]]:
+def ended(folder: Path, devices: int, *words: str) -> tuple[RunDirectory, list[str]]:
     """Train until the end; return the run, and its messages without the clock."""
     process = start(folder, devices, *words)
     said, complained = process.communicate(timeout=300)
-    cell = cell_in(folder, *words)
-    result = read_json(cell.directory / "result.json")
+    directory = directory_in(folder, *words)
+    result = read_json(directory.path / "result.json")
     assert process.returncode == 0 and result["status"] == "finished", complained
     assert result["environment"]["processes"] == devices
     lines = (said + complained).replace(str(folder), "").splitlines()
-    return cell, [line.partition("tokens/s")[0].rpartition("  ")[0] or line for line in lines]
+    return directory, [line.partition("tokens/s")[0].rpartition("  ")[0] or line for line in lines]
 
 
-def cell_in(folder: Path, *words: str) -> Cell:
-    return Cell.of(composed([*words, f"outputs_dir={folder}"]))
+def directory_in(folder: Path, *words: str) -> RunDirectory:
+    return RunDirectory.of(composed([*words, f"outputs_dir={folder}"]))
 
 
 def children(process: "subprocess.Popen[str]") -> list[int]:
@@ -223,7 +223,7 @@ def test_two_processes_agree_with_one(tmp_path: Path, task: str, precision: str,
     (one, alone), (two, together) = (ended(tmp_path / str(devices), devices, *words) for devices in (1, 2))
     assert_agree(one, two, tolerance)
     assert len(set(together)) == len(together) and alone[-1] == together[-1]
-    names = [sorted(path.name.split(".")[0] for path in cell.directory.rglob("*")) for cell in (one, two)]
+    names = [sorted(path.name.split(".")[0] for path in directory.path.rglob("*")) for directory in (one, two)]
     first, second = ([name for name in written if not name.startswith("resume-")] for written in names)
     assert first == second, "one process writes"
 
@@ -244,7 +244,7 @@ def test_examples_on_two_processes(tmp_path: Path, task: str) -> None:
     words = (*TASKS[task], *FEW)
     (one, _), (two, _) = (ended(tmp_path / str(devices), devices, *words) for devices in (1, 2))
     assert_agree(one, two, 1e-8)
-    losses = [read_json(cell.directory / "result.json")["metrics"]["test_loss"] for cell in (one, two)]
+    losses = [read_json(directory.path / "result.json")["metrics"]["test_loss"] for directory in (one, two)]
     assert losses[1] == pytest.approx(losses[0], rel=1e-8)
 
 
@@ -258,32 +258,32 @@ def test_a_run_moves_between_numbers_of_processes(tmp_path: Path, task: str) -> 
     words = (*TASKS[task], "trainer.precision=64", "trainer.max_steps=60", "trainer.validate_every=40")
     words = (*words, "trainer.log_every=7", "trainer.checkpoint_seconds=0.1")
     whole, _ = ended(tmp_path / "whole", 1, *words)
-    cell, steps = cell_in(tmp_path / "moved", *words), [0]
+    directory, steps = directory_in(tmp_path / "moved", *words), [0]
     for devices in (2, 1):
         process = start(tmp_path / "moved", devices, *words)
-        before = set(cell.checkpoints)
-        wait_for(lambda before=before: bool(set(cell.checkpoints) - before), 240)  # type: ignore[misc]
+        before = set(directory.checkpoints)
+        wait_for(lambda before=before: bool(set(directory.checkpoints) - before), 240)  # type: ignore[misc]
         others = children(process)
         assert len(others) == devices - 1
         process.terminate()
         process.communicate(timeout=60)
         assert process.returncode == 130
         assert [born(other) for other in others] == [None] * (devices - 1)
-        steps.append(read_json(cell.directory / "result.json")["steps"])
+        steps.append(read_json(directory.path / "result.json")["steps"])
     assert 0 < steps[1] < steps[2] < 60
     ended(tmp_path / "moved", 2, *words)
-    assert_agree(whole, cell, 1e-8)
+    assert_agree(whole, directory, 1e-8)
 
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_interrupts_the_run(tmp_path: Path) -> None:
     """After kill -9 of another rank the first process reports it, and the same command resumes the run."""
     words = (*WORDS, *LONG, "trainer.checkpoint_seconds=0.1")
-    cell, process = cell_in(tmp_path, *words), start(tmp_path, 2, *words)
-    wait_for(lambda: bool(cell.checkpoints), 240)
+    directory, process = directory_in(tmp_path, *words), start(tmp_path, 2, *words)
+    wait_for(lambda: bool(directory.checkpoints), 240)
     os.kill(children(process)[0], signal.SIGKILL)
     _, complained = process.communicate(timeout=60)
-    result = read_json(cell.directory / "result.json")
+    result = read_json(directory.path / "result.json")
     assert (process.returncode, result["status"]) == (130, "interrupted"), complained
     assert result["error"] == "process 2 of 2 was killed by SIGKILL; the same command goes on from the last checkpoint"
     assert "Traceback" not in complained
@@ -293,14 +293,14 @@ def test_a_process_that_is_killed_interrupts_the_run(tmp_path: Path) -> None:
 def test_the_others_end_with_the_first(tmp_path: Path) -> None:
     """kill -9 of the first process leaves no orphans, and the run is interrupted."""
     words = (*WORDS, *LONG, "trainer.checkpoint_seconds=0.1")
-    cell, process = cell_in(tmp_path, *words), start(tmp_path, 3, *words)
-    wait_for(lambda: bool(cell.checkpoints), 240)
+    directory, process = directory_in(tmp_path, *words), start(tmp_path, 3, *words)
+    wait_for(lambda: bool(directory.checkpoints), 240)
     others = children(process)
     assert len(others) == 2
     process.kill()
     process.communicate(timeout=60)
     wait_for(lambda: all(born(other) is None for other in others), 10)
-    assert cell.status == "interrupted"
+    assert directory.status == "interrupted"
 
 
 # Companions

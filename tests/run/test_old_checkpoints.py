@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 from highway.config.experiment import Experiment
 from highway.data import sample
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.run.recorder import Recorder
 from tests.support.runs import StopAt, curve, trained
 
@@ -76,15 +76,15 @@ def described(
 def test_a_checkpoint_of_a4d60ae_resumes(
     described: Callable[[str], Experiment], caplog: pytest.LogCaptureFixture
 ) -> None:
-    cell, loaded = Cell.of(described("resumed")), Loaded()
-    assert cell.name == NAME
-    shutil.copytree(WRITTEN, cell.directory, ignore=shutil.ignore_patterns("ended"))
-    (checkpoint,) = cell.checkpoints
+    directory, loaded = RunDirectory.of(described("resumed")), Loaded()
+    assert directory.name == NAME
+    shutil.copytree(WRITTEN, directory.path, ignore=shutil.ignore_patterns("ended"))
+    (checkpoint,) = directory.checkpoints
     content = torch.load(checkpoint, weights_only=True)
     _, result = trained(described("resumed"), loaded)
     assert (result["status"], result["steps"]) == ("finished", STEPS)
     assert "trained again" not in caplog.text, "the checkpoint counts as corrupt"
-    assert cell.curves.read_text().startswith((WRITTEN / "curves.csv").read_text()), "it started at another step"
+    assert directory.curves.read_text().startswith((WRITTEN / "curves.csv").read_text()), "it started at another step"
 
     assert loaded.position == STOPPED
     written = {"weights": content["state_dict"], "optimizer": content["optimizer_states"][0], "task": content["task"]}
@@ -96,9 +96,9 @@ def test_a_checkpoint_of_a4d60ae_resumes(
     afresh = torch.load(newest, weights_only=True)
     assert afresh.keys() == content.keys()
     alike = all(torch.equal(tensor, afresh["state_dict"][name]) for name, tensor in content["state_dict"].items())
-    ended, expected = load_file(cell.last), load_file(WRITTEN / "ended" / "last.safetensors")
+    ended, expected = load_file(directory.last), load_file(WRITTEN / "ended" / "last.safetensors")
     torch.testing.assert_close(ended, expected, rtol=0, atol=0 if alike else ROUNDING)
-    ours, theirs = curve(cell), curve(Cell(WRITTEN / "ended"))
+    ours, theirs = curve(directory), curve(RunDirectory(WRITTEN / "ended"))
     assert [row[:-1] for row in ours] == [row[:-1] for row in theirs]
     values = [[float(row[-1]) for row in rows] for rows in (ours, theirs)]
     assert values[0] == pytest.approx(values[1], rel=0 if alike else 10 * ROUNDING)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from highway.config.experiment import Experiment
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from tests.support.commands import TRAIN
 from tests.support.overrides import CARRY, SHORT, TINY
 from tests.support.runs import StopAt, assert_resumes_exactly, curve, same_weights, trained
@@ -49,9 +49,9 @@ def test_exact_with_a_schedule_of_steps(compare: Callable[..., None]) -> None:
 
 
 def test_the_recipe_has_four_steps_an_epoch(tiny: Compose) -> None:
-    cell, result = trained(tiny(*SHORT))
+    directory, result = trained(tiny(*SHORT))
     assert result["steps"] == 12
-    assert [row[0] for row in curve(cell) if row[3:5] == ["valid", "loss"]] == ["4", "8", "12"]
+    assert [row[0] for row in curve(directory) if row[3:5] == ["valid", "loss"]] == ["4", "8", "12"]
 
 
 def test_exact_with_carried_state(compare: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,10 +91,10 @@ def start(words: list[str], outputs: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def killed_after_a_checkpoint(process: "subprocess.Popen[bytes]", cell: Cell, seconds: float) -> bool:
+def killed_after_a_checkpoint(process: "subprocess.Popen[bytes]", directory: RunDirectory, seconds: float) -> bool:
     """kill -9 the process some time after it has written its own checkpoint; return False if it ended before."""
-    before = set(cell.checkpoints)
-    wait_for(lambda: process.poll() is not None or bool(set(cell.checkpoints) - before))
+    before = set(directory.checkpoints)
+    wait_for(lambda: process.poll() is not None or bool(set(directory.checkpoints) - before))
     time.sleep(seconds)
     if process.poll() is not None:
         return False
@@ -115,26 +115,26 @@ def test_kill_minus_nine(experiment: Compose, tmp_path: Path) -> None:
     ]
     assert start(words, tmp_path / "whole").wait() == 0
     randomly, kills = random.Random(7), 0
-    cell = Cell.of(experiment(*TINY, *words, f"outputs_dir={tmp_path / 'killed'}"))
+    directory = RunDirectory.of(experiment(*TINY, *words, f"outputs_dir={tmp_path / 'killed'}"))
     process = start(words, tmp_path / "killed")
-    while kills < 6 and killed_after_a_checkpoint(process, cell, randomly.random() * 0.5):
+    while kills < 6 and killed_after_a_checkpoint(process, directory, randomly.random() * 0.5):
         kills += 1
         process = start(words, tmp_path / "killed")
     assert process.wait() == 0
     assert kills >= 2
-    whole = Cell(tmp_path / "whole" / cell.directory.relative_to(tmp_path / "killed"))
-    assert same_weights(whole.last, cell.last)
-    assert curve(whole) == curve(cell)
+    whole = RunDirectory(tmp_path / "whole" / directory.path.relative_to(tmp_path / "killed"))
+    assert same_weights(whole.last, directory.last)
+    assert curve(whole) == curve(directory)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_save_and_say_interrupted(experiment: Compose, tmp_path: Path, number: signal.Signals) -> None:
     words = ["trainer.max_steps=100000", "trainer.validate_every=100000", "trainer.log_every=1"]
-    cell = Cell.of(experiment(*TINY, *words, f"outputs_dir={tmp_path}"))
+    directory = RunDirectory.of(experiment(*TINY, *words, f"outputs_dir={tmp_path}"))
     process = start(words, tmp_path)
-    wait_for(lambda: cell.curves.exists() and len(cell.curves.read_text().splitlines()) > 5)
+    wait_for(lambda: directory.curves.exists() and len(directory.curves.read_text().splitlines()) > 5)
     process.send_signal(number)
     assert process.wait() == 130
-    assert cell.status == "interrupted"
-    assert cell.checkpoints
+    assert directory.status == "interrupted"
+    assert directory.checkpoints

@@ -17,7 +17,7 @@ from torch import nn
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
 from highway.errors import Refused
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
 from highway.run import build
 from highway.run.checkpoint import load_weights
@@ -54,7 +54,7 @@ def naive_loss(model: nn.Module, described: Experiment, split: str) -> float:
 
 @pytest.mark.parametrize("gate", ["none", "sdu_sigmoid", "sdu_conv_tanh", "highway", "gated_mhdpa"])
 def test_a_run_of_every_gate(tiny: Compose, gate: str) -> None:
-    cell, result = trained(tiny(f"gate={gate}", *FEW))
+    directory, result = trained(tiny(f"gate={gate}", *FEW))
     assert result["status"] == "finished"
     assert result["parameters"]["gate"] == 0 or gate != "none"
     assert set(result["metrics"]) == {"valid_loss", "valid_bpc", "test_loss", "test_bpc", "train_seconds"}
@@ -65,7 +65,7 @@ def test_a_run_of_every_gate(tiny: Compose, gate: str) -> None:
             assert 1 < value < math.log(27) + 1
     assert result["cost"]["tokens_per_second"] > 0
     assert result["environment"]["threads"] == 1
-    biases = cell.directory / "probes" / "gate_biases.npz"
+    biases = directory.path / "probes" / "gate_biases.npz"
     assert biases.exists() == (gate != "none")
     if gate != "none":
         assert len(np.load(biases).files) == 6
@@ -82,14 +82,14 @@ class Wreck(pl.Callback):
 
 def test_best_and_last_are_the_protocol_on_their_weights(tiny: Compose) -> None:
     described = tiny("gate=sdu_tanh", "trainer.max_steps=50", "trainer.validate_every=10", "optimizer=adam")
-    cell, result = trained(described, Wreck())
+    directory, result = trained(described, Wreck())
     model = build.model(described).eval()
-    for name, path in (("best", cell.best), ("last", cell.last)):
+    for name, path in (("best", directory.best), ("last", directory.last)):
         load_weights(model, path)
         for split in ("valid", "test"):
             expected = naive_loss(model, described, split)
             assert result["metrics"][f"{split}_loss"][name] == pytest.approx(expected, rel=1e-5)
-    validations = [float(row[-1]) for row in curve(cell) if row[3] == "valid" and row[4] == "loss"]
+    validations = [float(row[-1]) for row in curve(directory) if row[3] == "valid" and row[4] == "loss"]
     assert result["metrics"]["valid_loss"]["best"] == min(validations)
     assert result["metrics"]["valid_loss"]["last"] == validations[-1]
     assert min(validations) < validations[-1]
@@ -112,26 +112,26 @@ def test_the_loss_falls_and_the_model_learns_the_sample(tiny: Compose) -> None:
 
 
 def test_final_validation_when_steps_fall_between(tiny: Compose) -> None:
-    cell, result = trained(tiny("trainer.max_steps=7", "trainer.validate_every=3"))
-    assert [row[0] for row in curve(cell) if row[3] == "valid" and row[4] == "loss"] == ["3", "6", "7"]
+    directory, result = trained(tiny("trainer.max_steps=7", "trainer.validate_every=3"))
+    assert [row[0] for row in curve(directory) if row[3] == "valid" and row[4] == "loss"] == ["3", "6", "7"]
     assert result["steps"] == 7
 
 
 def test_finished_cell_is_not_run_again(tiny: Compose) -> None:
-    cell, _ = trained(tiny(*FEW))
-    before = (cell.directory / "result.json").stat().st_mtime_ns
-    assert run(tiny(*FEW), cell, "again") == "finished"
-    assert (cell.directory / "result.json").stat().st_mtime_ns == before
+    directory, _ = trained(tiny(*FEW))
+    before = (directory.path / "result.json").stat().st_mtime_ns
+    assert run(tiny(*FEW), directory, "again") == "finished"
+    assert (directory.path / "result.json").stat().st_mtime_ns == before
 
 
 def test_divergence_keeps_its_curve(tiny: Compose) -> None:
-    cell, result = trained(
+    directory, result = trained(
         tiny("trainer.max_steps=40", "trainer.log_every=1", "optimizer.lr=1e6", "optimizer.clip=null")
     )
     assert result["status"] == "diverged"
     assert "training loss" in result["error"]
-    assert len(curve(cell)) >= 3
-    assert cell.done
+    assert len(curve(directory)) >= 3
+    assert directory.done
 
 
 class NotANumber(pl.Callback):
@@ -144,10 +144,10 @@ class NotANumber(pl.Callback):
 
 
 def test_a_loss_that_is_no_number_ends_the_run_at_once(tiny: Compose) -> None:
-    cell, result = trained(tiny("trainer.max_steps=40", "trainer.log_every=1"), NotANumber())
+    directory, result = trained(tiny("trainer.max_steps=40", "trainer.log_every=1"), NotANumber())
     assert (result["status"], result["steps"]) == ("diverged", 4)
     assert result["error"] == "training loss nan at step 4"
-    assert [row[0] for row in curve(cell) if row[3:5] == ["train", "loss"]] == ["1", "2", "3", "4"]
+    assert [row[0] for row in curve(directory) if row[3:5] == ["train", "loss"]] == ["1", "2", "3", "4"]
 
 
 STILL = tuple(f"model.{name}=0" for name in DROPOUTS)
@@ -156,7 +156,7 @@ STILL = tuple(f"model.{name}=0" for name in DROPOUTS)
 def test_what_is_shown_of_training_is_the_mean_over_scored_symbols(tiny: Compose) -> None:
     """The first logged loss, at a learning rate of zero, is the mean over every scored symbol of three windows."""
     described = tiny(*STILL, "optimizer.lr=0", "trainer.max_steps=3", "trainer.log_every=3")
-    cell, _ = trained(described)
+    directory, _ = trained(described)
     model, data = build.model(described), build.data(described)
     nats = []
     for batch in itertools.islice(data.train_dataloader(), 3):
@@ -165,14 +165,14 @@ def test_what_is_shown_of_training_is_the_mean_over_scored_symbols(tiny: Compose
         nats += [
             -chances[lane, place, symbol] for lane, row in enumerate(batch.targets) for place, symbol in enumerate(row)
         ]
-    shown = next(float(row[-1]) for row in curve(cell) if row[3:5] == ["train", "loss"])
+    shown = next(float(row[-1]) for row in curve(directory) if row[3:5] == ["train", "loss"])
     assert shown == pytest.approx(float(torch.stack(nats).mean()), rel=1e-5)
 
 
 def test_weight_decay_reaches_the_update(tiny: Compose) -> None:
     """One step of plain gradient descent from the initial values clips the decay with the rest of the gradient."""
     words = (*STILL, "optimizer.lr=0.5", "optimizer.weight_decay=0.1", "optimizer.clip=0.2", "trainer.max_steps=1")
-    cell, _ = trained(tiny(*words))
+    directory, _ = trained(tiny(*words))
     described = tiny(*words)
     model, batch = build.model(described).train(), next(iter(build.data(described).train_dataloader()))
     logits = model.logits(model(batch.inputs)[0][:, batch.context :])
@@ -180,7 +180,7 @@ def test_weight_decay_reaches_the_update(tiny: Compose) -> None:
     (loss + 0.05 * sum(parameter.square().sum() for parameter in model.parameters())).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 0.2)
     found = build.model(described)
-    load_weights(found, cell.last)
+    load_weights(found, directory.last)
     for mine, theirs in zip(model.parameters(), found.parameters(), strict=True):
         torch.testing.assert_close(mine - 0.5 * mine.grad, theirs)
 
@@ -189,16 +189,16 @@ def test_a_final_protocol_of_its_own(tiny: Compose) -> None:
     """One protocol evaluates during training, and another evaluates the trained model."""
     final = "dataset.final={lanes:2,window:12,stride:12,scored:12}"
     described = tiny(*FEW, final)
-    cell, result = trained(described)
+    directory, result = trained(described)
     model = build.model(described).eval()
-    load_weights(model, cell.last)
-    watched = [float(row[-1]) for row in curve(cell) if row[3:5] == ["valid", "loss"]]
+    load_weights(model, directory.last)
+    watched = [float(row[-1]) for row in curve(directory) if row[3:5] == ["valid", "loss"]]
     described.dataset.evaluation = described.dataset.final
     for split in ("valid", "test"):
         expected = naive_loss(model, described, split)
         assert result["metrics"][f"{split}_loss"]["last"] == pytest.approx(expected, rel=1e-5)
     assert len(watched) == 2 and watched[-1] != pytest.approx(result["metrics"]["valid_loss"]["last"], rel=1e-4)
-    assert Cell.of(tiny(*FEW)).name != cell.name
+    assert RunDirectory.of(tiny(*FEW)).name != directory.name
 
 
 class Break(pl.Callback):
@@ -208,11 +208,11 @@ class Break(pl.Callback):
 
 
 def test_failure_is_recorded_and_runs_again(tiny: Compose) -> None:
-    cell, result = trained(tiny(*FEW), Break())
+    directory, result = trained(tiny(*FEW), Break())
     assert result["status"] == "failed"
     assert "No space left" in result["error"]
-    assert "Traceback" in (cell.directory / "log.txt").read_text()
-    assert not cell.done
+    assert "Traceback" in (directory.path / "log.txt").read_text()
+    assert not directory.done
     assert trained(tiny(*FEW))[1]["status"] == "finished"
 
 
@@ -223,26 +223,26 @@ def test_full_disk_is_one_sentence(tiny: Compose, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("highway.files.writing.os.fsync", full)
     described = tiny(*FEW)
     with pytest.raises(Refused, match="could not be written: No space left on device"):
-        run(described, Cell.of(described), "test")
+        run(described, RunDirectory.of(described), "test")
 
 
 def test_checkpoint_of_another_model_is_refused(tiny: Compose) -> None:
-    cell, _ = trained(tiny(*FEW))
+    directory, _ = trained(tiny(*FEW))
     with pytest.raises(Refused, match="holds another model"):
-        load_weights(build.model(tiny("model.width=32")), cell.best)
+        load_weights(build.model(tiny("model.width=32")), directory.best)
     with pytest.raises(Refused, match="holds another model"):
-        load_weights(build.model(tiny("gate=sdu_tanh")), cell.best)
+        load_weights(build.model(tiny("gate=sdu_tanh")), directory.best)
 
 
 def test_two_processes_do_not_share_a_cell(tiny: Compose) -> None:
-    cell = Cell.of(tiny(*FEW))
-    with cell.leased(), pytest.raises(Refused, match="being run by process"):
-        run(tiny(*FEW), cell, "second")
+    directory = RunDirectory.of(tiny(*FEW))
+    with directory.leased(), pytest.raises(Refused, match="being run by process"):
+        run(tiny(*FEW), directory, "second")
 
 
 def test_safetensors_carry_the_configuration(tiny: Compose) -> None:
-    cell, _ = trained(tiny("gate=sdu_tanh", *FEW))
-    with safe_open(cell.last, "pt") as file:
+    directory, _ = trained(tiny("gate=sdu_tanh", *FEW))
+    with safe_open(directory.last, "pt") as file:
         config = yaml.safe_load(file.metadata()["config"])
     assert config["gate"]["activation"] == "tanh"
     assert "data_dir" not in config
@@ -250,11 +250,11 @@ def test_safetensors_carry_the_configuration(tiny: Compose) -> None:
 
 @pytest.mark.slow
 def test_compiled_runs_leave_clean_names(tiny: Compose) -> None:
-    cell, result = trained(tiny(*FEW, "gate=sdu_tanh", "trainer.compile=true"))
+    directory, result = trained(tiny(*FEW, "gate=sdu_tanh", "trainer.compile=true"))
     plain = tiny(*FEW, "gate=sdu_tanh")
     plain.outputs_dir /= "plain"
     assert result["environment"]["compile"] == "default"
-    load_weights(build.model(plain), cell.last)
+    load_weights(build.model(plain), directory.last)
     expected = trained(plain)[1]["metrics"]["test_loss"]["last"]
     assert result["metrics"]["test_loss"]["last"] == pytest.approx(expected, rel=0.05)  # other dropout, same model
 
@@ -285,7 +285,7 @@ def test_evaluation_carries_the_state(tiny: Compose, monkeypatch: pytest.MonkeyP
     lanes = build.data(described).streams.splits["test"].long()
     lanes = lanes[: len(lanes) // 2 * 2].view(2, -1)
     model = Stateful(described)
-    load_weights(model, Cell.of(described).last)
+    load_weights(model, RunDirectory.of(described).last)
     logits = model.logits(model(lanes[:, :-1], None)[0]).flatten(0, 1)
     expected = F.cross_entropy(logits, lanes[:, 1:].flatten()).item()
     assert result["metrics"]["test_loss"]["last"] == pytest.approx(expected, rel=1e-4)
@@ -309,24 +309,24 @@ def test_the_state_is_zeroed_at_the_start_of_an_epoch(tiny: Compose, monkeypatch
 
 
 def test_spellings_of_one_experiment_share_a_cell(tiny: Compose) -> None:
-    base = Cell.of(tiny("gate=sdu_tanh", "layers=all"))
-    assert Cell.of(tiny("gate=sdu_tanh", "layers=l1-3")) == base
-    assert Cell.of(tiny("gate=sdu_tanh", "layers.attention=[3,1,2]")) == base
+    base = RunDirectory.of(tiny("gate=sdu_tanh", "layers=all"))
+    assert RunDirectory.of(tiny("gate=sdu_tanh", "layers=l1-3")) == base
+    assert RunDirectory.of(tiny("gate=sdu_tanh", "layers.attention=[3,1,2]")) == base
     assert (
-        Cell.of(
+        RunDirectory.of(
             tiny("gate=sdu_tanh", "trainer.threads=7", "trainer.compile=true", "trainer.log_every=9", "logger=wandb")
         )
         == base
     )
-    assert Cell.of(tiny("gate=sdu_tanh", "layers=none")) == Cell.of(tiny("gate=none", "layers=l1"))
-    assert Cell.of(tiny("gate=sdu_tanh", "seed=2")).directory.parent == base.directory.parent
+    assert RunDirectory.of(tiny("gate=sdu_tanh", "layers=none")) == RunDirectory.of(tiny("gate=none", "layers=l1"))
+    assert RunDirectory.of(tiny("gate=sdu_tanh", "seed=2")).path.parent == base.path.parent
     for words in (
         ["gate=sdu_sigmoid"],
         ["gate=sdu_tanh", "layers=l1"],
         ["gate=sdu_tanh", "model.dropout=0.2"],
         ["gate=sdu_tanh", "trainer.precision=bf16"],
     ):
-        assert Cell.of(tiny(*words)).name != base.name
+        assert RunDirectory.of(tiny(*words)).name != base.name
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_spellings_of_one_experiment_share_a_cell(tiny: Compose) -> None:
     ],
 )
 def test_what_nothing_reads_is_no_other_cell(tiny: Compose, words: tuple[str, ...], idle: str) -> None:
-    assert Cell.of(tiny(*words)).name == Cell.of(tiny(*words, idle)).name
+    assert RunDirectory.of(tiny(*words)).name == RunDirectory.of(tiny(*words, idle)).name
 
 
 def test_what_something_reads_is_another_cell(tiny: Compose) -> None:
@@ -352,12 +352,12 @@ def test_what_something_reads_is_another_cell(tiny: Compose) -> None:
         (("optimizer=adam",), "optimizer.betas=[0.5,0.5]"),
         ((), "optimizer.weight_decay=0.1"),
     ):
-        assert Cell.of(tiny(*words)).name != Cell.of(tiny(*words, read)).name
+        assert RunDirectory.of(tiny(*words)).name != RunDirectory.of(tiny(*words, read)).name
 
 
 def test_what_a_score_gate_does_not_read_is_no_other_cell(experiment: Compose) -> None:
     def name(*words: str) -> str:
-        return Cell.of(experiment("model=encoder_decoder", "dataset=iwslt_pt_en", "layers=none", *words)).name
+        return RunDirectory.of(experiment("model=encoder_decoder", "dataset=iwslt_pt_en", "layers=none", *words)).name
 
     plain = name("gate=realformer")
     assert name("gate=realformer", "gate.score.each=true", "gate.score.activation=sigmoid") == plain
@@ -370,11 +370,11 @@ def test_what_a_score_gate_does_not_read_is_no_other_cell(experiment: Compose) -
 
 def test_identity_is_frozen(experiment: Compose) -> None:
     """The published runs keep their names. If this fails, a default has changed (see tests/fixtures/neutral.yaml)."""
-    assert Cell.of(experiment()).name == "transformer-170657f52ab7"
+    assert RunDirectory.of(experiment()).name == "transformer-170657f52ab7"
     word = experiment("model=transformer_word", "dataset=ptb_word", "optimizer=sgd_anneal", "gate=sdu_tanh")
-    assert Cell.of(word).name == "transformer-d5c4d9981bdd"
+    assert RunDirectory.of(word).name == "transformer-d5c4d9981bdd"
     gated = experiment("model=encoder_decoder", "dataset=iwslt_pt_en", "layers=none", "gate=g1")
-    assert Cell.of(gated).name == "encoder_decoder-ee7cd665947f"
+    assert RunDirectory.of(gated).name == "encoder_decoder-ee7cd665947f"
     assert identity(experiment())["revision"] == {"model": 1, "dataset": 1, "task": 1}
 
 
@@ -382,19 +382,19 @@ def test_mirror_is_readable(tiny: Compose) -> None:
     """W&B has the same config, curves and summary as the record."""
     wandb = pytest.importorskip("wandb")
     experiment = tiny("gate=sdu_tanh", "logger=wandb", "logger.group=highway_t1", "logger.run='tanh seed 1'", *FEW)
-    cell, result = trained(experiment)
-    (path,) = cell.directory.glob("wandb/offline-run-*/run-*.wandb")
+    directory, result = trained(experiment)
+    (path,) = directory.path.glob("wandb/offline-run-*/run-*.wandb")
     read = Offline(path)
     assert (read.run.run_group, read.run.display_name) == ("highway_t1", "tanh seed 1")
-    assert read.run.run_id == f"{cell.name}-seed1"
+    assert read.run.run_id == f"{directory.name}-seed1"
     assert set(read.run.tags) >= {"highway_t1", "tanh", "transformer", "sdu", "penn_treebank", "sample"}
     assert (read.config["table"], read.config["row"]) == ("highway_t1", "tanh")
-    own = yaml.safe_load(cell.config.read_text())
+    own = yaml.safe_load(directory.config.read_text())
     assert {key: value for key, value in read.config.items() if key in own} == own
     shown = {name for row in read.rows for name in row if "/" in name}
     assert {"train/gradient_norm", "train/gate_norm", "train/tokens_per_second", "train/peak_memory_mib"} <= shown
-    for split, metric in {(row[3], row[4]) for row in curve(cell)}:
-        ours = [float(row[-1]) for row in curve(cell) if row[3:5] == [split, metric]]
+    for split, metric in {(row[3], row[4]) for row in curve(directory)}:
+        ours = [float(row[-1]) for row in curve(directory) if row[3:5] == [split, metric]]
         mirrored = [row[f"{split}/{metric}"] for row in read.rows if f"{split}/{metric}" in row]
         assert mirrored == pytest.approx(ours), (split, metric)
     for name, values in result["metrics"].items():
@@ -408,8 +408,8 @@ def test_the_norm_of_the_gradient_is_that_before_clipping(tiny: Compose) -> None
     """The norm over a single step equals that of a backward pass by hand."""
     once = ("trainer.max_steps=1", "trainer.log_every=1", "optimizer.clip=0.001")
     experiment = tiny("gate=sdu_tanh", *once, *(f"model.{name}=0" for name in DROPOUTS))
-    cell, _ = trained(experiment)
-    rows = {row[4]: float(row[-1]) for row in curve(cell) if row[3] == "train"}
+    directory, _ = trained(experiment)
+    rows = {row[4]: float(row[-1]) for row in curve(directory) if row[3] == "train"}
     data = build.data(experiment)
     task = build.task(experiment)
     task.learn(next(iter(data.train_dataloader()))).objective.backward()

@@ -19,7 +19,7 @@ import yaml
 
 from highway.config.compose import experiment
 from highway.files.writing import write_text
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
 from highway.report import collect as collecting
 from highway.report.collect import Point
@@ -346,7 +346,7 @@ def many_cells(outputs: Path, rows: int, seeds: int, points: int) -> Table:
     for number, row in enumerate(table.rows):
         described = experiment([*table.overrides(row, "paper", 1), f"outputs_dir={outputs}"])
         for seed in range(1, seeds + 1):
-            folder = Cell.of(described).directory.with_name(f"seed{seed}")
+            folder = RunDirectory.of(described).path.with_name(f"seed{seed}")
             curve = [
                 f"{step},{step / 100},{step / 10},{step * 100},{split},{metric},{2 + math.exp(-step / 300) + number}"
                 for split in ("train", "valid")

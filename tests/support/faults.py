@@ -23,7 +23,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import Lease
 from tests.support.commands import ROOT, TRAIN
 from tests.support.overrides import TINY
@@ -39,7 +39,7 @@ SWEEP = (  # four runs of some seconds each, which save all the time
     "trainer.checkpoint_seconds=0.2",
     "model.dropout=0.2",
 )
-CELLS = 4
+RUNS = 4
 # Each process applies this from its first line on: Python imports a module of this name when it starts.
 SURROUNDINGS = """
 import fcntl, os, resource, sys, time
@@ -107,19 +107,19 @@ class Folder:
         self.outcome.said.append(f"did not end well: {self.stderr[-300:]}")
 
     @property
-    def cells(self) -> list[Cell]:
-        return [Cell(path) for path in sorted(self.path.glob("cells/*/seed*"))]
+    def directories(self) -> list[RunDirectory]:
+        return [RunDirectory(path) for path in sorted(self.path.glob("cells/*/seed*"))]
 
     def processes(self) -> Iterator[int]:
         """Yield the process ids of the runs that are under way."""
-        for cell in self.cells:
-            lease = Lease.latest(cell.leases)
+        for directory in self.directories:
+            lease = Lease.latest(directory.leases)
             if lease is not None and lease.alive and "pid" in lease.content:
                 yield lease.content["pid"]
 
     @property
     def is_through(self) -> bool:
-        return len(self.cells) == CELLS and all(cell.status == "finished" for cell in self.cells)
+        return len(self.directories) == RUNS and all(directory.status == "finished" for directory in self.directories)
 
     def begin_again(self) -> None:
         """Compare the runs, which are all finished, and delete them, so that the fault can go on with new ones."""
@@ -129,18 +129,21 @@ class Folder:
     def compare(self) -> Outcome:
         """Compare the outputs with those of the undisturbed sweep."""
         assert self.whole is not None
-        found, outcome = {cell.name + cell.directory.name: cell for cell in self.cells}, self.outcome
+        found, outcome = (
+            {directory.name + directory.path.name: directory for directory in self.directories},
+            self.outcome,
+        )
         ends = 0
-        for cell in self.whole.cells:
-            own = found.get(cell.name + cell.directory.name)
+        for directory in self.whole.directories:
+            own = found.get(directory.name + directory.path.name)
             if own is None or own.status != "finished":
                 outcome.lost += 1
                 continue
-            ends += own.log.read_text().count(f"{own.directory}: finished")
-            same = all(same_weights(*pair) for pair in ((cell.last, own.last), (cell.best, own.best)))
-            results = [numbers(one.result() or {"metrics": {}}) for one in (cell, own)]
-            outcome.different += not (same and curve(cell) == curve(own) and results[0] == results[1])
-        outcome.repeated += max(ends - CELLS - self.again, 0)
+            ends += own.log.read_text().count(f"{own.path}: finished")
+            same = all(same_weights(*pair) for pair in ((directory.last, own.last), (directory.best, own.best)))
+            results = [numbers(one.result() or {"metrics": {}}) for one in (directory, own)]
+            outcome.different += not (same and curve(directory) == curve(own) and results[0] == results[1])
+        outcome.repeated += max(ends - RUNS - self.again, 0)
         return outcome
 
 
@@ -174,12 +177,12 @@ def kills(folder: Folder, count: int, whom: str) -> None:
         while sweep.poll() is None and folder.outcome.injected < count:
             time.sleep(moments.random() * 5)
             running = list(folder.processes())
-            victims = {"cell": running[:1], "sweep": [sweep.pid], "both": [sweep.pid, *running]}[whom]
+            victims = {"run": running[:1], "sweep": [sweep.pid], "both": [sweep.pid, *running]}[whom]
             if sweep.poll() is None and victims:
                 for pid in victims:
                     kill(pid)
                 folder.outcome.injected += 1
-            if whom != "cell":
+            if whom != "run":
                 break
         folder.ended(sweep)
         if folder.is_through:
@@ -202,23 +205,25 @@ def signals(folder: Folder) -> None:
         if folder.ended(sweep) == 0:
             folder.outcome.said.append(f"{number.name} went by")
         if list(folder.processes()):
-            folder.outcome.said.append(f"cells outlived {number.name}")
+            folder.outcome.said.append(f"runs outlived {number.name}")
     folder.finish()
 
 
-def stopped_underway(folder: Folder) -> Cell | None:
+def stopped_underway(folder: Folder) -> RunDirectory | None:
     """Return a run stopped in mid-training, with all its files, after this start has read the earlier ones."""
 
-    def begun() -> list[Cell]:
-        running = [cell for cell in folder.cells if cell.status == "running" and cell.progress]
-        return [cell for cell in running if len(cell.checkpoints) > 1 and cell.best.exists()]
+    def begun() -> list[RunDirectory]:
+        running = [
+            directory for directory in folder.directories if directory.status == "running" and directory.progress
+        ]
+        return [directory for directory in running if len(directory.checkpoints) > 1 and directory.best.exists()]
 
     sweep = folder.start()
     wait_until(begun, sweep)
     found = begun()
     kill(sweep.pid, signal.SIGTERM)
     folder.ended(sweep)
-    return next((cell for cell in found if cell.status != "finished"), None)
+    return next((directory for directory in found if directory.status != "finished"), None)
 
 
 def full_disk(folder: Folder) -> None:
@@ -230,7 +235,7 @@ def full_disk(folder: Folder) -> None:
         code, told = folder.ended(folder.start(fault=f"room{room}")), folder.stderr[before:]
         if code == 0 or "could not be written" not in told or "Traceback" in told:
             folder.outcome.said.append(f"with files of {room} bytes: exit {code}, {told[-200:]}")
-        if any(cell.status in ("failed", "diverged") for cell in folder.cells):
+        if any(directory.status in ("failed", "diverged") for directory in folder.directories):
             folder.outcome.said.append("a full disk became a result")
     folder.finish()
 
@@ -251,11 +256,11 @@ def no_folder(folder: Folder) -> None:
 
 def flipped_underway(folder: Folder) -> None:
     """Stop everything in the middle and corrupt files of a run that was under way; then again with other files."""
-    kinds: list[Callable[[Cell], list[Path]]] = [
-        lambda cell: [*cell.checkpoints[:1], *folder.path.glob("cache/*/train.npy")],
-        lambda cell: [cell.best],
-        lambda cell: [cell.curves],
-        lambda cell: cell.checkpoints,
+    kinds: list[Callable[[RunDirectory], list[Path]]] = [
+        lambda directory: [*directory.checkpoints[:1], *folder.path.glob("cache/*/train.npy")],
+        lambda directory: [directory.best],
+        lambda directory: [directory.curves],
+        lambda directory: directory.checkpoints,
     ]
     for files in kinds:
         begun = stopped_underway(folder)
@@ -265,7 +270,7 @@ def flipped_underway(folder: Folder) -> None:
         for path in files(begun):
             _damage(folder, path)
     folder.finish()
-    told = folder.stderr + "".join(cell.log.read_text() for cell in folder.cells)
+    told = folder.stderr + "".join(directory.log.read_text() for directory in folder.directories)
     silent = [name for name in folder.damaged if name not in told]
     folder.outcome.used = len(silent)
     folder.outcome.said += [f"not a word about {name}" for name in silent]
@@ -275,9 +280,9 @@ def flipped_results(folder: Folder) -> None:
     """Corrupt every file of finished runs that a report reads."""
     folder.finish()
     for name in ("result.json", "curves.csv", "config.yaml", "probes/gate_biases.npz"):
-        cell = next(cell for cell in folder.cells if (cell.directory / name).exists())
-        _damage(folder, cell.directory / name)
-        folder.outcome.used += cell.status == "finished"
+        directory = next(directory for directory in folder.directories if (directory.path / name).exists())
+        _damage(folder, directory.path / name)
+        folder.outcome.used += directory.status == "finished"
         folder.again += 1
         folder.finish()
 
@@ -324,14 +329,14 @@ def out_of_memory(folder: Folder) -> None:
     folder.outcome.injected += 1
     if code != 1 or "out of memory" not in other.stderr or "Traceback" in other.stderr:
         folder.outcome.said.append(f"exit {code}: {other.stderr[-300:]}")
-    for cell in folder.cells:
-        if cell.status == "failed":
-            shutil.rmtree(cell.directory)
+    for directory in folder.directories:
+        if directory.status == "failed":
+            shutil.rmtree(directory.path)
     folder.finish()
 
 
 FAULTS: dict[str, tuple[Callable[..., None], str]] = {
-    "kill -9 of a cell": (kills, "cell"),
+    "kill -9 of a run": (kills, "run"),
     "kill -9 of the sweep": (kills, "sweep"),
     "kill -9 of both": (kills, "both"),
     "SIGINT, SIGTERM, SIGHUP": (signals, ""),
@@ -341,7 +346,7 @@ FAULTS: dict[str, tuple[Callable[..., None], str]] = {
     "flipped bytes in results": (flipped_results, ""),
     "three sweeps on one folder": (several_sweeps, ""),
     "clock backwards, no links, no locks": (surroundings, ""),
-    "out of memory in one cell": (out_of_memory, ""),
+    "out of memory in one run": (out_of_memory, ""),
 }
 
 
@@ -360,9 +365,7 @@ def outcome(name: str, where: Path, whole: Folder, kills_of_each: int) -> Outcom
 
 
 def printed(found: dict[str, Outcome]) -> Table:
-    grid = Table(
-        box=SIMPLE_HEAD, title=f"{CELLS} cells under faults, against an undisturbed sweep", title_justify="left"
-    )
+    grid = Table(box=SIMPLE_HEAD, title=f"{RUNS} runs under faults, against an undisturbed sweep", title_justify="left")
     for head in ("fault", "injected", "results lost", "runs repeated", "weights different", "damaged files used", ""):
         grid.add_column(head, justify="left" if head in ("fault", "") else "right")
     total = Outcome()

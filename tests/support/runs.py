@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from highway.config.experiment import Experiment
 from highway.files.writing import read_json
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.train import run
 
 
@@ -35,16 +35,16 @@ class StopAt(At):
         super().__init__(step, lambda: os.kill(os.getpid(), number))
 
 
-def trained(experiment: Experiment, *callbacks: pl.Callback) -> tuple[Cell, dict[str, Any]]:
+def trained(experiment: Experiment, *callbacks: pl.Callback) -> tuple[RunDirectory, dict[str, Any]]:
     """Train a run; return it and its record."""
-    cell = Cell.of(experiment)
-    run(experiment, cell, "test", callbacks)
-    return cell, read_json(cell.directory / "result.json")
+    directory = RunDirectory.of(experiment)
+    run(experiment, directory, "test", callbacks)
+    return directory, read_json(directory.path / "result.json")
 
 
-def curve(cell: Cell) -> list[list[str]]:
+def curve(directory: RunDirectory) -> list[list[str]]:
     """Return the rows of curves.csv without the clock."""
-    with open(cell.curves, newline="") as file:
+    with open(directory.curves, newline="") as file:
         return [[value for name, value in row.items() if name != "seconds"] for row in csv.DictReader(file)]
 
 
@@ -62,10 +62,10 @@ def numbers(result: dict[str, Any]) -> dict[str, Any]:
 def assert_resumes_exactly(
     stopped: Experiment,
     steps: Iterable[int],
-    whole: Cell,
+    whole: RunDirectory,
     result: dict[str, Any],
     before_resuming: Callable[[], None] = lambda: None,
-) -> Cell:
+) -> RunDirectory:
     """Stop a run at each of these steps and resume it; check that it ends as the undisturbed run `whole` did.
 
     Weights agree bit for bit, curves row for row, and `result`, the record of `whole`, metric by metric.
@@ -75,10 +75,10 @@ def assert_resumes_exactly(
         _, record = trained(stopped, StopAt(step))
         assert (record["status"], record["steps"]) == ("interrupted", step)
     before_resuming()
-    cell, resumed = trained(stopped)
+    directory, resumed = trained(stopped)
     assert resumed["status"] == "finished", resumed["error"]
-    assert same_weights(whole.last, cell.last)
-    assert same_weights(whole.best, cell.best)
-    assert curve(whole) == curve(cell)
+    assert same_weights(whole.last, directory.last)
+    assert same_weights(whole.best, directory.best)
+    assert curve(whole) == curve(directory)
     assert numbers(resumed) == numbers(result)
-    return cell
+    return directory

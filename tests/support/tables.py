@@ -5,7 +5,7 @@ from typing import Any
 
 from highway.config.compose import experiment
 from highway.files.writing import write_text
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
 from highway.sweep.reading import load_table
 
@@ -35,7 +35,7 @@ def put(outputs: Path, row_id: str, seed: int, value: float, budget: str = "pape
     """Write a record as a run leaves it. `value` is the test bpc, and the curve falls to it over 100 steps."""
     table = changes.pop("table", TABLE)
     overrides = [*table.overrides(table.row(row_id), budget, seed), f"outputs_dir={outputs}"]
-    folder = Cell.of(experiment(overrides)).directory
+    folder = RunDirectory.of(experiment(overrides)).path
     curve = changes.pop("curve", [(step, value + (100 - step) / 100) for step in (25, 50, 75, 100)])
     rows = [
         f"{s},{s / 100},1.0,{s},{split},{metric},{v}"

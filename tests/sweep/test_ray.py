@@ -16,7 +16,7 @@ import pytest
 from highway.errors import Refused
 from highway.files.system import born
 from highway.files.writing import read_json
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import Lease
 from highway.sweep.launch import Planned
 from highway.sweep.ray import RayLauncher, Task
@@ -84,7 +84,7 @@ def test_what_a_cell_needs(
 ) -> None:
     launcher = RayLauncher(num_cpus=2, per_gpu=per_gpu)
     launcher.on_gpus = on_gpus
-    assert launcher.needs(Planned("cell", (), Cell(Path("cell")), accelerator, devices)) == needs
+    assert launcher.needs(Planned("cell", (), RunDirectory(Path("cell")), accelerator, devices)) == needs
 
 
 class Lost(Exception):
@@ -114,7 +114,7 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def task(folder: Path, retries: int = 3) -> Task:
-    return Task(Planned("cell", (), Cell(folder), "cpu", 1), count().__next__, retries)
+    return Task(Planned("cell", (), RunDirectory(folder), "cpu", 1), count().__next__, retries)
 
 
 def codes(task: Task) -> list[int | None]:
@@ -136,7 +136,7 @@ def test_the_cell_of_a_lost_task_is_left_to_its_process_until_that_has_saved(
     outcomes += [Lost(), 0]
     lost = task(tmp_path)
     assert lost.poll() is None
-    with lost.planned.cell.leased():
+    with lost.planned.directory.leased():
         assert [lost.poll(), lost.poll(), lost.reference] == [None, None, None]
     assert codes(lost) == [None, 0]
 
@@ -195,18 +195,18 @@ def at(cluster: Any) -> str:
     return f"hydra.launcher.address={cluster.address}"
 
 
-def saved(folder: Path, count: int) -> list[Cell]:
+def saved(folder: Path, count: int) -> list[RunDirectory]:
     """Wait until `count` runs of a sweep have a checkpoint, and return them."""
     wait_for(lambda: len(begun(folder)) == count, seconds=180)
     return begun(folder)
 
 
-def begun(folder: Path) -> list[Cell]:
-    return [cell for cell in map(Cell, sorted(folder.glob("cells/*/*"))) if cell.checkpoints]
+def begun(folder: Path) -> list[RunDirectory]:
+    return [directory for directory in map(RunDirectory, sorted(folder.glob("cells/*/*"))) if directory.checkpoints]
 
 
-def holder(cell: Cell) -> int:
-    lease = Lease.latest(cell.leases)
+def holder(directory: RunDirectory) -> int:
+    lease = Lease.latest(directory.leases)
     assert lease is not None and lease.alive
     pid: int = lease.content["pid"]
     return pid
@@ -218,7 +218,7 @@ def parent(pid: int) -> int:
 
 def as_if_undisturbed(folder: Path, undisturbed: Path) -> bool:
     paths = [path.parent.relative_to(undisturbed) for path in results(undisturbed)]
-    pairs = [(Cell(undisturbed / path), Cell(folder / path)) for path in paths]
+    pairs = [(RunDirectory(undisturbed / path), RunDirectory(folder / path)) for path in paths]
     same = all(same_weights(one.last, other.last) and curve(one) == curve(other) for one, other in pairs)
     return same and len(pairs) == len(results(folder)) == 2
 
@@ -228,7 +228,7 @@ def test_a_lost_worker_and_a_lost_node(cluster: Any, undisturbed: Path, tmp_path
     """One run loses its worker, one its whole node: both resume from their checkpoints on the remaining nodes."""
     process = started(tmp_path, *LONG, at(cluster))
     first, second = saved(tmp_path, 2)
-    workers = [parent(holder(cell)) for cell in (first, second)]
+    workers = [parent(holder(directory)) for directory in (first, second)]
     raylets = [parent(worker) for worker in workers]
     assert raylets[0] != raylets[1], "a node each"
     os.kill(workers[0], signal.SIGKILL)
@@ -238,15 +238,15 @@ def test_a_lost_worker_and_a_lost_node(cluster: Any, undisturbed: Path, tmp_path
     assert process.returncode == 0, errors
     ours = {"2", "queued", "finished", "highway_t1"}
     assert {line.split()[0] for line in errors.splitlines()} <= ours, "no word of Ray's own"
-    assert [held_by(cell) for cell in (first, second)] == [2, 2], "once before, once after"
+    assert [held_by(directory) for directory in (first, second)] == [2, 2], "once before, once after"
     assert as_if_undisturbed(tmp_path, undisturbed)
     cluster.remove_node(lost)
     cluster.add_node(num_cpus=1, **SMALL)
 
 
-def held_by(cell: Cell) -> int:
+def held_by(directory: RunDirectory) -> int:
     """Return the number of processes that have held the run, one after the other."""
-    (path,) = cell.leases.glob("*.json")
+    (path,) = directory.leases.glob("*.json")
     return int(path.stem)
 
 
@@ -260,13 +260,13 @@ def _raylet(node: Any) -> int:
 @pytest.mark.ray
 def test_ctrl_c_saves_what_runs_and_cancels_what_is_queued(cluster: Any, tmp_path: Path) -> None:
     process = started(tmp_path, *FOREVER, at(cluster))
-    cells = saved(tmp_path, 2)
-    pids = [holder(cell) for cell in cells]
+    directories = saved(tmp_path, 2)
+    pids = [holder(directory) for directory in directories]
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Type the same command again to resume" in errors
-    assert [cell.status for cell in cells] == ["interrupted", "interrupted"]
+    assert [directory.status for directory in directories] == ["interrupted", "interrupted"]
     assert [read_json(path)["status"] for path in results(tmp_path)] == ["interrupted", "interrupted"]
     assert [born(pid) for pid in pids] == [None, None]
 
@@ -274,7 +274,7 @@ def test_ctrl_c_saves_what_runs_and_cancels_what_is_queued(cluster: Any, tmp_pat
 @pytest.mark.ray
 def test_no_cell_outlives_a_sweep_that_is_killed(cluster: Any, tmp_path: Path) -> None:
     process = started(tmp_path, *FOREVER, at(cluster))
-    pids = [holder(cell) for cell in saved(tmp_path, 2)]
+    pids = [holder(directory) for directory in saved(tmp_path, 2)]
     process.kill()
     process.communicate()
     wait_for(lambda: [born(pid) for pid in pids] == [None, None], seconds=30)

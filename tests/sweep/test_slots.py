@@ -36,15 +36,15 @@ def test_gpus_that_are_visible(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 def test_slots_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("highway.sweep.slots.cores", lambda: 8)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
-    slots, on_gpus = slots_for({"auto"}, devices=1, cells=9, slots=None, per_gpu=2)
+    slots, on_gpus = slots_for({"auto"}, devices=1, to_run=9, slots=None, per_gpu=2)
     assert (slots.count, on_gpus) == (6, True)
-    slots, _ = slots_for({"auto"}, devices=1, cells=9, slots=2, per_gpu=1)
+    slots, _ = slots_for({"auto"}, devices=1, to_run=9, slots=2, per_gpu=1)
     assert slots.take(2) == ["0", "1"]
-    slots, on_gpus = slots_for({"cpu"}, devices=1, cells=9, slots=None, per_gpu=2)
+    slots, on_gpus = slots_for({"cpu"}, devices=1, to_run=9, slots=None, per_gpu=2)
     assert (slots.count, on_gpus) == (4, False)
     with pytest.raises(Refused, match=r"trainer\.devices=4 needs 4 GPUs; this sweep may use 3"):
-        slots_for({"auto"}, devices=4, cells=1, slots=None, per_gpu=1)
+        slots_for({"auto"}, devices=4, to_run=1, slots=None, per_gpu=1)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert slots_for({"auto"}, devices=1, cells=3, slots=None, per_gpu=1)[0].count == 3
+    assert slots_for({"auto"}, devices=1, to_run=3, slots=None, per_gpu=1)[0].count == 3
     with pytest.raises(Refused, match="no GPU is visible"):
-        slots_for({"gpu"}, devices=1, cells=3, slots=None, per_gpu=1)
+        slots_for({"gpu"}, devices=1, to_run=3, slots=None, per_gpu=1)

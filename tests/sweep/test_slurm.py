@@ -15,7 +15,7 @@ import pytest
 from highway.config.compose import experiment
 from highway.errors import Refused
 from highway.files.writing import read_json
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
 from highway.run.processes import environment, first_process
 from highway.sweep import slurm
@@ -31,8 +31,8 @@ from tests.support.waiting import wait_for
 
 
 def planned(folder: Path, seed: int = 1, accelerator: str = "cpu", devices: int = 1, **more: Any) -> Planned:
-    cell = Cell(folder / "cells" / "transformer-0123456789ab" / f"seed{seed}")
-    return Planned(f"seed {seed}", (f"seed={seed}",), cell, accelerator, devices, **more)
+    directory = RunDirectory(folder / "cells" / "transformer-0123456789ab" / f"seed{seed}")
+    return Planned(f"seed {seed}", (f"seed={seed}",), directory, accelerator, devices, **more)
 
 
 class Pretended:
@@ -93,9 +93,9 @@ def metrics(folder: Path) -> dict[str, float]:
     return {name: values["last"] for name, values in result["metrics"].items() if not name.endswith("_seconds")}
 
 
-def jobs_of(through: SlurmLauncher, cells: Sequence[Planned]) -> list[Job]:
-    jobs = dict(through.start(cells))
-    return [jobs[one] for one in cells]
+def jobs_of(through: SlurmLauncher, planned_runs: Sequence[Planned]) -> list[Job]:
+    jobs = dict(through.start(planned_runs))
+    return [jobs[planned] for planned in planned_runs]
 
 
 def launcher(folder: Path, **asked: Any) -> SlurmLauncher:
@@ -110,8 +110,8 @@ def launcher(folder: Path, **asked: Any) -> SlurmLauncher:
 def test_what_sbatch_is_asked_for(tmp_path: Path, pretended: Pretended) -> None:
     asked = {"partition": "long", "account": "us", "qos": "low", "cpus": 3, "memory_gb": 1.5, "minutes": 90}
     more = {"setup_lines": ["module load x"], "parameters": {"constraint": "a100"}, "array_parallelism": 2}
-    cells = [planned(tmp_path, seed, "gpu", 2, nodes=3) for seed in (1, 2, 3)]
-    jobs_of(launcher(tmp_path, **asked, **more), cells)
+    planned_runs = [planned(tmp_path, seed, "gpu", 2, nodes=3) for seed in (1, 2, 3)]
+    jobs_of(launcher(tmp_path, **asked, **more), planned_runs)
     script = pretended.script()
     flags = "partition=long account=us qos=low nodes=3 ntasks-per-node=2 gpus-per-node=2 cpus-per-task=3 mem=1536M"
     flags += " time=90 array=0-2%2 constraint=a100 signal=TERM@120 requeue job-name=highway"
@@ -131,8 +131,8 @@ def test_the_cluster_decides_what_nobody_asked_for(tmp_path: Path, pretended: Pr
 
 def test_cells_of_one_kind_are_one_array(tmp_path: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slurm, "LARGEST_ARRAY", 2)
-    cells = [planned(tmp_path, seed, "cpu", 1 + (seed == 2)) for seed in (1, 2, 3, 4)]
-    jobs = jobs_of(launcher(tmp_path), cells)
+    planned_runs = [planned(tmp_path, seed, "cpu", 1 + (seed == 2)) for seed in (1, 2, 3, 4)]
+    jobs = jobs_of(launcher(tmp_path), planned_runs)
     assert [job.number for job in jobs] == ["7_0", "9", "7_1", "8"]  # type: ignore[attr-defined]
 
 
@@ -173,15 +173,15 @@ def test_which_jobs_go_back_to_the_queue(
 
 
 def test_the_ledger_says_how_a_job_ended(tmp_path: Path, pretended: Pretended) -> None:
-    cells = [planned(tmp_path, seed) for seed in (1, 2, 3)]
-    jobs = jobs_of(launcher(tmp_path), cells)
+    planned_runs = [planned(tmp_path, seed) for seed in (1, 2, 3)]
+    jobs = jobs_of(launcher(tmp_path), planned_runs)
     pretended.queue.write_text("7_0\n7_1\n7_2\n5\n")
     assert [job.poll() for job in jobs] == [None] * 3
     pretended.tool("squeue", "exit 1")
     assert [job.poll() for job in jobs] == [None] * 3, "a silent Slurm has lost no job"
     pretended.tool("squeue", "echo 7_2")
-    write_record(cells[0].cell.directory, {"status": "finished"})
-    write_record(cells[1].cell.directory, {"status": "interrupted"})
+    write_record(planned_runs[0].directory.path, {"status": "finished"})
+    write_record(planned_runs[1].directory.path, {"status": "interrupted"})
     assert [job.poll() for job in jobs] == [0, 1, None]
 
 
@@ -200,7 +200,7 @@ def test_a_cell_that_seems_to_run_is_waited_for(
 ) -> None:
     """A run whose job is gone is waited for. Its lease tells later whether its process died on another machine."""
     (job,) = jobs_of(launcher(tmp_path), [one := planned(tmp_path)])
-    with one.cell.leased():
+    with one.directory.leased():
         assert job.poll() is None
         monkeypatch.setattr(slurm, "STALE", -1.0)
         assert job.poll() == 1, "it is another's"
@@ -263,7 +263,7 @@ def test_where_there_is_no_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_only_slurm_has_several_nodes(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"trainer.nodes=2 needs hydra/launcher=slurm"):
-        EngineLauncher().launch_cells([planned(tmp_path, nodes=2)], 1, False)
+        EngineLauncher().launch_runs([planned(tmp_path, nodes=2)], 1, False)
 
 
 @pytest.fixture
@@ -372,13 +372,17 @@ def restarts(number: str) -> int:
     return int(tool("scontrol", "show", "job", number).partition("Restarts=")[2].split()[0])
 
 
-def cells(folder: Path) -> list[Cell]:
-    return [Cell(path) for path in sorted(folder.glob("cells/*/seed*"))]
+def directories(folder: Path) -> list[RunDirectory]:
+    return [RunDirectory(path) for path in sorted(folder.glob("cells/*/seed*"))]
 
 
 def steps(folder: Path) -> list[int]:
     """Return the steps of the runs that are under way."""
-    return [cell.progress["step"] for cell in cells(folder) if cell.status == "running" and cell.progress]
+    return [
+        directory.progress["step"]
+        for directory in directories(folder)
+        if directory.status == "running" and directory.progress
+    ]
 
 
 @on_slurm
@@ -427,7 +431,7 @@ def test_a_cell_survives_all_that_slurm_does(tmp_path: Path, sweeping: Any) -> N
     tool("scontrol", "update", f"jobid={number}", "timelimit=10")
     assert "finished" in told(process, 0)
     assert calm.wait(timeout=300) == 0
-    (moved,), (undisturbed,) = cells(tmp_path / "slurm"), cells(tmp_path / "calm")
+    (moved,), (undisturbed,) = directories(tmp_path / "slurm"), directories(tmp_path / "calm")
     assert same_weights(moved.last, undisturbed.last) and same_weights(moved.best, undisturbed.best)
     assert curve(moved) == curve(undisturbed)
 
@@ -453,8 +457,8 @@ def test_a_sweep_joins_the_jobs_of_a_dead_one(tmp_path: Path, sweeping: Any) -> 
     said = told(sweeping(tmp_path, *words), 0)
     assert "by another sweep" in said
     assert [read_json(path)["status"] for path in results(tmp_path)] == ["finished"] * 2
-    for cell in cells(tmp_path):
-        assert [path.name for path in cell.leases.iterdir()] == ["1.json"]
+    for directory in directories(tmp_path):
+        assert [path.name for path in directory.leases.iterdir()] == ["1.json"]
 
 
 @on_slurm

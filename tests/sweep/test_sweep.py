@@ -14,7 +14,7 @@ from highway.config.compose import experiment
 from highway.errors import Refused
 from highway.files.device import cores
 from highway.files.writing import read_json
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
 from highway.report.publish import publish
 from highway.sweep import grid
@@ -148,8 +148,10 @@ def test_what_changes_no_cell_leaves_the_views_in_place(tmp_path: Path, monkeypa
     """A sweep is only planned here: its runs have failed before, and are not run again."""
     words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh")
     for row in ("baseline", "tanh"):
-        cell = Cell.of(experiment([*TABLE.overrides(TABLE.row(row), "smoke", 1), f"outputs_dir={tmp_path}"]))
-        write_record(cell.directory, {"status": "failed", "seed": 1, "error": "x", "metrics": {}})
+        directory = RunDirectory.of(
+            experiment([*TABLE.overrides(TABLE.row(row), "smoke", 1), f"outputs_dir={tmp_path}"])
+        )
+        write_record(directory.path, {"status": "failed", "seed": 1, "error": "x", "metrics": {}})
     inline(monkeypatch, tmp_path, *words, "trainer.threads=1", "trainer.log_every=7", "logger=wandb")
     assert views(tmp_path) == ["smoke/baseline/seed1", "smoke/tanh/seed1"]
     inline(monkeypatch, tmp_path, *words, "gate.kernel=5")  # neither row reads it

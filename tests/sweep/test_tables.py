@@ -11,7 +11,7 @@ from highway.config.check import CONF
 from highway.config.experiment import Experiment
 from highway.config.guard import options
 from highway.errors import Refused
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.sweep.reading import load_table, parse_table, table_ids
 from highway.sweep.table import Table
@@ -64,7 +64,7 @@ def test_table_is_consistent(table_id: str, experiment: Compose) -> None:
     for budget in table.budgets:
         released = "layers.as_released=true"  # those rows are the baseline
         rows = [row for row in table.at(budget) if released not in row.overrides]
-        names = [Cell.of(experiment(*table.overrides(row, budget, 1))).name for row in rows]
+        names = [RunDirectory.of(experiment(*table.overrides(row, budget, 1))).name for row in rows]
         assert len(set(names)) == len(names), "two rows are the same experiment"
 
 
@@ -139,7 +139,7 @@ def test_the_command_of_the_first_row(experiment: Compose) -> None:
     typed = experiment(
         "model=transformer", "gate=sdu_tanh", "layers=all", "dataset=ptb_char", "optimizer=sgd_plateau", "seed=1"
     )
-    assert Cell.of(experiment(*table.overrides(table.row("tanh"), "paper", 1))) == Cell.of(typed)
+    assert RunDirectory.of(experiment(*table.overrides(table.row("tanh"), "paper", 1))) == RunDirectory.of(typed)
 
 
 def test_budget_that_sets_what_a_row_sets_is_refused() -> None:

@@ -241,14 +241,14 @@ def test_sample_has_no_sentence_of_its_test_in_training() -> None:
 def test_a_run_is_scored_as_it_should_be(tiny: Compose) -> None:
     """Loss and accuracy equal those by sentence; the record says what was read, and how it was scored."""
     described = tiny("gate=g1")
-    cell, result = trained(described)
+    directory, result = trained(described)
     assert result["status"] == "finished", result["error"]
     data = build.data(described)
     assert isinstance(data, TranslationData)
     model = build.model(described)
     from highway.run.checkpoint import load_weights
 
-    load_weights(model, cell.last)
+    load_weights(model, directory.last)
     loss, right, count = 0.0, 0, 0
     for row in data.corpus.splits["valid"]:
         source, target = torch.tensor([row["source"]]), torch.tensor(row["target"])
@@ -263,7 +263,7 @@ def test_a_run_is_scored_as_it_should_be(tiny: Compose) -> None:
     assert metrics["inference_seconds"]["last"] > 0 and "sparsity_0.001" in metrics
     assert "version:" in result["notes"]["signatures"]["bleu"] and len(result["notes"]["translations"]) == 20
     assert result["parameters"]["gate"] == 3 * 2 * 64 * 64
-    assert {row[4] for row in curve(cell)} == {"loss", "accuracy", "learning_rate", "gradient_norm", "gate_norm"}
+    assert {row[4] for row in curve(directory)} == {"loss", "accuracy", "learning_rate", "gradient_norm", "gate_norm"}
 
 
 @pytest.mark.parametrize("stops", [[3], [5, 6], [10]])
@@ -285,7 +285,7 @@ def test_what_is_shown_of_training_is_the_mean_over_pieces(tiny: Compose) -> Non
         "trainer.validate_every=7",
     )
     described = tiny(*still, *words)
-    cell, _ = trained(described)
+    directory, _ = trained(described)
     model, epochs = build.model(described).eval(), build.data(described)._epochs(0, 1)
     nats = count = 0.0
     for position in range(7):
@@ -295,7 +295,7 @@ def test_what_is_shown_of_training_is_the_mean_over_pieces(tiny: Compose) -> Non
         scored = batch.targets != PADDING
         nats -= float(chances.gather(-1, batch.targets[..., None])[..., 0][scored].sum())
         count += int(scored.sum())
-    shown = next(float(row[-1]) for row in curve(cell) if row[3:5] == ["train", "loss"])
+    shown = next(float(row[-1]) for row in curve(directory) if row[3:5] == ["train", "loss"])
     assert shown == pytest.approx(nats / count, rel=1e-5)
 
 
@@ -320,31 +320,31 @@ def test_bleu_is_of_the_corpus() -> None:
 
 
 def test_a_file_of_weights_is_enough(tiny: Compose, tmp_path: Path) -> None:
-    cell, _ = trained(tiny())
+    directory, _ = trained(tiny())
     sent, cut, foreign = (tmp_path / f"{name}.safetensors" for name in ("sent", "cut", "foreign"))
-    sent.write_bytes(cell.best.read_bytes())
-    cut.write_bytes(cell.best.read_bytes()[:-1000])
+    sent.write_bytes(directory.best.read_bytes())
+    cut.write_bytes(directory.best.read_bytes()[:-1000])
     save_file({"x": torch.zeros(1)}, foreign)
     texts = [source for source, _ in sample_pairs.translation()["test"][:4]]
-    assert translator_of(sent).translate(texts) == translator_of(cell.directory).translate(texts)
+    assert translator_of(sent).translate(texts) == translator_of(directory.path).translate(texts)
     for path, sentence in ((cut, "is damaged"), (foreign, "does not say of which experiment its weights are")):
         with pytest.raises(Refused, match=f"{path.name} {sentence}"):
             translator_of(path)
 
 
 def test_weights_are_not_read_with_another_vocabulary(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
-    cell, _ = trained(tiny())
+    directory, _ = trained(tiny())
     pairs = sample_pairs.translation()
     changed = {**pairs, "train": [(source[::-1], target) for source, target in pairs["train"]]}
     with monkeypatch.context() as patched:
         patched.setattr(sample_pairs, "translation", lambda: changed)
         with pytest.raises(Refused, match="was trained with another vocabulary than that of iwslt_pt_en here"):
-            translator_of(cell.directory)
+            translator_of(directory.path)
 
 
 def test_ways_to_decode_are_timed_on_the_same_sentences(tiny: Compose) -> None:
-    cell, _ = trained(tiny("gate=g1"))
-    record = decoded(cell.directory, 5, "cpu")
+    directory, _ = trained(tiny("gate=g1"))
+    record = decoded(directory.path, 5, "cpu")
     theirs, ours, *_, beams_in_half = record["rows"]
     assert (record["sentences"], theirs["ratio"], theirs["same"], ours["same"]) == (5, 1.0, 5, 5)
     assert beams_in_half["name"] == "ours, beam 4, bf16"
@@ -382,15 +382,15 @@ def test_translate_reads_words_files_and_standard_input(experiment: Compose, tmp
     where, _ = trained(experiment(*PAIRS, "gate=g1"))
     lines = [source for source, _ in sample_pairs.translation()["test"][:3]]
     (tmp_path / "talk.pt").write_text("\n".join(lines) + "\n")
-    from_file = translate(str(where.directory), "--file", str(tmp_path / "talk.pt"), "--beam", "2")
-    from_input = translate(str(where.directory), "--beam", "2", text="\n".join(lines).encode())
+    from_file = translate(str(where.path), "--file", str(tmp_path / "talk.pt"), "--beam", "2")
+    from_input = translate(str(where.path), "--beam", "2", text="\n".join(lines).encode())
     assert from_file.returncode == 0, from_file.stderr
     assert from_file.stdout == from_input.stdout and len(from_file.stdout.splitlines()) == 3
-    shown = translate(str(where.directory), *lines[0].split(), "--attention", "2")
+    shown = translate(str(where.path), *lines[0].split(), "--attention", "2")
     assert "cross-attention of layer 2, percent" in shown.stdout
-    long = translate(str(where.directory), *("bota " * 80).split())
+    long = translate(str(where.path), *("bota " * 80).split())
     assert "1 of 1 line truncated to 64 pieces." in long.stderr
-    generated = typed("generate.py", str(where.directory))
+    generated = typed("generate.py", str(where.path))
     assert "holds a translation model. Use scripts/translate.py instead." in generated.stderr
 
 

@@ -11,7 +11,7 @@ import torch
 from highway.config.experiment import Experiment
 from highway.data.stream import Streams
 from highway.errors import Refused
-from highway.ledger.cell import Cell
+from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.use.generate import Sampling, Writer
 from highway.use.load import Trained
@@ -57,8 +57,8 @@ def test_wrong_sampling_is_refused(wrong: dict[str, float]) -> None:
 def test_each_symbol_is_the_likeliest_after_all_before_it(experiment: Compose, overrides: tuple[str, ...]) -> None:
     """Greedy generation by symbol, with memory, equals one pass over the text; the prompt is several segments."""
     described = experiment(*overrides, "dataset.source=sample")
-    streams, cell = build.data(described).streams, Cell.of(described)
-    writer = Writer(Trained(cell, described, build.model(described).eval(), streams))
+    streams, directory = build.data(described).streams, RunDirectory.of(described)
+    writer = Writer(Trained(directory, described, build.model(described).eval(), streams))
     model = writer.model
     text = "".join(writer.write("the title of the page ", 40, Sampling(temperature=0)))
     numbers = torch.tensor([[writer.spelling.numbers[symbol] for symbol in text]])
@@ -70,7 +70,7 @@ def test_words_and_bytes_are_spelled(experiment: Compose) -> None:
     described = experiment(*MEMORY, "dataset.source=sample")
     letters = [chr(byte) for byte in "aé€".encode()]
     streams = Streams({}, letters, {})
-    writer = Writer(Trained(Cell.of(described), described, build.model(described), streams))
+    writer = Writer(Trained(RunDirectory.of(described), described, build.model(described), streams))
     writer.model.logits = lambda features: torch.zeros(len(letters))
     order = iter([0, *range(6), 1, 1, 1, 1])  # the last four bytes make no character
     pieces = [*writer.write("é", 10, type("Fixed", (), {"seed": 1, "draw": lambda *_: next(order)})())]  # type: ignore[arg-type]
@@ -80,9 +80,9 @@ def test_words_and_bytes_are_spelled(experiment: Compose) -> None:
 
 
 def test_as_typed(tiny: Compose, tmp_path: Path) -> None:
-    cell, _ = trained(tiny("trainer.max_steps=3", "trainer.validate_every=3", "trainer.evaluation_batch=64"))
+    directory, _ = trained(tiny("trainer.max_steps=3", "trainer.validate_every=3", "trainer.evaluation_batch=64"))
 
-    typed = partial(commands.typed, "generate.py", str(cell.directory), "--length", "30")
+    typed = partial(commands.typed, "generate.py", str(directory.path), "--length", "30")
 
     done = typed("--prompt", "th", "--seed", "3")
     assert (done.returncode, done.stderr) == (0, "")
@@ -90,7 +90,7 @@ def test_as_typed(tiny: Compose, tmp_path: Path) -> None:
     assert typed("--prompt", "th", "--seed", "3", "--last").stdout.startswith("th")
     done = typed("--prompt", "Ω")
     assert (done.returncode, done.stdout) == (2, "") and "the text has 'Ω'" in done.stderr
-    cell.best.unlink()
+    directory.best.unlink()
     done = typed()
     assert done.returncode == 2 and "has no best.safetensors" in done.stderr
 
@@ -103,7 +103,7 @@ def test_a_tune_goes_on(experiment: Compose, model: str) -> None:
     """Continuing a tune gives what one pass over it gives, with a carried state or over all steps so far."""
     attends = ("model=transformer_music", "model.width=16", "model.heads=2", "model.feed_forward=32", *MUSIC[3:])
     described = experiment(*(MUSIC if model == "recurrent" else attends), "budget=smoke")
-    music = Trained(Cell.of(described), described, build.model(described).eval(), build.data(described).streams)
+    music = Trained(RunDirectory.of(described), described, build.model(described).eval(), build.data(described).streams)
     music.model.output.bias.data.normal_(generator=torch.Generator().manual_seed(0))
     keys = continued(music, beginning(music, 2, 10), 15, temperature=0, seed=1)
     assert keys.shape == (25, 88) and torch.equal(keys[:10], music.streams.splits["test"][1][:10].float())
@@ -131,9 +131,9 @@ def test_midi(tmp_path: Path) -> None:
 
 def test_a_tune_as_typed(experiment: Compose, tmp_path: Path) -> None:
     few = ("budget=smoke", "trainer.max_steps=2", "trainer.validate_every=2", "trainer.threads=1")
-    cell, _ = trained(experiment(*MUSIC, *few))
+    directory, _ = trained(experiment(*MUSIC, *few))
 
-    typed = partial(commands.typed, "generate.py", str(cell.directory), "--length", "8")
+    typed = partial(commands.typed, "generate.py", str(directory.path), "--length", "8")
     path = tmp_path / "new.mid"
     done = typed("--midi", str(path), "--begin", "20")
     assert (done.returncode, done.stderr) == (0, "") and "28 steps, of which the first 20 are" in done.stdout

@@ -21,49 +21,49 @@ RECORD = ("result.json", "config.yaml", "curves.csv", "probes", "checkpoints")
 
 
 @dataclass(frozen=True)
-class Cell:
+class RunDirectory:
     """The directory of a run; its status follows from the files in it."""
 
-    directory: Path
+    path: Path
 
     @classmethod
-    def of(cls, experiment: Experiment) -> "Cell":
+    def of(cls, experiment: Experiment) -> "RunDirectory":
         """Return the run of an experiment, whether it exists on disk or not."""
         kind = "debug" if experiment.debug.scratch else "cells"
         return cls(experiment.outputs_dir / kind / identified(experiment) / f"seed{experiment.seed}")
 
     @property
     def name(self) -> str:
-        return self.directory.parent.name
+        return self.path.parent.name
 
     @property
     def config(self) -> Path:
-        return self.directory / "config.yaml"
+        return self.path / "config.yaml"
 
     @property
     def log(self) -> Path:
-        return self.directory / "log.txt"
+        return self.path / "log.txt"
 
     @property
     def curves(self) -> Path:
-        return self.directory / "curves.csv"
+        return self.path / "curves.csv"
 
     @property
     def checkpoints(self) -> list[Path]:
         """The checkpoints from which the run can resume, resume-<step>.<checksum>.ckpt, the newest first."""
-        return sorted((self.directory / "checkpoints").glob("resume-*.*.ckpt"), key=step_of, reverse=True)
+        return sorted((self.path / "checkpoints").glob("resume-*.*.ckpt"), key=step_of, reverse=True)
 
     @property
     def best(self) -> Path:
-        return self.directory / "checkpoints" / "best.safetensors"
+        return self.path / "checkpoints" / "best.safetensors"
 
     @property
     def last(self) -> Path:
-        return self.directory / "checkpoints" / "last.safetensors"
+        return self.path / "checkpoints" / "last.safetensors"
 
     @property
     def leases(self) -> Path:
-        return self.directory / "leases"
+        return self.path / "leases"
 
     def leased(self) -> AbstractContextManager[HeldLease]:
         """Hold the lease of the run, so that no other process with access to the folder can run it."""
@@ -71,26 +71,26 @@ class Cell:
 
     def begin(self) -> None:
         """Remove what an earlier start left behind: its result and half-written files."""
-        record = self.directory / "result.json"
-        with writing(self.directory):
+        record = self.path / "result.json"
+        with writing(self.path):
             if self.result() is None and record.exists():
                 record.replace(record.with_name("result.damaged.json"))  # for people to look at
             record.unlink(missing_ok=True)
-            for folder in (self.directory, self.best.parent, self.leases):
+            for folder in (self.path, self.best.parent, self.leases):
                 remove_leftovers(folder)
 
     def set_aside(self) -> None:
         """Move a finished record into earlier/, so that the run can start afresh."""
-        earlier = made_folder(self.directory / "earlier")
+        earlier = made_folder(self.path / "earlier")
         target = earlier / str(1 + max((int(path.name) for path in earlier.iterdir()), default=0))
         target.mkdir()
-        for path in (self.directory / name for name in RECORD):
+        for path in (self.path / name for name in RECORD):
             if path.exists():
                 os.replace(path, target / path.name)
 
     def result(self) -> dict[str, Any] | None:
         """Return the content of result.json; None if it is missing or corrupt, and then the run is not finished."""
-        return intact(self.directory / "result.json")
+        return intact(self.path / "result.json")
 
     @property
     def status(self) -> str:
