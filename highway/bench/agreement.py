@@ -8,8 +8,8 @@ an fp32 operand has 24 significant bits, TF32 11, bf16 8. They were measured on 
 bound is four to ten times the largest difference found.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from highway.config.experiment import Experiment
 from highway.run import build
+from highway.tasks.task import Task
 
 STEPS = 10
 
@@ -61,25 +62,29 @@ def without_dropout(described: Experiment) -> Experiment:
 def trace(described: Experiment, device: str, precision: str, steps: int = STEPS) -> Trace:
     """Train some steps on one batch and return their trace; precision: 32, tf32, bf16 or 64."""
     torch.manual_seed(0)
-    batch: Any = build.like_real(described, "cpu")
+    batch = build.like_real(described, "cpu")
     task = build.task(described).to(device).train()
     if precision == "64":
         task.double()
-    batch = move_data_to_device(batch, torch.device(device))
+    with computing_in(precision, device):
+        return train(task, [batch] * steps, 0, torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"))
+
+
+def train(task: Task, batches: Iterable[Any], kept: int, forward: AbstractContextManager[Any] | None = None) -> Trace:
+    """Train one step on each batch, its forward pass in the given context; keep the gradient of step `kept`."""
     optimizer = task.configure_optimizers()
     losses, gradient = [], torch.empty(0)
-    with computing_in(precision, device):
-        for step in range(steps):
-            optimizer.zero_grad()
-            with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
-                objective = task.learn(batch).objective
-            objective.backward()
-            if step == 0:
-                gradients = [parameter.grad for parameter in task.parameters() if parameter.grad is not None]
-                gradient = torch.cat([part.flatten().double().cpu() for part in gradients])
-            task.prepare_gradients()
-            optimizer.step()
-            losses.append(objective.item())
+    for step, batch in enumerate(batches):
+        optimizer.zero_grad()
+        with forward or nullcontext():
+            objective = task.learn(move_data_to_device(batch, task.device)).objective
+        objective.backward()
+        if step == kept:
+            gradients = [parameter.grad for parameter in task.parameters() if parameter.grad is not None]
+            gradient = torch.cat([part.flatten().double().cpu() for part in gradients])
+        task.prepare_gradients()
+        optimizer.step()
+        losses.append(objective.item())
     return Trace(losses, gradient)
 
 

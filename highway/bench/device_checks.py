@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from functools import partial
 
 import torch
-from pytorch_lightning.utilities import move_data_to_device
 
-from highway.bench.agreement import BOUNDS, Trace, trace, without_dropout
+from highway.bench.agreement import BOUNDS, Trace, trace, train, without_dropout
 from highway.bench.checklist import Check, Failed, Setting
 from highway.bench.device_runs import benchmark_at_four_shapes, cuda_tests, kill_and_resume, two_at_once
 from highway.config.compose import experiment
@@ -143,19 +142,7 @@ def _steps(described: Experiment, device: str, mode: str | None = None, in_graph
             module.loop.in_graphs = in_graphs
     if mode:
         compile_training(task, described, mode)
-    optimizer = task.configure_optimizers()
-    losses, gradient = [], torch.empty(0)
-    for number, batch in enumerate(batches):
-        optimizer.zero_grad()
-        objective = task.learn(move_data_to_device(batch, torch.device(device))).objective
-        objective.backward()
-        if number == 1:  # the first step that continues from a state
-            gradients = [parameter.grad for parameter in task.parameters() if parameter.grad is not None]
-            gradient = torch.cat([part.flatten().double().cpu() for part in gradients])
-        task.prepare_gradients()
-        optimizer.step()
-        losses.append(objective.item())
-    return Trace(losses, gradient)
+    return train(task, batches, kept=1)  # the first step that continues from a state
 
 
 CHECKS: dict[str, Check] = {

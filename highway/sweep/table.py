@@ -21,7 +21,7 @@ class Row:
     label: str
     overrides: tuple[str, ...]
     paper: dict[str, float] = field(default_factory=dict)
-    reported: str = ""  # id of the row in papers/reported.yaml
+    reported: str = ""  # its name in tests/fixtures/reported.yaml
     copied: str = ""  # the source from which the paper has copied its numbers
     shrunk: dict[str, tuple[str, ...]] = field(default_factory=dict)  # budget -> its further overrides for this row
     budgets: tuple[str, ...] = ()  # budgets that have this row; empty: all
@@ -131,7 +131,7 @@ class Table:
     rows: tuple[Row, ...]  # the paper's rows first, then the extra rows
     budgets: dict[str, tuple[str, ...]]  # budget -> its overrides
     paper: str = ""  # the paper whose table it is; empty: a user's table
-    reported: str = ""  # id of the table in papers/reported.yaml
+    reported: str = ""  # its name in tests/fixtures/reported.yaml
     note: str = ""
     choices: tuple[str, ...] = ()  # sentences: where the paper and its code are silent or disagree, and our choice
     select: str = "best"  # best | last: the checkpoint whose test result is the number
