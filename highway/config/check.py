@@ -223,18 +223,7 @@ def _gates_have_locations(experiment: Experiment) -> None:
                 f"{name} reads neighbouring positions, and {model.name} continues from {experiment.remembers}, "
                 "which does not contain them. Choose another gate or model."
             )
-    if gate.reads == "normalised" and "reads" in gate.card().reads and model.norm == "post":
-        raise Refused("gate.reads=normalised needs model.norm=pre, because post-norm sublayers read the stream itself.")
-    score = gate.score
-    for attention in score.attention if score.name != "none" else ():
-        if attention not in locations["score"]:
-            known = listing(list(locations["score"]))
-            raise Refused(f"gate.score.attention={attention} is unknown in {model.name}. Available: {known}.")
-    if "length" in GATES["score"][score.name].reads and experiment.dataset.longest_text > score.length:
-        raise Refused(
-            f"gate.score.length={score.length} is too small for texts of {experiment.dataset.longest_text} positions: "
-            f"set gate.score.length={experiment.dataset.longest_text} or more."
-        )
+    gate.fits(experiment)
 
 
 def flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:

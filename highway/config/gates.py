@@ -10,8 +10,10 @@ when a fix changes the gate's output; it is part of a run's identity.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from highway.config.fields import choice, key, number, one_of, part, several
+from highway.errors import Refused, listing
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,21 @@ class ScoreGateOptions(_Chosen):
     def card(self) -> GateCard:
         return GATES["score"][self.name]
 
+    def fits(self, experiment: Any) -> None:
+        """Refuse options that do not fit the model or the data set."""
+        model, longest = experiment.model.name, experiment.dataset.longest_text
+        known = experiment.model_card.locations["score"]
+        for attention in self.attention:
+            if attention not in known:
+                raise Refused(
+                    f"gate.score.attention={attention} is unknown in {model}. Available: {listing(list(known))}."
+                )
+        if "length" in self.card().reads and longest > self.length:
+            raise Refused(
+                f"gate.score.length={self.length} is too small for texts of {longest} positions: "
+                f"set gate.score.length={longest} or more."
+            )
+
 
 @dataclass
 class StateGateOptions(_Chosen):
@@ -165,6 +182,15 @@ class GateOptions(_Chosen):
 
     def card(self) -> GateCard:
         return GATES["residual"][self.residual]
+
+    def fits(self, experiment: Any) -> None:
+        """Refuse options that do not fit the model, the data set or its task."""
+        if "reads" in self.card().reads and self.reads == "normalised" and experiment.model.norm == "post":
+            raise Refused(
+                "gate.reads=normalised needs model.norm=pre, because post-norm sublayers read the stream itself."
+            )
+        if self.score.name != "none":
+            self.score.fits(experiment)
 
     def chosen(self) -> dict[str, str]:
         """Return a dictionary from each interface to the name of its gate."""

@@ -52,7 +52,7 @@ class Files:
     name: str
     folder: str  # below data_dir
     sources: tuple[Source, ...]
-    checksums: Mapping[str, str]  # file name -> sha256
+    checksums: Mapping[str, str]  # file name -> sha256; a file without one is taken as it is
 
     def ensure(self, paths: list[Path]) -> None:
         """Fetch missing files, then verify all."""
@@ -65,8 +65,13 @@ class Files:
         for path in paths:
             if not path.exists():
                 raise Refused(f"{path} is missing. To fetch it: python scripts/data.py prepare.")
-            actual, expected = file_sha256(path), self.checksums[path.name]
-            if actual != expected:
+            actual, expected = file_sha256(path), self.checksums.get(path.name)
+            if expected and actual != expected:
+                if not self.sources:
+                    raise Refused(
+                        f"{path} has changed: its sha256 is {actual}, and the card of {self.name} declares "
+                        f"{expected[:12]}.... Restore the file, or declare its sha256."
+                    )
                 raise Refused(
                     f"{path} is not the published {self.name} file: its sha256 is {actual[:12]}..., "
                     f"expected {expected[:12]}.... Delete it to fetch it again."
@@ -80,21 +85,22 @@ class Files:
         folder, failures = paths[0].parent, []
         with in_turn(folder):
             for source in self.sources:
-                missing = [path for path in paths if not path.exists()]
-                if not missing:  # another process has fetched them
+                wanted = [path for path in paths if not path.exists()]
+                if not wanted:  # another process has fetched them
                     return
                 try:
-                    self._take(source, missing, judge)
+                    self._take(source, wanted, judge)
                 except (*Failure, Unfit) as error:
                     failures.append(f"{source.url} ({reason(error)})")
                 else:
                     instead = f", not from {'; '.join(failures)}" if failures else ""
                     log.info("%s: fetched from %s%s.", self.name, source.url, instead)
                     return
+        missing = [path.name for path in paths if not path.exists()]
+        tried = f"Every source failed: {'; '.join(failures)}. " if failures else ""
         raise Refused(
-            f"{self.name}: {', '.join(path.name for path in missing)} missing from {folder}. Every source failed: "
-            f"{'; '.join(failures)}. Put the files there, set HIGHWAY_DATA to a folder that has {self.folder}/, "
-            "or use dataset.source=sample."
+            f"{self.name}: {', '.join(missing)} missing from {folder}. {tried}Put the files there, "
+            f"set HIGHWAY_DATA to a folder that has {self.folder}/, or use dataset.source=sample."
         )
 
     def _take(self, source: Source, missing: list[Path], judge: Judge | None) -> None:

@@ -21,7 +21,7 @@ TIMING_REVISION = 1
 
 
 def identity(experiment: Experiment) -> dict[str, Any]:
-    """Return the keys that differ from the neutral defaults, and the revisions."""
+    """Return the keys that differ from the neutral defaults, the revisions, and the checksums of the user's data."""
     keys: dict[str, Any] = {}
     for name in PARTS:
         section = getattr(experiment, name)
@@ -30,7 +30,10 @@ def identity(experiment: Experiment) -> dict[str, Any]:
             differing["name"] = experiment.model.name
         if differing:
             keys[name] = differing
-    return {"keys": keys, "revision": named_revisions(experiment.revisions())}
+    described = {"keys": keys, "revision": named_revisions(experiment.revisions())}
+    if experiment.dataset.source == "files" and (checksums := experiment.dataset_card.checksums):
+        described["checksums"] = checksums
+    return described
 
 
 def run_name(model: str, described: dict[str, Any]) -> str:

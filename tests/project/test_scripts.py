@@ -362,5 +362,5 @@ def test_data_verify(typed: Callable[..., tuple[int, str, str]], monkeypatch: py
     forms = "ptb_char ptb_char_benchmark ptb_char_joined ptb_char_newline ptb_word"
     code, out, _ = typed(f"data verify {forms} enwik8_excerpt pt_en_substitute mnist nottingham")
     assert code == 0
-    assert out.count("every file has the published sha256") == 7 and out.count("are the published pairs") == 1
+    assert out.count("every file has its declared sha256") == 7 and out.count("are the published pairs") == 1
     assert out.count("the sha256 of its first 4,150,000 bytes are right") == 1

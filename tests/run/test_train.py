@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import yaml
 from safetensors import safe_open
 from torch import nn
 
+from highway.config.datasets import DATASETS
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
 from highway.errors import Refused
@@ -376,6 +378,17 @@ def test_identity_is_frozen(experiment: Compose) -> None:
     gated = experiment("model=encoder_decoder", "dataset=iwslt_pt_en", "layers=none", "gate=g1")
     assert RunDirectory.of(gated).name == "encoder_decoder-ee7cd665947f"
     assert identity(experiment())["revision"] == {"model": 1, "dataset": 1, "task": 1}
+
+
+def test_declared_checksums_of_own_data_are_part_of_the_identity(
+    experiment: Compose, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = "dataset.source=sample"
+    plain, generated = (identity(experiment(*words)) for words in ((), (sample,)))
+    declared = {"ptb.train.txt": "0" * 64}
+    monkeypatch.setitem(DATASETS, "penn_treebank", replace(DATASETS["penn_treebank"], checksums=declared))
+    assert identity(experiment()) == {**plain, "checksums": declared}
+    assert identity(experiment(sample)) == generated
 
 
 def test_mirror_is_readable(tiny: Compose) -> None:
