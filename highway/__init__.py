@@ -8,6 +8,8 @@ steps, values = trained.curve("valid", "loss")            # arrays
 
 from typing import Any
 
+__version__ = "1.0.dev0"
+
 
 def load(run: Any, last: bool = False) -> Any:
     """Load the trained model of a run, a view or a file of weights, with the best weights or the last.

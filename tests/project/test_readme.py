@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 TRIED = [page for page in PAGES if page.name not in ("RECIPES.md", "LOG.md")]  # the others have own tests, or none
 BLOCKS = [block for page in TRIED for block in re.findall(r"```bash\n(.*?)```", page.read_text(), flags=re.S)]
 COMMANDS = [line.split(" #")[0].strip() for block in BLOCKS for line in block.strip().splitlines()]
@@ -28,7 +28,7 @@ def test_python_commands_run(command: str, tmp_path: Path) -> None:
 
 def test_make_targets_exist() -> None:
     targets = [command.split()[1] for command in COMMANDS if command.startswith("make ")]
-    assert targets == ["demo", "highway_t1", "report", "audit", "gpu-check"]
+    assert {"setup", "demo", "lint", "highway_t1", "report", "audit", "gpu-check"} == set(targets)
     for target in targets:
         subprocess.run(["make", "-n", target], cwd=ROOT, check=True, capture_output=True)
 

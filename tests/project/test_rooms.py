@@ -103,6 +103,12 @@ def test_no_test_imports_another_test() -> None:
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
+def test_the_page_is_short() -> None:
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    assert len(text.split()) <= 1800
+    assert max(map(len, text.splitlines())) <= 120
+
+
 def test_few_modules_lie_loose() -> None:
     assert len(list(CODE.glob("*.py"))) <= 7
 
