@@ -43,7 +43,7 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def experiment() -> Callable[..., Experiment]:
     """Return a function that composes and checks an experiment from overrides, like a command line."""
-    return lambda *words: composed(list(words))
+    return lambda *arguments: composed(list(arguments))
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def tiny(experiment: Callable[..., Experiment], monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sample, "PAGES", 100)
     sample.penn_treebank.cache_clear()
     sample.wikipedia.cache_clear()
-    yield lambda *words: experiment(*TINY, *words)
+    yield lambda *overrides: experiment(*TINY, *overrides)
     sample.penn_treebank.cache_clear()
     sample.wikipedia.cache_clear()
 
@@ -79,9 +79,11 @@ def once(_kept: Path, tiny: Callable[..., Experiment]) -> Callable[..., tuple[Ru
     The overrides are those of `tiny`; `stop` is the step at which a signal stops the run.
     """
 
-    def copied(words: tuple[str, ...], outputs: Path, stop: int | None = None) -> tuple[RunDirectory, dict[str, Any]]:
-        kept = _kept / hashlib.sha256(repr((words, stop)).encode()).hexdigest()
-        described = tiny(*words)
+    def copied(
+        arguments: tuple[str, ...], outputs: Path, stop: int | None = None
+    ) -> tuple[RunDirectory, dict[str, Any]]:
+        kept = _kept / hashlib.sha256(repr((arguments, stop)).encode()).hexdigest()
+        described = tiny(*arguments)
         if not kept.exists():
             described.outputs_dir = kept
             trained(described, *([] if stop is None else [StopAt(stop)]))

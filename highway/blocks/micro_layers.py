@@ -51,7 +51,7 @@ class Loop:
     ) -> Tensor:
         """Compute the states (T, B, D) from reads (T, B, maps D), which is W x + b, and start and drop (B, D)."""
         parameters = (*weights, *biases, *self.gate.parameters())
-        learns = torch.is_grad_enabled() and any(one.requires_grad for one in (reads, start, *parameters))
+        learns = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (reads, start, *parameters))
         return Window.apply(self, precision_of_products(reads), learns, reads, start, drop, *parameters)
 
     def segments(self, length: int) -> list[slice]:
@@ -98,19 +98,19 @@ class Loop:
         maps = start.new_empty(self.depth, room, batch, reads.shape[2])
         new = start.new_empty(room, batch, width) if gate else states
         gated = gate.kept_by_steps(new) if gate else start.new_empty(0)
-        places = by_step(before, read, maps, *maps.split(width, 3))
+        views = by_step(before, read, maps, *maps.split(width, 3))
         previous = start
         for step, added in enumerate(reads.unbind()):
             at = step if keep else 0
-            befores = [place[0] for place in places[at]]
+            befores = [view[0] for view in views[at]]
             afters = [*befores[1:], new[at] if gate else states[step]]
             befores[0].copy_(previous)
-            for layer, (state, reading, both, *parts) in enumerate(places[at]):
+            for layer, (state, reading, mapped, *parts) in enumerate(views[at]):
                 if drop is not None:
                     torch.mul(state, drop, out=reading)
                 elif separate:
                     reading.copy_(state)
-                torch.add(products[layer](reading), biases[layer - 1] if layer else added, out=both)
+                torch.add(products[layer](reading), biases[layer - 1] if layer else added, out=mapped)
                 micro_layer(state, parts, out=afters[layer])
             if gate:
                 gate.step(previous, new[at], drop, gated[at], out=states[step])
@@ -124,27 +124,27 @@ class Loop:
         d_last: Tensor,
         start: Tensor,
         drop: Tensor | None,
-        *more: Tensor,
+        *rest: Tensor,
     ) -> tuple[Tensor, ...]:
         """Return the gradients of reads, start, matrices, biases and the gate's parameters.
 
         d_last (B, D): the part of the last state's gradient that comes from the steps after this segment.
         """
-        states, before, read, maps, new, gated = more[:6]
-        weights, _, of_gate = self._parts(more[6:])
+        states, before, read, maps, new, gated = rest[:6]
+        weights, _, of_gate = self._parts(rest[6:])
         length, batch, width = states.shape
         gate = steps_of(self.gate, of_gate, precision, batch)
         products = [prepared(weight.to(precision).t(), batch) for weight in weights]
         d_maps = torch.empty_like(maps, dtype=precision)
         d_gated = torch.empty_like(states)
-        places = by_step(before, d_maps, *maps.split(width, 3), *d_maps.split(width, 3))
+        views = by_step(before, d_maps, *maps.split(width, 3), *d_maps.split(width, 3))
         ds = d_last
         for step in reversed(range(length)):
             ds = ds + d_states[step]
             if gate:
                 previous = states[step - 1] if step else start
                 d_previous, ds = gate.step_back(ds, previous, new[step], drop, gated[step], d_gated[step])
-            for product, (state, d_both, *parts) in zip(reversed(products), reversed(places[step]), strict=True):
+            for product, (state, d_both, *parts) in zip(reversed(products), reversed(views[step]), strict=True):
                 count = len(parts) // 2
                 through = micro_layer_back(ds, state, parts[:count], parts[count:])
                 read_gave = product(d_both).to(ds.dtype)
@@ -191,8 +191,8 @@ class Window(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         loop: Loop = ctx.loop
-        reads, start, drop, states, *more = ctx.saved_tensors
-        kept, parameters = more[: ctx.count], more[ctx.count :]
+        reads, start, drop, states, *rest = ctx.saved_tensors
+        kept, parameters = rest[: ctx.count], rest[ctx.count :]
         d_states, ds = gradients[0], torch.zeros_like(start)
         d_reads: list[Tensor] = []
         sums: list[Tensor] = []
@@ -201,10 +201,12 @@ class Window(torch.autograd.Function):
             if not ctx.count:
                 _, *kept = loop.run("kept", ctx.precision, reads[part], first, drop, *parameters)
             given = (d_states[part], ds, first, drop, states[part], *kept, *parameters)
-            found = loop.run("backward", ctx.precision, *given)
-            d_reads.insert(0, found[0])
-            ds = found[1]
-            sums = [one + other for one, other in zip(sums, found[2:], strict=True)] if sums else list(found[2:])
+            computed = loop.run("backward", ctx.precision, *given)
+            d_reads.insert(0, computed[0])
+            ds = computed[1]
+            sums = (
+                [total + other for total, other in zip(sums, computed[2:], strict=True)] if sums else list(computed[2:])
+            )
         return None, None, None, torch.cat(d_reads), ds, None, *sums
 
 
@@ -212,8 +214,8 @@ def micro_layer(state: Tensor, maps: Sequence[Tensor], out: Tensor) -> None:
     """Apply the activations of h, t and, if uncoupled, c to `maps` in place; write the next state to out (B, D)."""
     h, t, *c = maps
     h.tanh_()
-    for one in (t, *c):
-        one.sigmoid_()
+    for part in (t, *c):
+        part.sigmoid_()
     if c:
         torch.mul(h, t, out=out).addcmul_(state, c[0])
     else:
@@ -237,7 +239,8 @@ def by_step(*wholes: Tensor) -> list[list[tuple[Tensor, ...]]]:
     """Return views of tensors (L, T, ...), by step and micro-layer. `unbind` makes them at once, which saves time."""
     views = [[of_layer.unbind() for of_layer in whole.unbind()] for whole in wholes]
     return [
-        [tuple(one[layer][step] for one in views) for layer in range(len(views[0]))] for step in range(len(views[0][0]))
+        [tuple(view[layer][step] for view in views) for layer in range(len(views[0]))]
+        for step in range(len(views[0][0]))
     ]
 
 

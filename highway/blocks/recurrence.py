@@ -39,11 +39,11 @@ class Steps(torch.autograd.Function):
         product = prepared(u, batch, c)
         h, state = read.new_empty(length, batch, u.shape[1]), start
         ctx.kept = []
-        for reads, place in zip(read.unbind(), h.unbind(), strict=True):
+        for reads, output in zip(read.unbind(), h.unbind(), strict=True):
             new, needed = cell.step(reads, product(state[0]), state)
             ctx.kept.append((state, needed))
             state = new
-            place.copy_(state[0])
+            output.copy_(state[0])
         ctx.cell = cell
         ctx.save_for_backward(u, start[0], h)
         return h, *(part.clone() for part in state)

@@ -32,11 +32,11 @@ class Cached:
         self.source = [(keys.contiguous(), values.contiguous()) for keys, values in model.backbone.keys_values(encoded)]
         self.pasts = [Past() for _ in model.backbone.decoder]
         self.texts = source.unique(dim=0, return_inverse=True)[1]  # for each row, the number of its source text
-        self.place = 0
+        self.position = 0
 
     def step(self, newest: Tensor) -> Tensor:
-        logits = self.model.step(newest, self.place, self.source, self.mask, self.pasts)
-        self.place += 1
+        logits = self.model.step(newest, self.position, self.source, self.mask, self.pasts)
+        self.position += 1
         return logits
 
     def select(self, rows: Tensor) -> None:
@@ -77,21 +77,21 @@ def greedy(
 ) -> list[list[int]]:
     """Return for each row of source (B, S) the likeliest symbol of every step, up to its END or `limit` symbols."""
     going, ongoing = start(model, source), torch.arange(len(source), device=source.device)
-    found = torch.full((len(source), limit), END, device=source.device)
+    texts = torch.full((len(source), limit), END, device=source.device)
     newest = torch.full_like(source[:, :1], START)
     ended = torch.zeros_like(ongoing, dtype=torch.bool)
-    for place in range(limit):
+    for position in range(limit):
         best = going.step(newest).argmax(-1)
-        found[ongoing, place] = best
+        texts[ongoing, position] = best
         ended = ended | (best == END)
-        more = (~ended).nonzero()[:, 0]
-        if len(more) == 0:
+        left = (~ended).nonzero()[:, 0]
+        if len(left) == 0:
             break
-        if len(more) <= (1 - DROPPED) * len(best):  # fewer rows are cheaper, but selecting them costs a copy
-            going.select(more)
-            ongoing, best, ended = ongoing[more], best[more], ended[more]
+        if len(left) <= (1 - DROPPED) * len(best):  # fewer rows are cheaper, but selecting them costs a copy
+            going.select(left)
+            ongoing, best, ended = ongoing[left], best[left], ended[left]
         newest = best[:, None]
-    return [_until_end(row) for row in found.tolist()]
+    return [_until_end(row) for row in texts.tolist()]
 
 
 @torch.inference_mode()
@@ -114,12 +114,12 @@ def beam(
     scores[:, 0] = 0.0  # all hypotheses start alike, so only the first counts
     texts = torch.full((rows, width, 1), START, device=device)
     done: list[list[tuple[float, list[int]]]] = [[] for _ in range(rows)]
-    for place in range(limit):
+    for position in range(limit):
         logits = going.step(texts[:, :, -1].reshape(-1, 1))
         total = scores[:, :, None] + logits.float().log_softmax(-1).view(len(ongoing), width, -1)
         symbols = total.shape[-1]
-        values, places = total.flatten(1).topk(2 * width, dim=1)  # at most `width` of these end
-        parents, newest = places // symbols, places % symbols
+        values, choices = total.flatten(1).topk(2 * width, dim=1)  # at most `width` of these end
+        parents, newest = choices // symbols, choices % symbols
         ends = newest == END
         for group, hypothesis in (ends[:, :width] & values[:, :width].isfinite()).nonzero().tolist():
             text = texts[group, parents[group, hypothesis], 1:].tolist()
@@ -127,7 +127,7 @@ def beam(
             done[ongoing[group]].append((value, text))
         order = ends.long().argsort(dim=1, stable=True)[:, :width]  # the best that do not end
         scores, newest, parents = (part.gather(1, order) for part in (values, newest, parents))
-        texts = torch.cat((texts.gather(1, parents[..., None].expand(-1, -1, place + 1)), newest[..., None]), dim=2)
+        texts = torch.cat((texts.gather(1, parents[..., None].expand(-1, -1, position + 1)), newest[..., None]), dim=2)
         best_possible = (scores[:, 0] / _penalty(limit, penalty)).tolist()
         kept = [
             group

@@ -8,6 +8,6 @@ from highway.run import build
 
 def have_data(experiments: Iterable[Experiment]) -> None:
     """Prepare each data set once, even if several runs read it. Raise Refused at the first that is not available."""
-    reading = {(repr(one.dataset), one.data_dir, one.outputs_dir): one for one in experiments}
-    for one in reading.values():
-        build.streams(one.dataset, one.data_dir, one.outputs_dir)
+    reading = {(repr(run.dataset), run.data_dir, run.outputs_dir): run for run in experiments}
+    for run in reading.values():
+        build.streams(run.dataset, run.data_dir, run.outputs_dir)

@@ -27,10 +27,10 @@ def cautions(experiments: Iterable[Experiment]) -> dict[str, str]:
     """Return the cautions about runs on this machine, by subject; none if HIGHWAY_CAUTIONS=off."""
     if os.environ.get("HIGHWAY_CAUTIONS") == "off":
         return {}
-    on_cpu = [one for one in experiments if one.trainer.accelerator == "cpu" or not torch.cuda.is_available()]
-    in_bf16 = any(one.trainer.precision == "bf16" for one in on_cpu)
-    found = {"bf16": slow_precision() if in_bf16 else None, "load": busy() if on_cpu else None}
-    return {name: caution for name, caution in found.items() if caution}
+    on_cpu = [run for run in experiments if run.trainer.accelerator == "cpu" or not torch.cuda.is_available()]
+    in_bf16 = any(run.trainer.precision == "bf16" for run in on_cpu)
+    texts = {"bf16": slow_precision() if in_bf16 else None, "load": busy() if on_cpu else None}
+    return {name: caution for name, caution in texts.items() if caution}
 
 
 def slow_precision() -> str | None:

@@ -73,10 +73,10 @@ class FixedShapes:
         if not self.in_graphs:
             return self.compiled(*given)
         torch.compiler.cudagraph_mark_step_begin()
-        found = self.compiled(*given)
-        if isinstance(found, Tensor):
-            return found
-        features, state = found  # the next replay of the graph overwrites its outputs, but the state outlives the step
+        outputs = self.compiled(*given)
+        if isinstance(outputs, Tensor):
+            return outputs
+        features, state = outputs  # the graph's next replay overwrites its outputs, but the state outlives the step
         return features, mapped(Tensor.clone, state)
 
     @torch.no_grad()
@@ -94,5 +94,5 @@ class FixedShapes:
             return False
         if self.shape is not None:
             return first.shape == self.shape
-        tensors = [first, *(one for one in rest if isinstance(one, Tensor))]
+        tensors = [first, *(argument for argument in rest if isinstance(argument, Tensor))]
         return all(size > 1 for tensor in tensors for size in tensor.shape[:2])

@@ -117,7 +117,7 @@ def environment(experiment: Experiment, processes: int) -> dict[str, Any]:
     return {
         "git_commit": commit(),
         "python": platform.python_version(),
-        "versions": {name: found for name in PACKAGES if (found := _version(name))},
+        "versions": {name: version for name in PACKAGES if (version := _version(name))},
         "precision": experiment.trainer.precision,
         "tf32": torch.cuda.is_available() and experiment.trainer.precision == "32",
         "compile": experiment.trainer.compile,

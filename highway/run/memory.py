@@ -89,8 +89,8 @@ def needs(entry: Entry) -> Needs:
         peak, kept, parameters = _counted(entry, first_steps(batch, STEPS))
         peak_of_half, kept_of_half, _ = _counted(entry, first_steps(batch, STEPS // 2))
         # Gradients of weights may dominate the peak. They do not grow with the steps; what the forward pass keeps does
-        more = max(peak - peak_of_half, kept - kept_of_half)
-        step = peak + more * (length - STEPS) / (STEPS - STEPS // 2)
+        growth = max(peak - peak_of_half, kept - kept_of_half)
+        step = peak + growth * (length - STEPS) / (STEPS - STEPS // 2)
     else:
         step, _, parameters = _counted(entry, batch)
     wide = 2 if entry.precision == "64" else 1
@@ -231,8 +231,8 @@ def _of_control_groups(root: Path) -> Iterator[int]:
             reclaimed = "total_inactive_file"
         else:
             continue
-        own = root / mount / path.lstrip("/")
-        for folder in (own, *own.parents):
+        group = root / mount / path.lstrip("/")
+        for folder in (group, *group.parents):
             with contextlib.suppress(OSError, ValueError):  # no such group, or `max`: no limit
                 most = int((folder / limit).read_text())
                 left = most - int((folder / used).read_text()) + _stated(folder / "memory.stat", reclaimed)

@@ -8,8 +8,8 @@ from torch import Tensor
 from highway.files.writing import written_atomically
 
 
-def save_probes(found: dict[str, dict[str, Tensor]], folder: Path) -> None:
-    for name, values in found.items():
-        arrays = {place: value.detach().float().cpu().numpy() for place, value in values.items()}
+def save_probes(probes: dict[str, dict[str, Tensor]], folder: Path) -> None:
+    for name, values in probes.items():
+        arrays = {location: value.detach().float().cpu().numpy() for location, value in values.items()}
         with written_atomically(folder / f"{name}.npz") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]

@@ -45,11 +45,11 @@ class Entry:
         return f"{self.kind}{self._gates()}{mode}, {self.precision}"
 
     def _gates(self) -> str:
-        found = []
+        gates = []
         for interface, name in self.shape.gate.chosen().items():
             psi = self.shape.gate.activation_of(interface)
-            found += [] if name == "none" else [f"{psi} {name}" if psi else name]
-        return f" with {' and '.join(found)}" if found else ""
+            gates += [] if name == "none" else [f"{psi} {name}" if psi else name]
+        return f" with {' and '.join(gates)}" if gates else ""
 
     def batch(self) -> Any:
         return build.like_real(self.shape, self.device)

@@ -37,17 +37,17 @@ class LocalLauncher(EngineLauncher):
         accelerators, devices = {run.accelerator for run in to_run}, max(run.devices for run in to_run)
         self.free, self.on_gpus = slots_for(accelerators, devices, planned, self.slots, self.per_gpu)
         self.threads = max(cores() // self.free.count, 1)
-        self.places: dict[Planned, list[str]] = {}
+        self.taken: dict[Planned, list[str]] = {}
         return self.free.count
 
     def take(self, planned: Planned) -> bool:
         names = self.free.take(planned.devices)
         if names is not None:
-            self.places[planned] = names
+            self.taken[planned] = names
         return names is not None
 
     def give_back(self, planned: Planned) -> None:
-        self.free.give_back(self.places.pop(planned))
+        self.free.give_back(self.taken.pop(planned))
 
     def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
         return ((planned, self._process(planned)) for planned in to_run)
@@ -59,7 +59,7 @@ class LocalLauncher(EngineLauncher):
             SWEEP: str(os.getpid()),
         }
         if self.on_gpus:
-            environment["CUDA_VISIBLE_DEVICES"] = ",".join(self.places[planned])
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(self.taken[planned])
         planned.directory.path.mkdir(parents=True, exist_ok=True)
         with open(planned.directory.log, "ab") as output:
             process = subprocess.Popen(

@@ -37,10 +37,10 @@ def test_equals_windows_through_torchs_own(cell: str, window: int, chunk: int, m
     for dtype, close in ((torch.float32, 1e-5), (torch.float64, 1e-12)):
         ours, torchs = pair(cell, 9, window, dtype)
         x, weights = torch.randn(2, 3, 11, 9, dtype=dtype)
-        (output, own), (expected, others) = gradients(ours, x, weights), gradients(torchs, x, weights)
+        (output, ours), (expected, others) = gradients(ours, x, weights), gradients(torchs, x, weights)
         torch.testing.assert_close(output, expected, atol=close, rtol=close)
-        assert len(own) == len(others) == 5
-        for one, other in zip(own, others, strict=True):
+        assert len(ours) == len(others) == 5
+        for one, other in zip(ours, others, strict=True):
             torch.testing.assert_close(one, other, atol=10 * close, rtol=close)
         with torch.no_grad():
             assert torch.equal(ours(x), output)

@@ -96,11 +96,11 @@ def test_exceptions_in_a_circle_have_an_end() -> None:
 def test_words(given_words: list[str]) -> None:
     """Any command line gives an experiment or one sentence."""
     try:
-        found = experiment(given_words)
+        answer = experiment(given_words)
     except REFUSALS as error:
         one_sentence(error)
     else:
-        assert isinstance(found, Experiment)
+        assert isinstance(answer, Experiment)
 
 
 composed: dict[str, DictConfig] = {}
@@ -130,11 +130,11 @@ def test_values(name: str, changes: dict[str, Any]) -> None:
         except (OmegaConfBaseException, AssertionError, TypeError):  # OmegaConf itself refuses the value
             return
     try:
-        found = check(config)
+        actual = check(config)
     except REFUSALS as error:
         one_sentence(error)
     else:
-        assert identified(found) and json.dumps(configuration(found))
+        assert identified(actual) and json.dumps(configuration(actual))
 
 
 @examples(300)
@@ -163,17 +163,17 @@ def test_a_changed_record(data: st.DataObject) -> None:
     """Whatever replaces some of its values, a record is accepted, or the fault is named in a few words."""
     content = record()
     for _ in range(data.draw(st.integers(1, 3))):
-        place: Any = content
+        position: Any = content
         for _ in range(data.draw(st.integers(0, 3))):
-            inside = [key for key, value in place.items() if isinstance(value, dict) and value]
+            inside = [key for key, value in position.items() if isinstance(value, dict) and value]
             if not inside:
                 break
-            place = place[data.draw(st.sampled_from(sorted(inside)))]
-        key = data.draw(st.sampled_from(sorted(place)) | texts)
+            position = position[data.draw(st.sampled_from(sorted(inside)))]
+        key = data.draw(st.sampled_from(sorted(position)) | texts)
         if data.draw(st.booleans()):
-            place[key] = data.draw(json_values)
+            position[key] = data.draw(json_values)
         else:
-            place.pop(key, None)
+            position.pop(key, None)
     said(problem(content))
 
 

@@ -38,9 +38,9 @@ def test_a_file_may_choose_layers_in_its_defaults(tmp_path: Path) -> None:
     recipe = tmp_path / "budget" / "short.yaml"
     recipe.parent.mkdir()
     recipe.write_text("# @package _global_\ndefaults:\n  - override /layers: l2-3\nbudget: short\n")
-    words = [f"hydra.searchpath=[file://{tmp_path}]", "gate=sdu_tanh", "budget=short"]
-    assert composed(words).layers.attention == "l2-3"
-    assert composed([*words, "layers=attention_only"]).layers.feed_forward == "none"
+    arguments = [f"hydra.searchpath=[file://{tmp_path}]", "gate=sdu_tanh", "budget=short"]
+    assert composed(arguments).layers.attention == "l2-3"
+    assert composed([*arguments, "layers=attention_only"]).layers.feed_forward == "none"
 
 
 def test_the_origin_of_an_option_is_the_file_that_names_it() -> None:

@@ -352,9 +352,9 @@ OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in t
 }
 
 
-def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(folder / "outputs")}
-    command = [sys.executable, str(TRAIN), *words]
+    command = [sys.executable, str(TRAIN), *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder)
 
 
@@ -399,8 +399,8 @@ def test_one_sentence(
 def test_one_sentence_of_the_other_scripts(
     line: str, here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    before, (name, *words) = set(here.iterdir()), shlex.split(line)
-    monkeypatch.setattr(sys, "argv", [name, *words])
+    before, (name, *overrides) = set(here.iterdir()), shlex.split(line)
+    monkeypatch.setattr(sys, "argv", [name, *overrides])
     refused(*ended(lambda: runpy.run_path(str(SCRIPTS / f"{name}.py"), run_name="__main__"), capfd), OF_SCRIPTS[line])
     assert set(here.iterdir()) == before
 

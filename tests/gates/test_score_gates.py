@@ -44,10 +44,10 @@ def small(experiment: Compose) -> Callable[..., Any]:
     The vocabularies have 11 and 9 symbols.
     """
 
-    def built(*words: str) -> Pieces:
+    def built(*overrides: str) -> Pieces:
         size = ("model.width=24", "model.heads=3", "model.feed_forward=20", "layers=none")
         described = experiment(
-            "model=encoder_decoder", "dataset=iwslt_pt_en", "dataset.pieces.files=[11,9]", *size, *words
+            "model=encoder_decoder", "dataset=iwslt_pt_en", "dataset.pieces.files=[11,9]", *size, *overrides
         )
         model = build.model(described).eval()
         generator = torch.Generator().manual_seed(5)
@@ -88,7 +88,7 @@ def naive(gate: ScoreGateOptions, score: Tensor, earlier: list[Tensor], allowed:
 
 @pytest.mark.parametrize("predecessors", [1, 2, 3])
 @pytest.mark.parametrize(
-    "more",
+    "extra",
     [
         {"name": "realformer"},
         {"name": "realformer", "accumulated": True},
@@ -99,10 +99,10 @@ def naive(gate: ScoreGateOptions, score: Tensor, earlier: list[Tensor], allowed:
         {"name": "gated", "accumulated": True},
         {"name": "gated", "accumulated": True, "each": True, "per_head": True},
     ],
-    ids=lambda more: "-".join(map(str, more.values())),
+    ids=lambda extra: "-".join(map(str, extra.values())),
 )
-def test_gate_is_its_equation(predecessors: int, more: dict[str, Any]) -> None:
-    gate = ScoreGateOptions(predecessors=predecessors, length=7, **more)
+def test_gate_is_its_equation(predecessors: int, extra: dict[str, Any]) -> None:
+    gate = ScoreGateOptions(predecessors=predecessors, length=7, **extra)
     module = score_gate(gate, layer=5, heads=2)
     torch.manual_seed(3)
     for parameter in module.parameters():
@@ -156,16 +156,16 @@ def test_attention_to_the_source_starts_at_the_first_query() -> None:
     attention = CrossAttention(8, 2, 4, 0.0, gate).eval()
     x, keys_values, mask = torch.randn(1, 3, 8), attention.keys_values(torch.randn(1, 4, 8)), torch.zeros(1, 1, 3, 4)
     earlier = torch.randn(1, 2, 3, 4)
-    usual, explicit, later = (attention(x, keys_values, mask, [earlier], *more) for more in ((), (0,), (1,)))
+    usual, explicit, later = (attention(x, keys_values, mask, [earlier], *extra) for extra in ((), (0,), (1,)))
     assert torch.equal(usual, explicit) and not torch.allclose(usual, later)
 
 
 def test_the_past_is_kept_in_order_however_long() -> None:
     """The past keeps its order beyond its first allocation, piece by piece, and when rows are selected on the way."""
     past, pieces = Past(), torch.randn(2, 40, 3, 2, 1, 5)
-    for place in range(40):
-        keys, values = past.extended(*pieces[:, place])
-        if place == 20:
+    for position in range(40):
+        keys, values = past.extended(*pieces[:, position])
+        if position == 20:
             past.select(torch.tensor([2, 0, 0]))
             pieces = pieces.clone()
             pieces[:, :21] = pieces[:, :21, [2, 0, 0]]
@@ -183,9 +183,9 @@ def test_the_first_layers_take_what_there_is(small: Callable[..., Any]) -> None:
 # The model
 
 
-@pytest.mark.parametrize("words", EVERY, ids=IDS)
-def test_no_position_of_the_decoder_sees_a_later_one(small: Callable[..., Any], words: tuple[str, ...]) -> None:
-    assert leaks(small(*words)) == 0
+@pytest.mark.parametrize("overrides", EVERY, ids=IDS)
+def test_no_position_of_the_decoder_sees_a_later_one(small: Callable[..., Any], overrides: tuple[str, ...]) -> None:
+    assert leaks(small(*overrides)) == 0
 
 
 @pytest.mark.parametrize("name", ["g1", "g2", "g3"])
@@ -205,18 +205,18 @@ def leaks(model: Pieces) -> float:
     handle = model.target_embedding.register_forward_hook(watch)
     features = model(source, target)
     handle.remove()
-    found = 0.0
-    for place in range(5):
-        (gradient,) = torch.autograd.grad(features[:, place].sum(), vectors[0], retain_graph=True)
-        assert gradient[:, : place + 1].abs().max() > 0
-        if place < 4:
-            found = max(found, float(gradient[:, place + 1 :].abs().max()))
-    return found
+    actual = 0.0
+    for index in range(5):
+        (gradient,) = torch.autograd.grad(features[:, index].sum(), vectors[0], retain_graph=True)
+        assert gradient[:, : index + 1].abs().max() > 0
+        if index < 4:
+            actual = max(actual, float(gradient[:, index + 1 :].abs().max()))
+    return actual
 
 
-@pytest.mark.parametrize("words", EVERY, ids=IDS)
-def test_padding_changes_nothing(small: Callable[..., Any], words: tuple[str, ...]) -> None:
-    model = small(*words)
+@pytest.mark.parametrize("overrides", EVERY, ids=IDS)
+def test_padding_changes_nothing(small: Callable[..., Any], overrides: tuple[str, ...]) -> None:
+    model = small(*overrides)
     source, target = sentences(2, 6), sentences(2, 5)
     padded, longer = (F.pad(part, (0, 3), value=PADDING) for part in (source, target))
     torch.testing.assert_close(model(padded, longer)[:, :5], model(source, target), rtol=1e-4, atol=1e-4)
@@ -266,7 +266,7 @@ def copy_sublayers(ours: Any, theirs: Any, attentions: list[Any], last_norm: nn.
 
 
 @pytest.mark.parametrize(
-    ("layers", "words", "residual"),
+    ("layers", "overrides", "residual"),
     [
         (3, (), False),
         (2, ("gate=realformer",), True),
@@ -275,7 +275,7 @@ def copy_sublayers(ours: Any, theirs: Any, attentions: list[Any], last_norm: nn.
     ids=["plain", "realformer", "accumulated"],
 )
 def test_encoder_is_x_transformers(
-    small: Callable[..., Any], layers: int, words: tuple[str, ...], residual: bool
+    small: Callable[..., Any], layers: int, overrides: tuple[str, ...], residual: bool
 ) -> None:
     """The encoder equals that of x_transformers, with heads of any width and with residual attention.
 
@@ -287,7 +287,7 @@ def test_encoder_is_x_transformers(
 
         shape: Any = {"attn_dim_head": 5, "residual_attn": residual, "pre_norm": False, "ff_mult": 20 / 24}
         theirs = Encoder(dim=24, depth=layers, heads=3, ff_custom_activation=nn.ReLU(), **shape).eval()
-    model = small(f"model.layers={layers}", "model.key_width=5", "model.norm_epsilon=1e-5", *words)
+    model = small(f"model.layers={layers}", "model.key_width=5", "model.norm_epsilon=1e-5", *overrides)
     with torch.no_grad():
         for number, layer in enumerate(model.backbone.encoder):
             attention, feed_forward = theirs.layers[2 * number], theirs.layers[2 * number + 1]
@@ -308,7 +308,7 @@ def test_encoder_is_x_transformers(
 
 
 @pytest.mark.parametrize(
-    ("words", "total"),
+    ("overrides", "total"),
     [
         ((), 17_109_970),
         (("model.layers=6",), 22_872_970),
@@ -316,12 +316,12 @@ def test_encoder_is_x_transformers(
         (("model=encoder_decoder_512", "dataset.pieces.files=[8500,8500]"), 42_440_940),
     ],
 )
-def test_parameters_are_the_papers(experiment: Compose, words: tuple[str, ...], total: int) -> None:
-    assert counts(experiment, *words)["total"] == total
+def test_parameters_are_the_papers(experiment: Compose, overrides: tuple[str, ...], total: int) -> None:
+    assert counts(experiment, *overrides)["total"] == total
 
 
 @pytest.mark.parametrize(
-    ("words", "added"),
+    ("overrides", "added"),
     [
         (("gate=m3",), 0),
         (("gate=g1",), 9 * 2 * 64 * 64),  # three layers with a predecessor, three attentions each
@@ -331,15 +331,15 @@ def test_parameters_are_the_papers(experiment: Compose, words: tuple[str, ...], 
         (("gate=g1", "gate.score.attention=[encoder]"), 3 * 2 * 64 * 64),
     ],
 )
-def test_parameters_that_a_gate_adds(experiment: Compose, words: tuple[str, ...], added: int) -> None:
-    found = counts(experiment, *words)
-    assert (found["total"] - 17_109_970, found["gate"]) == (added, added)
+def test_parameters_that_a_gate_adds(experiment: Compose, overrides: tuple[str, ...], added: int) -> None:
+    actual = counts(experiment, *overrides)
+    assert (actual["total"] - 17_109_970, actual["gate"]) == (added, added)
 
 
-def counts(experiment: Compose, *words: str) -> dict[str, int]:
+def counts(experiment: Compose, *overrides: str) -> dict[str, int]:
     with torch.device("meta"):
         return parameter_counts(
-            build.model(experiment("model=encoder_decoder", "dataset=iwslt_pt_en", "layers=none", *words))
+            build.model(experiment("model=encoder_decoder", "dataset=iwslt_pt_en", "layers=none", *overrides))
         )
 
 
@@ -357,10 +357,10 @@ def end_now_and_then(model: Pieces, source: Tensor) -> None:
 
 
 @pytest.mark.parametrize("width", [1, 3])
-@pytest.mark.parametrize("words", EVERY, ids=IDS)
-def test_cached_decoding_is_recomputing(small: Callable[..., Any], words: tuple[str, ...], width: int) -> None:
+@pytest.mark.parametrize("overrides", EVERY, ids=IDS)
+def test_cached_decoding_is_recomputing(small: Callable[..., Any], overrides: tuple[str, ...], width: int) -> None:
     """Cached decoding equals recomputing, also if sentences of a batch end at different positions."""
-    model, source = small(*words), F.pad(sentences(24, 6, symbols=11), (0, 2), value=PADDING)
+    model, source = small(*overrides), F.pad(sentences(24, 6, symbols=11), (0, 2), value=PADDING)
     end_now_and_then(model, source)
 
     def found(start: Any) -> list[list[int]]:
@@ -396,21 +396,21 @@ def test_a_beam_that_holds_everything_finds_the_best(small: Callable[..., Any]) 
     """The beam finds the best of all texts of at most three symbols, which are scored one by one."""
     model, source = small(), sentences(2, 6, symbols=11)
     for row in source:
-        best = max(every_text(model, row), key=lambda found: found[0])[1]
+        best = max(every_text(model, row), key=lambda actual: actual[0])[1]
         assert beam(model, row[None], 3, 9 * 9, penalty=0.6)[0] == best
 
 
 @torch.no_grad()
 def every_text(model: Pieces, source: Tensor) -> list[tuple[float, list[int]]]:
-    found, symbols = [], [symbol for symbol in range(9) if symbol != END]
+    texts, symbols = [], [symbol for symbol in range(9) if symbol != END]
     for length in range(4):
         for text in itertools.product(symbols, repeat=length):
             whole = [*text, END] if length < 3 else list(text)  # cut at three
             inputs = torch.tensor([[START, *whole[:-1]]])
             chances = model.logits(model(source[None], inputs))[0].log_softmax(-1)
-            value = sum(float(chances[place, symbol]) for place, symbol in enumerate(whole))
-            found.append((value / ((5 + len(whole)) / 6) ** 0.6, list(text)))
-    return found
+            value = sum(float(chances[position, symbol]) for position, symbol in enumerate(whole))
+            texts.append((value / ((5 + len(whole)) / 6) ** 0.6, list(text)))
+    return texts
 
 
 def test_beam_of_one_is_greedy(small: Callable[..., Any]) -> None:

@@ -79,7 +79,7 @@ def test_another_machines_claim_lives_while_it_beats(tmp_path: Path) -> None:
     assert Lease(path).alive
     os.utime(path, (time.time() - lease.STALE - 1,) * 2)
     assert not Lease(path).alive
-    assert [found.name for found in path.parent.iterdir()] == ["1.json"]  # reading a lease leaves nothing behind
+    assert [actual.name for actual in path.parent.iterdir()] == ["1.json"]  # reading a lease leaves nothing behind
 
 
 def test_a_claim_half_written_counts_as_alive(tmp_path: Path) -> None:

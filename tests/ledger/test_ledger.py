@@ -34,28 +34,28 @@ def directories(folder: Path) -> list[RunDirectory]:
 def test_a_failed_cell_runs_again_only_when_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = (*TINY, *FEW, "gate=none,sdu_tanh")
+    overrides = (*TINY, *FEW, "gate=none,sdu_tanh")
 
-    def no_gates(found: dict[str, Any], _: Path) -> None:
-        if found:
+    def no_gates(actual: dict[str, Any], _: Path) -> None:
+        if actual:
             raise ValueError("that was to be expected")
 
     with monkeypatch.context() as patch:
         patch.setattr("highway.train.save_probes", no_gates)
-        code, said = inline(monkeypatch, tmp_path, *words)
+        code, said = inline(monkeypatch, tmp_path, *overrides)
     assert code == 1 and "gate=sdu_tanh: failed (ValueError: that was to be expected)" in said
     ended = capsys.readouterr().err
     assert "1 of 2 runs did not finish" in ended and "Add retry_failed=true to train failed runs again" in ended
-    code, said = inline(monkeypatch, tmp_path, *words)
+    code, said = inline(monkeypatch, tmp_path, *overrides)
     assert code == 1 and "2 runs: 1 finished already, 1 failed already, 0 to train." in said
-    assert inline(monkeypatch, tmp_path, *words, "retry_failed=true")[0] == 0
+    assert inline(monkeypatch, tmp_path, *overrides, "retry_failed=true")[0] == 0
     assert {directory.status for directory in directories(tmp_path)} == {"finished"}
 
 
 @pytest.mark.slow
 def test_fail_fast_stops_at_the_first_failure(tmp_path: Path) -> None:
-    words = (*TINY, *FEW, "optimizer.clip=null", "trainer.log_every=1", "optimizer.lr=1e9,0.1", "fail_fast=true")
-    done = sweep(tmp_path, *words, "hydra.launcher.slots=1")
+    overrides = (*TINY, *FEW, "optimizer.clip=null", "trainer.log_every=1", "optimizer.lr=1e9,0.1", "fail_fast=true")
+    done = sweep(tmp_path, *overrides, "hydra.launcher.slots=1")
     assert done.returncode == 1
     assert "diverged" in done.stderr and "optimizer.lr=0.1: waiting" in done.stderr
     assert len(results(tmp_path)) == 1
@@ -69,16 +69,16 @@ def test_truths_are_true_or_false(tmp_path: Path, word: str) -> None:
 
 def test_a_changed_recipe_shows_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The row's link goes to the new run, and the old run stays."""
-    words = ("table=highway_t1", "budget=smoke", "rows=baseline", "hydra/launcher=inline")
+    overrides = ("table=highway_t1", "budget=smoke", "rows=baseline", "hydra/launcher=inline")
     small = ("model.width=16", "model.heads=2", "trainer.max_steps=3", "trainer.validate_every=3")
-    done = sweep(tmp_path, *words, *small, "dataset.evaluation.lanes=100")
+    done = sweep(tmp_path, *overrides, *small, "dataset.evaluation.lanes=100")
     assert done.returncode == 0, done.stderr
     (earlier,) = directories(tmp_path)
     link = tmp_path / "highway_t1" / "smoke" / "baseline" / "seed1"
     link.parent.mkdir(parents=True)
     link.symlink_to(os.path.relpath(earlier.path, link.parent))
     process = subprocess.Popen(
-        [sys.executable, str(TRAIN), "-m", *words],
+        [sys.executable, str(TRAIN), "-m", *overrides],
         env={**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)},
         stderr=subprocess.PIPE,
         text=True,
@@ -96,12 +96,12 @@ def test_a_changed_recipe_shows_what_changed(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.slow
 def test_two_sweeps_at_once_share_the_work(tmp_path: Path) -> None:
-    words = ["table=highway_t3", "budget=smoke", "seeds=1,2", "trainer.max_steps=40", "trainer.validate_every=40"]
-    command = [sys.executable, str(TRAIN), "-m", *words, "trainer.threads=1"]
+    overrides = ["table=highway_t3", "budget=smoke", "seeds=1,2", "trainer.max_steps=40", "trainer.validate_every=40"]
+    command = [sys.executable, str(TRAIN), "-m", *overrides, "trainer.threads=1"]
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
-    both = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [process.communicate(timeout=300)[1] for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
+    pair = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=300)[1] for process in pair]
+    assert [process.returncode for process in pair] == [0, 0], said
     assert len(directories(tmp_path)) == 6
     for directory in directories(tmp_path):
         assert directory.status == "finished"
@@ -112,7 +112,7 @@ def test_two_sweeps_at_once_share_the_work(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_cell_of_another_sweep_that_dies_is_taken_over(tmp_path: Path) -> None:
     """The second sweep waits for the first one's run, sees it die, and goes on from its checkpoint."""
-    words = [
+    overrides = [
         *TINY,
         "gate=sdu_tanh",
         "dataset.train.lanes=16",
@@ -120,11 +120,11 @@ def test_a_cell_of_another_sweep_that_dies_is_taken_over(tmp_path: Path) -> None
         "trainer.max_steps=300",
     ]
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
-    first = subprocess.Popen([sys.executable, str(TRAIN), *words], env=environment, stderr=subprocess.DEVNULL)
+    first = subprocess.Popen([sys.executable, str(TRAIN), *overrides], env=environment, stderr=subprocess.DEVNULL)
     wait_for(lambda: any(bool(directory.checkpoints) for directory in directories(tmp_path)))
     (directory,) = directories(tmp_path)
     second = subprocess.Popen(
-        [sys.executable, str(TRAIN), "-m", *words], env=environment, stderr=subprocess.PIPE, text=True
+        [sys.executable, str(TRAIN), "-m", *overrides], env=environment, stderr=subprocess.PIPE, text=True
     )
     time.sleep(1.5)
     first.kill()
@@ -166,25 +166,25 @@ def test_the_overview_on_a_terminal(experiment: Compose, tmp_path: Path, monkeyp
 @pytest.mark.slow
 def test_kill_minus_nine_of_cells_and_sweeps(tmp_path: Path) -> None:
     """`make highway_t3 BUDGET=smoke` survives kills at ten random moments, of a run, the sweep or both."""
-    words = ["table=highway_t3", "budget=smoke", "seeds=1"]
-    done = sweep(tmp_path / "undisturbed", *words)
+    overrides = ["table=highway_t3", "budget=smoke", "seeds=1"]
+    done = sweep(tmp_path / "undisturbed", *overrides)
     assert done.returncode == 0, done.stderr
     draw, killed = random.Random(3), 0
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path / "killed")}
     while killed < 10:
         process = subprocess.Popen(
-            [sys.executable, str(TRAIN), "-m", *words], env=environment, stderr=subprocess.DEVNULL
+            [sys.executable, str(TRAIN), "-m", *overrides], env=environment, stderr=subprocess.DEVNULL
         )
         whom = ("run", "sweep", "both")[killed % 3]
         time.sleep(draw.uniform(0.5, 9))
-        found = [path for path in pids(tmp_path / "killed") if whom != "sweep"]
+        actual = [path for path in pids(tmp_path / "killed") if whom != "sweep"]
         if whom != "run":
             process.kill()
-        for pid in found[: draw.randint(1, 2)]:
+        for pid in actual[: draw.randint(1, 2)]:
             os.kill(pid, signal.SIGKILL)
         killed += 1
         process.wait(timeout=300)
-    done = sweep(tmp_path / "killed", *words)
+    done = sweep(tmp_path / "killed", *overrides)
     assert done.returncode == 0, done.stderr
     for directory in directories(tmp_path / "undisturbed"):
         other = RunDirectory(tmp_path / "killed" / directory.path.relative_to(tmp_path / "undisturbed"))

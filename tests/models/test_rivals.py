@@ -35,7 +35,7 @@ CARRIED = (
 
 @pytest.fixture
 def model(experiment: Compose) -> Callable[..., Any]:
-    return lambda *words: build.model(experiment(*words)).double().eval()
+    return lambda *overrides: build.model(experiment(*overrides)).double().eval()
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -52,8 +52,8 @@ def test_recurrent_networks_are_torchs(model: Callable[..., Any], cell: str) -> 
     features, states = ours(x)
     expected, state = theirs(x)
     torch.testing.assert_close(features, expected)
-    for place, whole in enumerate(state if cell == "lstm" else (state,)):
-        torch.testing.assert_close(torch.stack([layer[place] for layer in states]), whole)
+    for position, whole in enumerate(state if cell == "lstm" else (state,)):
+        torch.testing.assert_close(torch.stack([layer[position] for layer in states]), whole)
 
 
 @pytest.mark.parametrize(("dtype", "within"), [(torch.float64, 1e-11), (torch.float32, 1e-5)])
@@ -70,12 +70,12 @@ def test_our_loop_over_steps_is_torchs(cell: str, batch: int, dtype: torch.dtype
     start = torch.randn(2 if cell == "lstm" else 1, batch, 7, dtype=dtype, requires_grad=True)
 
     expected, last = theirs(x, tuple(start[:, None]) if cell == "lstm" else start)
-    wanted = (expected.transpose(0, 1), *(part[0] for part in (last if cell == "lstm" else (last,))))
+    required = (expected.transpose(0, 1), *(part[0] for part in (last if cell == "lstm" else (last,))))
     h, state = recurrence(cell, linear(x.transpose(0, 1), w, b), u, c, tuple(start))
-    upstream = [torch.randn_like(one) for one in wanted]
-    for ours, other in zip((h, *state), wanted, strict=True):
+    upstream = [torch.randn_like(one) for one in required]
+    for ours, other in zip((h, *state), required, strict=True):
         torch.testing.assert_close(ours, other, rtol=within, atol=within)
-    gradients = [torch.autograd.grad(results, (x, start, *weights), upstream) for results in ((h, *state), wanted)]
+    gradients = [torch.autograd.grad(results, (x, start, *weights), upstream) for results in ((h, *state), required)]
     for ours, other in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, other, rtol=within, atol=within)
 
@@ -100,9 +100,9 @@ def test_our_loop_trains_large_matrices_on_a_cpu(
     expected, states = ours(tokens)
     assert not calls
     monkeypatch.setattr(large, "LARGE", 0)
-    found, same = ours(tokens)
+    actual, same = ours(tokens)
     assert calls == ([] if cell == "lstm" else [cell] * 2)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(actual, expected)
     mapped(lambda part: torch.testing.assert_close(part.shape, torch.Size((3, 12))), same)
     for one, other in zip(same[1], states[1], strict=True):
         torch.testing.assert_close(one, other)
@@ -242,7 +242,7 @@ def test_tcn_starts_as_the_released_code_does(experiment: Compose) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("overrides", "expected"),
     [
         (("model=tcn_pixels", "dataset=mnist"), 66_910),
         (("model=tcn_music", "dataset=nottingham"), 882_538),
@@ -251,13 +251,13 @@ def test_tcn_starts_as_the_released_code_does(experiment: Compose) -> None:
         (("model=lstm", "model.input=1", "model.width=130", "dataset=mnist"), 70_470),
     ],
 )
-def test_parameter_counts(experiment: Compose, words: tuple[str, ...], expected: int) -> None:
+def test_parameter_counts(experiment: Compose, overrides: tuple[str, ...], expected: int) -> None:
     """Counts equal those by hand: a block's convolutions, its 1 x 1 maps, and the ends of the model.
 
     A convolution has in x out x kernel weights, plus twice the size of a bias.
     """
     with torch.device("meta"):
-        model = build.model(experiment(*words))
+        model = build.model(experiment(*overrides))
     assert sum(parameter.numel() for parameter in model.parameters()) == expected
 
 

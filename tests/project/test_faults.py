@@ -21,5 +21,5 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 )
 @pytest.mark.parametrize("name", FAULTS)
 def test_under_faults(name: str, whole: Folder, tmp_path: Path) -> None:
-    found = outcome(name, tmp_path, whole, KILLS)
-    assert found.injected and found.clean, found
+    result = outcome(name, tmp_path, whole, KILLS)
+    assert result.injected and result.clean, result

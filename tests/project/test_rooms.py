@@ -27,14 +27,14 @@ def modules() -> dict[str, ast.Module]:
 
 def imports(tree: ast.Module, known: set[str]) -> set[str]:
     """Return our modules that a tree imports, also inside of functions."""
-    found = set()
+    imported = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {name.name for name in node.names}
+            imported |= {name.name for name in node.names}
         if isinstance(node, ast.ImportFrom) and node.module:
             inside = {f"{node.module}.{name.name}" for name in node.names}
-            found |= (inside & known) or {node.module}
-    return {name for name in found if name.split(".")[0] == "highway"}
+            imported |= (inside & known) or {node.module}
+    return {name for name in imported if name.split(".")[0] == "highway"}
 
 
 def room(module: str) -> str:
@@ -42,8 +42,8 @@ def room(module: str) -> str:
 
 
 def test_every_room_is_in_the_picture() -> None:
-    found = {room(name) for name in modules()} - EVERYWHERE - {"__init__"}
-    assert found == set(picture()) - EVERYWHERE
+    rooms = {room(name) for name in modules()} - EVERYWHERE - {"__init__"}
+    assert rooms == set(picture()) - EVERYWHERE
 
 
 def test_imports_follow_the_arrows() -> None:
@@ -69,12 +69,12 @@ def test_no_room_is_reached_from_itself() -> None:
     allowed = picture()
 
     def reached(start: str) -> set[str]:
-        found, waiting = set(), [start]
+        actual, waiting = set(), [start]
         while waiting:
-            for other in allowed.get(waiting.pop(), set()) - found:
-                found.add(other)
+            for other in allowed.get(waiting.pop(), set()) - actual:
+                actual.add(other)
                 waiting.append(other)
-        return found
+        return actual
 
     assert [name for name in allowed if name in reached(name)] == []
 
@@ -84,14 +84,14 @@ def test_no_module_is_reached_from_itself() -> None:
     known = set(modules())
     graph = {name: imports(tree, known) & known for name, tree in modules().items()}
     for start in graph:
-        found: set[str] = set()
+        actual: set[str] = set()
         waiting = list(graph[start])
         while waiting:
             name = waiting.pop()
-            if name not in found:
-                found.add(name)
+            if name not in actual:
+                actual.add(name)
                 waiting += graph[name]
-        assert start not in found, start
+        assert start not in actual, start
 
 
 def test_no_test_imports_another_test() -> None:
@@ -99,8 +99,8 @@ def test_no_test_imports_another_test() -> None:
     of_tests = re.compile(
         r"(?:from|import) tests[\w.]*\.(?:test_|conftest)|from tests[\w.]* import .*\b(?:test_|conftest)"
     )
-    found = {path.name: of_tests.findall(path.read_text()) for path in (ROOT / "tests").rglob("*.py")}
-    assert {name: lines for name, lines in found.items() if lines} == {}
+    actual = {path.name: of_tests.findall(path.read_text()) for path in (ROOT / "tests").rglob("*.py")}
+    assert {name: lines for name, lines in actual.items() if lines} == {}
 
 
 def test_the_page_is_short() -> None:

@@ -23,8 +23,8 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     def unreachable(url: str, partial: Path) -> None:
         raise urllib.error.URLError("no network")
 
-    def run(*words: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["train.py", *words])
+    def run(*overrides: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["train.py", *overrides])
         with pytest.raises(SystemExit) as end:
             cli.train()
         return int(end.value.code or 0), capsys.readouterr().err
@@ -34,7 +34,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [
         ("dataset=ptb_word", "model=transformer_word"),
         ("-m", "table=highway_t1", "budget=mini", "seeds=1,2,3"),
@@ -42,21 +42,23 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     ],
     ids=["one run", "a table", "a grid, inline"],
 )
-def test_missing_data_is_said_once(typed: Callable[..., tuple[int, str]], tmp_path: Path, words: tuple[str]) -> None:
-    code, told = typed(*words)
+def test_missing_data_is_said_once(
+    typed: Callable[..., tuple[int, str]], tmp_path: Path, overrides: tuple[str]
+) -> None:
+    code, messages = typed(*overrides)
     assert code == 2
-    assert told.startswith("error: Penn Treebank: ptb.train.txt")
-    assert told.count("\n") == 1 == told.count(" missing from ")
+    assert messages.startswith("error: Penn Treebank: ptb.train.txt")
+    assert messages.count("\n") == 1 == messages.count(" missing from ")
     assert not (tmp_path / "outputs").exists()
 
 
 def test_only_what_is_to_be_run_needs_its_data(
     typed: Callable[..., tuple[int, str]], experiment: Callable[..., Experiment]
 ) -> None:
-    words = ("dataset=ptb_word", "model=transformer_word")
-    write_record(RunDirectory.of(experiment(*words)).path, {"status": "failed", "error": "of old"})
-    code, told = typed("-m", *words)
-    assert code == 1 and "1 of 1 run did not finish" in told and "Penn Treebank" not in told
+    overrides = ("dataset=ptb_word", "model=transformer_word")
+    write_record(RunDirectory.of(experiment(*overrides)).path, {"status": "failed", "error": "of old"})
+    code, messages = typed("-m", *overrides)
+    assert code == 1 and "1 of 1 run did not finish" in messages and "Penn Treebank" not in messages
 
 
 def test_a_data_set_is_read_once(experiment: Callable[..., Experiment], monkeypatch: pytest.MonkeyPatch) -> None:

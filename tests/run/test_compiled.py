@@ -72,9 +72,9 @@ def test_no_run_and_no_timing_changes_its_directory() -> None:
     assert timing("false") == timing("null") != timing("true") == timing("default") != timing("reduce-overhead")
 
 
-@pytest.mark.parametrize("words", [(SHORT_LAST,), CARRIES], ids=["windows", "carried"])
-def test_a_short_last_batch_compiles_nothing_anew(tiny: Compose, counter: Any, words: tuple[str, ...]) -> None:
-    described = tiny(*FEW, *words, "trainer.compile=true")
+@pytest.mark.parametrize("overrides", [(SHORT_LAST,), CARRIES], ids=["windows", "carried"])
+def test_a_short_last_batch_compiles_nothing_anew(tiny: Compose, counter: Any, overrides: tuple[str, ...]) -> None:
+    described = tiny(*FEW, *overrides, "trainer.compile=true")
     windows = build.data(described)._windows("train")
     assert len({windows.at(step).inputs.shape for step in range(len(windows))}) == 2, "one window is shorter"
     with torch._dynamo.config.patch(error_on_recompile=True):
@@ -90,9 +90,9 @@ def test_without_fixed_shapes_it_would(tiny: Compose, counter: Any, monkeypatch:
 
 
 def test_a_resumed_compiled_run_is_exact(tiny: Compose, counter: Any, tmp_path: Path) -> None:
-    words = (*FEW, SHORT_LAST, "trainer.compile=true")
-    _, whole = trained(tiny(*words))
-    described = dataclasses.replace(tiny(*words), outputs_dir=tmp_path / "stopped")
+    overrides = (*FEW, SHORT_LAST, "trainer.compile=true")
+    _, whole = trained(tiny(*overrides))
+    described = dataclasses.replace(tiny(*overrides), outputs_dir=tmp_path / "stopped")
     trained(described, StopAt(3))
     _, resumed = trained(described)
     assert numbers(resumed) == numbers(whole)

@@ -29,8 +29,8 @@ def test_few(tiny: Compose) -> None:
 
 
 def test_overfit_learns_one_batch_by_heart(tiny: Compose) -> None:
-    words = ("optimizer=adam", "optimizer.lr=0.01", "optimizer.schedule=constant", "debug.steps=150")
-    directory, result = trained(tiny("debug=overfit", *words))
+    overrides = ("optimizer=adam", "optimizer.lr=0.01", "optimizer.schedule=constant", "debug.steps=150")
+    directory, result = trained(tiny("debug=overfit", *overrides))
     losses = [float(row[-1]) for row in curve(directory) if row[3:5] == ["valid", "loss"]]
     assert len(losses) == 10
     assert losses[-1] < 0.5 < 2.0 < losses[0]

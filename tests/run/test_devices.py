@@ -117,8 +117,8 @@ def test_rows_of_a_batch_keep_what_is_said_of_the_whole() -> None:
 def test_states_of_parts_are_joined_lane_by_lane() -> None:
     whole = (torch.arange(5), [torch.randn(5, 2), torch.randn(5, 3, 1)])
     parts = [(whole[0][rows], [tensor[rows] for tensor in whole[1]]) for rows in (slice(0, 3), slice(3, 5))]
-    found = joined(parts)
-    assert torch.equal(found[0], whole[0]) and all(map(torch.equal, found[1], whole[1]))
+    actual = joined(parts)
+    assert torch.equal(actual[0], whole[0]) and all(map(torch.equal, actual[1], whole[1]))
     assert joined([None, None]) is None and joined([whole]) is whole
 
 
@@ -157,8 +157,8 @@ def test_a_run_in_parts_goes_on_in_others(tiny: Compose, tmp_path: Path) -> None
 def test_parts_in_bf16(experiment: Compose, tmp_path: Path) -> None:
     losses = []
     for parts in (1, 2):
-        words = ("trainer.precision=bf16", f"trainer.accumulate={parts}", f"outputs_dir={tmp_path}/{parts}")
-        _, result = trained(experiment(*WORDS, *FEW, *words))
+        overrides = ("trainer.precision=bf16", f"trainer.accumulate={parts}", f"outputs_dir={tmp_path}/{parts}")
+        _, result = trained(experiment(*WORDS, *FEW, *overrides))
         losses.append(result["metrics"]["valid_loss"]["last"])
     assert losses[1] == pytest.approx(losses[0], rel=1e-2)
 
@@ -180,16 +180,16 @@ def test_a_closed_terminal_saves_but_not_under_nohup(tiny: Compose, handled: sig
 # Two processes
 
 
-def start(folder: Path, devices: int, *words: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, str(TRAIN), *words, f"trainer.devices={devices}", f"outputs_dir={folder}"]
+def start(folder: Path, devices: int, *overrides: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, str(TRAIN), *overrides, f"trainer.devices={devices}", f"outputs_dir={folder}"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def ended(folder: Path, devices: int, *words: str) -> tuple[RunDirectory, list[str]]:
+def ended(folder: Path, devices: int, *overrides: str) -> tuple[RunDirectory, list[str]]:
     """Train until the end; return the run, and its messages without the clock."""
-    process = start(folder, devices, *words)
+    process = start(folder, devices, *overrides)
     said, complained = process.communicate(timeout=300)
-    directory = directory_in(folder, *words)
+    directory = directory_in(folder, *overrides)
     result = read_json(directory.path / "result.json")
     assert process.returncode == 0 and result["status"] == "finished", complained
     assert result["environment"]["processes"] == devices
@@ -197,14 +197,14 @@ def ended(folder: Path, devices: int, *words: str) -> tuple[RunDirectory, list[s
     return directory, [line.partition("tokens/s")[0].rpartition("  ")[0] or line for line in lines]
 
 
-def directory_in(folder: Path, *words: str) -> RunDirectory:
-    return RunDirectory.of(composed([*words, f"outputs_dir={folder}"]))
+def directory_in(folder: Path, *overrides: str) -> RunDirectory:
+    return RunDirectory.of(composed([*overrides, f"outputs_dir={folder}"]))
 
 
 def children(process: "subprocess.Popen[str]") -> list[int]:
     """Return the process ids of the other ranks that a run has started."""
-    own = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [int(one) for one in own if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
+    pids = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [int(one) for one in pids if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
 
 
 FIFTY = ("trainer.max_steps=50", "trainer.validate_every=25", "trainer.log_every=5", "trainer.checkpoint_seconds=0.05")
@@ -219,8 +219,8 @@ def test_two_processes_agree_with_one(tmp_path: Path, task: str, precision: str,
 
     The processes share 5 lanes as 3 and 2, and 7 as 4 and 3.
     """
-    words = (*TASKS[task], *FIFTY, f"trainer.precision={precision}")
-    (one, alone), (two, together) = (ended(tmp_path / str(devices), devices, *words) for devices in (1, 2))
+    overrides = (*TASKS[task], *FIFTY, f"trainer.precision={precision}")
+    (one, alone), (two, together) = (ended(tmp_path / str(devices), devices, *overrides) for devices in (1, 2))
     assert_agree(one, two, tolerance)
     assert len(set(together)) == len(together) and alone[-1] == together[-1]
     names = [sorted(path.name.split(".")[0] for path in directory.path.rglob("*")) for directory in (one, two)]
@@ -231,9 +231,9 @@ def test_two_processes_agree_with_one(tmp_path: Path, task: str, precision: str,
 @pytest.mark.slow
 def test_four_processes_with_parts_agree_with_one(tmp_path: Path) -> None:
     """Four processes share 22 lanes as 6, 6, 5, 5. Each trains on its lanes in two parts: 3 and 3, or 3 and 2."""
-    words = (*MEMORY, *FEW, "dataset.train.lanes=22")
-    one, _ = ended(tmp_path / "one", 1, *words)
-    four, _ = ended(tmp_path / "four", 4, *words, "trainer.accumulate=2")
+    overrides = (*MEMORY, *FEW, "dataset.train.lanes=22")
+    one, _ = ended(tmp_path / "one", 1, *overrides)
+    four, _ = ended(tmp_path / "four", 4, *overrides, "trainer.accumulate=2")
     assert_agree(one, four, 1e-8)
 
 
@@ -241,8 +241,8 @@ def test_four_processes_with_parts_agree_with_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("task", ["images", "tunes", "pairs"])
 def test_examples_on_two_processes(tmp_path: Path, task: str) -> None:
     """Two processes share 9 images as 5 and 4. Evaluation takes whole groups of examples, each exactly once."""
-    words = (*TASKS[task], *FEW)
-    (one, _), (two, _) = (ended(tmp_path / str(devices), devices, *words) for devices in (1, 2))
+    overrides = (*TASKS[task], *FEW)
+    (one, _), (two, _) = (ended(tmp_path / str(devices), devices, *overrides) for devices in (1, 2))
     assert_agree(one, two, 1e-8)
     losses = [read_json(directory.path / "result.json")["metrics"]["test_loss"] for directory in (one, two)]
     assert losses[1] == pytest.approx(losses[0], rel=1e-8)
@@ -255,12 +255,12 @@ def test_a_run_moves_between_numbers_of_processes(tmp_path: Path, task: str) -> 
 
     It starts on two processes, where a SIGTERM to the first stops it, continues and stops on one, and ends on two.
     """
-    words = (*TASKS[task], "trainer.precision=64", "trainer.max_steps=60", "trainer.validate_every=40")
-    words = (*words, "trainer.log_every=7", "trainer.checkpoint_seconds=0.1")
-    whole, _ = ended(tmp_path / "whole", 1, *words)
-    directory, steps = directory_in(tmp_path / "moved", *words), [0]
+    overrides = (*TASKS[task], "trainer.precision=64", "trainer.max_steps=60", "trainer.validate_every=40")
+    overrides = (*overrides, "trainer.log_every=7", "trainer.checkpoint_seconds=0.1")
+    whole, _ = ended(tmp_path / "whole", 1, *overrides)
+    directory, steps = directory_in(tmp_path / "moved", *overrides), [0]
     for devices in (2, 1):
-        process = start(tmp_path / "moved", devices, *words)
+        process = start(tmp_path / "moved", devices, *overrides)
         before = set(directory.checkpoints)
         wait_for(lambda before=before: bool(set(directory.checkpoints) - before), 240)  # type: ignore[misc]
         others = children(process)
@@ -271,15 +271,15 @@ def test_a_run_moves_between_numbers_of_processes(tmp_path: Path, task: str) -> 
         assert [born(other) for other in others] == [None] * (devices - 1)
         steps.append(read_json(directory.path / "result.json")["steps"])
     assert 0 < steps[1] < steps[2] < 60
-    ended(tmp_path / "moved", 2, *words)
+    ended(tmp_path / "moved", 2, *overrides)
     assert_agree(whole, directory, 1e-8)
 
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_interrupts_the_run(tmp_path: Path) -> None:
     """After kill -9 of another rank the first process reports it, and the same command resumes the run."""
-    words = (*WORDS, *LONG, "trainer.checkpoint_seconds=0.1")
-    directory, process = directory_in(tmp_path, *words), start(tmp_path, 2, *words)
+    overrides = (*WORDS, *LONG, "trainer.checkpoint_seconds=0.1")
+    directory, process = directory_in(tmp_path, *overrides), start(tmp_path, 2, *overrides)
     wait_for(lambda: bool(directory.checkpoints), 240)
     os.kill(children(process)[0], signal.SIGKILL)
     _, complained = process.communicate(timeout=60)
@@ -292,8 +292,8 @@ def test_a_process_that_is_killed_interrupts_the_run(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_others_end_with_the_first(tmp_path: Path) -> None:
     """kill -9 of the first process leaves no orphans, and the run is interrupted."""
-    words = (*WORDS, *LONG, "trainer.checkpoint_seconds=0.1")
-    directory, process = directory_in(tmp_path, *words), start(tmp_path, 3, *words)
+    overrides = (*WORDS, *LONG, "trainer.checkpoint_seconds=0.1")
+    directory, process = directory_in(tmp_path, *overrides), start(tmp_path, 3, *overrides)
     wait_for(lambda: bool(directory.checkpoints), 240)
     others = children(process)
     assert len(others) == 2

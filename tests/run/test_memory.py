@@ -95,10 +95,12 @@ SHAPES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", SHAPES.values(), ids=SHAPES)
-def test_what_is_counted_is_what_a_process_takes(experiment: Callable[..., Experiment], words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("overrides", SHAPES.values(), ids=SHAPES)
+def test_what_is_counted_is_what_a_process_takes(
+    experiment: Callable[..., Experiment], overrides: tuple[str, ...]
+) -> None:
     """The count is within a third, plus some libraries; it includes arrays of custom functions that no hook sees."""
-    entry = Entry("32", experiment(*words), "cpu")
+    entry = Entry("32", experiment(*overrides), "cpu")
     counted = memory.needs(entry).total()
     assert counted > 200 * memory.MIB
     assert counted / 1.5 < in_own_process(steps, entry) < 1.5 * counted + 100 * memory.MIB
@@ -120,8 +122,8 @@ def test_a_few_steps_of_a_recurrence_count_as_all(width: int, above: float, monk
 
     There the gradients of the weights and the arrays of all steps are not alive together.
     """
-    words = ["model=rhn", "dataset=ptb_word_rhn", "gate=hsg", "model.depth=2", f"model.width={width}"]
-    entry = Entry("32", composed(words), "cpu")
+    overrides = ["model=rhn", "dataset=ptb_word_rhn", "gate=hsg", "model.depth=2", f"model.width={width}"]
+    entry = Entry("32", composed(overrides), "cpu")
     few = memory.needs(entry).total()
     monkeypatch.setattr(memory, "STEPS", 1000)
     assert 0.95 < few / memory.needs(entry).total() < above

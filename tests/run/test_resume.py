@@ -26,9 +26,9 @@ Compose = Callable[..., Experiment]
 def compare(tiny: Compose, once: Callable[..., Any], tmp_path: Path) -> Callable[..., None]:
     """Compare a run that nothing disturbs with one that is stopped at the given steps."""
 
-    def run_both(words: tuple[str, ...], stops: list[int]) -> None:
-        whole, result = once(words, tmp_path / "whole")
-        described = tiny(*words)
+    def run_both(overrides: tuple[str, ...], stops: list[int]) -> None:
+        whole, result = once(overrides, tmp_path / "whole")
+        described = tiny(*overrides)
         described.outputs_dir = tmp_path / f"stopped{stops}"
         assert_resumes_exactly(described, stops, whole, result)
 
@@ -61,7 +61,7 @@ def test_exact_with_carried_state(compare: Callable[..., None], monkeypatch: pyt
 
 @pytest.mark.parametrize("precision", ["32", "64"])
 def test_exact_with_the_memory_of_transformer_xl(compare: Callable[..., None], precision: str) -> None:
-    words = (
+    overrides = (
         "model=transformer_xl",
         "dataset=enwik8",
         "gate=sdu_tanh",
@@ -69,7 +69,7 @@ def test_exact_with_the_memory_of_transformer_xl(compare: Callable[..., None], p
         "dataset.evaluation={lanes:5,window:50,stride:50,scored:50,memory:40}",
     )
     few = ("trainer.max_steps=12", "trainer.validate_every=6", "trainer.log_every=3")
-    compare((*words, *few, f"trainer.precision={precision}"), [5, 8])
+    compare((*overrides, *few, f"trainer.precision={precision}"), [5, 8])
 
 
 def test_stopped_at_the_last_step_is_finished(tiny: Compose) -> None:
@@ -86,8 +86,8 @@ def test_threads_are_kept_on_resume(tiny: Compose) -> None:
     assert result["environment"]["threads"] == 1
 
 
-def start(words: list[str], outputs: Path) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, str(TRAIN), *TINY, *words, f"outputs_dir={outputs}"]
+def start(overrides: list[str], outputs: Path) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, str(TRAIN), *TINY, *overrides, f"outputs_dir={outputs}"]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
@@ -106,20 +106,20 @@ def killed_after_a_checkpoint(process: "subprocess.Popen[bytes]", directory: Run
 @pytest.mark.slow
 def test_kill_minus_nine(experiment: Compose, tmp_path: Path) -> None:
     """kill -9 the run at random moments inside an epoch, again and again, until it finishes."""
-    words = [
+    overrides = [
         "gate=sdu_sigmoid",
         "trainer.max_steps=400",
         "trainer.validate_every=150",
         "trainer.checkpoint_seconds=0.2",
         "dataset.train.lanes=16",
     ]
-    assert start(words, tmp_path / "whole").wait() == 0
+    assert start(overrides, tmp_path / "whole").wait() == 0
     randomly, kills = random.Random(7), 0
-    directory = RunDirectory.of(experiment(*TINY, *words, f"outputs_dir={tmp_path / 'killed'}"))
-    process = start(words, tmp_path / "killed")
+    directory = RunDirectory.of(experiment(*TINY, *overrides, f"outputs_dir={tmp_path / 'killed'}"))
+    process = start(overrides, tmp_path / "killed")
     while kills < 6 and killed_after_a_checkpoint(process, directory, randomly.random() * 0.5):
         kills += 1
-        process = start(words, tmp_path / "killed")
+        process = start(overrides, tmp_path / "killed")
     assert process.wait() == 0
     assert kills >= 2
     whole = RunDirectory(tmp_path / "whole" / directory.path.relative_to(tmp_path / "killed"))
@@ -130,9 +130,9 @@ def test_kill_minus_nine(experiment: Compose, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_save_and_say_interrupted(experiment: Compose, tmp_path: Path, number: signal.Signals) -> None:
-    words = ["trainer.max_steps=100000", "trainer.validate_every=100000", "trainer.log_every=1"]
-    directory = RunDirectory.of(experiment(*TINY, *words, f"outputs_dir={tmp_path}"))
-    process = start(words, tmp_path)
+    overrides = ["trainer.max_steps=100000", "trainer.validate_every=100000", "trainer.log_every=1"]
+    directory = RunDirectory.of(experiment(*TINY, *overrides, f"outputs_dir={tmp_path}"))
+    process = start(overrides, tmp_path)
     wait_for(lambda: directory.curves.exists() and len(directory.curves.read_text().splitlines()) > 5)
     process.send_signal(number)
     assert process.wait() == 130

@@ -22,12 +22,12 @@ TRAIN = ROOT / "scripts" / "train.py"
 SECONDS = 600  # a command that takes longer is killed
 
 
-def typed(script: str, *words: str, text: bytes = b"", **environment: str) -> "subprocess.CompletedProcess[str]":
+def typed(script: str, *arguments: str, text: bytes = b"", **environment: str) -> "subprocess.CompletedProcess[str]":
     """Run `python scripts/SCRIPT WORDS` with `text` as input and `environment` added; return the finished process."""
     with tempfile.TemporaryDirectory() as folder:
         files = {name: str(Path(folder) / name) for name in ("input", "output", "errors")}
         Path(files["input"]).write_bytes(text)
-        command = [str(ROOT / "scripts" / script), *words]
+        command = [str(ROOT / "scripts" / script), *arguments]
         request = {"command": command, "environment": {**os.environ, **environment}, "folder": os.getcwd(), **files}
         server = _server()
         print(json.dumps(request), file=server.stdin)

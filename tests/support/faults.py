@@ -79,14 +79,14 @@ class Folder:
         self.damaged: list[str] = []  # names of corrupt files
         self.stderr = ""
 
-    def start(self, *words: str, fault: str = "") -> "subprocess.Popen[str]":
+    def start(self, *overrides: str, fault: str = "") -> "subprocess.Popen[str]":
         self.path.parent.mkdir(parents=True, exist_ok=True)
         hooks = self.path.with_name("hooks")
         hooks.mkdir(exist_ok=True)
         (hooks / "sitecustomize.py").write_text(SURROUNDINGS)
         around = {"PYTHONPATH": f"{hooks}:{ROOT}", "FAULT": fault, "HIGHWAY_OUTPUTS": str(self.path)}
         return subprocess.Popen(
-            [sys.executable, str(TRAIN), "-m", *SWEEP, *(words or ("hydra.launcher.slots=2",))],
+            [sys.executable, str(TRAIN), "-m", *SWEEP, *(overrides or ("hydra.launcher.slots=2",))],
             env={**os.environ, **around},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -99,10 +99,10 @@ class Folder:
         self.stderr += sweep.communicate(timeout=600)[1]
         return sweep.returncode
 
-    def finish(self, *words: str) -> None:
+    def finish(self, *overrides: str) -> None:
         """Repeat the same command until it ends well."""
         for _ in range(3):
-            if self.ended(self.start(*words)) == 0:
+            if self.ended(self.start(*overrides)) == 0:
                 return
         self.outcome.said.append(f"did not end well: {self.stderr[-300:]}")
 
@@ -129,20 +129,20 @@ class Folder:
     def compare(self) -> Outcome:
         """Compare the outputs with those of the undisturbed sweep."""
         assert self.whole is not None
-        found, outcome = (
+        directory_of, outcome = (
             {directory.name + directory.path.name: directory for directory in self.directories},
             self.outcome,
         )
         ends = 0
         for directory in self.whole.directories:
-            own = found.get(directory.name + directory.path.name)
-            if own is None or own.status != "finished":
+            ours = directory_of.get(directory.name + directory.path.name)
+            if ours is None or ours.status != "finished":
                 outcome.lost += 1
                 continue
-            ends += own.log.read_text().count(f"{own.path}: finished")
-            same = all(same_weights(*pair) for pair in ((directory.last, own.last), (directory.best, own.best)))
-            results = [numbers(one.result() or {"metrics": {}}) for one in (directory, own)]
-            outcome.different += not (same and curve(directory) == curve(own) and results[0] == results[1])
+            ends += ours.log.read_text().count(f"{ours.path}: finished")
+            same = all(same_weights(*pair) for pair in ((directory.last, ours.last), (directory.best, ours.best)))
+            results = [numbers(ended.result() or {"metrics": {}}) for ended in (directory, ours)]
+            outcome.different += not (same and curve(directory) == curve(ours) and results[0] == results[1])
         outcome.repeated += max(ends - RUNS - self.again, 0)
         return outcome
 
@@ -161,8 +161,8 @@ def kill(pid: int, number: int = signal.SIGKILL) -> None:
 
 def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
-    for place in random.Random(5).sample(range(len(content)), min(100, len(content))):
-        content[place] ^= 0x55
+    for position in random.Random(5).sample(range(len(content)), min(100, len(content))):
+        content[position] ^= 0x55
     path.write_bytes(content)
 
 
@@ -220,10 +220,10 @@ def stopped_underway(folder: Folder) -> RunDirectory | None:
 
     sweep = folder.start()
     wait_until(begun, sweep)
-    found = begun()
+    begun_runs = begun()
     kill(sweep.pid, signal.SIGTERM)
     folder.ended(sweep)
-    return next((directory for directory in found if directory.status != "finished"), None)
+    return next((directory for directory in begun_runs if directory.status != "finished"), None)
 
 
 def full_disk(folder: Folder) -> None:
@@ -232,9 +232,9 @@ def full_disk(folder: Folder) -> None:
     for room in (20_000, 600):
         folder.outcome.injected += 1
         before = len(folder.stderr)
-        code, told = folder.ended(folder.start(fault=f"room{room}")), folder.stderr[before:]
-        if code == 0 or "could not be written" not in told or "Traceback" in told:
-            folder.outcome.said.append(f"with files of {room} bytes: exit {code}, {told[-200:]}")
+        code, messages = folder.ended(folder.start(fault=f"room{room}")), folder.stderr[before:]
+        if code == 0 or "could not be written" not in messages or "Traceback" in messages:
+            folder.outcome.said.append(f"with files of {room} bytes: exit {code}, {messages[-200:]}")
         if any(directory.status in ("failed", "diverged") for directory in folder.directories):
             folder.outcome.said.append("a full disk became a result")
     folder.finish()
@@ -270,8 +270,8 @@ def flipped_underway(folder: Folder) -> None:
         for path in files(begun):
             _damage(folder, path)
     folder.finish()
-    told = folder.stderr + "".join(directory.log.read_text() for directory in folder.directories)
-    silent = [name for name in folder.damaged if name not in told]
+    messages = folder.stderr + "".join(directory.log.read_text() for directory in folder.directories)
+    silent = [name for name in folder.damaged if name not in messages]
     folder.outcome.used = len(silent)
     folder.outcome.said += [f"not a word about {name}" for name in silent]
 
@@ -364,16 +364,16 @@ def outcome(name: str, where: Path, whole: Folder, kills_of_each: int) -> Outcom
     return folder.compare()
 
 
-def printed(found: dict[str, Outcome]) -> Table:
+def printed(outcomes: dict[str, Outcome]) -> Table:
     grid = Table(box=SIMPLE_HEAD, title=f"{RUNS} runs under faults, against an undisturbed sweep", title_justify="left")
     for head in ("fault", "injected", "results lost", "runs repeated", "weights different", "damaged files used", ""):
         grid.add_column(head, justify="left" if head in ("fault", "") else "right")
     total = Outcome()
-    for name, one in found.items():
-        counts = [one.injected, one.lost, one.repeated, one.different, one.used]
-        grid.add_row(name, *map(str, counts), "; ".join(one.said))
+    for name, outcome in outcomes.items():
+        counts = [outcome.injected, outcome.lost, outcome.repeated, outcome.different, outcome.used]
+        grid.add_row(name, *map(str, counts), "; ".join(outcome.said))
         for key in ("injected", "lost", "repeated", "different", "used"):
-            setattr(total, key, getattr(total, key) + getattr(one, key))
+            setattr(total, key, getattr(total, key) + getattr(outcome, key))
     grid.add_section()
     grid.add_row("all", *map(str, (total.injected, total.lost, total.repeated, total.different, total.used)), "")
     return grid
@@ -386,13 +386,13 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as where:
         whole, count = undisturbed(Path(where)), arguments.kills // 3
-        found = {}
+        outcomes = {}
         for name in FAULTS:
             if arguments.only in name:
-                found[name] = outcome(name, Path(where), whole, count)
-                print(f"{name}: {'as it should be' if found[name].clean else found[name]}", file=sys.stderr)
-    Console(width=120).print(printed(found))
-    sys.exit(not all(one.clean for one in found.values()))
+                outcomes[name] = outcome(name, Path(where), whole, count)
+                print(f"{name}: {'as it should be' if outcomes[name].clean else outcomes[name]}", file=sys.stderr)
+    Console(width=120).print(printed(outcomes))
+    sys.exit(not all(outcome.clean for outcome in outcomes.values()))
 
 
 if __name__ == "__main__":

@@ -12,22 +12,22 @@ from highway import cli
 from tests.support.commands import typed
 
 
-def sweep(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def sweep(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
     """Run `train.py -m` with these words and this folder of outputs; return the finished process."""
-    return typed("train.py", "-m", *words, HIGHWAY_OUTPUTS=str(folder))
+    return typed("train.py", "-m", *overrides, HIGHWAY_OUTPUTS=str(folder))
 
 
-def inline(monkeypatch: pytest.MonkeyPatch, folder: Path, *words: str) -> tuple[int, str]:
+def inline(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> tuple[int, str]:
     """Run a sweep in this process; return the exit code and the messages."""
-    heard = logging.StreamHandler(told := io.StringIO())
-    monkeypatch.setattr(sys, "argv", ["train.py", "-m", "hydra/launcher=inline", *words])
+    heard = logging.StreamHandler(output := io.StringIO())
+    monkeypatch.setattr(sys, "argv", ["train.py", "-m", "hydra/launcher=inline", *overrides])
     monkeypatch.setenv("HIGHWAY_OUTPUTS", str(folder))
     logging.getLogger("highway").addHandler(heard)
     try:
         cli.train()
-        return 0, told.getvalue()
+        return 0, output.getvalue()
     except SystemExit as end:
-        return int(end.code or 0), told.getvalue()
+        return int(end.code or 0), output.getvalue()
     finally:
         logging.getLogger("highway").removeHandler(heard)
 

@@ -185,9 +185,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def started(folder: Path, *words: str) -> "subprocess.Popen[str]":
+def started(folder: Path, *overrides: str) -> "subprocess.Popen[str]":
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(folder)}
-    command = [sys.executable, str(TRAIN), "-m", *words, ON_RAY]
+    command = [sys.executable, str(TRAIN), "-m", *overrides, ON_RAY]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -315,9 +315,9 @@ def test_where_no_cluster_answers(tmp_path: Path) -> None:
 
 @pytest.mark.ray
 def test_a_cell_that_fits_nowhere(cluster: Any, tmp_path: Path) -> None:
-    for words, sentence in (
+    for overrides, sentence in (
         (["hydra.launcher.num_cpus=2"], "needs 2 CPU, but no node of the Ray cluster has that much."),
         (["trainer.accelerator=gpu"], "but the Ray cluster has no GPU"),
     ):
-        done = sweep(tmp_path, *LONG, ON_RAY, at(cluster), *words)
+        done = sweep(tmp_path, *LONG, ON_RAY, at(cluster), *overrides)
         assert done.returncode == 2 and sentence in done.stderr.splitlines()[-1]

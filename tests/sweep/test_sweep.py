@@ -32,8 +32,8 @@ TABLE = load_table("highway_t1")
 @pytest.mark.parametrize("few", [FEW, pytest.param((), marks=pytest.mark.slow)])
 def test_a_table_in_processes_of_its_own(tmp_path: Path, few: tuple[str, ...]) -> None:
     """A table trains: quickly, with two overrides that make new rows and one that does not; slowly, as `make demo`."""
-    words = ("table=highway_t1", "budget=smoke", "seeds=2", "rows=baseline,tanh", *few)
-    done = sweep(tmp_path, *words)
+    arguments = ("table=highway_t1", "budget=smoke", "seeds=2", "rows=baseline,tanh", *few)
+    done = sweep(tmp_path, *arguments)
     assert done.returncode == 0, done.stderr
     assert "2 runs: 0 finished already, 2 to train." in done.stderr
     assert len(results(tmp_path)) == 2
@@ -49,14 +49,14 @@ def test_a_table_in_processes_of_its_own(tmp_path: Path, few: tuple[str, ...]) -
     assert result["command"].startswith("python scripts/train.py model=transformer layers=all")
     assert str(tmp_path) not in result["command"]
 
-    again = sweep(tmp_path, *words)
+    again = sweep(tmp_path, *arguments)
     assert again.returncode == 0
     assert "2 runs: 2 finished already, 0 to train." in again.stderr
 
 
 def test_a_grid_inline(tmp_path: Path) -> None:
-    words = ("gate=none,highway", "layers=l1,all", "seed=1,2", *TINY, *FEW)
-    done = sweep(tmp_path, "hydra/launcher=inline", "name=layers_study", *words)
+    overrides = ("gate=none,highway", "layers=l1,all", "seed=1,2", *TINY, *FEW)
+    done = sweep(tmp_path, "hydra/launcher=inline", "name=layers_study", *overrides)
     assert done.returncode == 0, done.stderr
     assert len(results(tmp_path)) == 6  # no gate on layer 1 and no gate on all layers are one experiment
     assert "layers_study: python scripts/train.py -m gate=none,highway layers=l1,all seed=1,2" in " ".join(
@@ -69,19 +69,21 @@ def test_a_grid_inline(tmp_path: Path) -> None:
         f"gate={gate} layers={layers}" for gate in ("none", "highway") for layers in ("l1", "all")
     ]
     (tmp_path / "report" / "layers_study" / "smoke" / "table.md").unlink()
-    assert publish([(table, "smoke", ())], tmp_path, Console(file=(told := io.StringIO()), width=80)) == 1
-    assert "Also measured" in told.getvalue() and "±" in told.getvalue()
+    assert publish([(table, "smoke", ())], tmp_path, Console(file=(messages := io.StringIO()), width=80)) == 1
+    assert "Also measured" in messages.getvalue() and "±" in messages.getvalue()
     cells = (tmp_path / "report" / "layers_study" / "smoke" / "table.md").read_text()
     assert "## Also measured\n\n| model | parameters | of gates | tokens/s | train (s) |" in cells
 
 
 def test_grids_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ("gate=none", *TINY, *FEW)
+    overrides = ("gate=none", *TINY, *FEW)
     for name, sentence in (("highway_t1", "is the name of a table"), ("../x", "cannot name a folder")):
         with pytest.raises(Refused, match=sentence):
-            grid.as_table(name, "command", {"gate": ["none"]}, [experiment([*words, f"outputs_dir={tmp_path}"])])
+            grid.as_table(name, "command", {"gate": ["none"]}, [experiment([*overrides, f"outputs_dir={tmp_path}"])])
     first, second, other = (
-        grid.as_table(None, "command", {"gate": ["none"], "seed": seeds, "optimizer.lr": rates}, [experiment([*words])])
+        grid.as_table(
+            None, "command", {"gate": ["none"], "seed": seeds, "optimizer.lr": rates}, [experiment([*overrides])]
+        )
         for seeds, rates in ((["1"], ["1", "2"]), (["2"], ["1", "2"]), (["1"], ["1", "3"]))
     )
     assert first["id"] == second["id"] != other["id"], "more seeds are the same grid"
@@ -124,8 +126,8 @@ def views(folder: Path, table: str = "highway_t1") -> list[str]:
 
 @pytest.mark.slow
 def test_what_the_command_line_adds_stands_in_views_and_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh", *QUICK)
-    assert inline(monkeypatch, tmp_path, *words, "gate.reads=stream,normalised")[0] == 0
+    overrides = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh", *QUICK)
+    assert inline(monkeypatch, tmp_path, *overrides, "gate.reads=stream,normalised")[0] == 0
     changed = ",".join(word for word in QUICK if word.startswith("trainer.max") or word.startswith("trainer.val"))
     plain = [f"smoke/{row},{changed},gate.reads=stream/seed1" for row in ("baseline", "tanh")]
     assert set(plain) < set(views(tmp_path))
@@ -134,10 +136,10 @@ def test_what_the_command_line_adds_stands_in_views_and_labels(tmp_path: Path, m
     assert (tmp_path / "highway_t1" / other).resolve() != (tmp_path / "highway_t1" / plain[1]).resolve()
     assert len(results(tmp_path)) == 3, "no gate reads nothing"
     folder = tmp_path / "report" / "highway_t1" / "smoke"
-    told = {path.name: (path / "table.md").read_text() for path in folder.iterdir()}
-    words_of = {name: name.removeprefix("with_").split("_gate.reads=")[-1] for name in told}
+    messages = {path.name: (path / "table.md").read_text() for path in folder.iterdir()}
+    words_of = {name: name.removeprefix("with_").split("_gate.reads=")[-1] for name in messages}
     assert sorted(words_of.values()) == ["normalised", "stream"]
-    reads_normalised = next(text for name, text in told.items() if words_of[name] == "normalised")
+    reads_normalised = next(text for name, text in messages.items() if words_of[name] == "normalised")
     assert (
         "| + tanh SDU, trainer.max_steps=3 trainer.validate_every=3 gate.reads=normalised | seed 1 |"
         in reads_normalised
@@ -146,23 +148,23 @@ def test_what_the_command_line_adds_stands_in_views_and_labels(tmp_path: Path, m
 
 def test_what_changes_no_cell_leaves_the_views_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sweep is only planned here: its runs have failed before, and are not run again."""
-    words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh")
+    arguments = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh")
     for row in ("baseline", "tanh"):
         directory = RunDirectory.of(
             experiment([*TABLE.overrides(TABLE.row(row), "smoke", 1), f"outputs_dir={tmp_path}"])
         )
         write_record(directory.path, {"status": "failed", "seed": 1, "error": "x", "metrics": {}})
-    inline(monkeypatch, tmp_path, *words, "trainer.threads=1", "trainer.log_every=7", "logger=wandb")
+    inline(monkeypatch, tmp_path, *arguments, "trainer.threads=1", "trainer.log_every=7", "logger=wandb")
     assert views(tmp_path) == ["smoke/baseline/seed1", "smoke/tanh/seed1"]
-    inline(monkeypatch, tmp_path, *words, "gate.kernel=5")  # neither row reads it
+    inline(monkeypatch, tmp_path, *arguments, "gate.kernel=5")  # neither row reads it
     assert views(tmp_path) == ["smoke/baseline/seed1", "smoke/tanh/seed1"]
 
 
 def test_a_printed_command_can_be_pasted(tmp_path: Path) -> None:
     """Braces, brackets and blanks survive a shell: the pasted command is the same run, already done."""
-    words = (*TINY, *FEW, "logger.run='a b'")
+    overrides = (*TINY, *FEW, "logger.run='a b'")
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
-    subprocess.run([sys.executable, str(TRAIN), *words], check=True, env=environment, capture_output=True)
+    subprocess.run([sys.executable, str(TRAIN), *overrides], check=True, env=environment, capture_output=True)
     (path,) = results(tmp_path)
     command = read_json(path)["command"]
     assert "'dataset.train={lanes:4,window:24,stride:20,scored:20}'" in command
@@ -177,13 +179,13 @@ def test_a_printed_command_can_be_pasted(tmp_path: Path) -> None:
 
 
 def test_cells_of_other_code_run_again_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ("gate=none", "seed=1", *TINY, *FEW)
-    assert inline(monkeypatch, tmp_path, *words)[0] == 0
+    overrides = ("gate=none", "seed=1", *TINY, *FEW)
+    assert inline(monkeypatch, tmp_path, *overrides)[0] == 0
     (path,) = results(tmp_path)
-    assert "0 to train" in inline(monkeypatch, tmp_path, *words, "rerun=true")[1], "it is of today's code"
+    assert "0 to train" in inline(monkeypatch, tmp_path, *overrides, "rerun=true")[1], "it is of today's code"
     write_record(path.parent, {**read_json(path), "fingerprint": "0" * 12})
-    assert "0 to train" in inline(monkeypatch, tmp_path, *words)[1]
-    code, said = inline(monkeypatch, tmp_path, *words, "rerun=true")
+    assert "0 to train" in inline(monkeypatch, tmp_path, *overrides)[1]
+    code, said = inline(monkeypatch, tmp_path, *overrides, "rerun=true")
     assert code == 0 and "stale: other code. It is trained again; the old record is in" in said
     assert read_json(path)["fingerprint"] != "0" * 12
     assert read_json(path.parent / "earlier" / "1" / "result.json")["fingerprint"] == "0" * 12
@@ -193,7 +195,7 @@ def test_cells_of_other_code_run_again_when_asked(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.slow
 def test_ctrl_c_stops_the_cells_and_the_same_command_goes_on(tmp_path: Path) -> None:
-    words = (
+    overrides = (
         "table=highway_t1",
         "budget=smoke",
         "rows=baseline,tanh",
@@ -202,7 +204,7 @@ def test_ctrl_c_stops_the_cells_and_the_same_command_goes_on(tmp_path: Path) -> 
     )
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
     process = subprocess.Popen(
-        [sys.executable, str(TRAIN), "-m", *words], env=environment, stderr=subprocess.PIPE, text=True
+        [sys.executable, str(TRAIN), "-m", *overrides], env=environment, stderr=subprocess.PIPE, text=True
     )
     wait_for(lambda: len([p for p in tmp_path.glob("cells/*/*/curves.csv") if p.stat().st_size > 200]) == 2)
     process.send_signal(signal.SIGINT)
@@ -210,6 +212,6 @@ def test_ctrl_c_stops_the_cells_and_the_same_command_goes_on(tmp_path: Path) -> 
     assert process.returncode == 130
     assert "Type the same command again to resume" in errors
     assert [read_json(path)["status"] for path in results(tmp_path)] == ["interrupted", "interrupted"]
-    done = sweep(tmp_path, *words)
+    done = sweep(tmp_path, *overrides)
     assert done.returncode == 0, done.stderr
     assert [read_json(path)["status"] for path in results(tmp_path)] == ["finished", "finished"]

@@ -80,8 +80,8 @@ FEW_STEPS = (
 @pytest.mark.parametrize(("table_id", "row_id"), ROWS)
 def test_every_row_trains_a_few_steps(experiment: Compose, table_id: str, row_id: str) -> None:
     table = load_table(table_id)
-    words = table.overrides(table.row(row_id), "smoke", 1)
-    _, result = trained(experiment(*words, *FEW_STEPS, *QUICK.get(experiment(*words).task, [])))
+    arguments = table.overrides(table.row(row_id), "smoke", 1)
+    _, result = trained(experiment(*arguments, *FEW_STEPS, *QUICK.get(experiment(*arguments).task, [])))
     assert result["status"] == "finished"
 
 
@@ -90,9 +90,9 @@ def test_every_row_trains_a_few_steps(experiment: Compose, table_id: str, row_id
 def test_every_row_trains_in_bf16(experiment: Compose, table_id: str, row_id: str) -> None:
     """Train the rows in bf16 under AVX2 and without vectors (make test-least), which use other kernels."""
     table = load_table(table_id)
-    words = table.overrides(table.row(row_id), "smoke", 1)
-    quick = QUICK.get(experiment(*words).task, [])
-    _, result = trained(experiment(*words, *FEW_STEPS, *quick, "trainer.precision=bf16"))
+    arguments = table.overrides(table.row(row_id), "smoke", 1)
+    quick = QUICK.get(experiment(*arguments).task, [])
+    _, result = trained(experiment(*arguments, *FEW_STEPS, *quick, "trainer.precision=bf16"))
     assert result["status"] == "finished", result["error"]
 
 
@@ -113,9 +113,9 @@ def test_every_option_composes(experiment: Compose, group: str, option: str) -> 
         attempts = [(twelve,), ("model=transformer_xl", twelve), ("model=encoder_decoder", twelve), ("model=rhn",)]
         attempts += [("model=encoder_decoder", "dataset=iwslt_pt_en", "model.layers=12")] if group != "dataset" else []
     composed, refusals = None, []
-    for words in attempts:
+    for overrides in attempts:
         try:
-            composed = experiment(f"{group}={option}", *words)
+            composed = experiment(f"{group}={option}", *overrides)
             break
         except Refused as refusal:
             refusals.append(str(refusal))

@@ -41,7 +41,7 @@ def tiny(experiment: Compose, monkeypatch: pytest.MonkeyPatch) -> Compose:
     """Return a function that composes an experiment of seconds on one core, with 200 pairs to train on."""
     monkeypatch.setattr(sample_pairs, "PAIRS", {"train": 200, "valid": 20, "test": 20})
     sample_pairs.translation.cache_clear()
-    return lambda *words: experiment(*PAIRS, *words)
+    return lambda *overrides: experiment(*PAIRS, *overrides)
 
 
 @pytest.fixture(autouse=True)
@@ -81,8 +81,8 @@ def short_ted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("short_ted")
 def test_substitute_is_made_like_ted_and_filtered(experiment: Compose, tmp_path: Path) -> None:
-    words = ("dataset.pieces.files=[30,30]", "dataset.form=bpe", f"data_dir={written(tmp_path / 'data')}")
-    data = build.data(experiment(*SUBSTITUTE, *words))
+    overrides = ("dataset.pieces.files=[30,30]", "dataset.form=bpe", f"data_dir={written(tmp_path / 'data')}")
+    data = build.data(experiment(*SUBSTITUTE, *overrides))
     about = data.description()
     assert about["source"] == "substitute"
     assert about["pairs"] == {"train": 3, "valid": 2, "test": 1}
@@ -159,8 +159,8 @@ def test_archives(
     described = experiment("model=encoder_decoder", "dataset=iwslt_pt_en", "layers=none", f"data_dir={data}")
     with pytest.raises(Refused, match=sentence):
         build.data(described)
-    found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert not any("escaped" in name or "train" in name for name in found), "nothing is taken that is not right"
+    actual = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert not any("escaped" in name or "train" in name for name in actual), "nothing is taken that is not right"
 
 
 def test_pieces_are_as_many_as_asked_and_the_same_again(tiny: Compose, tmp_path: Path) -> None:
@@ -174,9 +174,9 @@ def test_pieces_are_as_many_as_asked_and_the_same_again(tiny: Compose, tmp_path:
 
 
 def test_unigram_vocabulary_of_one_thread_is_deterministic(tiny: Compose, tmp_path: Path) -> None:
-    words = ("dataset.form=unigram", "dataset.pieces.sample=[50,40]")
+    overrides = ("dataset.form=unigram", "dataset.pieces.sample=[50,40]")
     hashes = {
-        build.data(tiny(*words, f"outputs_dir={tmp_path / name}")).corpus.vocabulary_sha256 for name in ("a", "b")
+        build.data(tiny(*overrides, f"outputs_dir={tmp_path / name}")).corpus.vocabulary_sha256 for name in ("a", "b")
     }
     assert len(hashes) == 1
 
@@ -186,26 +186,28 @@ def test_every_pair_once_an_epoch(tiny: Compose) -> None:
     epochs = EpochBatches(data.tables["train"], tiny(), 0, 1)
     pairs = [row["source"] + [-1] + row["target"] for row in data.corpus.splits["train"]]
     for epoch in range(2):
-        batches = [epochs.at(epoch * len(epochs) + place) for place in range(len(epochs))]
+        batches = [epochs.at(epoch * len(epochs) + position) for position in range(len(epochs))]
         assert sorted(text for batch in batches for text in unpadded(batch)) == sorted(pairs)
     assert unpadded(epochs.at(0)) != unpadded(epochs.at(len(epochs))), "another order"
     assert unpadded(epochs.at(9)) == unpadded(EpochBatches(data.tables["train"], tiny(), 0, 1).at(9))
     padding = np.mean([float((batch.targets == PADDING).float().mean()) for batch in batches])
     assert padding < 0.1
-    sides = [side for place in range(len(epochs)) for side in (epochs.at(place).source, epochs.at(place).targets)]
+    sides = [
+        side for position in range(len(epochs)) for side in (epochs.at(position).source, epochs.at(position).targets)
+    ]
     empty = sum(int((side == PADDING).sum()) for side in sides)
     assert data.padding == pytest.approx(empty / sum(side.numel() for side in sides))
 
 
 def unpadded(batch: PairBatch) -> list[list[int]]:
-    found = []
+    pairs = []
     for source, inputs, targets in zip(
         batch.source.tolist(), batch.inputs.tolist(), batch.targets.tolist(), strict=True
     ):
         assert source[0] == inputs[0] == START and END in targets
         target = [START, *(piece for piece in targets if piece != PADDING)]
-        found.append([*(piece for piece in source if piece != PADDING), -1, *target])
-    return found
+        pairs.append([*(piece for piece in source if piece != PADDING), -1, *target])
+    return pairs
 
 
 def test_batches_by_pieces_hold_no_more() -> None:
@@ -268,23 +270,23 @@ def test_a_run_is_scored_as_it_should_be(tiny: Compose) -> None:
 
 @pytest.mark.parametrize("stops", [[3], [5, 6], [10]])
 def test_translation_resumes_exactly(tiny: Compose, tmp_path: Path, stops: list[int]) -> None:
-    words = ("gate=g2", "model.dropout_attention=0.2")
-    whole, result = trained(tiny(*words))
-    described = tiny(*words, f"outputs_dir={tmp_path / 'stopped'}")
+    overrides = ("gate=g2", "model.dropout_attention=0.2")
+    whole, result = trained(tiny(*overrides))
+    described = tiny(*overrides, f"outputs_dir={tmp_path / 'stopped'}")
     assert_resumes_exactly(described, stops, whole, result)
 
 
 def test_what_is_shown_of_training_is_the_mean_over_pieces(tiny: Compose) -> None:
     """Batches of different sizes, at a learning rate of zero, weigh every piece alike."""
     still = [f"model.dropout{part}=0" for part in ("", "_attention", "_embedding")]
-    words = (
+    overrides = (
         "optimizer.lr=0",
         "optimizer.label_smoothing=0",
         "trainer.max_steps=7",
         "trainer.log_every=7",
         "trainer.validate_every=7",
     )
-    described = tiny(*still, *words)
+    described = tiny(*still, *overrides)
     directory, _ = trained(described)
     model, epochs = build.model(described).eval(), build.data(described)._epochs(0, 1)
     nats = count = 0.0
@@ -313,10 +315,10 @@ def test_more_devices_than_pairs_in_a_batch(tiny: Compose) -> None:
 
 
 def test_bleu_is_of_the_corpus() -> None:
-    found, _ = scores(["a b c d e", "x"], ["a b c d e", "y z"])
+    actual, _ = scores(["a b c d e", "x"], ["a b c d e", "y z"])
     precision = [5 / 6, 4 / 4, 3 / 3, 2 / 2]
     brevity = math.exp(1 - 7 / 6)
-    assert found["bleu"] == pytest.approx(100 * brevity * math.prod(precision) ** 0.25)
+    assert actual["bleu"] == pytest.approx(100 * brevity * math.prod(precision) ** 0.25)
 
 
 def test_a_file_of_weights_is_enough(tiny: Compose, tmp_path: Path) -> None:
@@ -354,8 +356,8 @@ def test_sparsity_counts_weights() -> None:
     module = nn.Linear(4, 1, bias=False)
     with torch.no_grad():
         module.weight.copy_(torch.tensor([[0.0, 0.0005, -0.0015, 1.0]]))
-    found = sparsity(module)
-    assert [found[f"sparsity_{limit}"] for limit in ("0", "0.0001", "0.001", "0.002")] == [25, 25, 50, 75]
+    actual = sparsity(module)
+    assert [actual[f"sparsity_{limit}"] for limit in ("0", "0.0001", "0.001", "0.002")] == [25, 25, 50, 75]
 
 
 # The command line
@@ -365,14 +367,14 @@ translate = partial(typed, "translate.py")
 
 
 def test_refusals_of_translate(tmp_path: Path) -> None:
-    for words, text, sentence in (
+    for overrides, text, sentence in (
         ([str(tmp_path), "um"], b"", "has no best.safetensors. Name the directory of a run"),
         ([str(tmp_path)], b"", "there is nothing to translate: the text is empty."),
         ([str(tmp_path)], b"\xff\n", "standard input is not UTF-8 text."),
         ([str(tmp_path), "--file", "none.pt"], b"", "none.pt cannot be read: No such file or directory."),
         ([str(tmp_path), "um", "--beam", "0"], b"", "--beam: '0' is not a whole number"),
     ):
-        done = translate(*words, text=text)
+        done = translate(*overrides, text=text)
         assert (done.returncode, sentence in done.stderr) == (2, True), done.stderr
 
 
@@ -410,8 +412,8 @@ def test_the_sample_is_learned_within_two_minutes(tmp_path: Path) -> None:
 def test_real_data_is_complete_where_it_is(experiment: Compose) -> None:
     if not (REAL_DATA / "pt_en_substitute" / "tatoeba.pt").exists():
         pytest.skip(f"no real data in {REAL_DATA}: set HIGHWAY_DATA")
-    words = ("model=encoder_decoder", "dataset=pt_en_substitute", "layers=none", f"data_dir={REAL_DATA}")
-    data = build.data(experiment(*words))
+    overrides = ("model=encoder_decoder", "dataset=pt_en_substitute", "layers=none", f"data_dir={REAL_DATA}")
+    data = build.data(experiment(*overrides))
     assert [side.get_piece_size() for side in (data.corpus.source, data.corpus.target)] == [7_765, 7_010]
     about = data.description()
     assert about["pairs"] == {"train": 24_611, "valid": 1_193, "test": 1_803}

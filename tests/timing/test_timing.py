@@ -83,14 +83,14 @@ def test_processes_that_srun_has_started_with_this_one_are_no_neighbours() -> No
         "for step in {}, {'SLURM_STEP_ID': '0', 'SLURM_STEP_NUM_TASKS': '2'}:\n"
         "    os.environ.update(step); print(*{number for number, _ in machine._seconds_of_others()})"
     )
-    both = subprocess.run(
+    pair = subprocess.run(
         ["sh", "-c", 'sleep 600 & echo $!; "$0" -c "$1"; kill $!', sys.executable, look],
         stdout=subprocess.PIPE,
         text=True,
         check=False,
         env={name: value for name, value in os.environ.items() if not name.startswith("SLURM_")},
     )
-    sleeper, alone, with_srun = both.stdout.splitlines()
+    sleeper, alone, with_srun = pair.stdout.splitlines()
     assert sleeper in alone.split() and sleeper not in with_srun.split()
     assert "1" in with_srun.split()
 
@@ -133,8 +133,8 @@ def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Typed:
     monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "none")
     monkeypatch.setattr("highway.sweep.timed.load_table", lambda name: replace(load_table(name), rounds=3))
 
-    def run(*words: str) -> int:
-        monkeypatch.setattr(sys, "argv", ["train.py", *words])
+    def run(*overrides: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["train.py", *overrides])
         try:
             cli.train()
         except SystemExit as end:
@@ -190,7 +190,7 @@ def test_devices_are_kept_apart(typed: Typed, tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("overrides", "sentence"),
     [
         (["table=highway_t7", "budget=tiny"], "highway_t7 has no budget 'tiny'; it has paper, mini, smoke."),
         (["table=highway_t7", "seed=one"], "seed=one is not a whole number"),
@@ -200,9 +200,9 @@ def test_devices_are_kept_apart(typed: Typed, tmp_path: Path, monkeypatch: pytes
     ],
 )
 def test_what_a_timing_refuses(
-    typed: Typed, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    typed: Typed, overrides: list[str], sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert typed(*words) == 2
+    assert typed(*overrides) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "outputs").exists()
 
