@@ -1,10 +1,7 @@
 """Train one run, from a checked configuration to result.json. The whole story is here: read this file first."""
 
 import logging
-import shutil
-import traceback
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -13,20 +10,10 @@ import pytorch_lightning as pl
 from highway.config.experiment import Experiment
 from highway.dashboard.mirror import Mirror
 from highway.data.module import ExperimentData
-from highway.errors import Damaged, Refused, Unwritable
 from highway.ledger.directory import RunDirectory
-from highway.ledger.lease import HeldLease
-from highway.run import build, machine, memory
+from highway.run import build, machine
 from highway.run.cautions import warn
-from highway.run.checkpoint import (
-    AtomicCheckpoints,
-    Checkpointer,
-    Interrupted,
-    Resume,
-    load_weights,
-    resumable,
-    save_weights,
-)
+from highway.run.checkpoint import AtomicCheckpoints, Checkpointer, load_weights, save_weights
 from highway.run.companions import companions
 from highway.run.compiled import compile_training
 from highway.run.probes import save_probes
@@ -34,7 +21,8 @@ from highway.run.processes import environment, first_process
 from highway.run.profile import Profile
 from highway.run.progress import Progress
 from highway.run.record import Record
-from highway.run.recorder import Diverged, Recorder
+from highway.run.recorder import Recorder
+from highway.run.start import Start, started
 from highway.tasks.task import Task
 
 log = logging.getLogger("highway")
@@ -43,54 +31,21 @@ PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "64": "64-t
 
 def run(experiment: Experiment, directory: RunDirectory, command: str, callbacks: tuple[pl.Callback, ...] = ()) -> str:
     """Train, test and record one run. Return its status in result.json, or "unwritable" if a file cannot be written."""
-    if experiment.debug.scratch and first_process():
-        shutil.rmtree(directory.path, ignore_errors=True)
-    with directory.leased() if first_process() else nullcontext() as lease:
-        if directory.done:
-            log.info("%s is %s already: nothing to run.", directory.path, directory.status)
+    with started(experiment, directory) as start:
+        if start is None:
             return directory.status
-        if lease:
-            directory.begin()
-            machine.open_log(directory.log)
-        else:  # another process of a run on several devices: only the first one logs
-            log.setLevel(logging.ERROR)
-        resume = resumable(directory, forget=first_process())
-        ample = memory.check(experiment)
-        machine.settle(experiment, directory, resume.threads if resume else None, first_process(), ample)
-        record, again = Record(experiment, directory, command), False
-        try:
+        with Record(experiment, directory, command) as record:  # it takes down how the block ends
             alike = partial(run, experiment, directory, command, callbacks)
-            train_and_test(experiment, directory, record, lease, resume, callbacks, alike)
-            record.end("finished")
-        except (Interrupted, Unwritable, Damaged) as stop:
-            record.end("interrupted", str(stop))
-            record.unwritable = isinstance(stop, Unwritable)
-            again = isinstance(stop, Damaged) and experiment.trainer.processes == 1
-        except SystemExit:  # Lightning raises it on Ctrl-C if no step is running
-            record.end("interrupted", "stopped")
-        except Diverged as divergence:
-            record.end("diverged", str(divergence))
-        except Refused:  # the user can mend it, so it is not a result of the run
-            raise
-        except Exception as failure:
-            log.error("%s", traceback.format_exc())
-            record.end("failed", machine.explained(failure))
-        finally:
-            record.close()
-        if first_process():
-            record.write()
+            train_and_test(experiment, directory, record, start, callbacks, alike)
     # The best weights became corrupt after they were saved: resume from the newest checkpoint that needs none of them
-    if again:
-        return run(experiment, directory, command, callbacks)
-    return "unwritable" if record.unwritable else record.status
+    return run(experiment, directory, command, callbacks) if record.again else record.outcome
 
 
 def train_and_test(
     experiment: Experiment,
     directory: RunDirectory,
     record: Record,
-    lease: HeldLease | None,
-    resume: Resume | None,
+    start: Start,
     callbacks: tuple[pl.Callback, ...],
     alike: Callable[[], str],
 ) -> None:
@@ -109,7 +64,7 @@ def train_and_test(
     header = {"config": directory.config.read_text()} if first_process() else {}
     header |= {key: value for key, value in data.description().items() if key == "vocabulary_sha256"}
     checkpointer = Checkpointer(directory, experiment, recorder, header)
-    watching = [recorder, Progress(recorder, lease, record.usual_rate), checkpointer]
+    watching = [recorder, Progress(recorder, start.lease, record.usual_rate), checkpointer]
     if experiment.debug.profile and first_process():
         watching.append(Profile(directory.path / "profile", data.total_steps))
     trainer = make_trainer(experiment, data.validate_every, [*watching, *callbacks])
@@ -124,7 +79,7 @@ def train_and_test(
         record.listeners.append(mirror.finish)
 
     with companions(trainer, alike):
-        trainer.fit(task, data, ckpt_path=resume.path if resume else None, weights_only=True)
+        trainer.fit(task, data, ckpt_path=start.resume.path if start.resume else None, weights_only=True)
         if recorder.last_validation != recorder.steps:  # trainer.max_steps fell between two validations
             trainer.validate(task, data, verbose=False)
         if trainer.is_global_zero:

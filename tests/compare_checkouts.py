@@ -76,7 +76,7 @@ def facts_of(tables: list[str]) -> dict[str, Any]:
                 continue
             overrides = [*table.overrides(row, "smoke", 1), *TWENTY, FEW_TESTS]
             described = experiment([override for override in overrides if not _is_earlier(override, overrides)])
-            here["initial values"] = _digests(model(described).state_dict())
+            here["initial values"] = _digests(_flat(model(described).state_dict()))
             directory = directory_of(described)
             assert run(described, directory, "compared") == "finished", (table.id, row.id)
             here["weights after twenty steps"] = _digests(_read(directory.last))
@@ -96,6 +96,10 @@ def _imported(*names: str) -> Any:
 
 def _is_earlier(override: str, overrides: list[str]) -> bool:
     return any(other.split("=")[0] == override.split("=")[0] for other in overrides[overrides.index(override) + 1 :])
+
+
+def _flat(tensors: dict[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix("backbone."): tensor for name, tensor in tensors.items()}
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highway.blocks.dropout import dropout
+from highway.blocks.layers import dropout
 
 
 class CausalAttention(nn.Module):

@@ -6,8 +6,8 @@ tensors other than its arguments.
 
 torch.cuda.make_graphed_callables does not fit here. Its callables share one set of output tensors, so a second forward
 pass before the backward pass overwrites the first output. Following a gradient over 100 steps calls the same loop 101
-times (highway/tasks/states.py). It also fixes one shape and whether gradients are needed, and it accepts only tensors.
-These loops run with several shapes, with and without gradients, and with None as the dropout mask.
+times (highway/tasks/recurrent_figures.py). It also fixes one shape and whether gradients are needed, and it accepts
+only tensors. These loops run with several shapes, with and without gradients, and with None as the dropout mask.
 """
 
 from collections.abc import Callable

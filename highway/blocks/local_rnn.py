@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from highway.blocks.cells import CELLS, RNN, State
-from highway.describe import Start
+from highway.describe import uniform
 
 CHUNK = 1 << 18  # windows * D of one chunk: the tensors of a step then stay in a CPU's cache
 
@@ -94,7 +94,7 @@ class LocalRNN(nn.Module):
         self.weight_hh = nn.Parameter(torch.empty(rows, width))
         self.bias_ih = nn.Parameter(torch.empty(rows))
         self.bias_hh = nn.Parameter(torch.empty(rows))
-        self.starts = {name: Start("uniform", bound) for name, _ in self.named_parameters()}
+        self.starts = {name: uniform(bound) for name, _ in self.named_parameters()}
 
     def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
         parts: Sequence[Tensor] = (x.transpose(0, 1), self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from highway.blocks.dropout import dropout
+from highway.blocks.layers import dropout
 
 
 class RelativeAttention(nn.Module):

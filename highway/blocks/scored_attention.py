@@ -13,8 +13,8 @@ import math
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highway.blocks.dropout import dropout
-from highway.describe import MAP_BIAS, Start
+from highway.blocks.layers import dropout
+from highway.describe import MAP_BIAS, Kind
 
 KeysValues = tuple[Tensor, Tensor]  # each (B, H, K, d)
 Earlier = list[Tensor] | None
@@ -49,7 +49,7 @@ class Projections(nn.Linear):
 
     def __init__(self, width: int, inner: int, parts: int) -> None:
         super().__init__(width, parts * inner)
-        self.starts = {"weight": Start("map", parts=parts), "bias": MAP_BIAS}
+        self.starts = {"weight": Kind("map", parts), "bias": MAP_BIAS}
 
 
 class ScoredAttention(nn.Module):

@@ -2,7 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from highway.config.fields import choice, key, number, part
 from highway.config.models import Remembers
@@ -102,6 +102,17 @@ class Vocabulary:
     sample: int = number(1, 1)
 
 
+class Reach(NamedTuple):
+    """How far a model with memory sees beyond the window that it reads."""
+
+    memory: int = 0  # positions before the window
+    clamp: int | None = None  # larger relative distances count as this distance
+    same_length: bool = False  # every position attends to exactly `memory` positions, itself included
+
+
+NO_MEMORY = Reach()
+
+
 @dataclass
 class Cut:
     """The way a stream is read: parallel lanes, a window that moves over them, and the scored tail of each window."""
@@ -114,6 +125,10 @@ class Cut:
     clamp: int | None = number(None, 1, description="larger relative distances count as this distance")
     same_length: bool = key(False, "every position attends to exactly `memory` positions, itself included")
     whole: bool = key(False, "leave out a last window that is shorter than the others")
+
+    @property
+    def reach(self) -> Reach:
+        return Reach(self.memory, self.clamp, self.same_length)
 
 
 @dataclass

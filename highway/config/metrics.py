@@ -1,6 +1,7 @@
 """The cards of all metrics. A metric of a record is a kind on a split (`valid_loss`), or a name of its own (`bleu`).
 
 A card states the metric's title, its unit, its direction (lower or higher is better) and its number of digits.
+`measured` adds a metric of predictions that has a class of its own, a `Measure` (highway/tasks/task.py).
 """
 
 from dataclasses import dataclass
@@ -60,3 +61,15 @@ METRICS = {name: Metric(name, name, None, *about) for name, about in SINGLE.item
 }
 OF_A_RECORD = ("parameters", "gate_parameters", "tokens_per_second")  # values of every record, beside its metrics
 OF_A_TIMING = ("step_seconds", "spread", "relative_time", "train_time_h", "peak_memory_mib")
+MEASURED: dict[str, tuple[str, str]] = {}  # kind -> the task that it measures, and "module:class" of its code
+
+
+def measured(kind: str, task: str, code: str, title: str, unit: str, better: str, digits: int) -> None:
+    """Add a metric that is computed on every evaluated split of a task."""
+    KINDS[kind], MEASURED[kind] = (title, unit, better, digits), (task, code)
+    METRICS.update({f"{split}_{kind}": Metric(f"{split}_{kind}", kind, split, *KINDS[kind]) for split in SPLITS})
+
+
+def measures_of(task: str) -> dict[str, str]:
+    """Return the code of each added metric of a task, by kind."""
+    return {kind: code for kind, (measured_task, code) in MEASURED.items() if measured_task == task}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from highway.config.datasets import ImageDataset, LanguageDataset, MusicDataset, TranslationDataset
-from highway.config.metrics import KINDS, METRICS
+from highway.config.metrics import KINDS, METRICS, measures_of
 
 
 @dataclass(frozen=True)
@@ -14,15 +14,8 @@ class TaskCard:
     ends: str  # "module:class" of the input and output layers around the backbone
     script: str  # the script or function that uses a trained model
     reads: str = "sequence"  # or "pair": the input that the backbone must read
-    kinds: tuple[str, ...] = ()  # kinds of metrics on every evaluated split, beside the loss and dataset.metric
     also: tuple[str, ...] = ()  # further metrics of the trained model
     revision: int = 1
-
-    def gives(self, shown: str, watched: str) -> list[str]:
-        """Return the names of all metrics of a record, for `shown` = dataset.metric and the card's `watched` split."""
-        kinds = [kind for kind in KINDS if kind in ("loss", shown, *self.kinds)]
-        splits = dict.fromkeys((watched, "test"))
-        return [f"{split}_{kind}" for split in splits for kind in kinds] + [*self.also, "train_seconds"]
 
 
 TASKS = {
@@ -60,3 +53,10 @@ TASKS = {
         script="scripts/generate.py",
     ),
 }
+
+
+def metrics_of(task: str, shown: str, watched: str) -> list[str]:
+    """Return the names of all metrics of a record, for `shown` = dataset.metric and the data set's `watched` split."""
+    kinds = [kind for kind in KINDS if kind in ("loss", shown, *measures_of(task))]
+    splits = dict.fromkeys((watched, "test"))
+    return [f"{split}_{kind}" for split in splits for kind in kinds] + [*TASKS[task].also, "train_seconds"]

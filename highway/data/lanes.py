@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from highway.config.datasets import Cut
+from highway.config.datasets import NO_MEMORY, Cut, Reach
 
 
 class Batch(NamedTuple):
@@ -23,6 +23,7 @@ class Batch(NamedTuple):
     inputs: Tensor  # (lanes, T)
     targets: Tensor  # (lanes, T - context), the scored tail only
     context: int  # positions before the scored tail
+    reach: Reach = NO_MEMORY
 
 
 class Windows:
@@ -30,7 +31,7 @@ class Windows:
 
     def __init__(self, stream: Tensor, cut: Cut, share: int = 0, shares: int = 1) -> None:
         length = len(stream) // cut.lanes
-        self.context = cut.window - cut.scored
+        self.context, self.reach = cut.window - cut.scored, cut.reach
         last_input = length - 1  # the last symbol of a lane is never an input
         least = cut.window - 1 if cut.whole else self.context
         self.starts = [start for start in range(0, last_input, cut.stride) if start + least < last_input]
@@ -50,7 +51,7 @@ class Windows:
         start, end = self.starts[index], self.ends[index]
         inputs = self.lanes[:, start:end].long()
         targets = self.lanes[:, start + self.context + 1 : end + 1].long()
-        return Batch(inputs, targets, self.context)
+        return Batch(inputs, targets, self.context, self.reach)
 
     def at(self, position: int) -> Batch:
         return self[position % len(self)]
@@ -79,7 +80,7 @@ def _joined(group: list[Batch]) -> Batch:
     return Batch(
         torch.cat([batch.inputs for batch in group]),
         torch.cat([batch.targets for batch in group]),
-        group[0].context,
+        *group[0][2:],
     )
 
 

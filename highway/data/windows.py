@@ -80,4 +80,4 @@ def like_real(experiment: Experiment, device: str) -> Batch:
     dataset, cut = experiment.dataset, experiment.dataset.train
     tokens = torch.randint(dataset.vocabulary_size, (cut.lanes, cut.window + 1), device=device)
     context = cut.window - cut.scored
-    return Batch(tokens[:, :-1], tokens[:, 1 + context :], context)
+    return Batch(tokens[:, :-1], tokens[:, 1 + context :], context, cut.reach)

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highway.config.gates import StateGateOptions
-from highway.describe import MAP, Start
+from highway.describe import MAP, constant
 from highway.gates.gate import Gate
 
 
@@ -34,7 +34,7 @@ class HighwayStateGate(Gate):
         self.of_previous = nn.Parameter(torch.empty(width, width))
         self.of_new = nn.Parameter(torch.empty(width, width))
         self.bias = nn.Parameter(torch.empty(width))
-        self.starts = {"of_previous": MAP, "of_new": MAP, "bias": Start("constant", options.bias)}
+        self.starts = {"of_previous": MAP, "of_new": MAP, "bias": constant(options.bias)}
         self.dropped = options.dropped
 
     def carried(self, previous: Tensor, new: Tensor, drop: Tensor | None) -> Tensor:

@@ -14,6 +14,7 @@ from typing import Any
 
 from highway.config.experiment import Experiment
 from highway.config.gates import GATES
+from highway.config.metrics import measures_of
 
 ROOT = Path(__file__).parents[2]
 COMPUTING = ("gates", "blocks", "models", "data", "tasks", "describe")  # rooms and modules whose imports are followed
@@ -27,8 +28,9 @@ def fingerprint(experiment: Experiment) -> str:
     interfaces, task = experiment.model_card.locations, experiment.task_card
     chosen = experiment.gate.chosen().items()
     gates = [GATES[interface][name].code for interface, name in chosen if interface in interfaces]
+    measures = measures_of(experiment.task).values()
     named = [experiment.model_card.code, experiment.dataset_card.reader, *gates, task.data, task.module, task.ends]
-    return _hashed(frozenset({*(code.split(":")[0] for code in named), *OF_EVERY_RUN}))
+    return _hashed(frozenset({*(code.split(":")[0] for code in (*named, *measures)), *OF_EVERY_RUN}))
 
 
 def of_together(rows: Iterable[Experiment]) -> str:

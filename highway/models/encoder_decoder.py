@@ -18,12 +18,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from highway.blocks.dropout import dropout
-from highway.blocks.feed_forward import FeedForward
-from highway.blocks.normalisation import LayerNorm
+from highway.blocks.layers import FeedForward, LayerNorm, Sublayer, dropout
 from highway.blocks.positions import distance_codes
 from highway.blocks.scored_attention import CrossAttention, Earlier, KeysValues, Past, SelfAttention
-from highway.blocks.sublayer import Sublayer
 from highway.config.experiment import Gating
 from highway.config.models import EncoderDecoder
 from highway.describe import gates_of

@@ -3,52 +3,25 @@
 Two models that share a seed therefore share the initial values of every parameter that they have in
 common: adding a gate changes no other parameter, and variants can be compared in pairs.
 
-A module declares the kind of each of its parameters (highway/describe.py). The model's family defines the distribution
-of each kind. A parameter without a kind, or of a kind that the family does not know, raises an error.
+A module declares for each of its parameters a kind or a function that draws it (highway/describe.py). The model's
+family defines the distribution of each kind. A parameter without a declaration, or of a kind that the family does not
+know, raises an error.
 """
 
 import hashlib
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from highway.describe import Start, start_of
+from highway.describe import Draw, Kind, constant, named_modules, normal, start_of, uniform
 
 
 def keyed_generator(seed: int, name: str) -> torch.Generator:
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
-
-
-Draw = Callable[[Tensor, torch.Generator], Any]  # fills a tensor with its initial values
-
-
-def uniform(bound: float) -> Draw:
-    return lambda drawn, generator: drawn.uniform_(-bound, bound, generator=generator)
-
-
-def normal(mean: float, deviation: float) -> Draw:
-    return lambda drawn, generator: drawn.normal_(mean, deviation, generator=generator)
-
-
-def constant(value: float) -> Draw:
-    return lambda drawn, generator: drawn.fill_(value)
-
-
-def norms(other: Tensor) -> Draw:
-    return lambda drawn, generator: drawn.copy_(other.flatten(1).norm(dim=1))
-
-
-ANYWHERE: dict[str, Callable[[nn.Module, Start], Draw]] = {  # kinds that are the same in every family
-    "constant": lambda module, start: constant(start.value),
-    "uniform": lambda module, start: uniform(start.value),
-    "normal": lambda module, start: normal(0.0, start.value),
-    "norms": lambda module, start: norms(getattr(module, start.of)),  # `of` is drawn already: it comes first
-}
 
 
 class Family(Protocol):
@@ -123,21 +96,20 @@ class Uniform:
 
 @torch.no_grad()
 def initialise(model: nn.Module, seed: int, family: Family) -> None:
-    for path, module in model.named_modules():
+    for path, module in named_modules(model):
         for name, parameter in module.named_parameters(recurse=False):
             drawn = torch.empty(parameter.shape, dtype=torch.float32)
-            draw = _draw(family, module, name, start_of(module, name))
+            start = start_of(module, name)
+            draw = _draw(family, module, name, start) if isinstance(start, Kind) else start
             draw(drawn, keyed_generator(seed, f"{path}.{name}".lstrip(".")))
             parameter.copy_(drawn)
 
 
-def _draw(family: Family, module: nn.Module, name: str, start: Start) -> Draw:
-    if start.kind in ANYWHERE:
-        return ANYWHERE[start.kind](module, start)
+def _draw(family: Family, module: nn.Module, name: str, kind: Kind) -> Draw:
     weight: Any = getattr(module, "weight", None)
-    draws = family.draws(getattr(module, name) if weight is None else weight, start.parts)
-    if start.kind == "map_bias" and weight is None:
+    draws = family.draws(getattr(module, name) if weight is None else weight, kind.parts)
+    if kind.name == "map_bias" and weight is None:
         raise TypeError(f"{type(module).__name__}.{name} is the bias of a map, and its module has no `weight`.")
-    if start.kind not in draws:
-        raise TypeError(f"{type(module).__name__}.{name} is a {start.kind}, and {type(family).__name__} draws none.")
-    return draws[start.kind]
+    if kind.name not in draws:
+        raise TypeError(f"{type(module).__name__}.{name} is a {kind.name}, and {type(family).__name__} draws none.")
+    return draws[kind.name]

@@ -14,10 +14,9 @@ from highway.config.datasets import PADDING
 from highway.config.experiment import Experiment
 from highway.describe import ZERO
 from highway.models.encoder_decoder import Encoded, EncoderDecoderBackbone
-from highway.models.ends import Ends
 
 
-class Pieces(Ends):
+class Pieces(nn.Module):
     starts = {"output_bias": ZERO}
     backbone: EncoderDecoderBackbone
 

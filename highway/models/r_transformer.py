@@ -13,9 +13,8 @@ with a residual connection and weights of its own; none of them has a gate.
 
 from torch import Tensor, nn
 
+from highway.blocks.layers import LayerNorm, Sublayer
 from highway.blocks.local_rnn import LocalRNN
-from highway.blocks.normalisation import LayerNorm
-from highway.blocks.sublayer import Sublayer
 from highway.config.experiment import Gating
 from highway.config.models import RTransformer
 from highway.models.backbone import Backbone

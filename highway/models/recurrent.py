@@ -20,12 +20,12 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from highway.blocks.cells import State
-from highway.blocks.dropout import dropout
+from highway.blocks.layers import dropout
 from highway.blocks.processor import lstm_trains_in
 from highway.blocks.recurrence import pays, recurrence
 from highway.config.experiment import Gating
 from highway.config.models import Recurrent
-from highway.describe import Start
+from highway.describe import uniform
 from highway.gates.gate import gate
 from highway.gates.state import NewState
 from highway.models.backbone import Backbone
@@ -41,7 +41,7 @@ class Layer(nn.Module):
         self.cell, self.width = cell, width
         self.kernel = KERNELS[cell](inputs, width, batch_first=True)
         names = [name for name, _ in self.kernel.named_parameters()]
-        self.kernel.starts = dict.fromkeys(names, Start("uniform", 1 / math.sqrt(width)))
+        self.kernel.starts = dict.fromkeys(names, uniform(1 / math.sqrt(width)))
         self.gate = state_gate
 
     def forward(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:

@@ -14,14 +14,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highway.blocks.dropout import dropout
+from highway.blocks.layers import dropout
+from highway.config.datasets import Reach
 from highway.config.experiment import Experiment
-from highway.describe import Start
-from highway.models.ends import Ends
+from highway.config.models import Remembers
+from highway.describe import Kind
 
 
-class Symbols(Ends):
-    starts = {"output_bias": Start("output_bias")}
+class Symbols(nn.Module):
+    starts = {"output_bias": Kind("output_bias")}
 
     def __init__(self, experiment: Experiment, backbone: nn.Module) -> None:
         super().__init__()
@@ -31,14 +32,19 @@ class Symbols(Ends):
         self.scale = model.width_in**0.5 if model.scale_embedding else 1.0
         self.dropout, self.dropout_words = model.dropout_embedding, model.dropout_embedding_words
         self.backbone = backbone
+        self.reach = experiment.dataset.evaluation.reach
+        self.has_memory = experiment.remembers is Remembers.MEMORY
 
-    def forward(self, tokens: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """Return features (B, T, D) and the new state, from tokens (B, T) and the state of the previous call."""
+    def forward(self, tokens: Tensor, state: Any = None, reach: Reach | None = None) -> tuple[Tensor, Any]:
+        """Return features (B, T, D) and the new state, from tokens (B, T) and the state of the previous call.
+
+        reach: how far a memory reaches; by default as in evaluation.
+        """
         x = dropout(self.embedding(tokens) * self.scale, self.dropout, self.training)
         if self.training and self.dropout_words:
             kept = dropout(x.new_ones(len(tokens), self.embedding.num_embeddings), self.dropout_words, True)
             x = x * kept.gather(1, tokens)[..., None]
-        return self.backbone(x, state)
+        return self.backbone(x, state, reach or self.reach) if self.has_memory else self.backbone(x, state)
 
     def logits(self, features: Tensor) -> Tensor:  # (..., D) -> (..., V)
         return F.linear(features, self.embedding.weight, self.output_bias)

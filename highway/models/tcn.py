@@ -16,28 +16,30 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from highway.blocks.dropout import dropout
+from highway.blocks.layers import dropout
 from highway.config.experiment import Gating
 from highway.config.models import TCN
-from highway.describe import MAP, MAP_BIAS, Start
+from highway.describe import MAP, MAP_BIAS, normal
 from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch
 
 
 class CausalConvolution(nn.Module):
-    starts = {"weight": MAP, "bias": MAP_BIAS, "gain": Start("norms", of="weight")}
-
     def __init__(self, inputs: int, outputs: int, kernel: int, dilation: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(outputs, inputs, kernel))
         self.bias = nn.Parameter(torch.empty(outputs))
         self.gain = nn.Parameter(torch.empty(outputs))
+        self.starts = {"weight": MAP, "bias": MAP_BIAS, "gain": lambda gain, _: gain.copy_(self.norms)}
         self.dilation, self.before = dilation, (kernel - 1) * dilation
 
     def forward(self, x: Tensor) -> Tensor:  # (B, I, T) -> (B, O, T)
-        norms = self.weight.flatten(1).norm(dim=1)
-        weight = self.weight * (self.gain / norms)[:, None, None]
+        weight = self.weight * (self.gain / self.norms)[:, None, None]
         return F.conv1d(F.pad(x, (self.before, 0)), weight, self.bias, dilation=self.dilation)
+
+    @property
+    def norms(self) -> Tensor:  # (O,)
+        return self.weight.flatten(1).norm(dim=1)
 
 
 class ResidualBlock(nn.Module):
@@ -56,7 +58,7 @@ class ResidualBlock(nn.Module):
 
 
 class Shortcut(nn.Conv1d):
-    starts = {"weight": Start("normal", 0.01), "bias": MAP_BIAS}
+    starts = {"weight": normal(0.0, 0.01), "bias": MAP_BIAS}
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(inputs, outputs, 1)

@@ -13,10 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from highway.blocks.attention import CausalAttention
-from highway.blocks.feed_forward import FeedForward
-from highway.blocks.normalisation import LayerNorm
+from highway.blocks.layers import FeedForward, LayerNorm, Sublayer
 from highway.blocks.positions import sinusoids
-from highway.blocks.sublayer import Sublayer
 from highway.config.experiment import Gating
 from highway.config.models import Transformer
 from highway.models.backbone import Backbone

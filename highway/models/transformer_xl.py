@@ -7,8 +7,8 @@
     features = drop(H_L)
 
 Post-norm as printed; pre-norm normalises what a sublayer reads. All layers share u and v. The memory has its full
-length M from the first step on, and the state counts its filled positions, so that shapes never change. `cut` sets M,
-the distance at which positions are clamped, and whether every query sees equally far.
+length M from the first step on, and the state counts its filled positions, so that shapes never change. `reach` gives
+M, the distance at which positions are clamped, and whether every query sees equally far.
 
 Shapes: B lanes, T positions of a segment, M positions of memory, D width.
 """
@@ -16,12 +16,10 @@ Shapes: B lanes, T positions of a segment, M positions of memory, D width.
 import torch
 from torch import Tensor, nn
 
-from highway.blocks.dropout import dropout
-from highway.blocks.feed_forward import FeedForward
-from highway.blocks.normalisation import LayerNorm
+from highway.blocks.layers import FeedForward, LayerNorm, Sublayer, dropout
 from highway.blocks.positions import distance_codes
 from highway.blocks.relative_attention import RelativeAttention
-from highway.blocks.sublayer import Sublayer
+from highway.config.datasets import NO_MEMORY, Reach
 from highway.config.experiment import Gating
 from highway.config.models import TransformerXL
 from highway.describe import VECTOR
@@ -61,13 +59,13 @@ class TransformerXLBackbone(Backbone):
         self.register_buffer("codes", torch.empty(0, model.width), persistent=False)
         self.blocks = nn.ModuleList(Block(model, gating, layer) for layer in range(1, model.layers + 1))
 
-    def forward(self, x: Tensor, state: Memory | None = None) -> tuple[Tensor, Memory]:
+    def forward(self, x: Tensor, state: Memory | None = None, reach: Reach = NO_MEMORY) -> tuple[Tensor, Memory]:
         """Return features (B, T, D) and the new memory, from x (B, T, D) and the memory of the previous segment."""
         length = x.shape[1]
-        filled, *memories = state or self._empty_memory(x)
+        filled, *memories = state or self._empty_memory(x, reach.memory)
         size = memories[0].shape[1]
-        unseen = unseen_keys(length, size, filled[:1], self.cut.same_length)
-        distances = dropout(self._distances(size + length), self.dropout, self.training)
+        unseen = unseen_keys(length, size, filled[:1], reach.same_length)
+        distances = dropout(self._distances(size + length, reach.clamp), self.dropout, self.training)
         x = dropout(x, self.dropout, self.training)
         left = []
         for block, memory in zip(self.blocks, memories, strict=True):
@@ -75,15 +73,15 @@ class TransformerXLBackbone(Backbone):
             x = block(x, memory, distances, self.content_bias, self.position_bias, unseen)
         return dropout(x, self.dropout, self.training), ((filled + length).clamp(max=size), *left)
 
-    def _empty_memory(self, x: Tensor) -> Memory:
-        empty = x.new_zeros(x.shape[0], self.cut.memory, x.shape[2])
+    def _empty_memory(self, x: Tensor, size: int) -> Memory:
+        empty = x.new_zeros(x.shape[0], size, x.shape[2])
         return torch.zeros(x.shape[0], dtype=torch.int64, device=x.device), *(empty for _ in self.blocks)
 
-    def _distances(self, keys: int) -> Tensor:
+    def _distances(self, keys: int, clamp: int | None) -> Tensor:
         """Return codes (keys+1, D) of the distances keys-1 ... 0, and of one more that no query sees."""
         if self.codes.shape[0] < keys:
             self.codes = distance_codes(keys, self.codes.shape[1]).to(self.codes)
-        distance = torch.arange(keys - 1, -2, -1, device=self.codes.device).clamp(min=0, max=self.cut.clamp)
+        distance = torch.arange(keys - 1, -2, -1, device=self.codes.device).clamp(min=0, max=clamp)
         return self.codes[distance]
 
 

@@ -11,10 +11,9 @@ from torch import Tensor, nn
 
 from highway.config.datasets import CLASSES, KEYS
 from highway.config.experiment import Experiment
-from highway.models.ends import Ends
 
 
-class Values(Ends):
+class Values(nn.Module):
     """The base of ends that read values. W and b are left out if the backbone's input has as many components."""
 
     values: int  # number of values at a position

@@ -7,16 +7,15 @@ from typing import Any
 from highway.config.code import loaded
 from highway.config.datasets import DATASETS
 from highway.config.experiment import Experiment
+from highway.describe import flat
 from highway.models.initial import initialise
 
 
 def model(experiment: Experiment) -> Any:
     """Build a backbone with its task's input and output layers, initialised from the experiment's seed."""
     backbone = loaded(experiment.model_card.code)(experiment.model, experiment.gating)
-    if cuts := getattr(experiment.dataset, "cuts", None):  # they hold the memory length and the clamp distance
-        backbone.training_cut, backbone.evaluation_cut = cuts["train"], cuts["evaluation"]
     whole = loaded(experiment.task_card.ends)(experiment, backbone)
-    names = [name for name, _ in whole.named_parameters(remove_duplicate=False)]
+    names = [flat(name) for name, _ in whole.named_parameters(remove_duplicate=False)]
     if len(set(names)) < len(names):
         raise TypeError(f"{type(whole).__name__} and {type(backbone).__name__} both have a parameter of one name.")
     initialise(whole, experiment.seed, backbone.family)

@@ -25,6 +25,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from highway.config.experiment import Experiment
+from highway.describe import flat
 from highway.errors import Damaged, Refused
 from highway.files import seal
 from highway.files.writing import written_atomically
@@ -148,7 +149,7 @@ def save_weights(model: nn.Module, path: Path, header: dict[str, str], step: int
 
     header: the configuration, and the checksum of the vocabulary if there is one. The step and a checksum are added.
     """
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    tensors = {flat(name): tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     header = {**header, "step": str(step)}
     with written_atomically(path) as file:
         file.write(save(tensors, metadata={**header, "sha256": _sha256(tensors, header)}))
@@ -189,11 +190,11 @@ def check_weights(path: Path, step: int, or_after: float = math.inf) -> dict[str
 
 
 def put_into(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
-    own = model.state_dict()
-    wrong = [name for name in own if name not in tensors or tensors[name].shape != own[name].shape]
-    if wrong or len(tensors) != len(own):
+    shapes = {flat(name): tensor.shape for name, tensor in model.state_dict().items()}
+    wrong = [name for name, shape in shapes.items() if name not in tensors or tensors[name].shape != shape]
+    if wrong or len(tensors) != len(shapes):
         raise Refused(f"{path} holds another model: {(wrong or ['its parameters'])[0]} does not fit.")
-    model.load_state_dict(tensors)
+    model.load_state_dict({name: tensors[flat(name)] for name in model.state_dict()})
 
 
 def load_weights(model: nn.Module, path: Path, step: int | None = None) -> None:

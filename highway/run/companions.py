@@ -19,6 +19,7 @@ import torch
 
 from highway.errors import Refused
 from highway.run.checkpoint import Interrupted
+from highway.run.lightning import ignore_signals
 
 NOTICE = 2.0  # seconds after an error in which a killed process shows as dead
 GRACE = 30.0  # seconds for the first process to notice by itself that another is gone
@@ -30,8 +31,8 @@ Others = list[Any]  # multiprocessing.context.SpawnProcess
 @contextmanager
 def companions(trainer: pl.Trainer, work: Callable[[], Any]) -> Iterator[None]:
     """Let the other processes do `work` while the block runs. Raise Interrupted if one of them is killed."""
-    if trainer.world_size > 1:  # Lightning's handler of SIGTERM waits for the other processes, which may wait elsewhere
-        trainer._signal_connector.register_signal_handlers = lambda: None  # type: ignore[method-assign]
+    if trainer.world_size > 1:
+        ignore_signals(trainer)
     environment: Any = getattr(trainer.strategy, "cluster_environment", None)
     if trainer.world_size == 1 or environment.creates_processes_externally:
         yield

@@ -1,4 +1,7 @@
-"""Show a run's progress in a line, rewritten on a terminal or printed now and then to a log; keep it in the lease."""
+"""Show a run's progress in a line, rewritten on a terminal or printed now and then to a log; keep it in the lease.
+
+Notice when the run becomes far slower than usual, for example because other work takes its processors.
+"""
 
 import logging
 import math
@@ -10,10 +13,11 @@ import pytorch_lightning as pl
 
 from highway.clock import clock
 from highway.ledger.lease import HeldLease
-from highway.run.pace import Pace
 from highway.run.recorder import Recorder
 
 log = logging.getLogger("highway")
+WINDOW = 20.0  # seconds over which a rate is measured
+FAR = 4.0  # times slower than usual; batches of unequal length vary by less
 
 
 class Progress(pl.Callback):
@@ -74,3 +78,38 @@ def _named(values: dict[str, float]) -> str:
     return " ".join(
         f"{name} {value:.4f}" if name == "loss" else f"{name} {value:.4g}" for name, value in values.items()
     )
+
+
+class Pace:
+    """The rate of a run in tokens per second, window by window.
+
+    usual: the rate of other seeds of the run on this device, or None if it is unknown. A faster window replaces it.
+    """
+
+    def __init__(self, usual: float | None = None) -> None:
+        self.usual = usual
+        self.remark: str | None = None
+        self._start: tuple[float, int] | None = None
+
+    def restart(self) -> None:
+        """Begin a new window, after something other than training."""
+        self._start = None
+
+    def look(self, tokens: int, threads: int | None) -> str | None:
+        """Return a sentence at the first window that is far too slow, else None; `tokens` counts from the start."""
+        now = time.monotonic()
+        if self._start is None:
+            self._start = now, tokens
+        since, before = self._start
+        if self.remark or now - since < WINDOW:
+            return None
+        rate, self._start = (tokens - before) / (now - since), (now, tokens)
+        if self.usual is None or rate * FAR > self.usual:
+            self.usual = max(self.usual or 0.0, rate)
+            return None
+        self.remark = (
+            f"slow: {rate:,.0f} tokens/s where {self.usual:,.0f} are usual (trainer.threads={threads}); other work "
+            "seems to take the processors. Stop the run, and type the same command when the machine is quiet: it "
+            "continues from its checkpoint."
+        )
+        return self.remark

@@ -1,7 +1,9 @@
-"""Write result.json: the metrics of a run, its cost, and everything needed to run it again."""
+"""Write result.json: how a run ended, its metrics, its cost, and everything needed to run it again."""
 
 import logging
+import traceback
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
 import pytorch_lightning as pl
@@ -10,22 +12,27 @@ from torch import nn
 from highway.config.experiment import Experiment
 from highway.data.module import ExperimentData
 from highway.describe import parameter_counts
-from highway.errors import Unwritable
+from highway.errors import Damaged, Refused, Unwritable
 from highway.files.device import device_name
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import named_revisions
 from highway.ledger.record import usable, write_record
 from highway.run import machine
-from highway.run.recorder import Recorder
+from highway.run.checkpoint import Interrupted
+from highway.run.processes import first_process
+from highway.run.recorder import Diverged, Recorder
 
 log = logging.getLogger("highway")
 
 
 class Record:
+    """The record of a run. As a context, it takes down how its block ends; it hands on only what the user can mend."""
+
     def __init__(self, experiment: Experiment, directory: RunDirectory, command: str) -> None:
         self.directory = directory
         self.status = "failed"
         self.unwritable = False  # True if a file that cannot be written interrupted it, and not a person
+        self.again = False  # True if the run has to be resumed at once, because its best weights became corrupt
         self.metrics: dict[str, dict[str, float]] = {}
         self.listeners: list[Callable[[dict[str, Any]], None]] = []
         self.recorder: Recorder | None = None
@@ -37,6 +44,44 @@ class Record:
             "command": command,
         }
         self.experiment = experiment
+
+    def __enter__(self) -> "Record":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        try:
+            kept = self._ended(error)
+        finally:
+            self.close()
+        if kept and first_process():
+            self.write()
+        return kept
+
+    def _ended(self, error: BaseException | None) -> bool:
+        """Take down how the run ended. Return whether the record says it all; other exceptions go on to the caller."""
+        match error:
+            case None:
+                self.end("finished")
+            case Interrupted() | Unwritable() | Damaged():
+                self.end("interrupted", str(error))
+                self.unwritable = isinstance(error, Unwritable)
+                self.again = isinstance(error, Damaged) and self.experiment.trainer.processes == 1
+            case SystemExit():  # Lightning raises it on Ctrl-C if no step is running
+                self.end("interrupted", "stopped")
+            case Diverged():
+                self.end("diverged", str(error))
+            case Refused():  # the user can mend it, so it is not a result of the run
+                return False
+            case Exception():
+                log.error("%s", "".join(traceback.format_exception(error)))
+                self.end("failed", machine.explained(error))
+            case _:
+                return False
+        return True
+
+    @property
+    def outcome(self) -> str:
+        return "unwritable" if self.unwritable else self.status
 
     @property
     def usual_rate(self) -> float | None:

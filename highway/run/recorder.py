@@ -79,11 +79,12 @@ class Recorder(pl.Callback):
         return 0.0 if self._started is None else time.monotonic() - self._started
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        self._trainer = trainer
+        self.trainer = trainer
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         assert isinstance(pl_module, Task)
         self._started = time.monotonic()
+        self._gates = [weight for gate in gates_of(pl_module.model).values() for weight in gate.parameters()]
         self.neighbours = machine.Neighbours()
         self._steps_at_start, self._tokens_at_start = self.steps, self.tokens
         self._total = pl_module.total_steps
@@ -115,7 +116,7 @@ class Recorder(pl.Callback):
     ) -> None:
         assert isinstance(pl_module, Task)
         self.steps = trainer.global_step
-        self.tokens += pl_module.tokens(batch)
+        self.tokens += outputs["tokens"]
         self._nats = self._nats + outputs["nats"].double()
         self._units = self._units + outputs["units"]
         if self._row_follows(trainer, self.steps):
@@ -128,10 +129,9 @@ class Recorder(pl.Callback):
         """Compute the norm of the gradient before weight decay and clipping, and the norm of the gates' parameters."""
         assert isinstance(pl_module, Task)
         if self._row_follows(trainer, self.steps + 1):
-            gates = [one for gate in gates_of(pl_module.model).values() for one in gate.parameters()]
-            given = [one.grad for one in pl_module.parameters() if one.grad is not None]
-            self._norms = {"gradient_norm": get_total_norm(given)}
-            self._norms |= {"gate_norm": get_total_norm(gates)} if gates else {}
+            gradients = [weight.grad for weight in pl_module.weights if weight.grad is not None]
+            self._norms = {"gradient_norm": get_total_norm(gradients)}
+            self._norms |= {"gate_norm": get_total_norm(self._gates)} if self._gates else {}
 
     def _row_follows(self, trainer: pl.Trainer, step: int) -> bool:
         return step % self.log_every == 0 or self.validation_follows(trainer, step)
@@ -149,7 +149,7 @@ class Recorder(pl.Callback):
 
     def _counted(self) -> tuple[float, float]:
         """Return the nats and units since the last row, summed over all devices."""
-        strategy = self._trainer.strategy
+        strategy = self.trainer.strategy
         own = torch.tensor([float(self._nats), float(self._units)], dtype=torch.float64, device=strategy.root_device)
         nats, units = strategy.reduce(own, reduce_op="sum").tolist()  # it works in place, so on a copy
         return nats, units
@@ -224,5 +224,5 @@ class Recorder(pl.Callback):
         self.best, self.best_step = dict(state["best"]), state["best_step"]
         self.last_validation, self.validation = state["last_validation"], dict(state["validation"])
         self.train_loss = state["train_loss"]
-        if self._trainer.is_global_zero:  # the sums cover all devices
+        if self.trainer.is_global_zero:  # the sums cover all devices
             self._nats, self._units = state["nats"], state["units"]

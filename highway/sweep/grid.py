@@ -14,6 +14,7 @@ import yaml
 
 from highway.config.experiment import Experiment
 from highway.config.metrics import KINDS, SPLITS
+from highway.config.tasks import metrics_of
 from highway.errors import Refused, as_typed, closest, listing
 from highway.files.writing import write_text
 from highway.ledger.identity import changes_nothing
@@ -72,7 +73,7 @@ def described(choices: dict[str, list[str]], run: Sequence[Experiment]) -> dict[
 def _shown(run: Sequence[Experiment]) -> tuple[str, list[str]]:
     """Return a kind of metric that all experiments measure, and the splits on which all measure it."""
     available = [
-        set(experiment.task_card.gives(experiment.metric, experiment.dataset_card.watched)) for experiment in run
+        set(metrics_of(experiment.task, experiment.metric, experiment.dataset_card.watched)) for experiment in run
     ]
     common = set.intersection(*available)
     for kind in (run[0].metric, *KINDS):

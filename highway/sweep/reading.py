@@ -11,7 +11,7 @@ from highway.config.check import CONF
 from highway.config.compose import composer, option
 from highway.config.datasets import DATASETS
 from highway.config.metrics import KINDS, METRICS, OF_A_RECORD, OF_A_TIMING, SPLITS
-from highway.config.tasks import TASKS
+from highway.config.tasks import metrics_of
 from highway.errors import Refused, closest, listing
 from highway.sweep.table import AXES, CLAIMS, Claim, Column, Figure, Row, Stated, Table
 
@@ -273,7 +273,7 @@ def _given(table: Table) -> Sequence[str]:
     content = option("dataset", composer().choices(described)["dataset"])
     card = DATASETS[content["name"]]
     values = dict(override.split("=", 1) for override in described)
-    return TASKS[card.task].gives(values.get("dataset.metric", content["metric"]), card.watched)
+    return metrics_of(card.task, values.get("dataset.metric", content["metric"]), card.watched)
 
 
 def _keys(overrides: Sequence[str]) -> set[str]:

@@ -30,6 +30,7 @@ class Classification(Task):
         logits = self._logits(batch)
         total = F.cross_entropy(logits, batch.labels, reduction="sum")
         self.add(nats=total, right=(logits.argmax(-1) == batch.labels).sum(), units=len(batch.labels))
+        self.measure(logits, batch.labels)
 
     def results(self, counts: dict[str, float]) -> dict[str, Any]:
         return {**super().results(counts), "accuracy": counts["right"] / counts["units"]}

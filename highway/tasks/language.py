@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from highway.config.experiment import Experiment
 from highway.config.models import Remembers
 from highway.data.lanes import Batch, lanes_of
-from highway.tasks.states import gate_values, gradient_norms, joined, mapped
+from highway.tasks.recurrent_figures import gate_values, gradient_norms
+from highway.tasks.states import joined, mapped
 from highway.tasks.task import Learnt, Task
 
 
@@ -33,13 +34,12 @@ class LanguageModelling(Task):
     def on_train_start(self) -> None:
         self.states = move_data_to_device(self.states, self.device)  # states from a checkpoint are on the CPU
 
-    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        super().on_train_batch_start(batch, batch_idx)
-        if self.global_step % self.steps_per_epoch == 0:
-            self.states = [None] * self.parts
+    def epoch_begins(self) -> None:
+        self.states = [None] * self.parts
 
     def learn(self, batch: Batch) -> Learnt:
-        mean, state = self._loss(batch, self.states[self.part], "mean", self.experiment.optimizer.label_smoothing)
+        logits, targets, state = self._predictions(batch, self.states[self.part])
+        mean = F.cross_entropy(logits, targets, label_smoothing=self.experiment.optimizer.label_smoothing)
         if self.experiment.dataset.carry_state:
             self.states[self.part] = mapped(Tensor.detach, state)
         share = batch.inputs.shape[0] * self.devices / self.experiment.dataset.train.lanes
@@ -48,25 +48,22 @@ class LanguageModelling(Task):
         # `share` keeps the average over devices and the sum over parts exact when lanes are distributed unevenly
         return Learnt(mean * share * steps, mean * units, units)
 
-    def _loss(self, batch: Batch, state: Any, reduction: str, smoothing: float = 0.0) -> tuple[Tensor, Any]:
-        features, state = self.model(batch.inputs, state)
+    def _predictions(self, batch: Batch, state: Any) -> tuple[Tensor, Tensor, Any]:
+        """Return logits (N, V) and symbols (N) of the scored positions, and the state after the window."""
+        features, state = self.model(batch.inputs, state, batch.reach)
         logits = self.model.logits(features[:, batch.context :]).flatten(0, 1).to(self.dtype)
-        loss = F.cross_entropy(logits, batch.targets.flatten(), reduction=reduction, label_smoothing=smoothing)
-        return loss, state
+        return logits, batch.targets.flatten(), state
 
     def start_evaluation(self) -> None:
         super().start_evaluation()
         self.evaluation_state = None
 
-    def on_test_epoch_start(self) -> None:
-        super().on_test_epoch_start()
-        self.model.backbone.evaluation_cut = self.data.evaluation_cut  # type: ignore[attr-defined]
-
     def score(self, batch: Batch) -> None:
-        total, state = self._loss(batch, self.evaluation_state, "sum")
+        logits, targets, state = self._predictions(batch, self.evaluation_state)
         if self.experiment.dataset.carry_state:
             self.evaluation_state = state
-        self.add(nats=total, units=batch.targets.numel())
+        self.add(nats=F.cross_entropy(logits, targets, reduction="sum"), units=targets.numel())
+        self.measure(logits, targets)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)

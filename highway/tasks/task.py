@@ -1,16 +1,41 @@
-"""The base class of all tasks: optimiser and schedule, a seed for every update, clipping, and evaluation by counts."""
+"""The base class of all tasks: optimiser and schedule, a seed for every update, clipping, and evaluation by counts.
+
+An update runs these hooks, in this order. Lightning calls them; the callbacks are in highway/run/.
+
+    Task.on_train_batch_start              seed and learning rate of the update, gradients to zero; epoch_begins()
+    Task.training_step                     learn() each part of the batch, with its backward pass
+                                           (Lightning runs the backward pass of the last part)
+    Recorder.on_before_optimizer_step      norms of the gradient and of the gates, if a row of the curve follows
+    Task.configure_gradient_clipping       weight decay, then clipping
+                                           (the optimiser changes the weights)
+    Recorder.on_train_batch_end            counts, a row of the curve, divergence
+    Progress.on_train_batch_end            the progress line and the lease
+    Checkpointer.on_train_batch_end        a checkpoint, if one is due and no validation follows
+
+After every `validate_every` updates, a validation follows.
+
+    Task.on_validation_epoch_start         counts to zero
+    Task.validation_step                   score() each batch of each split
+    Task.on_validation_epoch_end           results() of the splits; at the end of an epoch, the schedule sees the loss
+    Recorder.on_validation_end             rows of the curve, the best epoch, divergence
+    Progress.on_validation_end             the progress line
+    Checkpointer.on_validation_end         the best weights, a checkpoint
+"""
 
 import hashlib
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
+from highway.config.code import loaded
 from highway.config.experiment import Experiment
+from highway.config.metrics import measures_of
 from highway.data.lanes import lanes_of
 from highway.data.module import ExperimentData
-from highway.describe import probes_of
+from highway.describe import flat, named_parameters, probes_of
 from highway.errors import Refused
 from highway.tasks.optimisation import build_optimizer, prepare_gradients, schedule_of
 
@@ -21,6 +46,18 @@ class Learnt(NamedTuple):
     objective: Tensor  # the loss, summed or averaged as the recipe says
     nats: Tensor  # sum over the scored units
     units: Tensor | float  # number of scored units
+
+
+class Measure(Protocol):
+    """A metric of predictions, computed from sums over a split; `measured` in highway/config/metrics.py adds it."""
+
+    counted: tuple[str, ...]  # names of the sums
+
+    def counts(self, logits: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """Return the sums over a batch, from logits (N, classes) and the right classes (N)."""
+
+    def value(self, counts: dict[str, float]) -> float:
+        """Compute the metric from the sums over a split."""
 
 
 def rows_of(batch: Any, rows: slice) -> Any:
@@ -36,6 +73,7 @@ class Task(pl.LightningModule):
 
     counted: tuple[str, ...] = ("nats", "units")  # names of an evaluation's counts
     lengths_vary = False  # True if training batches differ in length
+    devices = 1  # of the run, once a trainer has the task
 
     def __init__(self, model: nn.Module, experiment: Experiment, steps_per_epoch: int, total_steps: int) -> None:
         super().__init__()
@@ -47,12 +85,17 @@ class Task(pl.LightningModule):
         self.notes: dict[str, Any] = {}  # entries of result.json that are not numbers
         self.results_of: dict[str, dict[str, float]] = {}  # split -> metrics of its last evaluation
         self.part = 0  # the part of the batch that is being learnt, with trainer.accumulate above 1
+        measures = measures_of(experiment.task).items()
+        self.measures: dict[str, Measure] = {kind: loaded(code)() for kind, code in measures}
 
     # For subclasses to implement or extend
 
     def learn(self, batch: Any) -> Learnt:
         """Compute the loss of a training batch, or of a part of it."""
         raise NotImplementedError
+
+    def epoch_begins(self) -> None:
+        """Prepare for the first update of an epoch."""
 
     def shown(self, loss: float) -> dict[str, float]:
         """Return a mean loss in nats under each of its names, converted where needed."""
@@ -63,12 +106,13 @@ class Task(pl.LightningModule):
         raise NotImplementedError
 
     def score(self, batch: Any) -> None:
-        """Evaluate a batch, and add its counts with `add`."""
+        """Evaluate a batch: add its counts with `add`, and hand the predictions to `measure`."""
         raise NotImplementedError
 
     def results(self, counts: dict[str, float]) -> dict[str, float]:
         """Compute the metrics of a split from its counts; the keys are kinds of metric."""
-        return self.shown(counts["nats"] / counts["units"])
+        measured = {kind: measure.value(counts) for kind, measure in self.measures.items()}
+        return {**self.shown(counts["nats"] / counts["units"]), **measured}
 
     def finished(self, data: ExperimentData) -> dict[str, float]:
         """Compute further metrics of a trained model; called for the last and for the best checkpoint."""
@@ -80,12 +124,16 @@ class Task(pl.LightningModule):
 
     # Training
 
-    @property
-    def devices(self) -> int:
-        return self.trainer.world_size if self._trainer is not None else 1
+    def setup(self, stage: str) -> None:
+        self.devices = self.trainer.world_size
+
+    @cached_property
+    def weights(self) -> list[nn.Parameter]:
+        """The parameters, in the order in which checkpoints number them."""
+        return list(named_parameters(self.model).values())
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        return build_optimizer(self.model.parameters(), self.experiment.optimizer)
+        return build_optimizer(self.weights, self.experiment.optimizer)
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Seed each update by its number, so that a resumed run needs no stored RNG state; set its learning rate."""
@@ -94,6 +142,8 @@ class Task(pl.LightningModule):
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = rate
         self.trainer.optimizers[0].zero_grad()
+        if self.global_step % self.steps_per_epoch == 0:
+            self.epoch_begins()
 
     def optimizer_zero_grad(self, *_: Any) -> None:
         """Do nothing: on_train_batch_start zeroes gradients before the first part, Lightning would after the last."""
@@ -112,7 +162,7 @@ class Task(pl.LightningModule):
             nats, units = nats + learnt.nats.detach().double(), units + learnt.units
             if self.part + 1 < parts:
                 learnt.objective.backward()
-        return {"loss": learnt.objective, "nats": nats, "units": units}
+        return {"loss": learnt.objective, "nats": nats, "units": units, "tokens": self.tokens(batch)}
 
     def configure_gradient_clipping(self, optimizer: torch.optim.Optimizer, *_: Any, **__: Any) -> None:
         """Clip here: Lightning refuses to clip for a fused optimiser in bf16, although nothing needs unscaling."""
@@ -120,16 +170,21 @@ class Task(pl.LightningModule):
 
     def prepare_gradients(self) -> None:
         """Add weight decay to the gradients, then clip them."""
-        prepare_gradients(self.model.parameters(), self.experiment.optimizer)
+        prepare_gradients(self.weights, self.experiment.optimizer)
 
     # Evaluation: sums over all scored units, so the result does not depend on how they are batched
 
     def start_evaluation(self) -> None:
-        self.counts = {name: torch.zeros((), dtype=torch.float64, device=self.device) for name in self.counted}
+        names = [*self.counted, *(name for measure in self.measures.values() for name in measure.counted)]
+        self.counts = {name: torch.zeros((), dtype=torch.float64, device=self.device) for name in names}
 
     def add(self, **counts: Tensor | int) -> None:
         for name, count in counts.items():
             self.counts[name] += count.double() if isinstance(count, Tensor) else count
+
+    def measure(self, logits: Tensor, targets: Tensor) -> None:
+        for measure in self.measures.values():
+            self.add(**measure.counts(logits, targets))
 
     def _finish_evaluation(self, split: str) -> None:
         reduce = self.trainer.strategy.reduce
@@ -174,12 +229,17 @@ class Task(pl.LightningModule):
     # Checkpoints: state beyond weights, optimiser and position
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        weights = self.model.state_dict()
+        checkpoint["state_dict"] = {f"model.{flat(name)}": tensor for name, tensor in weights.items()}
         checkpoint["task"] = {"schedule": self.schedule.state_dict()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         if "schedule" not in checkpoint["task"]:
             raise Refused("the checkpoints of this run were written by older code and cannot be resumed. Delete them.")
         self.schedule.load_state_dict(checkpoint["task"]["schedule"])
+        weights = checkpoint["state_dict"]
+        names = self.model.state_dict()
+        checkpoint["state_dict"] = {f"model.{name}": weights[f"model.{flat(name)}"] for name in names}
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:

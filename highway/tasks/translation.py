@@ -33,6 +33,7 @@ class Translation(Task):
         scored = batch.targets != PADDING
         right = (logits.argmax(-1) == batch.targets) & scored
         self.add(nats=self._loss(logits, batch), right=right.sum(), units=scored.sum())
+        self.measure(logits[scored], batch.targets[scored])
 
     def results(self, counts: dict[str, float]) -> dict[str, float]:
         return {**super().results(counts), "accuracy": counts["right"] / counts["units"]}

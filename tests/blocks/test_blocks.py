@@ -6,12 +6,9 @@ import pytest
 import torch
 
 from highway.blocks.attention import CausalAttention
-from highway.blocks.dropout import dropout
-from highway.blocks.feed_forward import FeedForward
-from highway.blocks.normalisation import LayerNorm
+from highway.blocks.layers import FeedForward, LayerNorm, Sublayer, dropout
 from highway.blocks.positions import sinusoids
 from highway.blocks.relative_attention import RelativeAttention
-from highway.blocks.sublayer import Sublayer
 from highway.config.experiment import Gating
 from highway.config.gates import GateOptions
 

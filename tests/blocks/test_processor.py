@@ -18,7 +18,7 @@ from highway.blocks import micro_layers, processor, products
 from highway.config.experiment import Experiment
 from highway.ledger.directory import RunDirectory
 from highway.models import recurrent
-from highway.run import build, cautions, pace
+from highway.run import build, cautions, progress
 from highway.run.record import Record
 from highway.sweep.overview import Overview
 from tests.support.runs import trained
@@ -179,8 +179,8 @@ def test_a_busy_machine_is_said(
 
 def test_a_run_that_became_slow_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 1000, 20))
-    monkeypatch.setattr(pace.time, "monotonic", lambda: float(next(clock)))
-    watch, tokens, said = pace.Pace(), 0, []
+    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
+    watch, tokens, said = progress.Pace(), 0, []
     for rate in (11_000, 10_500, 4_000, 297, 300, 11_000):
         said.append(watch.look(tokens, 2))
         tokens += rate * 20
@@ -192,8 +192,8 @@ def test_a_run_that_became_slow_says_so_once(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_validation_is_no_slow_training(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 20.0, 500.0, 520.0])
-    monkeypatch.setattr(pace.time, "monotonic", lambda: next(clock))
-    watch = pace.Pace(usual=100.0)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    watch = progress.Pace(usual=100.0)
     assert watch.look(0, 1) is None and watch.look(2_000, 1) is None
     watch.restart()
     assert watch.look(2_000, 1) is None and watch.look(4_000, 1) is None

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from highway.config.gates import GateCard
-from highway.describe import Start
+from highway.describe import constant
 from highway.gates.gate import Gate
 
 
 class Leaky(Gate):
-    starts = {"leak": Start("constant", 2.0)}
+    starts = {"leak": constant(2.0)}
 
     def __init__(self, width: int, options: Any) -> None:
         super().__init__()

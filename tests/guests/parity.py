@@ -15,7 +15,6 @@ from highway.config.fields import choice, key, number
 from highway.config.tasks import TaskCard
 from highway.data.lanes import TrainingBatches
 from highway.data.module import ExperimentData
-from highway.models.ends import Ends
 from highway.tasks.task import Learnt, Task
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def like_real(experiment: Experiment, device: str) -> Rows:
     return Rows(torch.rand(shape, device=device), torch.randint(2, shape[:1], device=device))
 
 
-class LastOfAll(Ends):
+class LastOfAll(nn.Module):
     """The ends of the model: read one value at every position, and predict a class at the last."""
 
     def __init__(self, experiment: Experiment, backbone: "Backbone") -> None:

@@ -36,7 +36,7 @@ def test_comments_and_docstrings_do_not_count(experiment: Compose, monkeypatch: 
     ("module", "old", "new"),
     [
         (RESIDUAL, "x + fx + self.psi", "x - fx + self.psi"),
-        ("highway.blocks.normalisation", "EPSILON = 1e-12", "EPSILON = 1e-11"),
+        ("highway.blocks.layers", "EPSILON = 1e-12", "EPSILON = 1e-11"),
         ("highway.tasks.optimisation", "return self.lr", "return 2 * self.lr"),
         ("highway.data.lanes", "position % len", "-position % len"),
         ("highway.models.symbols", "model.width_in**0.5", "model.width_in**0.6"),

@@ -15,9 +15,12 @@ from highway.config.experiment import Experiment
 from highway.config.gates import GATES
 from highway.config.models import MODELS
 from highway.config.tasks import TASKS
+from highway.describe import named_parameters
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
+from highway.models.initial import LikeTorch, initialise
 from highway.run import build
+from highway.run.checkpoint import load_weights, read_weights, save_weights
 from highway.run.trial import Entry, operations
 from tests.guests import leaky, parity, steps
 from tests.support.runs import assert_resumes_exactly, curve, trained
@@ -117,14 +120,28 @@ def test_state_carried_is_the_whole_at_once(guest: Compose) -> None:
     torch.testing.assert_close(torch.cat(pieces, 1), model(tokens)[0])
 
 
-def test_its_names_are_flat(guest: Compose) -> None:
+def test_its_names_are_flat(guest: Compose, tmp_path: Path) -> None:
     model = build.model(guest(*TEXT))
-    names = {name for name, _ in model.named_parameters()}
-    assert names == {"embedding.weight", "output_bias", "reads.weight", "reads.bias", "recurs.weight"}
-    assert set(model.state_dict()) == names
+    names = ["output_bias", "embedding.weight", "reads.weight", "reads.bias", "recurs.weight"]
+    assert list(named_parameters(model)) == names
+    save_weights(model, tmp_path / "weights", {"config": ""}, 0)
+    assert set(read_weights(tmp_path / "weights")[0]) == set(names)
     other = build.model(guest(*TEXT, "seed=2"))
-    other.load_state_dict(model.state_dict())
+    load_weights(other, tmp_path / "weights")
     assert all(torch.equal(one, two) for one, two in zip(model.parameters(), other.parameters(), strict=True))
+
+
+def test_a_declared_start_may_be_a_function() -> None:
+    class Counted(nn.Module):
+        starts = {"counts": lambda drawn, generator: drawn.copy_(torch.arange(3.0))}
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.counts = nn.Parameter(torch.empty(3))
+
+    counted = Counted()
+    initialise(counted, 1, LikeTorch(0.1))
+    assert counted.counts.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("words", [(), ("model=transformer_xl", "dataset=enwik8")], ids=["like_torch", "normal"])

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from highway.bench.swapped import GatheredWindows
 from highway.config.experiment import Experiment
+from highway.describe import named_parameters
 from highway.run import build
 from tests.support.overrides import RESIDUAL_GATES
 
@@ -109,13 +110,15 @@ def test_no_parameter_is_without_a_gradient(experiment: Compose, words: tuple[st
     task = build.task(described)
     task.learn(build.like_real(described, "cpu")).objective.backward()
     idle = [
-        name for name, parameter in task.model.named_parameters() if parameter.grad is None or not parameter.grad.any()
+        name
+        for name, parameter in named_parameters(task.model).items()
+        if parameter.grad is None or not parameter.grad.any()
     ]
     assert not idle
 
 
 def test_no_gate_is_on_a_local_rnn(tiny: Compose) -> None:
-    names = [name for name, _ in build.model(tiny(*RT, "gate=sdu_tanh")).named_parameters() if ".gate." in name]
+    names = [name for name, _ in named_parameters(build.model(tiny(*RT, "gate=sdu_tanh"))).items() if ".gate." in name]
     assert names and all(".attention." in name or ".feed_forward." in name for name in names)
 
 
@@ -130,7 +133,7 @@ def test_without_local_rnns_it_is_the_transformer_but_for_positions(tiny: Compos
 
 def test_initial_values(experiment: Compose) -> None:
     """Initial values are those of torch.nn's recurrent networks: both maps and both biases within 1 / sqrt(width)."""
-    named = dict(build.model(experiment("model=r_transformer", "dataset.source=sample")).named_parameters())
+    named = named_parameters(build.model(experiment("model=r_transformer", "dataset.source=sample")))
     for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
         drawn = named[f"blocks.1.local.0.function.{part}"].abs().max()
         assert 0.99 / 512**0.5 < drawn <= 1 / 512**0.5

@@ -19,6 +19,7 @@ from highway.config.experiment import Experiment
 from highway.config.gates import StateGateOptions
 from highway.data import sample
 from highway.data.lanes import Batch, Windows
+from highway.describe import named_parameters
 from highway.gates.gate import gate
 from highway.gates.state import HighwayStateGate
 from highway.models import rhn
@@ -26,8 +27,9 @@ from highway.report.collect import collect
 from highway.report.publish import write_report
 from highway.run import build
 from highway.sweep.reading import load_table
-from highway.tasks import states
-from highway.tasks.states import flattened, gate_values, gradient_norms, mapped
+from highway.tasks import recurrent_figures as figures
+from highway.tasks.recurrent_figures import gate_values, gradient_norms
+from highway.tasks.states import flattened, mapped
 from tests.support.runs import assert_resumes_exactly, trained
 
 Compose = Callable[..., Experiment]
@@ -149,8 +151,10 @@ def test_a_shut_state_gate_is_the_rhn_and_shares_its_start(experiment: Compose) 
     tokens = torch.randint(389, (2, 7))
     plain = build.model(experiment(*RHN)).double().eval()
     gated = build.model(experiment(*RHN, "gate=hsg", "gate.state.bias=-50")).double().eval()
-    shared = dict(plain.named_parameters())
-    assert all(torch.equal(value, shared[name]) for name, value in gated.named_parameters() if "gate" not in name)
+    shared = named_parameters(plain)
+    assert all(
+        torch.equal(value, shared[name]) for name, value in named_parameters(gated).items() if "gate" not in name
+    )
     with torch.no_grad():
         gated.backbone.layers[0].gate.of_previous.zero_()
         gated.backbone.layers[0].gate.of_new.zero_()
@@ -231,7 +235,7 @@ def test_everything_learns_and_starts_as_the_code_has_it(experiment: Compose) ->
     model = build.model(experiment(*RHN, "gate=hsg", "model.coupled=false", "model.bias=-3")).eval()
     features, _ = model(torch.randint(389, (3, 5)))
     model.logits(features).logsumexp(-1).sum().backward()
-    for name, parameter in model.named_parameters():
+    for name, parameter in named_parameters(model).items():
         assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
         fixed = {"bias_t": -3.0, "bias_c": 3.0, "gate.bias": -2.5}
         value = next((value for end, value in fixed.items() if name.endswith(end)), None)
@@ -325,13 +329,13 @@ def test_the_gradient_is_that_of_the_recipes_loss(experiment: Compose) -> None:
     objective = task.learn(Batch(tokens[:, :-1], tokens[:, 1:], 0)).objective
     objective.backward()
     task.prepare_gradients()
-    ours = {name: parameter.grad.clone() for name, parameter in task.model.named_parameters()}
+    ours = {name: parameter.grad.clone() for name, parameter in named_parameters(task.model).items()}
 
     features, _ = task.model(tokens[:, :-1])
     chances = task.model.logits(features).log_softmax(-1).gather(2, tokens[:, 1:, None])[..., 0]
     loss = -chances.sum(1).mean()
     assert objective.item() == pytest.approx(loss.item())
-    every = dict(task.model.named_parameters())
+    every = named_parameters(task.model)
     loss = loss + 5 / 2 * sum(parameter.square().sum() for parameter in every.values())  # type: ignore[assignment]
     gradients = torch.autograd.grad(loss, list(every.values()))
     norm = float(torch.stack([one.square().sum() for one in gradients]).sum().sqrt())
@@ -344,16 +348,16 @@ def test_the_gradient_is_that_of_the_recipes_loss(experiment: Compose) -> None:
 def test_gradients_reach_back_as_far_as_is_said(
     experiment: Compose, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(states, "REACH", 4)
+    monkeypatch.setattr(figures, "REACH", 4)
     words = (f"model={model}", "model.width=6", "dataset=ptb_word_carried", "dataset.source=sample", "layers=none")
     whole = build.model(experiment(*words, *(["gate=hsg"] if model == "rhn" else []))).double().eval()
     stream = torch.randint(389, (1000,))
     norms = gradient_norms(whole, stream)
-    lanes = 1000 // (states.WARM_UP + 3 * 5 + 1)
+    lanes = 1000 // (figures.WARM_UP + 3 * 5 + 1)
     text = stream[: 1000 // lanes * lanes].view(lanes, -1)
     reach, expected = len(norms) - 1, torch.zeros(len(norms))
-    for place in range(states.PLACES):
-        end = states.WARM_UP + (place + 1) * (reach + 1)  # of the text read, so this is the position of the prediction
+    for place in range(figures.PLACES):
+        end = figures.WARM_UP + (place + 1) * (reach + 1)  # of the text read, so this is the position of the prediction
         for back in range(1, reach + 1):
             _, state = whole(text[:, : end - back])
             flat = [one.detach().requires_grad_() for one in flattened(state)]
@@ -361,7 +365,7 @@ def test_gradients_reach_back_as_far_as_is_said(
             features, _ = whole(text[:, end - back : end], mapped(lambda _, given=given: next(given), state))
             loss = torch.nn.functional.cross_entropy(whole.logits(features[:, -1]), text[:, end], reduction="sum")
             (gradient,) = torch.autograd.grad(loss, flat[:1])
-            expected[back] += gradient.norm(dim=1).mean() / states.PLACES
+            expected[back] += gradient.norm(dim=1).mean() / figures.PLACES
     torch.testing.assert_close(norms[1:].double(), expected[1:].double(), rtol=1e-4, atol=1e-8)
     assert reach == 4 and torch.all(norms > 0)
 

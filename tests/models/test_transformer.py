@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from highway.config.experiment import Experiment
+from highway.describe import named_parameters
 from highway.run import build
 from tests.support.overrides import RESIDUAL_GATES
 
@@ -34,17 +35,19 @@ def test_no_layer_gated_is_the_ungated_model(tiny: Compose) -> None:
     """Both models have the same parameters and, for the same seed, the same output."""
     plain = build.model(tiny("gate=none"))
     unused = build.model(tiny("gate=sdu_tanh", "layers=none"))
-    assert {n: p.shape for n, p in plain.named_parameters()} == {n: p.shape for n, p in unused.named_parameters()}
+    assert {n: p.shape for n, p in named_parameters(plain).items()} == {
+        n: p.shape for n, p in named_parameters(unused).items()
+    }
     tokens = torch.randint(27, (2, 8))
     assert torch.equal(plain.eval()(tokens)[0], unused.eval()(tokens)[0])
 
 
 def test_a_gate_shifts_no_other_initial_value(tiny: Compose) -> None:
-    plain = dict(build.model(tiny("gate=none")).named_parameters())
-    gated = dict(build.model(tiny("gate=highway", "layers=l1-2")).named_parameters())
+    plain = named_parameters(build.model(tiny("gate=none")))
+    gated = named_parameters(build.model(tiny("gate=highway", "layers=l1-2")))
     assert set(plain) < set(gated)
     assert all(torch.equal(value, gated[name]) for name, value in plain.items())
-    other_seed = dict(build.model(tiny("gate=none", "seed=2")).named_parameters())
+    other_seed = named_parameters(build.model(tiny("gate=none", "seed=2")))
     assert not torch.equal(plain["embedding.weight"], other_seed["embedding.weight"])
 
 
@@ -60,7 +63,7 @@ def test_every_parameter_is_drawn_for_itself(tiny: Compose) -> None:
 
 def test_initial_values(experiment: Compose) -> None:
     model = build.model(experiment("gate=sdu_sigmoid", "dataset.source=sample"))
-    named = dict(model.named_parameters())
+    named = named_parameters(model)
     assert 0.099 < named["embedding.weight"].abs().max() <= 0.1
     weight = named["blocks.0.attention.gate.transform_gate.weight"]
     assert 0.999 / 512**0.5 < weight.abs().max() <= 1 / 512**0.5
@@ -107,7 +110,9 @@ def test_parameter_counts_of_the_papers(experiment: Compose, words: tuple[str, .
 )
 def test_only_the_chosen_sublayers_own_gates(tiny: Compose, layers: str, gated: list[str]) -> None:
     model = build.model(tiny("gate=sdu_tanh", f"layers={layers}"))
-    owners = {name.split("blocks.")[1].split(".gate.")[0] for name, _ in model.named_parameters() if ".gate." in name}
+    owners = {
+        name.split("blocks.")[1].split(".gate.")[0] for name, _ in named_parameters(model).items() if ".gate." in name
+    }
     assert sorted(owners) == gated
 
 

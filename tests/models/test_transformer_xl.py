@@ -11,6 +11,7 @@ from torch import Tensor
 
 from highway.blocks.relative_attention import RelativeAttention, shifted
 from highway.config.experiment import Experiment
+from highway.describe import named_parameters
 from highway.models import transformer_xl
 from highway.run import build
 
@@ -190,7 +191,7 @@ def test_same_length_and_clamp(small: Callable[..., Any]) -> None:
     assert [(~row).nonzero()[0].item() for row in unseen] == [1, 2, 3]
     unseen = transformer_xl.unseen_keys(3, 4, torch.tensor(1), same_length=True)
     assert (~unseen).sum(1).tolist() == [2, 3, 4]
-    codes = small(3, 4, clamp=2).backbone._distances(7)
+    codes = small(3, 4).backbone._distances(7, clamp=2)
     assert torch.equal(codes[0], codes[4]) and not torch.equal(codes[4], codes[5])
 
 
@@ -230,7 +231,7 @@ def test_layers_as_the_released_code_has_them(experiment: Compose) -> None:
 
 def test_initial_values_are_those_of_the_released_code(experiment: Compose) -> None:
     model = build.model(experiment("model=transformer_xl", "dataset=enwik8", "gate=sdu_tanh"))
-    for name, parameter in model.named_parameters():
+    for name, parameter in named_parameters(model).items():
         if name.endswith("bias") and name not in ("content_bias", "position_bias"):
             assert torch.all(parameter == 0), name
         else:

@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 
 from highway.config.experiment import Experiment
 from highway.data import sample
+from highway.describe import named_parameters
 from highway.ledger.directory import RunDirectory
 from highway.run.recorder import Recorder
 from tests.support.runs import StopAt, curve, trained
@@ -57,7 +58,7 @@ class Loaded(pl.Callback):
     """Keeps what a resumed run has loaded when its training starts."""
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self.weights = deepcopy(pl_module.state_dict())
+        self.weights = {f"model.{name}": weight.clone() for name, weight in named_parameters(pl_module.model).items()}
         self.optimizer = deepcopy(trainer.optimizers[0].state_dict())
         self.task = {"schedule": deepcopy(pl_module.schedule.state_dict()), "state": deepcopy(pl_module.states[0])}
         self.position = trainer.train_dataloader.position

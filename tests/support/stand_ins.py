@@ -13,7 +13,6 @@ from torch import nn
 
 from highway.config.experiment import Experiment
 from highway.data.lanes import Batch
-from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch, initialise
 from highway.run.trial import Contender
 from tests.support.commands import ROOT
@@ -29,10 +28,9 @@ class Stateful(nn.Module):
     def __init__(self, described: Experiment) -> None:
         super().__init__()
         self.embedding = nn.Embedding(described.dataset.vocabulary_size, 8)
-        self.backbone = Backbone()
         initialise(self, described.seed, LikeTorch(1.0))
 
-    def forward(self, tokens: torch.Tensor, state: Any) -> tuple[torch.Tensor, Any]:
+    def forward(self, tokens: torch.Tensor, state: Any, *_: Any) -> tuple[torch.Tensor, Any]:
         summed = 0.01 * self.embedding(tokens).cumsum(1) + (0 if state is None else state[0])
         return summed, (summed[:, -1:],)
 

@@ -1,0 +1,124 @@
+"""Layers that most models share: dropout, layer normalisation, feed-forward, and a sublayer with its gate."""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from highway.config.experiment import Gating
+from highway.describe import GAIN, ZERO
+from highway.gates.gate import gate
+
+LEVELS = 1 << 16  # of a 16-bit draw
+LOWEST = -(1 << 63)
+EPSILON = 1e-12  # inside the root: the square of the 1e-6 that R-Transformer's code adds outside it
+
+
+def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
+    """Drop components of x, with random numbers that are cheap on a CPU.
+
+    torch's CPU dropout makes one 24-bit draw per element, which is the largest single cost of training a small
+    Transformer. Here one 64-bit draw serves four elements: an element is dropped when its 16 bits fall below
+    p * 65536. The probability is p to within 1/131072, and kept values are scaled by the exact inverse of the
+    probability that was used, so the expectation is exact. On CUDA, and in compiled graphs, torch's own kernel is best.
+    """
+    if not training or probability == 0.0:
+        return x
+    if x.device.type != "cpu" or torch.compiler.is_compiling():
+        return F.dropout(x, probability)
+    dropped = round(probability * LEVELS)
+    words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(LOWEST, None)
+    draws = words.view(torch.int16)[: x.numel()].view(x.shape)  # uniform on -32768 ... 32767
+    keep = torch.ge(draws, dropped - LEVELS // 2, out=torch.empty(x.shape, dtype=x.dtype))  # 0 or 1, in one pass
+    return x * keep.mul_(LEVELS / (LEVELS - dropped))
+
+
+class LayerNorm(nn.Module):
+    """Layer normalisation in the two forms that the papers' code uses: gain * (x - mean) / (deviation + 1e-6) + bias.
+
+    R-Transformer's code uses the unbiased standard deviation (divisor d - 1, for width d), torch the biased one
+    (divisor d). The unbiased form is the biased one with its gain scaled by sqrt((d - 1) / d), so one library kernel
+    computes both.
+    """
+
+    starts = {"weight": GAIN, "bias": ZERO}
+
+    def __init__(self, width: int, deviation: str = "unbiased", epsilon: float = 1e-5) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.scale = math.sqrt((width - 1) / width) if deviation == "unbiased" else 1.0
+        self.epsilon = EPSILON if deviation == "unbiased" else epsilon
+
+    def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
+        weight = self.weight if self.scale == 1.0 else self.weight * self.scale
+        return F.layer_norm(x, weight.shape, weight, self.bias, self.epsilon)
+
+
+class FeedForward(nn.Module):
+    """The position-wise feed-forward layer, Eq. 8: FF(ReLU(FF(u)))."""
+
+    def __init__(self, width: int, inner: int, dropout_rate: float) -> None:
+        super().__init__()
+        self.inner = nn.Linear(width, inner)
+        self.outer = nn.Linear(inner, width)
+        self.dropout = dropout_rate
+
+    def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
+        hidden = F.relu(self.inner(x))
+        return self.outer(dropout(hidden, self.dropout, self.training))
+
+
+class Sublayer(nn.Module):
+    """A function f of a block with its norm, its dropout and its gate.
+
+        post-norm   LN(gate(x, f(x)))        pre-norm   gate(x, f(LN x))
+
+    Dropout applies to the output of f, never to the gate. An attention with memory reads the memory followed by x, and
+    pre-norm normalises both. An f that carries a state takes it as a further argument and returns (output, state).
+
+    layer: number of the layer, from 1. place: its location there, such as attention; None if it has no gate.
+    norm_place: pre or post.
+    """
+
+    def __init__(
+        self,
+        function: nn.Module,
+        gating: Gating,
+        layer: int,
+        place: str | None,
+        width: int,
+        norm: LayerNorm,
+        norm_place: str,
+        rate: float,
+    ) -> None:
+        super().__init__()
+        self.function: Any = function
+        self.gate = gate("residual", gating.residual(layer, place), width, gating.options)
+        self.norm = norm
+        self.dropout = rate
+        self.post_norm = norm_place == "post"
+        self.reads_normalised = gating.options.reads == "normalised"
+
+    def forward(self, x: Tensor, memory: Tensor | None = None, *more: Any) -> Any:
+        """Apply the sublayer to x (B, T, D), with the memory (B, M, D) if there is one -> (B, T, D).
+
+        If f returns a state beside its output, return (the result, the state).
+        """
+        reads = x if memory is None else torch.cat((memory, x), dim=1)
+        if not self.post_norm:
+            reads = self.norm(reads)
+        fx = self.function(reads, *more)
+        if isinstance(fx, tuple):
+            output, state = fx
+            return self._ended(x, output, reads), state
+        return self._ended(x, fx, reads)
+
+    def _ended(self, x: Tensor, fx: Tensor, reads: Tensor) -> Tensor:
+        """Add f(x) to x through the gate; post-norm normalises the sum."""
+        fx = dropout(fx, self.dropout, self.training)
+        if self.post_norm:
+            return self.norm(self.gate(x, fx, x))
+        return self.gate(x, fx, reads[:, -x.shape[1] :] if self.reads_normalised else x)

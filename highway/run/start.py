@@ -1,0 +1,48 @@
+"""Start a run, or resume it: take its lease, find its checkpoint, and settle the process in which it trains."""
+
+import logging
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import NamedTuple
+
+from highway.config.experiment import Experiment
+from highway.ledger.directory import RunDirectory
+from highway.ledger.lease import HeldLease
+from highway.run import machine, memory
+from highway.run.checkpoint import Resume, resumable
+from highway.run.processes import first_process
+
+log = logging.getLogger("highway")
+
+
+class Start(NamedTuple):
+    """What a run starts with."""
+
+    lease: HeldLease | None  # None in the other processes of a run on several devices
+    resume: Resume | None  # None if it starts from step 0
+
+
+@contextmanager
+def started(experiment: Experiment, directory: RunDirectory) -> Iterator[Start | None]:
+    """Hold the lease of a run while the block trains it. Yield None if the run is finished, so nothing is to be done.
+
+    Of several processes, the first one alone holds the lease, deletes files and writes the log.
+    """
+    first = first_process()
+    if experiment.debug.scratch and first:
+        shutil.rmtree(directory.path, ignore_errors=True)
+    with directory.leased() if first else nullcontext() as lease:
+        if directory.done:
+            log.info("%s is %s already: nothing to run.", directory.path, directory.status)
+            yield None
+            return
+        if lease:
+            directory.begin()
+            machine.open_log(directory.log)
+        else:
+            log.setLevel(logging.ERROR)
+        resume = resumable(directory, forget=first)
+        ample = memory.check(experiment)
+        machine.settle(experiment, directory, resume.threads if resume else None, first, ample)
+        yield Start(lease, resume)
