@@ -143,6 +143,15 @@ class Arguments(argparse.ArgumentParser):
         sys.exit(2)
 
 
+WITH: dict[str, Any] = {  # the flag --with of scripts that show rows
+    "nargs": "+",
+    "default": (),
+    "dest": "added",
+    "metavar": "KEY=VALUE",
+    "help": "also the rows as a sweep with these overrides trains them",
+}
+
+
 def whole(low: int, high: int = 2**31 - 1) -> Callable[[str], int]:
     """Return an argument type: a whole number from low to high."""
 

@@ -38,6 +38,11 @@ def listing(options: list[str]) -> str:
     return ", ".join(str(option) for option in options)
 
 
+def counted(count: int, noun: str) -> str:
+    """Return `1 run`, `2 runs`, and so on."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def as_typed(value: Any) -> str:
     """Return a value as written on a command line, at most its first LONGEST characters."""
     text = " ".join(str(value).split())

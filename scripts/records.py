@@ -1,15 +1,20 @@
 """Move records between machines:  python scripts/records.py export FILE [TABLE...] | import FILE
 
-export FILE [TABLE...] [--budget mini]     write the records of these tables (default: all), without checkpoints
+export FILE [TABLE...] [--budget mini]     write the records of these tables and grids (default: all), no checkpoints
+export FILE TABLE --rows tanh --with K=V   write these rows alone, and as trained with these overrides
 import FILE [--into outputs/reference]     merge a file into the records here; a record that ended better is kept
 """
 
+from dataclasses import replace
 from pathlib import Path
 
-from highway.cli import Arguments, one_sentence, outputs_folder
-from highway.config.guard import options
+from highway.cli import WITH, Arguments, one_sentence, outputs_folder
+from highway.config.guard import check_words, options
+from highway.errors import Refused, counted
 from highway.exchange.records import export_records, import_records
-from highway.sweep.reading import load_table, table_ids
+from highway.report.collect import with_overrides
+from highway.sweep.grid import find, grid_names
+from highway.sweep.reading import table_ids
 
 
 def main() -> None:
@@ -17,8 +22,10 @@ def main() -> None:
     actions = parser.add_subparsers(dest="action", required=True)
     export = actions.add_parser("export", help="write the records of tables to a file")
     export.add_argument("file", type=Path, metavar="FILE")
-    export.add_argument("tables", nargs="*", metavar="TABLE", help="default: every table")
+    export.add_argument("tables", nargs="*", metavar="TABLE", help="table or grid; default: every one")
     export.add_argument("--budget", choices=options("budget"), help="paper, mini or smoke; default: all")
+    export.add_argument("--rows", nargs="+", metavar="ROW", help="of each TABLE; default: all rows")
+    export.add_argument("--with", **WITH)
     merge = actions.add_parser("import", help="merge an exported file into the records here")
     merge.add_argument("file", type=Path, metavar="FILE")
     merge.add_argument("--into", type=Path, metavar="FOLDER", help="default: $HIGHWAY_OUTPUTS, or outputs/")
@@ -26,13 +33,20 @@ def main() -> None:
     outputs = outputs_folder()
     with one_sentence():
         if arguments.action == "export":
-            tables = [load_table(name) for name in arguments.tables or table_ids()]
+            check_words(arguments.added)
+            if arguments.rows and not arguments.tables:
+                raise Refused("--rows chooses among the rows of a table: name the table before it.")
+            tables = [find(name, outputs) for name in arguments.tables or [*table_ids(), *grid_names(outputs)]]
+            if arguments.rows:
+                tables = [replace(table, rows=tuple(map(table.row, arguments.rows))) for table in tables]
+            tables = [with_overrides(table, [*table.budgets], arguments.added) for table in tables]
             samples = export_records(tables, arguments.budget, outputs, arguments.file)
-            print(f"{arguments.file}: {len(samples)} records, {arguments.file.stat().st_size / 1024:,.0f} KiB")
+            size = f"{arguments.file.stat().st_size / 1024:,.0f} KiB"
+            print(f"{arguments.file}: {counted(len(samples), 'record')}, {size}")
         else:
             folder = arguments.into or outputs
             imported = import_records(arguments.file, folder)
-            print(f"{folder}: {len(imported.new)} records imported, {len(imported.kept)} kept as they were here")
+            print(f"{folder}: {counted(len(imported.new), 'record')} imported, {len(imported.kept)} kept as before")
 
 
 if __name__ == "__main__":

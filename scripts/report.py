@@ -6,7 +6,7 @@ site on localhost and rebuild it while a sweep runs.
 
 from rich.console import Console
 
-from highway.cli import Arguments, one_sentence, outputs_folder, whole
+from highway.cli import WITH, Arguments, one_sentence, outputs_folder, whole
 from highway.config.guard import check_words, options
 from highway.errors import Refused
 from highway.report.publish import publish
@@ -22,14 +22,7 @@ def main() -> None:
     parser.add_argument(
         "--budget", choices=options("budget"), help="paper, mini or smoke; default: all that have records"
     )
-    parser.add_argument(
-        "--with",
-        nargs="+",
-        default=(),
-        dest="words",
-        metavar="KEY=VALUE",
-        help="also show the rows as trained by a sweep with these overrides",
-    )
+    parser.add_argument("--with", **WITH)
     parser.add_argument("--watch", action="store_true", help="serve the site and keep it up to date")
     parser.add_argument(
         "--every",
@@ -44,9 +37,9 @@ def main() -> None:
     arguments = parser.parse_args()
     outputs = outputs_folder()
     with one_sentence():
-        check_words(arguments.words)
+        check_words(arguments.added)
         if arguments.watch:
-            if arguments.tables or arguments.budget or arguments.words:
+            if arguments.tables or arguments.budget or arguments.added:
                 raise Refused("--watch serves every table: leave out tables, --budget and --with.")
             watch(lambda: build_site(outputs, refresh=arguments.every), arguments.port, arguments.every)
             return
@@ -54,7 +47,7 @@ def main() -> None:
             table = find(name, outputs)
             budgets = [arguments.budget] if arguments.budget else list(table.budgets)
             known = [budget for budget in budgets if arguments.tables or budget in table.budgets]
-            if not publish([(table, budget, tuple(arguments.words)) for budget in known], outputs, Console()):
+            if not publish([(table, budget, tuple(arguments.added)) for budget in known], outputs, Console()):
                 print(f"{table.id}: no records yet. Type make {table.id} BUDGET={list(table.budgets)[-1]} to train it.")
         if not arguments.tables:
             print(f"The site: {build_site(outputs)}")

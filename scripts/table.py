@@ -1,48 +1,63 @@
-"""Explain a table, show its progress, or render it:  python scripts/table.py status|explain|render TABLE [ROW]"""
+"""Explain a table, show its progress, or render it:  python scripts/table.py status|explain|render TABLE [ROW]
+
+TABLE may be a grid that was run here. --with gate.reads=normalised also shows each row with this override; with
+`explain TABLE ROW`, that row alone.
+"""
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
-from highway.cli import Arguments, one_sentence, outputs_folder
-from highway.config.guard import options
+from highway.cli import WITH, Arguments, one_sentence, outputs_folder
+from highway.config.guard import check_words, options
 from highway.errors import Refused
+from highway.report.collect import with_overrides
 from highway.report.status import print_status
-from highway.sweep.reading import load_table
+from highway.sweep.grid import find
 from highway.sweep.table import Table
 
 
 def main() -> None:
     parser = Arguments(__doc__)
     parser.add_argument("action", choices=["status", "explain", "render"])
-    parser.add_argument("table", metavar="TABLE")
-    parser.add_argument("row", metavar="ROW", nargs="?", help="with explain: a row; default: the whole table")
-    parser.add_argument("--budget", default="paper", choices=options("budget"), help="paper (default), mini or smoke")
+    parser.add_argument("table", metavar="TABLE", help="a table, or a grid that was run here")
+    parser.add_argument("row", metavar="ROW", nargs="?", help="with explain or status: a row; default: the whole table")
+    parser.add_argument(
+        "--budget", choices=options("budget"), help="paper (default), mini or smoke; of a grid, its first by default"
+    )
     parser.add_argument("--format", default="terminal", choices=["terminal", "markdown", "csv", "latex"])
+    parser.add_argument("--with", **WITH)
     arguments = parser.parse_args()
     outputs = outputs_folder()
     console = Console()
     with one_sentence():
-        table = load_table(arguments.table)
-        if arguments.row and arguments.action != "explain":
-            raise Refused(f"{arguments.action} takes a whole table: leave out '{arguments.row}'.")
+        check_words(arguments.added)
+        table = find(arguments.table, outputs)
+        if arguments.row and arguments.action == "render":
+            raise Refused(f"render takes a whole table: leave out '{arguments.row}'.")
+        budget = arguments.budget or table.usual_budget
         if arguments.action == "explain":
-            explain(table, arguments.row, arguments.budget, console)
+            explain(table, arguments.row, budget, arguments.added, console)
         elif arguments.action == "status":
-            print_status(table, outputs, console)
+            rows = (table.row(arguments.row),) if arguments.row else table.rows
+            print_status(with_overrides(replace(table, rows=rows), [*table.budgets], arguments.added), outputs, console)
         else:
-            sys.stdout.write(rendered(table, arguments.budget, outputs, arguments.format, console))
+            table = with_overrides(table, [budget], arguments.added)
+            sys.stdout.write(rendered(table, budget, outputs, arguments.format, console))
 
 
-def explain(table: Table, row: str | None, budget: str, console: Console) -> None:
+def explain(table: Table, row: str | None, budget: str, added: Sequence[str], console: Console) -> None:
     """Print how a row, or each row of a table, is configured."""
     from highway.preview.explain import explain_row, explain_table
 
     if row:
-        explain_row(table, table.row(row), budget, console)
+        chosen = table.row(row).with_added(added) if added else table.row(row)
+        explain_row(replace(table, rows=(*table.rows, chosen)), chosen, budget, console)
     else:
-        explain_table(table, budget, console)
+        explain_table(with_overrides(table, [budget], added), budget, console)
 
 
 def rendered(table: Table, budget: str, outputs: Path, form: str, console: Console) -> str:

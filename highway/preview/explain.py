@@ -17,8 +17,9 @@ from highway.config.fields import description_of
 from highway.config.gates import GATES, READINGS
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
+from highway.sweep.grid import command
 from highway.sweep.launch import command_line
-from highway.sweep.reading import TABLES
+from highway.sweep.reading import TABLES, table_ids
 from highway.sweep.table import Row, Table
 
 KERNELS = (
@@ -47,9 +48,7 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
     console.print(grid)
     console.print(KERNELS, soft_wrap=True)
     console.print(f"recipe: {' '.join(table.recipe)}", soft_wrap=True, markup=False)
-    console.print(
-        f"all rows: {command_line(['-m', f'table={table.id}', f'budget={budget}', 'seeds=1,2,3'])}", soft_wrap=True
-    )
+    console.print(f"all rows: {command(table, budget)}", soft_wrap=True, markup=False)
 
 
 def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
@@ -57,9 +56,9 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     overrides = table.overrides(row, budget, seed=1)
     described = experiment(overrides)
     model = described.model_card
-    arm = ", an arm: a row that the paper lacks" if row.arm else ""
+    extra = ", an extra row, which the paper lacks" if row.arm and table.paper else ""
     about = {
-        "row": f"{row.label}  ({table.id} {row.id}, budget {budget}{arm})",
+        "row": f"{row.label}  ({table.id} {row.id}, budget {budget}{extra})",
         "table": f"{table.caption}.{f' {table.paper}.' if table.paper else ''}",
         "model": f"{model.description} Here {_layers(described.model)}.",
         **_gates(described),
@@ -80,7 +79,7 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     if table.kind == "timing":
         where, overrides = (
             "one for all rows, which are timed side by side",
-            [f"table={table.id}", f"budget={budget}", "seed=1"],
+            [f"table={table.id}", f"budget={budget}", "seed=1", *row.added],
         )
     else:
         where = str(RunDirectory.of(described).path)
@@ -138,7 +137,8 @@ def _print_numbers(table: Table, row: Row, console: Console) -> None:
     """Print the paper's numbers for this row beside those of its baseline, and their source."""
     baseline = table.rows[0]
     if not row.paper:
-        console.print("\nThe paper has no numbers for this row.")
+        if table.paper:
+            console.print("\nThe paper has no numbers for this row.")
         return
     grid = Grid(box=SIMPLE_HEAD, title=f"the paper's numbers ({table.paper})", title_justify="left")
     for head in ("", row.label, *([baseline.label] if row is not baseline else [])):
@@ -214,10 +214,11 @@ def origins(table: Table, row: Row, budget: str) -> dict[str, str]:
         f"budget {budget}": table.budgets[budget],
         f"row {row.id} at budget {budget}": row.shrunk.get(budget, ()),
     }
+    file = f"conf/table/{table.id}.yaml" if table.id in table_ids() else f"grids/{table.id}/table.yaml"
     part_of = {override: part for part, overrides in parts.items() for override in overrides}
     origins: dict[str, str] = {}
     for key, source in composer().origins(table.overrides(row, budget, seed=1)).items():
         in_a_file = source == NEUTRAL or source.startswith("conf/")
-        in_the_table = f"conf/table/{table.id}.yaml ({part_of[source]})" if source in part_of else "the command"
+        in_the_table = f"{file} ({part_of[source]})" if source in part_of else "the command"
         origins[key] = source if in_a_file else in_the_table
     return origins

@@ -16,14 +16,14 @@ from rich.text import Text
 from highway.clock import clock
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
-from highway.errors import Refused, listing
+from highway.errors import Refused, counted, listing
 from highway.files.device import cores, device_name
 from highway.ledger.record import usable
 from highway.preview.cost import Cost, cost
 from highway.run import build, memory
 from highway.run.cautions import cautions
 from highway.run.trial import Entry
-from highway.sweep.launch import Planned, runs
+from highway.sweep.launch import Planned
 
 DAY = 24 * 3600
 OPERATIONS = 1e11  # at most, in one step of a trial: a few seconds on any machine
@@ -77,7 +77,7 @@ def _too_large(estimates: Sequence[Line]) -> list[str]:
 
 
 def _first(estimates: Sequence[Line], known: Sequence[Line], missing: int) -> str:
-    count = f"{runs(missing)} to train, {sum(line.done for line in estimates)} done"
+    count = f"{counted(missing, 'run')} to train, {sum(line.done for line in estimates)} done"
     of = sum(line.missing for line in known)
     if not missing or not of:
         return f"{count}: {'nothing to do' if not missing else 'how long that takes is unknown'}."

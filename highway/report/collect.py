@@ -196,30 +196,22 @@ def _composed(overrides: tuple[str, ...]) -> Experiment:
     return experiment(list(overrides))
 
 
-def with_overrides(table: Table, budget: str, overrides: Sequence[str]) -> Table:
+def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str]) -> Table:
     """Return the table with an extra row for each row that becomes another run with these overrides."""
-    added = " ".join(overrides)
-    changed = [
-        replace(
-            row,
-            id=f"{row.id},{added}",
-            label=f"{row.label}, {added}",
-            paper={},
-            arm=True,
-            shrunk={budget: (*row.shrunk.get(budget, ()), *overrides)},
-        )
-        for row in table.at(budget)
-    ]
+    if not overrides:
+        return table
+    changed = [row.with_added(overrides) for row in table.rows]
     whole = replace(table, rows=(*table.rows, *changed))
-    known = {identified(described(table, row, budget)) for row in table.at(budget)}
+    known = {identified(described(table, row, budget)) for budget in budgets for row in table.at(budget)}
 
-    def differs(row: Row) -> bool:
+    def differs(row: Row, budget: str) -> bool:
         try:
             return identified(described(whole, row, budget)) not in known
         except Refused:  # the overrides do not fit this row
             return False
 
-    return replace(table, rows=(*table.rows, *filter(differs, changed)))
+    new = [row for row in changed if any(differs(row, budget) for budget in budgets)]
+    return replace(table, rows=(*table.rows, *new))
 
 
 def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:

@@ -37,8 +37,8 @@ def publish(requests: Sequence[ReportRequest], outputs_dir: Path, console: Conso
     count = 0
     for table, budget, overrides in requests:
         folder = outputs_dir / "report" / table.id / budget
+        table = with_overrides(table, [budget], overrides)
         if overrides:
-            table = with_overrides(table, budget, overrides)
             folder /= re.sub(r"[^\w.=,+-]+", "_", " ".join(("with", *overrides)))
         collected = replace(collect(table, budget, outputs_dir), only_run=bool(overrides))
         if collected.every:

@@ -34,12 +34,12 @@ def print_status(table: Table, outputs: Path, console: Console) -> None:
 
 def _cells(table: Table, outputs: Path, row: Row) -> list[str]:
     by_budget = (row_status(table, row, budget, outputs) for budget in table.budgets)
-    return ["\n".join(line.text for line in lines) or "—" for lines in by_budget]
+    return ["\n".join(line.text for line in lines) or "no run" for lines in by_budget]
 
 
 @dataclass(frozen=True)
 class StatusLine:
-    """The seeds of a row that have the same status: `running at 25%: 3`."""
+    """The seeds of a row that have the same status: `running at 25%: seed 3`."""
 
     status: str
     text: str
@@ -69,7 +69,11 @@ def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[Statu
     by_status: dict[tuple[str, str], list[int]] = {}
     for seed, about in sorted(statuses.items()):
         by_status.setdefault(about, []).append(seed)
-    return [StatusLine(status, f"{text} {', '.join(ranges(numbers))}") for (status, text), numbers in by_status.items()]
+    return [StatusLine(status, f"{text}: {_seeds(numbers)}") for (status, text), numbers in by_status.items()]
+
+
+def _seeds(numbers: list[int]) -> str:
+    return f"{'seed' if len(numbers) == 1 else 'seeds'} {', '.join(ranges(numbers))}"
 
 
 def ranges(numbers: list[int]) -> list[str]:
@@ -87,10 +91,10 @@ def _record_text(sample: Sample) -> str:
 
 
 def _timing_line(sample: Sample) -> StatusLine:
-    text = f"{_record_text(sample)} {sample.seed} ({sample.result['cost']['device']})"
+    text = f"{_record_text(sample)}: seed {sample.seed} ({sample.result['cost']['device']})"
     return StatusLine(sample.result["status"], text)
 
 
 def _progress_text(directory: RunDirectory, status: str) -> str:
     progress = directory.progress if status in ("running", "interrupted") else {}
-    return f"{status} at {progress['step'] / progress['steps']:.0%}:" if progress else status
+    return f"{status} at {progress['step'] / progress['steps']:.0%}" if progress else status

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from highway.errors import Refused, as_typed
-from highway.sweep.launch import LOOK_AGAIN, Planned, RunLauncher, quoted, runs
+from highway.errors import Refused, as_typed, counted
+from highway.sweep.launch import LOOK_AGAIN, Planned, RunLauncher, quoted
 
 TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
 LOOK = 0.02  # seconds between two polls of the running jobs; a slot stays empty at most that long
@@ -135,7 +135,7 @@ class EngineLauncher(RunLauncher):
     def _stop(self) -> None:
         """Stop every job: a run saves a checkpoint first, unless it has not begun to train."""
         if self.running:
-            self.overview.say(f"stopping {runs(len(self.running))}; progress is saved first ...")
+            self.overview.say(f"stopping {counted(len(self.running), 'run')}; progress is saved first ...")
         for job in self.running.values():
             job.stop()
         for job in self.running.values():

@@ -6,6 +6,7 @@ The table is saved with its command in outputs/grids/<name>/table.yaml, where re
 import hashlib
 import itertools
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from highway.config.tasks import metrics_of
 from highway.errors import Refused, as_typed, closest, listing
 from highway.files.writing import write_text
 from highway.ledger.identity import changes_nothing
+from highway.sweep.launch import command_line
 from highway.sweep.reading import load_table, parse_table, table_ids
 from highway.sweep.table import Table
 
+FOLDERS = ("bench", "cache", "cells", "dashboards", "debug", "gpu-check", "grids", "reference", "report", "wandb")
 ALSO = ("parameters", "gate_parameters", "tokens_per_second", "train_seconds")
 
 
@@ -94,6 +97,14 @@ def find(name: str, outputs_dir: Path) -> Table:
     raise Refused(f"there is no table or grid '{name}'.{closest(name, known)} Available: {listing(known)}.")
 
 
+def command(table: Table, budget: str) -> str:
+    """Return the command that trains every row of a table or a grid."""
+    added = list(dict.fromkeys(override for row in table.rows for override in row.added))
+    if table.id in table_ids():
+        return command_line(["-m", f"table={table.id}", f"budget={budget}", "seeds=1,2,3", *added])
+    return " ".join([table.caption, shlex.join(added)]).strip()
+
+
 def grid_names(outputs_dir: Path) -> list[str]:
     """Return the names of the grids that were run here."""
     return sorted(path.parent.name for path in (outputs_dir / "grids").glob("*/table.yaml"))
@@ -104,8 +115,9 @@ def _checked(name: str) -> str:
         raise Refused(
             f"name={as_typed(name)} cannot name a folder. Use letters, digits, dots, dashes and _, as in name=my-grid."
         )
-    if name in table_ids():
-        raise Refused(f"name={name} is the name of a table. Choose another name for the grid.")
+    if name in (*table_ids(), *FOLDERS):
+        taken = "a table" if name in table_ids() else "another folder of outputs/"
+        raise Refused(f"name={name} is the name of {taken}. Choose another name for the grid.")
     return name
 
 

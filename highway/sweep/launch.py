@@ -127,11 +127,6 @@ def command_line(overrides: Sequence[str]) -> str:
     return f"python scripts/train.py {shlex.join(kept)}"
 
 
-def runs(count: int) -> str:
-    """Return `1 run`, `2 runs`, and so on."""
-    return f"{count} run{'' if count == 1 else 's'}"
-
-
 def last_line(path: Path) -> str:
     """Return the last line of a log, with its path."""
     lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []

@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from highway.clock import clock
-from highway.sweep.launch import Planned, last_line, runs
+from highway.errors import counted
+from highway.sweep.launch import Planned, last_line
 
 LINES_EVERY = 60.0  # seconds between two summaries where there is no terminal
 EXIT_REFUSED = 2
@@ -120,7 +121,7 @@ class Overview:
         ended = "".join(f", {count} {status}" for status, count in sorted(self.counts.items()))
         left = self._seconds_left(len(waiting) + to_begin, running)
         about = f"; about {clock(left)} left" if left is not None else ""
-        return f"{runs(self.total)}: {len(running)} running{before}, {len(waiting)} waiting{ended}{about}"
+        return f"{counted(self.total, 'run')}: {len(running)} running{before}, {len(waiting)} waiting{ended}{about}"
 
     def _seconds_left(self, to_begin: int, running: Sequence[Planned]) -> float | None:
         """Estimate the time left: running runs by their own estimates, the others by the mean run, over our slots."""

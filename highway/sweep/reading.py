@@ -101,7 +101,12 @@ def _sentences(choices: Any, table: str) -> tuple[str, ...]:
 
 def _row(content: dict[str, Any], table: str, arm: bool) -> Row:
     where = f"{table}, row {content.get('id', '?')}"
-    _known(content, [key for key in _fields(Row) if key != "arm"], where, needed=("id", "label", "overrides"))
+    _known(
+        content,
+        [key for key in _fields(Row) if key not in ("arm", "added")],
+        where,
+        needed=("id", "label", "overrides"),
+    )
     for metric in content.get("paper", {}):
         _metric(metric, where)
     overrides, budgets = tuple(content["overrides"]), tuple(content.get("budgets", ()))

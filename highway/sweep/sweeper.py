@@ -32,12 +32,12 @@ from omegaconf import DictConfig
 from highway.config.check import SWEEP_ONLY
 from highway.config.experiment import Experiment
 from highway.config.guard import check_words
-from highway.errors import Refused, SweepFailed, listing
+from highway.errors import Refused, SweepFailed, counted, listing
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import changes_nothing, identified
 from highway.sweep import grid
-from highway.sweep.launch import Planned, command_line, composed, last_line, quoted, runs
+from highway.sweep.launch import Planned, command_line, composed, last_line, quoted
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import ReportRequest, Row, Table, last_on_each_key
 from highway.sweep.timed import timing
@@ -160,15 +160,10 @@ class HighwaySweeper(Sweeper):
         table = parse_table(described)
         rows = {row.overrides: row for row in table.rows}
         varying = {override.split("=", 1)[0] for override in table.rows[0].overrides}
-        plan = [
-            _of_row(
-                planned,
-                table,
-                rows[tuple(override for override in choice if override.split("=", 1)[0] in varying)],
-                choice,
-            )
-            for planned, (_, choice) in zip(plan, combinations, strict=True)
-        ]
+        for number, (experiment, (_, choice)) in enumerate(zip(experiments, combinations, strict=True)):
+            row = rows[tuple(override for override in choice if override.split("=", 1)[0] in varying)]
+            plan[number] = _of_row(plan[number], table, row, choice)
+            self.then.append(partial(self._link, plan[number], table, experiment.budget, row, ""))
         return plan, [(table, budget, ()) for budget in table.budgets]
 
     def _added(self, table: Table, row: Row, budget: str, seed: int, choice: list[str]) -> str:
@@ -236,9 +231,11 @@ def _of_row(planned: Planned, table: Table, row: Row, choice: Sequence[str]) -> 
 
 
 def _view_of(row: Row, added: str) -> str:
-    """Name the view of a row; overrides are hashed where the name would be too long for a file system."""
+    """Name the view of a row; a hash ends a name that would be too long for a file system."""
     name = ",".join([row.id, *added.split()])
-    return name if len(name) <= LONGEST_NAME else f"{row.id},{hashlib.sha256(added.encode()).hexdigest()[:8]}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{row.id[:LONGEST_NAME]},{hashlib.sha256((added or row.id).encode()).hexdigest()[:8]}"
 
 
 def _of_other_code(planned: Planned) -> bool:
@@ -263,7 +260,7 @@ def _counted(unique: list[Planned], missing: list[Planned]) -> str:
     ended = Counter(planned.before for planned in unique if planned not in missing)
     finished = ended.pop("finished", 0)
     others = "".join(f"{count} {status} already, " for status, count in sorted(ended.items()))
-    return f"{runs(len(unique))}: {finished} finished already, {others}{len(missing)} to train."
+    return f"{counted(len(unique), 'run')}: {finished} finished already, {others}{len(missing)} to train."
 
 
 def _summarise(to_run: list[Planned]) -> None:
@@ -275,7 +272,7 @@ def _summarise(to_run: list[Planned]) -> None:
     if unfinished:
         again = " Add retry_failed=true to train failed runs again." if "failed" in unfinished.values() else ""
         raise SweepFailed(
-            f"{len(unfinished)} of {runs(len(to_run))} did not finish. "
+            f"{len(unfinished)} of {counted(len(to_run), 'run')} did not finish. "
             f"Type the same command again to resume interrupted runs.{again}"
         )
 

@@ -4,7 +4,7 @@ Sweeps, make targets, reports and figures all derive from these files. highway/s
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from highway.config.metrics import METRICS
 from highway.errors import Refused, closest, listing
@@ -26,6 +26,13 @@ class Row:
     shrunk: dict[str, tuple[str, ...]] = field(default_factory=dict)  # budget -> its further overrides for this row
     budgets: tuple[str, ...] = ()  # budgets that have this row; empty: all
     arm: bool = False  # True for an extra row, which the paper lacks
+    added: tuple[str, ...] = ()  # overrides of the command line, which no table file sets
+
+    def with_added(self, overrides: Sequence[str]) -> "Row":
+        """Return this row with overrides of the command line, as an extra row."""
+        added = " ".join(overrides)
+        label = f"{self.label}, {added}"
+        return replace(self, id=f"{self.id},{added}", label=label, paper={}, arm=True, added=tuple(overrides))
 
     def sets(self, key: str) -> str | None:
         """Return the value to which the row itself sets a key, or None."""
@@ -160,14 +167,21 @@ class Table:
         """List the rows that a budget has."""
         return [row for row in self.rows if not row.budgets or budget in row.budgets]
 
+    @property
+    def usual_budget(self) -> str:
+        """The budget that commands show unless they name one."""
+        return "paper" if "paper" in self.budgets else next(iter(self.budgets))
+
     def overrides(self, row: Row, budget: str, seed: int) -> list[str]:
-        """Return the overrides of a run: the recipe's, the row's, the budget's, the budget's for this row."""
+        """Return the overrides of a run: of recipe, row, budget, the budget for this row, and the command line."""
         if budget not in self.budgets:
             raise Refused(f"{self.id} has no budget '{budget}'; it has {listing(list(self.budgets))}.")
         if row not in self.at(budget):
             raise Refused(f"{self.id} has row '{row.id}' at budget {listing(list(row.budgets))} only.")
         smaller = [*self.budgets[budget], *row.shrunk.get(budget, ())]
-        return last_on_each_key([*self.recipe, *row.overrides, *smaller, f"budget={budget}", f"seed={seed}"])
+        return last_on_each_key(
+            [*self.recipe, *row.overrides, *smaller, f"budget={budget}", f"seed={seed}", *row.added]
+        )
 
 
 ReportRequest = tuple[

@@ -4,6 +4,7 @@ The vocabulary is built from the training text, which must be present and unchan
 """
 
 import csv
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from highway.config.check import check
 from highway.config.compose import dataset
 from highway.config.experiment import Experiment
 from highway.config.tasks import TASKS
-from highway.errors import Refused
+from highway.errors import Refused, closest, listing
 from highway.ledger.directory import RunDirectory
 from highway.run import build, machine
 from highway.run.checkpoint import put_into, read_weights
@@ -25,11 +26,39 @@ from highway.use.spelling import Spelling
 
 
 @dataclass(frozen=True)
-class Trained:
-    """A trained model with its run, its configuration and its data."""
+class Recorded:
+    """A record without weights, as `records.py import` leaves it: a run, its configuration and its curves."""
 
     directory: RunDirectory
     experiment: Experiment  # with the folders of this machine
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("model", "streams", "spelling", "logits"):
+            raise Refused(f"{self.directory.path} is a record without weights, so it has no {name}: only `curve`.")
+        raise AttributeError(name)
+
+    def curve(self, split: str, metric: str) -> tuple[Any, Any]:
+        """Return a curve of the run as two arrays: steps and values."""
+        if not self.directory.curves.exists():
+            raise Refused(f"{self.directory.path} has no curves.csv. Load the run directory, not a file of weights.")
+        curves: dict[str, list[tuple[int, float]]] = {}
+        with open(self.directory.curves, newline="") as file:
+            for row in csv.DictReader(file):
+                curves.setdefault(f"{row['split']} {row['metric']}", []).append((int(row["step"]), float(row["value"])))
+        name = f"{split} {metric}"
+        if name not in curves:
+            known = listing(list(curves)) or "none yet"
+            raise Refused(
+                f"{self.directory.path} has no curve '{name}'.{closest(name, list(curves))} Available: {known}."
+            )
+        steps, values = zip(*curves[name], strict=True)
+        return np.array(steps), np.array(values)
+
+
+@dataclass(frozen=True)
+class Trained(Recorded):
+    """A trained model with its run, its configuration and its data."""
+
     model: Any
     streams: Any  # the data set, with its vocabulary
 
@@ -58,19 +87,12 @@ class Trained:
             features, _ = self.model(torch.tensor([numbers]))
             return self.model.logits(features[0])
 
-    def curve(self, split: str, metric: str) -> tuple[Any, Any]:
-        """Return a curve of the run as two arrays: steps and values."""
-        if not self.directory.curves.exists():
-            raise Refused(f"{self.directory.path} has no curves.csv. Load the run directory, not a file of weights.")
-        with open(self.directory.curves, newline="") as file:
-            rows = [row for row in csv.DictReader(file) if (row["split"], row["metric"]) == (split, metric)]
-        return np.array([int(row["step"]) for row in rows]), np.array([float(row["value"]) for row in rows])
 
-
-def load(where: str | Path, last: bool = False, *tasks: str) -> Trained:
+def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
     """Load a model from a run directory, with the best checkpoint or the last, or from a file of weights.
 
-    With `tasks`, refuse a model of any other task.
+    Without `tasks`, return a `Recorded` for a record that has no weights. With `tasks`, refuse such a record, and a
+    model of any other task.
     """
     where = Path(where)
     directory = RunDirectory(where.resolve().parents[1] if where.is_file() else where.resolve())
@@ -78,9 +100,11 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Trained:
     if where.is_file() and last:
         raise Refused(f"--last chooses a checkpoint of a run, but {where} is a file of weights. Leave --last out.")
     if not path.is_file():
+        if directory.result() and not (last or tasks):
+            return Recorded(directory, _experiment(directory.config.read_text(), directory))
         raise Refused(f"{where} has no {path.name}. Name the directory of a run that has been trained.")
     tensors, header = read_weights(path)
-    experiment = _experiment(header["config"])
+    experiment = _experiment(header["config"], directory)
     if tasks and experiment.task not in tasks:
         raise Refused(f"{where} holds a {experiment.task} model. Use {TASKS[experiment.task].script} instead.")
     machine.keep_freed_memory()
@@ -95,12 +119,21 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Trained:
     return Trained(directory, experiment, model.eval(), streams)
 
 
-def _experiment(config: str) -> Experiment:
+def _experiment(config: str, directory: RunDirectory) -> Experiment:
     try:
         values = yaml.safe_load(config)
     except yaml.YAMLError:
         values = None
     if not isinstance(values, dict):
-        raise Refused("the header of these weights has no configuration. Use weights that this project has written.")
-    _, data_dir, outputs_dir = dataset([])
-    return check(OmegaConf.create({**values, "data_dir": str(data_dir), "outputs_dir": str(outputs_dir)}))
+        raise Refused(f"{directory.path}: the configuration cannot be read. Use what this project has written.")
+    _, data_dir, _ = dataset([])
+    return check(OmegaConf.create({**values, "data_dir": str(data_dir), "outputs_dir": str(_outputs_dir(directory))}))
+
+
+def _outputs_dir(directory: RunDirectory) -> Path:
+    """Return the outputs folder of a run, which has the cache of its data; else a folder that is no one's project."""
+    if directory.path.parent.parent.name in ("cells", "debug"):
+        return directory.path.parents[2]
+    if os.environ.get("HIGHWAY_OUTPUTS"):
+        return Path(os.environ["HIGHWAY_OUTPUTS"])
+    return Path.home() / ".cache" / "highway"

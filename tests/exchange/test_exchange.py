@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import highway
 from highway.errors import Refused
 from highway.exchange import admission
 from highway.exchange.records import export_records, import_records
@@ -318,3 +319,21 @@ def test_a_timing_describes_its_rows() -> None:
     result["rows"].pop(next(iter(result["rows"])))
     refusal = admission.problem(path.parents[1].name, result, files)
     assert refusal == "config.yaml does not describe the rows of result.json"
+
+
+def test_an_imported_record_has_curves(cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record without weights loads in any folder, without a cache; an unknown curve is refused in one sentence."""
+    monkeypatch.chdir(tmp_path)
+    export_records([TABLE], "mini", cluster, tmp_path / "t3.tar.gz")
+    (name, *_) = import_records(tmp_path / "t3.tar.gz", tmp_path / "laptop").new
+    before = sorted(tmp_path.rglob("*"))
+    record = highway.load(tmp_path / "laptop" / "cells" / name)
+    steps, values = record.curve("valid", "loss")
+    assert len(steps) == len(values) > 3 and steps[0] < steps[-1]
+    with pytest.raises(Refused, match=r"has no curve 'valid los'. Did you mean 'valid loss'\? Available: train loss, "):
+        record.curve("valid", "los")
+    with pytest.raises(Refused, match="is a record without weights, so it has no logits"):
+        record.logits("the")
+    with pytest.raises(Refused, match="Name the directory of a run that has been trained"):
+        highway.load(tmp_path / "laptop" / "cells" / name, last=True)
+    assert sorted(tmp_path.rglob("*")) == before

@@ -27,8 +27,10 @@ from highway.preview.explain import origins
 from highway.report.collect import STALE
 from highway.run.memory import Needs
 from highway.run.trial import Entry, in_own_process, peak_memory
+from highway.sweep import grid
 from highway.sweep.reading import load_table, table_ids
 from tests.support.data import REAL_DATA, needs_real_data, write_corpus
+from tests.support.tables import put
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -83,7 +85,10 @@ def test_explain_a_row(typed: Callable[..., tuple[int, str, str]]) -> None:
     _, out, _ = typed("table explain highway_t1 tanh --budget smoke")
     assert rows_of(out, "model.width") == [["64", "conf/table/highway_t1.yaml", "(budget", "smoke)"]]
     _, out, _ = typed("table explain highway_t3 post_norm")
-    assert "an arm: a row that the paper lacks" in out and "The paper has no numbers for this row." in out
+    assert (
+        "an extra row, which the paper lacks" in " ".join(out.split())
+        and "The paper has no numbers for this row." in out
+    )
     assert rows_of(out, "model.norm") == [["post", "conf/table/highway_t3.yaml", "(row", "post_norm)"]]
 
 
@@ -120,16 +125,53 @@ def test_status_of_a_table(typed: Callable[..., tuple[int, str, str]], experimen
         if seed in ends:
             write_record(directory.path, result)
     _, out, _ = typed("table status highway_t3")
-    assert "finished 1 " in out and "failed 2, 4" in out and "running at 25%: 3" in out
+    assert "finished: seed 1 " in out and "failed: seeds 2, 4" in out and "running at 25%: seed 3" in out
     os.utime(RunDirectory.of(experiment(*table.overrides(table.row("tanh"), "smoke", 3))).leases / "1.json", (0, 0))
     _, out, _ = typed("table status highway_t3")
-    assert "interrupted at 25%: 3" in out
+    assert "interrupted at 25%: seed 3" in out
+
+
+GRID = {
+    "id": "rates",
+    "caption": "python scripts/train.py -m gate=none,sdu_tanh budget=smoke",
+    "recipe": ["model.width=16", "model.heads=2"],
+    "columns": [{"metric": "test_bpc"}],
+    "rows": [{"id": f"gate={gate}", "label": gate, "overrides": [f"gate={gate}"]} for gate in ("none", "sdu_tanh")],
+    "budgets": {"smoke": []},
+}
+
+
+def test_commands_take_a_grid_and_rows_with_overrides(
+    typed: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    grid.keep(GRID, tmp_path / "outputs")
+    table = grid.find("rates", tmp_path / "outputs")
+    row = table.row("gate=sdu_tanh").with_added(["layers=l2-3"])
+    put(tmp_path / "outputs", row.id, 2, 1.5, "smoke", table=dataclasses.replace(table, rows=(row,)))
+    _, out, _ = typed("table status rates")
+    assert "smoke" in out and "paper" not in out and out.count("no run") == 2
+    _, out, _ = typed("table status rates gate=sdu_tanh --with layers=l2-3")
+    assert "gate=sdu_tanh,layers=l2-3 finished: seed 2" in " ".join(out.split())
+    _, out, _ = typed("table explain rates --with layers=l2-3")
+    assert "gate=none,layers" not in out and "gate=sdu_tanh,layers=l2-3" in out
+    assert "all rows: python scripts/train.py -m gate=none,sdu_tanh budget=smoke layers=l2-3" in out
+    _, out, _ = typed("table explain rates gate=sdu_tanh --with layers=l2-3")
+    assert rows_of(out, "model.width") == [["16", "grids/rates/table.yaml", "(recipe)"]]
+    assert rows_of(out, "layers.attention") == [["[2,", "3]", "the", "command"]]
+    assert "gate=sdu_tanh budget=smoke seed=1 layers=l2-3" in out and "the paper" not in out
+    file = tmp_path / "rates.tar.gz"
+    code, _, err = typed(f"records export {file} rates")
+    assert (code, err) == (2, f"error: rates: no records; {file} was not written.\n")
+    _, out, _ = typed(f"records export {file} rates --rows gate=sdu_tanh --with layers=l2-3")
+    assert "1 record, " in out
+    code, _, err = typed("table status rates --with layers")
+    assert code == 2 and "layers" in err
 
 
 def test_status_and_render_of_the_published_records(typed: Callable[..., tuple[int, str, str]]) -> None:
     _, out, _ = typed("table status highway_t3")
     assert [line.split() for line in out.splitlines() if "baseline" in line] == [
-        ["baseline", "—", "finished", "1,", "2,", "3", "—"]
+        ["baseline", "no", "run", "finished:", "seeds", "1,", "2,", "3", "no", "run"]
     ]
     _, out, _ = typed("table render highway_t3 --budget mini --format markdown")
     assert "| T-L3 | seeds 1, 2, 3 | 5.278 ± 0.005 | 4.937 |" in out

@@ -68,6 +68,9 @@ def test_a_grid_inline(tmp_path: Path) -> None:
     assert [row.label for row in table.rows] == [
         f"gate={gate} layers={layers}" for gate in ("none", "highway") for layers in ("l1", "all")
     ]
+    views = sorted(path for path in tmp_path.glob("layers_study/smoke/*/seed*"))
+    assert len(views) == 8 and all((view / "result.json").exists() for view in views)
+    assert len({view.resolve() for view in views}) == 6
     (tmp_path / "report" / "layers_study" / "smoke" / "table.md").unlink()
     assert publish([(table, "smoke", ())], tmp_path, Console(file=(messages := io.StringIO()), width=80)) == 1
     assert "Also measured" in messages.getvalue() and "±" in messages.getvalue()
@@ -77,7 +80,11 @@ def test_a_grid_inline(tmp_path: Path) -> None:
 
 def test_grids_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     overrides = ("gate=none", *TINY, *FEW)
-    for name, sentence in (("highway_t1", "is the name of a table"), ("../x", "cannot name a folder")):
+    for name, sentence in (
+        ("highway_t1", "is the name of a table"),
+        ("cells", "is the name of another folder of outputs/"),
+        ("../x", "cannot name a folder"),
+    ):
         with pytest.raises(Refused, match=sentence):
             grid.as_table(name, "command", {"gate": ["none"]}, [experiment([*overrides, f"outputs_dir={tmp_path}"])])
     first, second, other = (

@@ -14,10 +14,10 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.use.generate import Sampling, Writer
-from highway.use.load import Trained
+from highway.use.load import Trained, load
 from highway.use.tunes import beginning, continued, write_midi
 from tests.support import commands
-from tests.support.overrides import TINY
+from tests.support.overrides import FEW, TINY
 from tests.support.runs import trained
 
 Compose = Callable[..., Experiment]
@@ -146,3 +146,18 @@ def test_a_tune_as_typed(experiment: Compose, tmp_path: Path) -> None:
     }.items():
         done = typed(*arguments.split())
         assert (done.returncode, done.stdout) == (2, "") and sentence in done.stderr
+
+
+def test_no_cache_in_the_folder_one_stands_in(tiny: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache of a model's data is in the outputs of its run; that of a lone file of weights is the user's."""
+    directory, _ = trained(tiny(*FEW))
+    home, here, weights = (tmp_path / name for name in ("home", "here", "weights.safetensors"))
+    here.mkdir()
+    weights.write_bytes(directory.best.read_bytes())
+    monkeypatch.chdir(here)
+    monkeypatch.delenv("HIGHWAY_OUTPUTS")
+    monkeypatch.setenv("HOME", str(home))
+    load(directory.path)
+    assert not home.exists()
+    load(weights)
+    assert (home / ".cache" / "highway" / "cache").is_dir() and not list(here.iterdir())
