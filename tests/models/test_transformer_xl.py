@@ -110,7 +110,7 @@ def test_a_block_is_its_equations(small: Callable[..., Any], gate: str, norm: st
     block = model.blocks[1]
     x, memory = torch.randn(2, 4, 16, dtype=torch.double), torch.randn(2, 3, 16, dtype=torch.double)
     context = (
-        model._distances(7),
+        model._distances(7, None),
         model.content_bias,
         model.position_bias,
         torch.ones(4, 7).triu(4).bool(),
