@@ -17,7 +17,7 @@ class Held(Refused):
     """Another process holds the lease."""
 
 
-class Damaged(Refused):
+class Corrupt(Refused):
     """A file is corrupt: its content does not match its checksum, so it must not be used."""
 
 

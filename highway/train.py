@@ -135,7 +135,7 @@ def tested(trainer: pl.Trainer, task: Task, data: ExperimentData, validation: di
     validation: the metrics of the watched split from training, reused if a trained model is evaluated in the same way.
     """
     data.final = data.final_differs
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for split in dict.fromkeys((data.watched, "test")):
         if split == data.watched and not data.final:
             values = validation
@@ -143,5 +143,5 @@ def tested(trainer: pl.Trainer, task: Task, data: ExperimentData, validation: di
             data.tested = split
             trainer.test(task, data, verbose=False)
             values = task.results_of[split]
-        found |= {f"{split}_{name}": value for name, value in values.items()}
-    return {**found, **task.finished(data)}
+        metrics |= {f"{split}_{name}": value for name, value in values.items()}
+    return {**metrics, **task.finished(data)}

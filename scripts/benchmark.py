@@ -149,7 +149,7 @@ def show(record: dict[str, Any]) -> None:
 
 
 def show_ours(precision: str, rows: list[dict[str, Any]], step_peak: dict[str, float]) -> None:
-    """What compiling and gates cost our model, in one precision."""
+    """Show what compiling and gates cost our model, in one precision."""
     plain, *others = [row for row in rows if row["kind"] == "ours"] or [None]
     if plain is None:
         return

@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def header(device: str) -> list[str]:
-    """What a reader of the report must know of the machine; no names of hosts, people or folders."""
+    """Describe the machine for a reader of the report; no names of hosts, people or folders."""
     lines = [f"# gpu-check, {time.strftime('%Y-%m-%d')}", "", f"- device: {device_name(device)}"]
     if device == "cuda":
         about = torch.cuda.get_device_properties(0)

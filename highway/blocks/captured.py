@@ -29,9 +29,9 @@ class Captured:
         if key not in self.recorded:
             self.recorded[key] = self._record(given)
         graph, inputs, outputs = self.recorded[key]
-        for own, tensor in zip(inputs, given, strict=True):
-            if own is not None and tensor is not None:
-                own.copy_(tensor)
+        for held, tensor in zip(inputs, given, strict=True):
+            if held is not None and tensor is not None:
+                held.copy_(tensor)
         graph.replay()
         return tuple(output.clone() for output in outputs)
 

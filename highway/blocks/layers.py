@@ -29,8 +29,8 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(x, probability)
     dropped = round(probability * LEVELS)
-    words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(LOWEST, None)
-    draws = words.view(torch.int16)[: x.numel()].view(x.shape)  # uniform on -32768 ... 32767
+    integers = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(LOWEST, None)
+    draws = integers.view(torch.int16)[: x.numel()].view(x.shape)  # uniform on -32768 ... 32767
     keep = torch.ge(draws, dropped - LEVELS // 2, out=torch.empty(x.shape, dtype=x.dtype))  # 0 or 1, in one pass
     return x * keep.mul_(LEVELS / (LEVELS - dropped))
 
@@ -79,7 +79,7 @@ class Sublayer(nn.Module):
     Dropout applies to the output of f, never to the gate. An attention with memory reads the memory followed by x, and
     pre-norm normalises both. An f that carries a state takes it as a further argument and returns (output, state).
 
-    layer: number of the layer, from 1. place: its location there, such as attention; None if it has no gate.
+    layer: number of the layer, from 1. location: of its function there, such as attention; None if it has no gate.
     norm_place: pre or post.
     """
 
@@ -88,7 +88,7 @@ class Sublayer(nn.Module):
         function: nn.Module,
         gating: Gating,
         layer: int,
-        place: str | None,
+        location: str | None,
         width: int,
         norm: LayerNorm,
         norm_place: str,
@@ -96,13 +96,13 @@ class Sublayer(nn.Module):
     ) -> None:
         super().__init__()
         self.function: Any = function
-        self.gate = gate("residual", gating.residual(layer, place), width, gating.options)
+        self.gate = gate("residual", gating.residual(layer, location), width, gating.options)
         self.norm = norm
         self.dropout = rate
         self.post_norm = norm_place == "post"
         self.reads_normalised = gating.options.reads == "normalised"
 
-    def forward(self, x: Tensor, memory: Tensor | None = None, *more: Any) -> Any:
+    def forward(self, x: Tensor, memory: Tensor | None = None, *rest: Any) -> Any:
         """Apply the sublayer to x (B, T, D), with the memory (B, M, D) if there is one -> (B, T, D).
 
         If f returns a state beside its output, return (the result, the state).
@@ -110,7 +110,7 @@ class Sublayer(nn.Module):
         reads = x if memory is None else torch.cat((memory, x), dim=1)
         if not self.post_norm:
             reads = self.norm(reads)
-        fx = self.function(reads, *more)
+        fx = self.function(reads, *rest)
         if isinstance(fx, tuple):
             output, state = fx
             return self._ended(x, output, reads), state

@@ -85,11 +85,11 @@ class Files:
         folder, failures = paths[0].parent, []
         with in_turn(folder):
             for source in self.sources:
-                wanted = [path for path in paths if not path.exists()]
-                if not wanted:  # another process has fetched them
+                absent = [path for path in paths if not path.exists()]
+                if not absent:  # another process has fetched them
                     return
                 try:
-                    self._take(source, wanted, judge)
+                    self._take(source, absent, judge)
                 except (*Failure, Unfit) as error:
                     failures.append(f"{source.url} ({reason(error)})")
                 else:

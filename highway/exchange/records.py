@@ -14,7 +14,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from highway.errors import Damaged, Refused
+from highway.errors import Corrupt, Refused
 from highway.exchange import admission
 from highway.files import seal
 from highway.files.archive import BROKEN, tarred
@@ -114,7 +114,7 @@ def _check(source: Path, name: str, files: dict[str, bytes]) -> None:
         raise Refused(f"{source}: {name} has no {min(missing)}; nothing was imported.")
     try:
         result = seal.opened(files["result.json"], Path("result.json"))
-    except (ValueError, RecursionError, Damaged) as error:
+    except (ValueError, RecursionError, Corrupt) as error:
         raise Refused(f"{source}: {name}: result.json is corrupt or not a record; nothing was imported.") from error
     if wrong := problem(result):
         raise Refused(f"{source}: {name}: {wrong}; nothing was imported.")

@@ -1,4 +1,4 @@
-"""Checksums of the files that results depend on, checked at each reading; a file that does not match is `Damaged`.
+"""Checksums of the files that results depend on, checked at each reading; a file that does not match is `Corrupt`.
 
 result.json      holds its own sha256, and that of each file read with it
 a checkpoint     has the beginning of its sha256 in its name
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from highway.errors import Damaged
+from highway.errors import Corrupt
 from highway.files.writing import file_sha256, written_atomically
 
 log = logging.getLogger("highway")
@@ -33,7 +33,7 @@ def opened(text: bytes, path: Path) -> dict[str, Any]:
     """Return the content of a sealed text; `path` is its file, for the message."""
     before, checksum, after = _around(text)
     if checksum != _checksum(before, after):
-        raise Damaged(f"{path} is corrupt: its sha256 is not the one that it states")
+        raise Corrupt(f"{path} is corrupt: its sha256 is not the one that it states")
     content: dict[str, Any] = json.loads(text)
     return content
 
@@ -54,21 +54,21 @@ def checksums(folder: Path, paths: Iterable[Path]) -> dict[str, str]:
 
 
 def check_files(folder: Path, expected: dict[str, str]) -> None:
-    """Raise `Damaged` if a file of the folder is missing or has another sha256."""
+    """Raise `Corrupt` if a file of the folder is missing or has another sha256."""
     for name, sha256 in expected.items():
         path = f"{folder}/{name}"
         try:
             actual = file_sha256(path)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            raise Damaged(f"{path} is missing") from None
+            raise Corrupt(f"{path} is missing") from None
         if actual != sha256:
-            raise Damaged(f"{path} is corrupt: its sha256 is not the recorded one")
+            raise Corrupt(f"{path} is corrupt: its sha256 is not the recorded one")
 
 
 def check_name(path: Path) -> None:
-    """Raise `Damaged` if a file does not match the checksum in its name."""
+    """Raise `Corrupt` if a file does not match the checksum in its name."""
     if path.suffixes[-2:-1] != [f".{file_sha256(path)[:16]}"]:
-        raise Damaged(f"{path} is corrupt: its sha256 is not the one in its name")
+        raise Corrupt(f"{path} is corrupt: its sha256 is not the one in its name")
 
 
 def seal_folder(folder: Path) -> None:
@@ -85,7 +85,7 @@ def is_whole(folder: Path) -> bool:
         return False
     try:
         check_files(folder, opened(path.read_bytes(), path)["files"])
-    except (Damaged, ValueError, OSError) as damage:
+    except (Corrupt, ValueError, OSError) as damage:
         log.warning("%s. It is rebuilt.", damage)
         return False
     return True

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from highway.config.metrics import METRICS
-from highway.errors import Damaged
+from highway.errors import Corrupt
 from highway.files import seal
 from highway.files.writing import written_atomically
 
@@ -45,7 +45,7 @@ def intact(path: Path) -> dict[str, Any] | None:
         return None
     except NOT_A_RECORD as error:
         return leave_out(path.parent, f"result.json cannot be read ({type(error).__name__})")
-    except Damaged as damage:
+    except Corrupt as damage:
         return leave_out(path.parent, str(damage).removeprefix(f"{path.parent}/"))
     return content
 

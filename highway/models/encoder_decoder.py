@@ -46,9 +46,9 @@ class Layer(nn.Module):
         function = kind(model.width, model.heads, model.head_width, model.dropout_attention, gate)
         return self.sublayer(function, "attention", model.dropout_attention_output)
 
-    def sublayer(self, function: nn.Module, place: str, rate: float) -> Sublayer:
+    def sublayer(self, function: nn.Module, location: str, rate: float) -> Sublayer:
         model, norm = self.model, LayerNorm(self.model.width, "biased", self.model.norm_epsilon)
-        return Sublayer(function, self.gating, self.layer, place, model.width, norm, model.norm, rate)
+        return Sublayer(function, self.gating, self.layer, location, model.width, norm, model.norm, rate)
 
     def feed_forward_sublayer(self) -> Sublayer:
         model = self.model
@@ -123,22 +123,24 @@ class EncoderDecoderBackbone(nn.Module):
 
     def keys_values(self, encoded: Encoded) -> list[KeysValues]:
         """Return the cross-attention keys and values of every decoder layer, the same for all target positions."""
-        found: list[KeysValues] = []
+        projected: list[KeysValues] = []
         for layer in self.decoder:
             assert isinstance(layer, DecoderLayer)
-            found.append(layer.cross.function.keys_values(encoded.features))
-        return found
+            projected.append(layer.cross.function.keys_values(encoded.features))
+        return projected
 
-    def step(self, y: Tensor, place: int, source: list[KeysValues], source_mask: Tensor, pasts: list[Past]) -> Tensor:
-        """Compute features (B, 1, D) from y (B, 1, D) at position `place`, and add the position to pasts.
+    def step(
+        self, y: Tensor, position: int, source: list[KeysValues], source_mask: Tensor, pasts: list[Past]
+    ) -> Tensor:
+        """Compute features (B, 1, D) from y (B, 1, D) at `position`, and add the position to pasts.
 
         pasts: the keys and values of all earlier positions, for each layer.
         """
-        y = self._placed(y, place)
+        y = self._placed(y, position)
         earlier = (no_scores(), no_scores())
-        everything = torch.zeros(1, place + 1, dtype=y.dtype, device=y.device)
+        everything = torch.zeros(1, position + 1, dtype=y.dtype, device=y.device)
         for layer, keys_values, past in zip(self.decoder, source, pasts, strict=True):
-            y = layer(y, everything, keys_values, source_mask, earlier, past, first_query=place)
+            y = layer(y, everything, keys_values, source_mask, earlier, past, first_query=position)
         return y
 
     def _placed(self, x: Tensor, first: int = 0) -> Tensor:

@@ -43,14 +43,14 @@ class Pieces(nn.Module):
         return self.backbone.decode(self.target_embedding(target) * self.scale, encoded)
 
     def step(
-        self, newest: Tensor, place: int, source: list[KeysValues], source_mask: Tensor, pasts: list[Past]
+        self, newest: Tensor, position: int, source: list[KeysValues], source_mask: Tensor, pasts: list[Past]
     ) -> Tensor:
-        """Return logits (B, V) of the next symbol, from newest (B, 1), the target's symbol at position `place`.
+        """Return logits (B, V) of the next symbol, from newest (B, 1), the target's symbol at `position`.
 
-        pasts: the keys and values of all earlier positions, for each layer; the step adds those of `place`.
+        pasts: the keys and values of all earlier positions, for each layer; the step adds those of `position`.
         """
         y = self.target_embedding(newest) * self.scale
-        return self.logits(self.backbone.step(y, place, source, source_mask, pasts)[:, -1])
+        return self.logits(self.backbone.step(y, position, source, source_mask, pasts)[:, -1])
 
     def logits(self, features: Tensor) -> Tensor:  # (..., D) -> (..., V)
         if self.tied:

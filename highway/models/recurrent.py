@@ -72,8 +72,8 @@ class Layer(nn.Module):
         features = []
         for read in x.unbind(1):
             new = STEPS[self.cell](read, state if self.cell == "lstm" else state[0], *weights)
-            h, *more = new if self.cell == "lstm" else (new,)
-            state = (self.gate(state[0], h, None), *more)
+            h, *rest = new if self.cell == "lstm" else (new,)
+            state = (self.gate(state[0], h, None), *rest)
             features.append(state[0])
         return torch.stack(features, 1), state
 

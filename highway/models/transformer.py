@@ -25,9 +25,9 @@ class Block(nn.Module):
     def __init__(self, model: Transformer, gating: Gating, layer: int) -> None:
         super().__init__()
 
-        def sublayer(function: nn.Module, place: str) -> Sublayer:
+        def sublayer(function: nn.Module, location: str) -> Sublayer:
             norm = LayerNorm(model.width, model.norm_deviation)
-            return Sublayer(function, gating, layer, place, model.width, norm, model.norm, model.dropout)
+            return Sublayer(function, gating, layer, location, model.width, norm, model.norm, model.dropout)
 
         attention = CausalAttention(model.width, model.heads, model.dropout_attention)
         feed_forward = FeedForward(model.width, model.feed_forward, model.dropout_feed_forward)

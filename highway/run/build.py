@@ -43,8 +43,8 @@ def streams(dataset: Any, data_dir: Path, outputs_dir: Path) -> Any:
 
 def data(experiment: Experiment) -> Any:
     """Build the Lightning data module of the experiment's task."""
-    found = streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir)
-    return loaded(experiment.task_card.data)(experiment, found)
+    splits = streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir)
+    return loaded(experiment.task_card.data)(experiment, splits)
 
 
 def task(experiment: Experiment, steps_per_epoch: int = 1, total_steps: int = 1) -> Any:

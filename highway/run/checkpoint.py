@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from highway.config.experiment import Experiment
 from highway.describe import flat
-from highway.errors import Damaged, Refused
+from highway.errors import Corrupt, Refused
 from highway.files import seal
 from highway.files.writing import written_atomically
 from highway.ledger.directory import RunDirectory, step_of
@@ -122,7 +122,7 @@ def resumable(directory: RunDirectory, forget: bool = True) -> Resume | None:
     for path in directory.checkpoints:
         try:
             return Resume(path, _checked(path, directory)["threads"])
-        except (Damaged, FileNotFoundError) as damage:  # another process may delete it at this moment
+        except (Corrupt, FileNotFoundError) as damage:  # another process may delete it at this moment
             log.warning("%s; the steps since the checkpoint before it are trained again.", damage)
             if forget:
                 path.unlink(missing_ok=True)
@@ -130,15 +130,15 @@ def resumable(directory: RunDirectory, forget: bool = True) -> Resume | None:
 
 
 def _checked(path: Path, directory: RunDirectory) -> dict[str, Any]:
-    """Return the recorder's state in a checkpoint. Raise Damaged if it, its curve or its best weights are corrupt."""
+    """Return the recorder's state in a checkpoint. Raise Corrupt if it, its curve or its best weights are corrupt."""
     seal.check_name(path)
     try:
         known = torch.load(path, weights_only=True, mmap=True)["callbacks"][Recorder.state_key]
     except Exception as error:  # a foreign file with a correct name can make torch raise anything
-        raise Damaged(f"{path} is no checkpoint of ours ({type(error).__name__})") from error
+        raise Corrupt(f"{path} is no checkpoint of ours ({type(error).__name__})") from error
     written = directory.curves.read_bytes()[: known["curve_bytes"]] if directory.curves.exists() else b""
     if hashlib.sha256(written).hexdigest() != known["curve_sha256"]:
-        raise Damaged(f"{directory.curves} is damaged: it is not what it was at step {step_of(path)}")
+        raise Corrupt(f"{directory.curves} is corrupt: it is not what it was at step {step_of(path)}")
     if known["best_step"] >= 0:
         check_weights(directory.best, known["best_step"], or_after=step_of(path))  # the run repeats later steps
     return known
@@ -156,17 +156,17 @@ def save_weights(model: nn.Module, path: Path, header: dict[str, str], step: int
 
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors of a weights file, and its header. Raise Damaged if the file is corrupt or not one of ours."""
+    """Return the tensors of a weights file, and its header. Raise Corrupt if the file is corrupt or not one of ours."""
     try:
         with safe_open(path, "pt") as file:
             header = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, FileNotFoundError, IsADirectoryError) as error:
-        raise Damaged(f"{path} is damaged, or no file of weights.") from error
+        raise Corrupt(f"{path} is corrupt, or not a file of weights.") from error
     if not {"config", "step", "sha256"} <= set(header):
-        raise Damaged(f"{path} does not say of which experiment its weights are; those that this project saves do.")
+        raise Corrupt(f"{path} does not say of which experiment its weights are; those that this project saves do.")
     if header["sha256"] != _sha256(tensors, header):
-        raise Damaged(f"{path} is damaged: its sha256 is not the one that it says.")
+        raise Corrupt(f"{path} is corrupt: its sha256 is not the one that it states.")
     return tensors, header
 
 
@@ -181,11 +181,11 @@ def _sha256(tensors: dict[str, Tensor], header: dict[str, str]) -> str:
 
 
 def check_weights(path: Path, step: int, or_after: float = math.inf) -> dict[str, Tensor]:
-    """Return the weights in a file. Raise Damaged unless they are of this step, or of any step above `or_after`."""
+    """Return the weights in a file. Raise Corrupt unless they are of this step, or of any step above `or_after`."""
     tensors, header = read_weights(path)
-    found = int(header["step"])
-    if found != step and not found > or_after:
-        raise Damaged(f"{path} has the weights of step {found}, not of step {step}")
+    stored = int(header["step"])
+    if stored != step and not stored > or_after:
+        raise Corrupt(f"{path} has the weights of step {stored}, not of step {step}")
     return tensors
 
 
@@ -198,5 +198,5 @@ def put_into(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
 
 
 def load_weights(model: nn.Module, path: Path, step: int | None = None) -> None:
-    """Load the weights in a file into a model. Raise Damaged if a step is given and they are of another step."""
+    """Load the weights in a file into a model. Raise Corrupt if a step is given and they are of another step."""
     put_into(model, read_weights(path)[0] if step is None else check_weights(path, step), path)

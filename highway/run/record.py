@@ -12,7 +12,7 @@ from torch import nn
 from highway.config.experiment import Experiment
 from highway.data.module import ExperimentData
 from highway.describe import parameter_counts
-from highway.errors import Damaged, Refused, Unwritable
+from highway.errors import Corrupt, Refused, Unwritable
 from highway.files.device import device_name
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import named_revisions
@@ -62,10 +62,10 @@ class Record:
         match error:
             case None:
                 self.end("finished")
-            case Interrupted() | Unwritable() | Damaged():
+            case Interrupted() | Unwritable() | Corrupt():
                 self.end("interrupted", str(error))
                 self.unwritable = isinstance(error, Unwritable)
-                self.again = isinstance(error, Damaged) and self.experiment.trainer.processes == 1
+                self.again = isinstance(error, Corrupt) and self.experiment.trainer.processes == 1
             case SystemExit():  # Lightning raises it on Ctrl-C if no step is running
                 self.end("interrupted", "stopped")
             case Diverged():
@@ -88,12 +88,12 @@ class Record:
         """The lowest tokens per second of the run's other seeds, on this processor with as many threads; else None."""
         results = [usable(path) for path in self.directory.path.parent.glob("seed*/result.json")]
         rates = [
-            one["cost"]["tokens_per_second"]
-            for one in results
-            if one
-            and one["status"] == "finished"
-            and one["cost"]["device"] == device_name("cpu")
-            and one["environment"].get("threads") == self.experiment.trainer.threads
+            result["cost"]["tokens_per_second"]
+            for result in results
+            if result
+            and result["status"] == "finished"
+            and result["cost"]["device"] == device_name("cpu")
+            and result["environment"].get("threads") == self.experiment.trainer.threads
         ]
         return min(rates, default=None)
 

@@ -150,8 +150,8 @@ class Recorder(pl.Callback):
     def _counted(self) -> tuple[float, float]:
         """Return the nats and units since the last row, summed over all devices."""
         strategy = self.trainer.strategy
-        own = torch.tensor([float(self._nats), float(self._units)], dtype=torch.float64, device=strategy.root_device)
-        nats, units = strategy.reduce(own, reduce_op="sum").tolist()  # it works in place, so on a copy
+        sums = torch.tensor([float(self._nats), float(self._units)], dtype=torch.float64, device=strategy.root_device)
+        nats, units = strategy.reduce(sums, reduce_op="sum").tolist()  # it works in place, so on a copy
         return nats, units
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -168,7 +168,7 @@ class Recorder(pl.Callback):
     def write(self, trainer: pl.Trainer, module: Task, split: str, values: dict[str, float]) -> None:
         if not trainer.is_global_zero:
             return
-        place = {
+        position = {
             "step": self.steps,
             "epoch": round(self.steps / module.steps_per_epoch, 6),
             "seconds": round(self.seconds, 3),
@@ -178,7 +178,7 @@ class Recorder(pl.Callback):
         if split == "train":
             values = {**values, "learning_rate": trainer.optimizers[0].param_groups[0]["lr"]}
             values |= {name: float(norm) for name, norm in self._norms.items()}
-        rows = [{**place, "metric": name, "value": value} for name, value in values.items()]
+        rows = [{**position, "metric": name, "value": value} for name, value in values.items()]
         text = io.StringIO()
         csv.DictWriter(text, COLUMNS, lineterminator="\n").writerows(rows)
         append_text(self.path, text.getvalue())

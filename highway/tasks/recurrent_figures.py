@@ -13,7 +13,11 @@ from highway.tasks.states import mapped
 STEPS = 80  # random steps of the text at which gate values are recorded
 BINS = 100  # histogram bins of gate values, from 0 to 1
 REACH = 100  # largest distance, in steps, of gradient norms
-LANES, WARM_UP, PLACES = 20, 35, 3  # gradient norms: lanes of text, steps before the first position, positions a lane
+LANES, WARM_UP, POSITIONS = (
+    20,
+    35,
+    3,
+)  # gradient norms: lanes of text, steps before the first position, positions a lane
 
 
 @torch.no_grad()
@@ -51,16 +55,16 @@ def _look(chosen: set[int], values: list[Tensor]) -> Any:
 def gradient_norms(model: Any, stream: Tensor) -> Tensor:
     """Return the norm of d loss[t] / d s[t-k] for each k, where s is the last layer's state.
 
-    The norms are averaged over LANES lanes and PLACES positions t of each lane.
+    The norms are averaged over LANES lanes and POSITIONS positions t of each lane.
     """
-    lanes = min(LANES, max(len(stream) // (WARM_UP + PLACES * (REACH + 1) + 1), 1))
+    lanes = min(LANES, max(len(stream) // (WARM_UP + POSITIONS * (REACH + 1) + 1), 1))
     text = stream[: len(stream) // lanes * lanes].view(lanes, -1).long().to(next(model.parameters()).device)
-    reach = min(REACH, (text.shape[1] - 1 - WARM_UP) // PLACES - 1)
+    reach = min(REACH, (text.shape[1] - 1 - WARM_UP) // POSITIONS - 1)
     with torch.no_grad():
         _, state = model(text[:, :WARM_UP], None)
     norms = torch.zeros(reach + 1)
     at = WARM_UP
-    for _ in range(PLACES):
+    for _ in range(POSITIONS):
         states: list[Tensor] = []
         for _ in range(reach + 1):
             features, state = model(text[:, at : at + 1], state)
@@ -70,7 +74,7 @@ def gradient_norms(model: Any, stream: Tensor) -> Tensor:
         loss = F.cross_entropy(model.logits(features[:, 0]), text[:, at], reduction="sum")
         gradients = torch.autograd.grad(loss, states)
         norms += (
-            torch.stack([gradient.flatten(1).norm(dim=1).mean() for gradient in reversed(gradients)]).cpu() / PLACES
+            torch.stack([gradient.flatten(1).norm(dim=1).mean() for gradient in reversed(gradients)]).cpu() / POSITIONS
         )
         state = mapped(Tensor.detach, state)
     return norms

@@ -291,7 +291,7 @@ OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in t
     "generate nowhere": "nowhere has no best.safetensors",
     "generate folder": "folder has no best.safetensors",
     "generate cell": "cell has no best.safetensors",  # its best.safetensors is a folder
-    "generate text.txt": "damaged, or no file of weights",
+    "generate text.txt": "corrupt, or not a file of weights",
     "generate text.txt --last": "--last chooses a checkpoint of a run",
     "generate folder --top-p 1e-300": "--top-p: '1e-300' is not a number",
     "generate folder --top-p nan": "--top-p: 'nan' is not a number",

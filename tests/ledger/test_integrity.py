@@ -12,7 +12,7 @@ import pytorch_lightning as pl
 import torch
 
 from highway.config.experiment import Experiment
-from highway.errors import Damaged, Refused
+from highway.errors import Corrupt, Refused
 from highway.files.writing import written_atomically
 from highway.ledger.directory import RunDirectory
 from highway.run import build
@@ -83,16 +83,16 @@ def test_two_checkpoints_are_kept_under_names_that_hold_them(stopped: Stopped) -
     assert [path.name.split(".")[0] for path in directory.checkpoints] == ["resume-7", "resume-6"]
 
 
-@pytest.mark.parametrize("damaged", [1, 2])
+@pytest.mark.parametrize("corrupt", [1, 2])
 def test_a_damaged_checkpoint_falls_back(
-    stopped: Stopped, ends_the_same: Callable[..., RunDirectory], caplog: pytest.LogCaptureFixture, damaged: int
+    stopped: Stopped, ends_the_same: Callable[..., RunDirectory], caplog: pytest.LogCaptureFixture, corrupt: int
 ) -> None:
     """A corrupt checkpoint falls back to the one before, or to the start where both are corrupt."""
     directory = stopped(7)
-    for path in directory.checkpoints[:damaged]:
+    for path in directory.checkpoints[:corrupt]:
         flip(path)
     resumed = resumable(directory, forget=False)
-    assert (resumed is None) if damaged == 2 else (resumed is not None and "resume-6." in resumed.path.name)
+    assert (resumed is None) if corrupt == 2 else (resumed is not None and "resume-6." in resumed.path.name)
     ends_the_same()
     assert said(caplog, "its sha256 is not the one in its name")
 
@@ -206,7 +206,7 @@ def test_every_byte_of_weights_is_watched(tmp_path: Path) -> None:
         with pytest.raises(Refused):
             load_weights(model, path)
     path.write_bytes(good)
-    with pytest.raises(Damaged, match="has the weights of step 5, not of step 6"):
+    with pytest.raises(Corrupt, match="has the weights of step 5, not of step 6"):
         load_weights(model, path, 6)
 
 

@@ -356,8 +356,10 @@ def test_gradients_reach_back_as_far_as_is_said(
     lanes = 1000 // (figures.WARM_UP + 3 * 5 + 1)
     text = stream[: 1000 // lanes * lanes].view(lanes, -1)
     reach, expected = len(norms) - 1, torch.zeros(len(norms))
-    for place in range(figures.PLACES):
-        end = figures.WARM_UP + (place + 1) * (reach + 1)  # of the text read, so this is the position of the prediction
+    for position in range(figures.POSITIONS):
+        end = figures.WARM_UP + (position + 1) * (
+            reach + 1
+        )  # of the text read, so this is the position of the prediction
         for back in range(1, reach + 1):
             _, state = whole(text[:, : end - back])
             flat = [one.detach().requires_grad_() for one in flattened(state)]
@@ -365,7 +367,7 @@ def test_gradients_reach_back_as_far_as_is_said(
             features, _ = whole(text[:, end - back : end], mapped(lambda _, given=given: next(given), state))
             loss = torch.nn.functional.cross_entropy(whole.logits(features[:, -1]), text[:, end], reduction="sum")
             (gradient,) = torch.autograd.grad(loss, flat[:1])
-            expected[back] += gradient.norm(dim=1).mean() / figures.PLACES
+            expected[back] += gradient.norm(dim=1).mean() / figures.POSITIONS
     torch.testing.assert_close(norms[1:].double(), expected[1:].double(), rtol=1e-4, atol=1e-8)
     assert reach == 4 and torch.all(norms > 0)
 

@@ -95,7 +95,7 @@ def test_no_module_is_reached_from_itself() -> None:
 
 
 def test_no_test_imports_another_test() -> None:
-    """What several tests share lies in tests/support, tests/guests, or is a fixture of tests/conftest.py."""
+    """Helpers that several tests share lie in tests/support, tests/guests, or is a fixture of tests/conftest.py."""
     of_tests = re.compile(
         r"(?:from|import) tests[\w.]*\.(?:test_|conftest)|from tests[\w.]* import .*\b(?:test_|conftest)"
     )

@@ -76,7 +76,7 @@ class Folder:
     def __init__(self, path: Path, whole: "Folder | None" = None) -> None:
         self.path, self.outcome, self.whole = path, Outcome(), whole
         self.again = 0  # runs that have to be repeated because a result is corrupt
-        self.damaged: list[str] = []  # names of corrupt files
+        self.corrupt: list[str] = []  # names of corrupt files
         self.stderr = ""
 
     def start(self, *overrides: str, fault: str = "") -> "subprocess.Popen[str]":
@@ -265,13 +265,13 @@ def flipped_underway(folder: Folder) -> None:
     for files in kinds:
         begun = stopped_underway(folder)
         if begun is None:
-            folder.outcome.said.append("nothing was underway that could be damaged")
+            folder.outcome.said.append("nothing was underway that could be corrupted")
             break
         for path in files(begun):
             _damage(folder, path)
     folder.finish()
     messages = folder.stderr + "".join(directory.log.read_text() for directory in folder.directories)
-    silent = [name for name in folder.damaged if name not in messages]
+    silent = [name for name in folder.corrupt if name not in messages]
     folder.outcome.used = len(silent)
     folder.outcome.said += [f"not a word about {name}" for name in silent]
 
@@ -289,7 +289,7 @@ def flipped_results(folder: Folder) -> None:
 
 def _damage(folder: Folder, path: Path) -> None:
     flip(path)
-    folder.damaged.append(path.name)
+    folder.corrupt.append(path.name)
     folder.outcome.injected += 1
 
 
@@ -366,7 +366,7 @@ def outcome(name: str, where: Path, whole: Folder, kills_of_each: int) -> Outcom
 
 def printed(outcomes: dict[str, Outcome]) -> Table:
     grid = Table(box=SIMPLE_HEAD, title=f"{RUNS} runs under faults, against an undisturbed sweep", title_justify="left")
-    for head in ("fault", "injected", "results lost", "runs repeated", "weights different", "damaged files used", ""):
+    for head in ("fault", "injected", "results lost", "runs repeated", "weights different", "corrupt files used", ""):
         grid.add_column(head, justify="left" if head in ("fault", "") else "right")
     total = Outcome()
     for name, outcome in outcomes.items():
