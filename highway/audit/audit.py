@@ -40,7 +40,7 @@ def audit(table_ids: Sequence[str]) -> Audited:
         (table.id, row.id): experiment(table.overrides(row, BUDGET, seed=1))
         for table in tables
         for row in table.at(BUDGET)
-        if not row.arm or any(row.id in stated.rows for stated in table.stated)
+        if not row.extra or any(row.id in stated.rows for stated in table.stated)
     }
     names = {row: identified(described) for row, described in experiments.items()}
     distinct = {

@@ -90,7 +90,7 @@ def _selections(table: Table) -> Iterator[Finding]:
     baseline = identified(experiment(table.overrides(table.at(BUDGET)[0], BUDGET, 1)))
     for row in table.at(BUDGET):
         overrides = table.overrides(row, BUDGET, 1)
-        if row.arm or not any(override.startswith("layers=l") for override in overrides):
+        if row.extra or not any(override.startswith("layers=l") for override in overrides):
             continue
         if identified(experiment([*overrides, AS_RELEASED])) == baseline:
             computed = f"the released code gates no layer at all: it is the run of {table.rows[0].label}"

@@ -34,6 +34,7 @@ SETTLED: dict[str, tuple[Any, str]] = {  # a key of Hydra -> the only allowed va
     "job.chdir": (None, "a run stays in the folder from which it was started"),
     "verbose": (False, "debug=trace shows the stack trace of a mistake"),
 }
+RENAMED = {"arms": "extra_rows"}  # a key of earlier versions -> its name today
 NOT_SET = object()
 GROUP = re.compile(r"(?P<group>hydra/\w+|\w+)=\s*(?P<option>.*?)\s*", re.DOTALL)
 
@@ -64,6 +65,9 @@ def check_words(overrides: Sequence[str]) -> None:
             raise Refused(f"'{override}' sets nothing. Write key=value, as in gate=sdu_tanh.")
         if override.lstrip("+~").startswith("hydra.mode"):
             raise Refused(f"{override} cannot be set. Add -m for a sweep of several runs; leave -m out for one run.")
+        key, _, value = override.lstrip("+~").partition("=")
+        if key in RENAMED:
+            raise Refused(f"{key}= is now called {RENAMED[key]}=. Write {RENAMED[key]}={value}.")
         match = GROUP.fullmatch(override)
         if match is None:
             continue

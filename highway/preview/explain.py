@@ -40,7 +40,7 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
         grid.add_column(name, justify="right", no_wrap=True)
     rows = table.at(budget)
     for before, row in zip([rows[0], *rows], rows, strict=False):
-        if row.arm and not before.arm:
+        if row.extra and not before.extra:
             grid.add_section()
         described = experiment(table.overrides(row, budget, seed=1))
         total, gate = parameters(described)
@@ -56,7 +56,7 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     overrides = table.overrides(row, budget, seed=1)
     described = experiment(overrides)
     model = described.model_card
-    extra = ", an extra row, which the paper lacks" if row.arm and table.paper else ""
+    extra = ", an extra row, which the paper lacks" if row.extra and table.paper else ""
     about = {
         "row": f"{row.label}  ({table.id} {row.id}, budget {budget}{extra})",
         "table": f"{table.caption}.{f' {table.paper}.' if table.paper else ''}",
@@ -212,7 +212,7 @@ def origins(table: Table, row: Row, budget: str) -> dict[str, str]:
         "recipe": table.recipe,
         f"row {row.id}": row.overrides,
         f"budget {budget}": table.budgets[budget],
-        f"row {row.id} at budget {budget}": row.shrunk.get(budget, ()),
+        f"row {row.id} at budget {budget}": row.at_budget.get(budget, ()),
     }
     file = f"conf/table/{table.id}.yaml" if table.id in table_ids() else f"grids/{table.id}/table.yaml"
     part_of = {override: part for part, overrides in parts.items() for override in overrides}

@@ -36,7 +36,7 @@ def draw_scatter(figure: Figure, collected: Collected) -> Any:
     """Draw each row as a point, ours and the paper's side by side, with the least-squares line and the correlation."""
     canvas, axes = plt.subplots(1, 2, figsize=(7.2, 3.4))
     x_column, y_column = (_column(collected, metric) for metric in figure.metrics[::-1])
-    rows = [row for row in collected.table.rows if not row.arm]
+    rows = [row for row in collected.table.rows if not row.extra]
     for axis, title in zip(axes, ("ours", "paper"), strict=True):
         points = []
         for row in rows:

@@ -34,7 +34,7 @@ IN_MARKDOWN = str.maketrans(
     {**{character: f"\\{character}" for character in "\\|*`[]"}, "<": "&lt;", ">": "&gt;", "\n": " "}
 )
 CSV_COLUMNS = (
-    "table", "budget", "data", "row", "label", "arm", "metric", "select",
+    "table", "budget", "data", "row", "label", "extra", "metric", "select",
     "seeds", "mean", "deviation", "paper", "difference",
 )  # fmt: skip
 

@@ -144,7 +144,7 @@ def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report
     """Return the report of what was collected; `figures` are those drawn in its folder."""
     table = collected.table
     # Extra rows are listed once they have run, and so is every row in a report of overrides.
-    rows = [row for row in table.rows if collected.samples[row.id] or not (row.arm or collected.only_run)]
+    rows = [row for row in table.rows if collected.samples[row.id] or not (row.extra or collected.only_run)]
     verdicts = [judge(claim, collected) for claim in table.claims]
     return Report(
         collected,
@@ -209,7 +209,7 @@ def _overrides(report: Report) -> list[Sentence]:
     overrides = table.budgets[budget]
     listed = [part for override in overrides for part in (", ", Code(override))][1:]
     recipe: Sentence = ("The recipe with ", *listed, ".") if overrides else ("The recipe unchanged.",)
-    if not any(row.shrunk.get(budget) for row in table.rows):
+    if not any(row.at_budget.get(budget) for row in table.rows):
         return [recipe]
     return [recipe, ("Some rows have further overrides: see ", Code(f"highway table explain {table.id}"), ".")]
 

@@ -139,7 +139,7 @@ class GridRow:
 
     @property
     def extra(self) -> bool:
-        return self.row is not None and self.row.arm
+        return self.row is not None and self.row.extra
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class BudgetReport:
 
     @property
     def rows(self) -> list[Row]:
-        return [row for row in self.collected.table.at(self.budget) if not row.arm]
+        return [row for row in self.collected.table.at(self.budget) if not row.extra]
 
     @property
     def seconds(self) -> float:

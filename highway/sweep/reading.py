@@ -28,6 +28,7 @@ NEEDED: dict[str, tuple[str, ...]] = {  # kind of figure -> the keys that it mus
     "gradients": ("groups",),
 }
 FIGURES = tuple(NEEDED)
+RENAMED = {"arms": "extra_rows", "shrunk": "at_budget"}  # a key of earlier versions -> its name today
 
 
 def table_ids(kind: str | None = None) -> list[str]:
@@ -55,12 +56,14 @@ def parse_table(content: dict[str, Any]) -> Table:
     """Check the content of a table file and return the table."""
     content = {key: value for key, value in content.items() if value is not None}
     name = content.get("id", "a table")
-    arms = content.get("arms", [])
-    _known(content, [*_fields(Table), "arms"], name, needed=("caption", "recipe", "columns", "rows", "budgets"))
+    extra_rows = content.get("extra_rows", [])
+    _known(content, [*_fields(Table), "extra_rows"], name, needed=("caption", "recipe", "columns", "rows", "budgets"))
     if not content["rows"]:
         raise Refused(f"{name} has no rows.")
-    rows = [_row(row, name, arm=False) for row in content["rows"]] + [_row(row, name, arm=True) for row in arms]
-    papers = [row.id for row in rows if not row.arm]
+    rows = [_row(row, name, extra=False) for row in content["rows"]] + [
+        _row(row, name, extra=True) for row in extra_rows
+    ]
+    papers = [row.id for row in rows if not row.extra]
     made = {
         "recipe": tuple(content["recipe"]),
         "choices": _sentences(content.get("choices", []), name),
@@ -73,7 +76,7 @@ def parse_table(content: dict[str, Any]) -> Table:
         "bootstrap": {row_id: tuple(others) for row_id, others in content.get("bootstrap", {}).items()},
         "budgets": {budget: tuple(overrides or ()) for budget, overrides in content["budgets"].items()},
     }
-    table = Table(**{key: value for key, value in content.items() if key != "arms"} | made)
+    table = Table(**{key: value for key, value in content.items() if key != "extra_rows"} | made)
     _check(table)
     return table
 
@@ -84,6 +87,8 @@ def _fields(kind: type) -> list[str]:
 
 def _known(content: dict[str, Any], keys: Sequence[str], where: str, needed: Sequence[str] = ()) -> None:
     for key in content:
+        if key in RENAMED:
+            raise Refused(f"{where}: the key '{key}' is now called '{RENAMED[key]}'.")
         if key not in keys:
             raise Refused(
                 f"{where}: '{key}' is not a key here.{closest(key, list(keys))} Available: {listing(list(keys))}."
@@ -99,19 +104,19 @@ def _sentences(choices: Any, table: str) -> tuple[str, ...]:
     return tuple(choices)
 
 
-def _row(content: dict[str, Any], table: str, arm: bool) -> Row:
+def _row(content: dict[str, Any], table: str, extra: bool) -> Row:
     where = f"{table}, row {content.get('id', '?')}"
     _known(
         content,
-        [key for key in _fields(Row) if key not in ("arm", "added")],
+        [key for key in _fields(Row) if key not in ("extra", "added")],
         where,
         needed=("id", "label", "overrides"),
     )
     for metric in content.get("paper", {}):
         _metric(metric, where)
     overrides, budgets = tuple(content["overrides"]), tuple(content.get("budgets", ()))
-    shrunk = {budget: tuple(extra) for budget, extra in content.get("shrunk", {}).items()}
-    return Row(**{**content, "overrides": overrides, "budgets": budgets, "shrunk": shrunk, "arm": arm})
+    at_budget = {budget: tuple(changes) for budget, changes in content.get("at_budget", {}).items()}
+    return Row(**{**content, "overrides": overrides, "budgets": budgets, "at_budget": at_budget, "extra": extra})
 
 
 def _column(content: dict[str, Any], table: str) -> Column:
@@ -232,7 +237,7 @@ def _check_budgets(table: Table) -> None:
         if budget not in known:
             raise Refused(f"{table.id}: budget {budget} does not exist. Available: {listing(known)}.")
     for row in table.rows:
-        for budget in (*row.budgets, *row.shrunk):
+        for budget in (*row.budgets, *row.at_budget):
             if budget not in table.budgets:
                 raise Refused(
                     f"{table.id}: row {row.id} names budget {budget}, which the table lacks. "
@@ -243,7 +248,7 @@ def _check_budgets(table: Table) -> None:
             for key in _keys(row.overrides) & _keys(overrides):
                 raise Refused(
                     f"{table.id}: budget {budget} sets {key}, which row {row.id} sets too. "
-                    "Set the key for this row under its `shrunk`, or leave it out of the budget."
+                    "Set the key for this row under its `at_budget`, or leave it out of the budget."
                 )
 
 

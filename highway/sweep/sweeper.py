@@ -104,11 +104,11 @@ class HighwaySweeper(Sweeper):
 
     def _plan(self, overrides: dict[str, Override]) -> tuple[list[Planned], list[ReportRequest]]:
         """Compose and check all runs that the command line describes; return them, and the reports that show them."""
-        tables, seeds, arms, rows, name = (
-            overrides.pop(key, None) for key in ("table", "seeds", "arms", "rows", "name")
+        tables, seeds, extra_rows, rows, name = (
+            overrides.pop(key, None) for key in ("table", "seeds", "extra_rows", "rows", "name")
         )
         if tables is None or tables.value() is None:
-            for key, override in (("seeds", seeds), ("arms", arms), ("rows", rows)):
+            for key, override in (("seeds", seeds), ("extra_rows", extra_rows), ("rows", rows)):
                 if override is not None:
                     hint = "For a grid, write seed=1,2" if key == "seeds" else "It chooses among the rows of a table"
                     raise Refused(f"{key}= needs table=. {hint}.")
@@ -121,7 +121,7 @@ class HighwaySweeper(Sweeper):
         combinations = [
             (table, row, budget, seed)
             for table, budget in itertools.product(map(load_table, _values(tables)), budgets)
-            for row, seed in itertools.product(_rows(table, budget, rows, arms), _seeds(seeds))
+            for row, seed in itertools.product(_rows(table, budget, rows, extra_rows), _seeds(seeds))
         ]
         plan, reported = [], {}
         for table, row, budget, seed in combinations:
@@ -323,12 +323,12 @@ def _seeds(override: Override | None) -> list[int]:
     return [int(value) for value in values]
 
 
-def _rows(table: Table, budget: str, rows: Override | None, arms: Override | None) -> list[Row]:
+def _rows(table: Table, budget: str, rows: Override | None, extra_rows: Override | None) -> list[Row]:
     if _values(rows) not in ([], ["null"]):
         if table.kind == "timing":
             raise Refused(f"{table.id} times all its rows together, so rows= cannot choose among them. Leave it out.")
         return [table.row(row_id) for row_id in _values(rows)]
-    return [row for row in table.at(budget) if _truth(arms) or not row.arm]
+    return [row for row in table.at(budget) if _truth(extra_rows) or not row.extra]
 
 
 def _truth(override: Override | None) -> bool:

@@ -23,16 +23,16 @@ class Row:
     paper: dict[str, float] = field(default_factory=dict)
     reported: str = ""  # its name in tests/fixtures/reported.yaml
     copied: str = ""  # the source from which the paper has copied its numbers
-    shrunk: dict[str, tuple[str, ...]] = field(default_factory=dict)  # budget -> its further overrides for this row
+    at_budget: dict[str, tuple[str, ...]] = field(default_factory=dict)  # budget -> its further overrides for this row
     budgets: tuple[str, ...] = ()  # budgets that have this row; empty: all
-    arm: bool = False  # True for an extra row, which the paper lacks
+    extra: bool = False  # True for an extra row, which the paper lacks
     added: tuple[str, ...] = ()  # overrides of the command line, which no table file sets
 
     def with_added(self, overrides: Sequence[str]) -> "Row":
         """Return this row with overrides of the command line, as an extra row."""
         added = " ".join(overrides)
         label = f"{self.label}, {added}"
-        return replace(self, id=f"{self.id},{added}", label=label, paper={}, arm=True, added=tuple(overrides))
+        return replace(self, id=f"{self.id},{added}", label=label, paper={}, extra=True, added=tuple(overrides))
 
     def sets(self, key: str) -> str | None:
         """Return the value to which the row itself sets a key, or None."""
@@ -178,7 +178,7 @@ class Table:
             raise Refused(f"{self.id} has no budget '{budget}'; it has {listing(list(self.budgets))}.")
         if row not in self.at(budget):
             raise Refused(f"{self.id} has row '{row.id}' at budget {listing(list(row.budgets))} only.")
-        smaller = [*self.budgets[budget], *row.shrunk.get(budget, ())]
+        smaller = [*self.budgets[budget], *row.at_budget.get(budget, ())]
         return last_on_each_key(
             [*self.recipe, *row.overrides, *smaller, f"budget={budget}", f"seed={seed}", *row.added]
         )

@@ -415,7 +415,7 @@ def test_advantages_that_grow(tmp_path: Path) -> None:
 
 def test_the_rest_are_the_other_rows_of_the_paper() -> None:
     claim = next(claim for claim in XL.claims if claim.text.startswith("sigmoid SDU on all layers is the best"))
-    assert set(claim.than) == {row.id for row in XL.rows if not row.arm} - {"sigmoid"}
+    assert set(claim.than) == {row.id for row in XL.rows if not row.extra} - {"sigmoid"}
 
 
 def test_within_a_share(tmp_path: Path) -> None:
@@ -703,7 +703,7 @@ def test_rows_are_compared_on_their_sentences(tmp_path: Path) -> None:
 
 
 def test_whether_two_metrics_order_the_rows_alike(tmp_path: Path) -> None:
-    for rank, row in enumerate(row for row in TRANSLATION.rows if not row.arm):
+    for rank, row in enumerate(row for row in TRANSLATION.rows if not row.extra):
         orders = {"valid_accuracy": rank, "sparsity": -rank, "valid_loss": rank * 7 % 15}  # tau -0.20 for the last
         put_translation(tmp_path, row.id, bleu=rank, **orders)
     collected = collect(TRANSLATION, "paper", tmp_path)
@@ -714,7 +714,7 @@ def test_whether_two_metrics_order_the_rows_alike(tmp_path: Path) -> None:
     alike = dataclasses.replace(verdicts["BLEU does not follow loss"].claim, to="bleu_of_sentence_1")
     assert judge(alike, collected).word == "one seed disagrees", "rows that are all alike have no order"
     assert "tau by seed: none, all rows are alike; by chance" in judge(alike, collected).detail
-    for rank, row in enumerate(row for row in TRANSLATION.rows if not row.arm):
+    for rank, row in enumerate(row for row in TRANSLATION.rows if not row.extra):
         put_translation(tmp_path, row.id, seed=2, bleu=rank, valid_loss=-rank)
     detail = judge(verdicts["BLEU does not follow loss"].claim, collect(TRANSLATION, "paper", tmp_path)).detail
     assert "tau by seed: -0.20, -1.00; by chance within ±0.38" in detail

@@ -46,7 +46,7 @@ def test_paper_numbers_are_the_papers(table_id: str) -> None:
     table = load_table(table_id)
     tables = {one["id"]: one for one in yaml.safe_load(REPORTED.read_text())["tables"]}
     reported = {row["name"]: row["metrics"] for row in tables[table.reported]["rows"]}
-    ours = {row.reported: row.paper for row in table.rows if not row.arm}
+    ours = {row.reported: row.paper for row in table.rows if not row.extra}
     assert ours == {name: pytest.approx(our_metrics(table.reported, metrics)) for name, metrics in reported.items()}
     copied = {row["name"] for row in tables[table.reported]["rows"] if row.get("copied_from")}
     assert {row.reported for row in table.rows if row.copied} == copied
@@ -170,6 +170,7 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
     [
         ({"captoin": "x"}, "t: 'captoin' is not a key here\\. Did you mean 'caption'\\? Available: id, caption"),
         ({"rows": [{"id": "a", "label": "A", "overrides": [], "note": "x"}]}, "t, row a: 'note' is not a key here"),
+        ({"arms": []}, "t: the key 'arms' is now called 'extra_rows'\\."),
         ({"rows": [{"id": "a", "label": "A"}]}, "t, row a: the key 'overrides' is missing"),
         ({"rows": []}, "t has no rows"),
         ({"choices": "one sentence"}, "t: choices must be a list of sentences"),
