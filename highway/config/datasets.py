@@ -1,4 +1,7 @@
-"""The cards of all data sets, and the keys of the group `dataset`, which depend on the data set's task."""
+"""The cards of all data sets, and the keys of the group `dataset`, which depend on the data set's task.
+
+A new data set is one reader in highway/data/, one card here and one file in conf/dataset/ (docs/RECIPES.md).
+"""
 
 import dataclasses
 from dataclasses import dataclass

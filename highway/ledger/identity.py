@@ -1,8 +1,8 @@
 """The identity of an experiment, from which the directory of its runs gets its name.
 
-The hash covers every key whose value differs from its neutral default, and the revisions of model, gates, data set and
-task. It leaves out paths, logging, seeds (each has a folder), keys without effect, and keys declared `aside`, which
-change where or how fast a run computes, and not its result.
+The hash covers every key whose value differs from its neutral default, the revisions of model, gates, data set and
+task, and the declared checksums of the user's own data. It leaves out paths, logging, seeds (each has a folder), keys
+without effect, and keys declared `aside`, which change where or how fast a run computes, and not its result.
 """
 
 import dataclasses

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from highway.config.compose import experiment
 from highway.config.datasets import DATASETS, RANDOM, SAMPLE
 from highway.config.experiment import Experiment
-from highway.config.metrics import METRICS, Metric
+from highway.config.metrics import METRICS, OF_A_RECORD, Metric
 from highway.errors import Refused
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.fingerprint import fingerprint, of_together
@@ -63,8 +63,9 @@ class Sample:
         return [mark for mark, applies in marks.items() if applies]
 
     def counts_for(self, metric: str) -> bool:
-        """Return whether the value of a metric can be used: a time counts only if nothing else was running."""
-        return not METRICS[metric].is_disturbed or self.result["cost"]["exclusive"]
+        """Return whether the run has the metric and its value can be used: a time only if nothing else was running."""
+        has_it = metric in OF_A_RECORD or metric in self.result["metrics"]
+        return has_it and (not METRICS[metric].is_disturbed or self.result["cost"]["exclusive"])
 
     def value(self, metric: str, select: str) -> float:
         """Return a metric of the best or the last checkpoint (`select`), or a number of the whole run."""

@@ -93,7 +93,8 @@ def draw_series(figure: Figure, collected: Collected) -> Any:
                 if source == "ours":
                     for x in line:
                         samples = collected.finished(rows[x].id)
-                        seeds = [sample.value(metric, collected.table.select) for sample in samples]
+                        select = collected.table.select
+                        seeds = [sample.value(metric, select) for sample in samples if sample.counts_for(metric)]
                         axis.plot([x] * len(seeds), seeds, "_", color=COLOURS[number], alpha=0.6)
                 axis.set_xticks(list(rows))
             axis.set_title(source, loc="left", fontsize=9)

@@ -558,10 +558,12 @@ def test_t_sne_keeps_groups_together() -> None:
 
 def test_times_count_only_where_nothing_else_ran() -> None:
     def sample(exclusive: bool) -> collecting.Sample:
-        return collecting.Sample(Path(), 1, {"cost": {"exclusive": exclusive}}, older_revision=False)
+        result = {"cost": {"exclusive": exclusive}, "metrics": {"train_seconds": {}, "bleu": {}}}
+        return collecting.Sample(Path(), 1, result, older_revision=False)
 
     assert [sample(alone).counts_for("train_seconds") for alone in (True, False)] == [True, False]
-    assert sample(False).counts_for("bleu")
+    assert sample(False).counts_for("bleu") and sample(False).counts_for("parameters")
+    assert not sample(False).counts_for("chrf"), "a run from before the metric was added"
 
 
 # Translation
