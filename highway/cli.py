@@ -259,7 +259,7 @@ def _keys_of(parent: str) -> list[str]:
     kinds = kinds_of(section)
     for name in rest:
         below = [item.type for kind in kinds for item in dataclasses.fields(kind) if item.name == name]
-        kinds = [kind for kind in below if dataclasses.is_dataclass(kind)]
+        kinds = [kind for kind in below if isinstance(kind, type) and dataclasses.is_dataclass(kind)]
     return list(dict.fromkeys(item.name for kind in kinds for item in dataclasses.fields(kind)))
 
 

@@ -10,8 +10,7 @@ times (highway/tasks/recurrent_figures.py). It also fixes one shape and whether 
 only tensors. These loops run with several shapes, with and without gradients, and with None as the dropout mask.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
 
 import torch
 from torch import Tensor
@@ -22,7 +21,7 @@ Given = tuple[Tensor | None, ...]
 class Captured:
     def __init__(self, function: Callable[..., tuple[Tensor, ...]]) -> None:
         self.function = function
-        self.recorded: dict[Any, tuple[torch.cuda.CUDAGraph, Given, tuple[Tensor, ...]]] = {}
+        self.recorded: dict[Hashable, tuple[torch.cuda.CUDAGraph, Given, tuple[Tensor, ...]]] = {}
 
     def __call__(self, *given: Tensor | None) -> tuple[Tensor, ...]:
         key = tuple(None if tensor is None else (tensor.shape, tensor.dtype) for tensor in given)

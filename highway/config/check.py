@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import json
 import math
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -17,8 +18,8 @@ from highway.config.fields import declared, options_of
 from highway.config.gates import GATES, GateOptions
 from highway.config.guard import CONF as CONF
 from highway.config.guard import check_hydra
-from highway.config.models import MODELS, Remembers
-from highway.config.tasks import TASKS
+from highway.config.models import MODELS, ModelCard, Remembers
+from highway.config.tasks import TASKS, TaskCard
 from highway.config.training import Debug, Logger, Optimizer, Trainer
 from highway.errors import Refused, as_typed, closest, listing
 
@@ -38,9 +39,9 @@ SWEEP_ONLY = ("table", "name", "seeds", "extra_rows", "rows", "fail_fast", "retr
 ROOT = ("model", "dataset", *SECTIONS, "budget", "seed", "data_dir", "outputs_dir")
 
 
-def kinds_of(section: str) -> list[Any]:
+def kinds_of(section: str) -> list[type]:
     """Return the dataclasses that may describe a section; `model` and `dataset` have several."""
-    cards: dict[str, Any] = {"model": MODELS, "dataset": TASKS}
+    cards: dict[str, Mapping[str, ModelCard | TaskCard]] = {"model": MODELS, "dataset": TASKS}
     return [card.options for card in cards.get(section, {}).values()] + [
         kind for name, kind in SECTIONS.items() if name == section
     ]
@@ -80,7 +81,7 @@ def check_dataset(config: DictConfig) -> tuple[Any, Path, Path]:
 
 
 def _name(config: DictConfig, section: str, known: list[str]) -> str:
-    name = OmegaConf.select(config, f"{section}.name")
+    name: str = OmegaConf.select(config, f"{section}.name")
     if name not in known:
         raise Refused(f"{section}.name={as_typed(name)} is unknown. Available: {listing(known)}.")
     return name
@@ -90,7 +91,7 @@ def _dataset_options(config: DictConfig) -> type:
     return TASKS[DATASETS[_name(config, "dataset", list(DATASETS))].task].options
 
 
-def _section(config: DictConfig, name: str, section: Any) -> Any:
+def _section(config: DictConfig, name: str, section: type) -> Any:
     node = config.get(name)
     if not isinstance(node, DictConfig):
         raise Refused(f"{name}={as_typed(node)} is not an option of the group '{name}'.")
@@ -123,7 +124,7 @@ def _checked(name: str, section: Any, content: str) -> Any:
     return value
 
 
-def _wrong_key(section: Any, values: dict[str, Any]) -> str:
+def _wrong_key(section: type, values: dict[str, Any]) -> str:
     """Return the key whose value has the wrong type, for errors of OmegaConf that name none."""
     for key, value in values.items():
         try:
@@ -133,7 +134,7 @@ def _wrong_key(section: Any, values: dict[str, Any]) -> str:
     raise AssertionError("every value has the right type")
 
 
-def _described_type(section: Any, path: str) -> str:
+def _described_type(section: type, path: str) -> str:
     """Describe the declared type of a key below a section."""
     name, *inside = path.split("[")
     kind = declared(section, name.split("."))[-1].type

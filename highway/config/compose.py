@@ -143,7 +143,7 @@ class _Files(CachingConfigRepository):
         return file
 
 
-def _of_hydra(default: Any) -> bool:
+def _of_hydra(default: object) -> bool:
     return isinstance(default, GroupDefault) and (default.group or "").startswith("hydra/")
 
 

@@ -75,7 +75,7 @@ class Experiment:
     @property
     def metric(self) -> str:
         """The metric shown beside the loss."""
-        return self.dataset.metric
+        return str(self.dataset.metric)
 
     @property
     def remembers(self) -> Remembers:

@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Options = tuple[str, ...] | Callable[[], tuple[str, ...]]
-ReadWhen = Mapping[str, Sequence[Any]]  # another key of the section -> its values with which this key has an effect
+ReadWhen = Mapping[str, Sequence[object]]  # another key of the section -> its values with which this key has an effect
 
 
-def number(default: Any, low: float, high: float = float("inf"), description: str = "", **metadata: Any) -> Any:
+def number(
+    default: float | None, low: float, high: float = float("inf"), description: str = "", **metadata: Any
+) -> Any:
     """Declare a number from `low` to `high`, both included."""
     return key(default, description, low=low, high=high, **metadata)
 
@@ -38,7 +40,7 @@ def several(*members: str, description: str = "", **metadata: Any) -> Any:
 
 
 def key(
-    default: Any, description: str = "", *, aside: bool = False, read_when: ReadWhen | None = None, **metadata: Any
+    default: object, description: str = "", *, aside: bool = False, read_when: ReadWhen | None = None, **metadata: Any
 ) -> Any:
     """Declare a key. `aside` keeps it out of a run's identity: it changes only where, how fast or how shown."""
     metadata = {"description": description, "aside": aside, "read_when": read_when or {}, **metadata}
@@ -108,7 +110,7 @@ def is_aside(section: type, path: Sequence[str]) -> bool:
     return any(item.metadata.get("aside") for item in declared(section, path))
 
 
-def declared(section: Any, path: Sequence[str]) -> "list[dataclasses.Field[Any]]":
+def declared(section: object, path: Sequence[str]) -> "list[dataclasses.Field[Any]]":
     """Return the fields on the path to a key below a section, the key's own field last."""
     fields: list[dataclasses.Field[Any]] = []
     for name in path:

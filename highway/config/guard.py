@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
@@ -25,7 +24,7 @@ CONF = Path(__file__).parents[2] / "conf"
 PLUGIN = re.compile(r"hydra_plugins\.\w+\.\w+")
 SWEEPER = "hydra_plugins.highway_sweep.HighwaySweeper"
 READ = ("HIGHWAY_DATA", "HIGHWAY_OUTPUTS")
-SETTLED: dict[str, tuple[Any, str]] = {  # a key of Hydra -> the only allowed value, and the reason
+SETTLED: dict[str, tuple[object, str]] = {  # a key of Hydra -> the only allowed value, and the reason
     "callbacks": ({}, "callbacks would run arbitrary code"),
     "job.env_set": ({}, "a configuration must not change the environment of a run"),
     "job_logging.root": (None, "a run logs to log.txt in its directory"),
@@ -107,7 +106,7 @@ def check_hydra(hydra: DictConfig) -> None:
             raise Refused(f"{target} is no {section} of this project. Options of hydra/{section}: {known}.")
 
 
-def _environment(name: str, default: Any = NOT_SET) -> Any:
+def _environment(name: str, default: object = NOT_SET) -> object:
     """Resolve `${oc.env:...}`. Other variables may be secrets, and records are meant to be shared."""
     if name not in READ:
         raise Refused(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO
 
 MEMBERS = 20_000
 CHUNK = 1 << 20
@@ -75,11 +75,11 @@ def zipped(archive: Path, size: int) -> Iterator[Member]:
 class _Bounded:
     """A stream that raises an error once it has returned more than `size` bytes."""
 
-    def __init__(self, file: Any, size: int) -> None:
+    def __init__(self, file: IO[bytes] | gzip.GzipFile, size: int) -> None:
         self.file, self.size, self.left = file, size, size
 
     def read(self, count: int) -> bytes:
-        chunk: bytes = self.file.read(count)
+        chunk = self.file.read(count)
         self.left -= len(chunk)
         if self.left < 0:
             raise tarfile.ReadError(_too_large(self.size))

@@ -74,7 +74,7 @@ def write_text(path: Path, text: str, durable: bool = True) -> None:
         file.write(text.encode())
 
 
-def write_json(path: Path, content: Any, durable: bool = True) -> None:
+def write_json(path: Path, content: object, durable: bool = True) -> None:
     write_text(path, json.dumps(content, indent=1, sort_keys=True) + "\n", durable)
 
 

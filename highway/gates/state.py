@@ -9,8 +9,6 @@ call can compute many steps.
             the dropout of the recurrence applies to what the two maps read, not to the state that is carried
 """
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -21,7 +19,7 @@ from highway.gates.gate import Gate
 
 
 class NewState(Gate):
-    def __init__(self, width: int, options: Any) -> None:
+    def __init__(self, width: int, options: StateGateOptions) -> None:
         super().__init__()
 
     def forward(self, previous: Tensor, new: Tensor, drop: Tensor | None) -> Tensor:  # (..., D) each

@@ -97,12 +97,12 @@ class RunDirectory:
         """The status: waiting, running, interrupted, failed, diverged or finished."""
         result = self.result()
         if result is not None and result["status"] in DONE:
-            return result["status"]
+            return str(result["status"])
         lease = Lease.latest(self.leases)
         if lease is not None and lease.alive:
             return "running"
         if result is not None:
-            return result["status"]
+            return str(result["status"])
         killed = lease is not None and not lease.ended
         return "interrupted" if killed or self.checkpoints else "waiting"
 

@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from highway.config.experiment import Experiment
 from highway.config.gates import GATES
@@ -86,7 +85,7 @@ def _shape(module: str) -> str:
     return hashlib.sha256(repr(_canonical(_tree(module))).encode()).hexdigest()
 
 
-def _canonical(node: Any) -> Any:
+def _canonical(node: object) -> object:
     """Return a tree as nested tuples without positions, docstrings and empty fields (new Pythons add some)."""
     if isinstance(node, list):
         return [_canonical(element) for element in node]

@@ -63,7 +63,7 @@ class Lease:
         if this_machine() != UNKNOWN and self.content.get("machine") == this_machine():
             start = born(self.content["pid"])
             if start is None or UNKNOWN not in (start, self.content["born"]):
-                return start == self.content["born"]
+                return bool(start == self.content["born"])
         return self.path.exists() and _age(self.path) < STALE
 
     @property
@@ -73,7 +73,8 @@ class Lease:
     @property
     def progress(self) -> dict[str, Any]:
         """The keys step, steps, train_loss and seconds_left; empty before the first step."""
-        return self.content.get("progress", {})
+        progress: dict[str, Any] = self.content.get("progress", {})
+        return progress
 
 
 class HeldLease:

@@ -63,7 +63,7 @@ def leave_out(folder: Path, why: str) -> None:
     log.warning("%s: %s. This record is left out.", folder, why)
 
 
-def problem(content: Any) -> str | None:
+def problem(content: object) -> str | None:
     """Return what is wrong with the content of a result.json; None if it is valid."""
     if not isinstance(content, dict):
         return "result.json is not a record"
@@ -81,7 +81,7 @@ def problem(content: Any) -> str | None:
     return next((wrong for metrics in tables if (wrong := _wrong_metric(metrics, fits))), None)
 
 
-def _wrong_metric(metrics: Any, fits: Check) -> str | None:
+def _wrong_metric(metrics: object, fits: Check) -> str | None:
     if not isinstance(metrics, dict):
         return "metrics is not a table of numbers"
     for name, values in metrics.items():
@@ -101,7 +101,7 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and not math.isnan(value)
 
 
-def _maybe_number(value: Any) -> bool:
+def _maybe_number(value: object) -> bool:
     return value is None or _is_number(value)
 
 

@@ -13,6 +13,7 @@ Shapes: B lanes, T steps, I input width, D width.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -31,8 +32,8 @@ from highway.gates.state import NewState
 from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch
 
-KERNELS: dict[str, Any] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
-STEPS: dict[str, Any] = {"rnn": torch.rnn_tanh_cell, "gru": torch.gru_cell, "lstm": torch.lstm_cell}
+KERNELS: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+STEPS: dict[str, Callable[..., Any]] = {"rnn": torch.rnn_tanh_cell, "gru": torch.gru_cell, "lstm": torch.lstm_cell}
 
 
 class Layer(nn.Module):
