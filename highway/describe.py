@@ -28,7 +28,7 @@ class Kind:
     parts: int = 1  # number of stacked matrices, each drawn on its own
 
 
-Start = Kind | Draw
+InitialValues = Kind | Draw
 
 
 def uniform(bound: float) -> Draw:
@@ -53,7 +53,7 @@ OF_TORCH = {  # layers of torch have no `starts` of their own
 }
 
 
-def start_of(module: nn.Module, name: str) -> Start:
+def start_of(module: nn.Module, name: str) -> InitialValues:
     """Return the declared initial values of a module's parameter: a kind, or a function that draws them."""
     declared = getattr(module, "starts", {}) or OF_TORCH.get(type(module), {})
     if name not in declared:

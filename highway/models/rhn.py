@@ -19,7 +19,7 @@ from highway.blocks.layers import dropout
 from highway.blocks.micro_layers import Loop
 from highway.config.experiment import Gating
 from highway.config.models import RHN
-from highway.describe import MAP, MAP_BIAS, Start, constant
+from highway.describe import MAP, MAP_BIAS, InitialValues, constant
 from highway.gates.gate import gate
 from highway.models.backbone import Backbone
 from highway.models.initial import Uniform
@@ -32,8 +32,8 @@ class MicroLayer(nn.Module):
         super().__init__()
         width, maps = model.width, 2 if model.coupled else 3
         self.weight = nn.Parameter(torch.empty(maps * width, width))
-        self.starts: dict[str, Start] = {"weight": MAP}
-        starts: list[Start] = [MAP_BIAS, constant(model.bias), constant(-model.bias)]
+        self.starts: dict[str, InitialValues] = {"weight": MAP}
+        starts: list[InitialValues] = [MAP_BIAS, constant(model.bias), constant(-model.bias)]
         for name, start in zip("htc"[:maps], starts, strict=False):
             self.register_parameter(f"bias_{name}", nn.Parameter(torch.empty(width)))
             self.starts[f"bias_{name}"] = start
