@@ -136,13 +136,13 @@ def test_dropout_falls_inside_of_attention_and_feed_forward() -> None:
     unseen, u = torch.ones(5, 5).triu(1).bool(), torch.zeros(2, 4)
     for rate in (0.0, 0.5):
         relative = RelativeAttention(8, 2, 4, rate)
-        for module, more in (
+        for module, extra in (
             (CausalAttention(8, 2, rate), ()),
             (FeedForward(8, 9, rate), ()),
             (relative, (codes, u, u, unseen)),
         ):
-            quiet = module.eval()(x, *more)
-            assert torch.allclose(module.train()(x, *more), quiet, atol=1e-6) == (rate == 0)
+            quiet = module.eval()(x, *extra)
+            assert torch.allclose(module.train()(x, *extra), quiet, atol=1e-6) == (rate == 0)
 
 
 def test_dropout_is_repeatable_and_off_in_evaluation() -> None:

@@ -37,11 +37,11 @@ def test_equals_windows_through_torchs_own(cell: str, window: int, chunk: int, m
     for dtype, close in ((torch.float32, 1e-5), (torch.float64, 1e-12)):
         ours, torchs = pair(cell, 9, window, dtype)
         x, weights = torch.randn(2, 3, 11, 9, dtype=dtype)
-        (output, ours), (expected, others) = gradients(ours, x, weights), gradients(torchs, x, weights)
+        (output, slopes), (expected, others) = gradients(ours, x, weights), gradients(torchs, x, weights)
         torch.testing.assert_close(output, expected, atol=close, rtol=close)
-        assert len(ours) == len(others) == 5
-        for one, other in zip(ours, others, strict=True):
-            torch.testing.assert_close(one, other, atol=10 * close, rtol=close)
+        assert len(slopes) == len(others) == 5
+        for slope, other in zip(slopes, others, strict=True):
+            torch.testing.assert_close(slope, other, atol=10 * close, rtol=close)
         with torch.no_grad():
             assert torch.equal(ours(x), output)
 
@@ -99,6 +99,6 @@ def test_in_autocast() -> None:
         _, low = gradients(ours, x, weights)
     ours.zero_grad()
     _, full = gradients(ours, x, weights)
-    assert all(one.dtype == torch.float32 for one in low)
-    for one, other in zip(low, full, strict=True):
-        assert (one - other).norm() < 0.03 * other.norm()
+    assert all(slope.dtype == torch.float32 for slope in low)
+    for slope, other in zip(low, full, strict=True):
+        assert (slope - other).norm() < 0.03 * other.norm()

@@ -54,13 +54,13 @@ def lesser(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", refuse)
     monkeypatch.setattr(processor.nn.LSTM, "forward", refuse)
-    found = (processor.packs, processor.lstm_trains_in, products.rate)
-    for one in found:
-        one.cache_clear()
+    cached = (processor.packs, processor.lstm_trains_in, products.rate)
+    for function in cached:
+        function.cache_clear()
     monkeypatch.setattr(products, "CHOSEN", {})
     yield
-    for one in found:
-        one.cache_clear()
+    for function in cached:
+        function.cache_clear()
 
 
 def test_what_is_missing_is_found_out(lesser: None) -> None:
@@ -77,20 +77,20 @@ def test_a_product_needs_no_packed_matrix(lesser: None, dtype: torch.dtype) -> N
 
 def test_an_lstm_without_a_bf16_kernel_trains_in_fp32(experiment: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
     """The LSTM equals the network outside autocast, bit for bit, in any precision of its input and state."""
-    words = ("model=lstm", "model.width=12", "dataset=ptb_word_carried", "dataset.source=sample", "layers=none")
-    layer = build.model(experiment(*words)).backbone.layers[0]
+    overrides = ("model=lstm", "model.width=12", "dataset=ptb_word_carried", "dataset.source=sample", "layers=none")
+    layer = build.model(experiment(*overrides)).backbone.layers[0]
     same, x = copy.deepcopy(layer), torch.randn(3, 5, 12)
     state = (torch.randn(3, 12), torch.randn(3, 12))
     monkeypatch.setattr(recurrent, "lstm_trains_in", lambda dtype: False)
     expected, after = same(x.bfloat16().float(), tuple(part.bfloat16().float() for part in state))
     with torch.autocast("cpu", torch.bfloat16):
-        found, later = layer(x.bfloat16(), tuple(part.bfloat16() for part in state))
+        actual, later = layer(x.bfloat16(), tuple(part.bfloat16() for part in state))
     expected.sum().backward()
-    found.sum().backward()
-    assert found.dtype == torch.float32 and torch.equal(found, expected)
-    assert all(torch.equal(one, two) for one, two in zip(later, after, strict=True))
-    for one, two in zip(layer.parameters(), same.parameters(), strict=True):
-        assert torch.equal(one.grad, two.grad)
+    actual.sum().backward()
+    assert actual.dtype == torch.float32 and torch.equal(actual, expected)
+    assert all(torch.equal(part, reference) for part, reference in zip(later, after, strict=True))
+    for part, reference in zip(layer.parameters(), same.parameters(), strict=True):
+        assert torch.equal(part.grad, reference.grad)
 
 
 def test_the_probe_answers_on_a_lesser_processor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,18 +116,18 @@ def test_trying_draws_no_random_numbers() -> None:
 @pytest.mark.parametrize("first", ["float32", "bfloat16"])
 def test_the_choice_by_speed_stays_with_a_run(experiment: Compose, monkeypatch: pytest.MonkeyPatch, first: str) -> None:
     """The first start measures; a resumed run uses the choice in its checkpoint, even if another is faster by then."""
-    words = ("model=rhn", "dataset=ptb_word_rhn", "dataset.source=sample", "optimizer=sgd_rhn", "budget=smoke")
+    overrides = ("model=rhn", "dataset=ptb_word_rhn", "dataset.source=sample", "optimizer=sgd_rhn", "budget=smoke")
     few = ("model.depth=2", "model.width=16", "trainer.precision=bf16", "trainer.max_steps=3", "trainer.threads=1")
-    described = experiment(*words, *few, "trainer.validate_every=3", "trainer.accelerator=cpu")
+    described = experiment(*overrides, *few, "trainer.validate_every=3", "trainer.accelerator=cpu")
     other = {"float32": "bfloat16", "bfloat16": "float32"}[first]
     monkeypatch.setattr(products, "choice", lambda lower: getattr(torch, first))
     trained(described, StopAfter(1))
     monkeypatch.setattr(products, "choice", lambda lower: getattr(torch, other))
     seen: list[torch.dtype] = []
 
-    def watched(matrix: Tensor, *more: Any) -> Any:
+    def watched(matrix: Tensor, *extra: Any) -> Any:
         seen.append(matrix.dtype)
-        return products.prepared(matrix, *more)
+        return products.prepared(matrix, *extra)
 
     monkeypatch.setattr(micro_layers, "prepared", watched)
     _, result = trained(described)
@@ -169,10 +169,10 @@ def test_a_busy_machine_is_said(
     monkeypatch.delenv("HIGHWAY_SLOTS", raising=False)
     if slots:
         monkeypatch.setenv("HIGHWAY_SLOTS", slots)
-    found = cautions.cautions([tiny()])
-    assert ("load" in found) == says
+    actual = cautions.cautions([tiny()])
+    assert ("load" in actual) == says
     if says:
-        assert found["load"].startswith("This machine is busy: its load is 9.0 with 2 processors")
+        assert actual["load"].startswith("This machine is busy: its load is 9.0 with 2 processors")
         monkeypatch.setenv("HIGHWAY_CAUTIONS", "off")
         assert not cautions.cautions([tiny()])
 
@@ -185,7 +185,7 @@ def test_a_run_that_became_slow_says_so_once(monkeypatch: pytest.MonkeyPatch) ->
         said.append(watch.look(tokens, 2))
         tokens += rate * 20
     said.append(watch.look(tokens, 2))
-    remarks = [one for one in said if one]
+    remarks = [remark for remark in said if remark]
     assert len(remarks) == 1 and said[4] == remarks[0]
     assert remarks[0].startswith("slow: 297 tokens/s where 11,000 are usual (trainer.threads=2);")
 

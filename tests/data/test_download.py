@@ -359,12 +359,12 @@ def test_every_data_set_has_a_mirror() -> None:
 
 
 def test_own_files_need_no_checksum_and_no_source(tmp_path: Path) -> None:
-    own = Files("notes", "notes", sources=(), checksums={})
+    notes = Files("notes", "notes", sources=(), checksums={})
     path = tmp_path / "notes" / "notes.txt"
     path.parent.mkdir()
     with pytest.raises(Refused, match=r"notes: notes\.txt missing from .*/notes\. Put the files there"):
-        own.ensure([path])
+        notes.ensure([path])
     path.write_bytes(RIGHT)
-    own.ensure([path])
+    notes.ensure([path])
     with pytest.raises(Refused, match=rf"its sha256 is {hashlib.sha256(RIGHT).hexdigest()}, and the card of notes"):
-        replace(own, checksums={"notes.txt": "0" * 64}).ensure([path])
+        replace(notes, checksums={"notes.txt": "0" * 64}).ensure([path])

@@ -127,7 +127,7 @@ def test_a_later_query_has_its_own_row_of_b() -> None:
 
 
 def test_a_text_beyond_the_gate_is_refused(small: Callable[..., Any]) -> None:
-    with pytest.raises(Refused, match="the score gate has places for 5 positions, and this text has 6"):
+    with pytest.raises(Refused, match="the score gate has weights for 5 positions, and this text has 6"):
         small("gate=g1", "gate.score.length=5", "dataset.longest=5")(sentences(1, 6), sentences(1, 4))
 
 
@@ -137,7 +137,7 @@ def test_a_gate_has_as_many_places_as_it_says() -> None:
     score, earlier = torch.randn(2, 1, 1, 1, 3)
     mask = torch.zeros(1, 1, 1, 3)
     module(score, [earlier], mask, 5)
-    with pytest.raises(Refused, match="has places for 6 positions, and this text has 7"):
+    with pytest.raises(Refused, match="has weights for 6 positions, and this text has 7"):
         module(score, [earlier], mask, 6)
 
 
@@ -242,11 +242,11 @@ def test_transformer_is_torchs(small: Callable[..., Any], norm: str) -> None:
         copy_sublayers(ours, layer, attentions, layer.norm3)
     source, target = F.pad(sentences(2, 6), (0, 2), value=PADDING), sentences(2, 5)
     x, padding = model.backbone._placed(model.source_embedding(source) * model.scale), source == PADDING
-    for one in encoder:
-        x = one(x, src_key_padding_mask=padding)
+    for layer in encoder:
+        x = layer(x, src_key_padding_mask=padding)
     y, future = model.backbone._placed(model.target_embedding(target) * model.scale), torch.ones(5, 5).triu(1).bool()
-    for two in decoders:
-        y = two(y, x, tgt_mask=future, memory_key_padding_mask=padding)
+    for decoder in decoders:
+        y = decoder(y, x, tgt_mask=future, memory_key_padding_mask=padding)
     torch.testing.assert_close(model(source, target), y, rtol=1e-4, atol=1e-5)
 
 
@@ -256,8 +256,8 @@ def copy_sublayers(ours: Any, theirs: Any, attentions: list[Any], last_norm: nn.
         sublayer = getattr(ours, name)
         function = sublayer.function
         maps = [function.query_key_value] if name == "itself" else [function.query, function.key_value]
-        attention.in_proj_weight.copy_(torch.cat([one.weight for one in maps]))
-        attention.in_proj_bias.copy_(torch.cat([one.bias for one in maps]))
+        attention.in_proj_weight.copy_(torch.cat([linear.weight for linear in maps]))
+        attention.in_proj_bias.copy_(torch.cat([linear.bias for linear in maps]))
         attention.out_proj.load_state_dict(function.output.state_dict())
         norm.load_state_dict(sublayer.norm.state_dict())
     theirs.linear1.load_state_dict(ours.feed_forward.function.inner.state_dict())

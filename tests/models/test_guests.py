@@ -51,16 +51,16 @@ def guest(tiny: Compose, experiment: Compose) -> Compose:
 
     `tiny` is used only for its small corpus: its overrides fit a Transformer.
     """
-    return lambda *words: experiment(CONF, "model=steps", *FEW, "trainer.accelerator=cpu", *words)
+    return lambda *arguments: experiment(CONF, "model=steps", *FEW, "trainer.accelerator=cpu", *arguments)
 
 
 @pytest.mark.parametrize("gate", ["none", "leaky"])
 @pytest.mark.parametrize("task", ON)
 def test_a_backbone_serves_two_tasks_and_resumes_exactly(guest: Compose, tmp_path: Path, task: str, gate: str) -> None:
-    words = (*ON[task], f"gate={gate}")
-    whole, result = trained(guest(*words))
+    overrides = (*ON[task], f"gate={gate}")
+    whole, result = trained(guest(*overrides))
     assert result["parameters"]["gate"] == (gate == "leaky")
-    described = guest(*words, f"outputs_dir={tmp_path / 'stopped'}")
+    described = guest(*overrides, f"outputs_dir={tmp_path / 'stopped'}")
     cell = assert_resumes_exactly(described, (2, 7), whole, result)
     if gate == "leaky":
         leaks = np.load(cell.path / "probes" / "leaks.npz")
@@ -105,8 +105,8 @@ def test_it_is_benchmarked(guest: Compose, task: str) -> None:
     batch = entry.batch()
     (row,) = timed([entry.build()], batch, build.task(entry.shape).tokens(batch), 2, "cpu")
     assert row["name"] == "ours with leaky, 32" and row["tokens_per_second"] > 0
-    width, places = 8, 24 if task == "text" else 48
-    recurrence = 3 * 2 * places * 2 * 3 * width * width  # forward and backward, two maps of three gates
+    width, positions = 8, 24 if task == "text" else 48
+    recurrence = 3 * 2 * positions * 2 * 3 * width * width  # forward and backward, two maps of three gates
     assert 0.9 * recurrence < operations(entry) < 4 * recurrence
 
 
@@ -128,7 +128,9 @@ def test_its_names_are_flat(guest: Compose, tmp_path: Path) -> None:
     assert set(read_weights(tmp_path / "weights")[0]) == set(names)
     other = build.model(guest(*TEXT, "seed=2"))
     load_weights(other, tmp_path / "weights")
-    assert all(torch.equal(one, two) for one, two in zip(model.parameters(), other.parameters(), strict=True))
+    assert all(
+        torch.equal(parameter, theirs) for parameter, theirs in zip(model.parameters(), other.parameters(), strict=True)
+    )
 
 
 def test_a_declared_start_may_be_a_function() -> None:
@@ -144,9 +146,9 @@ def test_a_declared_start_may_be_a_function() -> None:
     assert counted.counts.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("words", [(), ("model=transformer_xl", "dataset=enwik8")], ids=["like_torch", "normal"])
+@pytest.mark.parametrize("overrides", [(), ("model=transformer_xl", "dataset=enwik8")], ids=["like_torch", "normal"])
 def test_a_parameter_without_a_declared_start_is_refused(
-    experiment: Compose, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+    experiment: Compose, monkeypatch: pytest.MonkeyPatch, overrides: tuple[str, ...]
 ) -> None:
     class Silent(nn.Module):
         def __init__(self, *_: Any) -> None:
@@ -155,4 +157,4 @@ def test_a_parameter_without_a_declared_start_is_refused(
 
     monkeypatch.setattr("highway.gates.residual.Sum", Silent)
     with pytest.raises(TypeError, match=r"Silent\.alpha has no declared start"):
-        build.model(experiment("dataset.source=sample", *words))
+        build.model(experiment("dataset.source=sample", *overrides))

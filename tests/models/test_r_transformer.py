@@ -21,8 +21,8 @@ RT = ("model=r_transformer", "model.window=3")
 @pytest.mark.parametrize("gate", RESIDUAL_GATES)
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_causality_by_gradient(tiny: Compose, norm: str, gate: str, cell: str) -> None:
-    words = (f"gate={gate}", f"model.norm={norm}", f"model.cell={cell}")
-    model = build.model(tiny(*RT, *words)).double().eval()
+    overrides = (f"gate={gate}", f"model.norm={norm}", f"model.cell={cell}")
+    model = build.model(tiny(*RT, *overrides)).double().eval()
     tokens = torch.randint(27, (1, 7))
     embedded = model.embedding(tokens).detach().requires_grad_()
     model.embedding.forward = lambda _: embedded
@@ -40,8 +40,8 @@ def test_equals_its_equations(tiny: Compose, norm: str) -> None:
 
     The sequence enters without position codes and leaves unnormalised.
     """
-    words = (f"model.norm={norm}", "model.local_layers=2", "model.norm_deviation=biased", "gate=sdu_tanh")
-    model = build.model(tiny(*RT, *words)).double().eval()
+    overrides = (f"model.norm={norm}", "model.local_layers=2", "model.norm_deviation=biased", "gate=sdu_tanh")
+    model = build.model(tiny(*RT, *overrides)).double().eval()
     torch.manual_seed(0)
     for parameter in model.parameters():
         parameter.add_(0.1 * torch.randn_like(parameter))
@@ -69,13 +69,13 @@ def test_equals_its_equations(tiny: Compose, norm: str) -> None:
         )
         for sublayer, function, has_gate in steps:
             layer_norm = sublayer.norm
-            more = gated(sublayer, x) if has_gate else 0.0
-            x = x + function(layer_norm(x)) + more if norm == "pre" else layer_norm(x + function(x) + more)
+            extra = gated(sublayer, x) if has_gate else 0.0
+            x = x + function(layer_norm(x)) + extra if norm == "pre" else layer_norm(x + function(x) + extra)
     torch.testing.assert_close(model(tokens)[0], x)
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("overrides", "expected"),
     [
         (("model=r_transformer",), 14_213_169),
         (("model=r_transformer", "gate=sdu_tanh"), 17_365_041),
@@ -87,9 +87,9 @@ def test_equals_its_equations(tiny: Compose, norm: str) -> None:
         (("model=transformer_music", "dataset=nottingham"), 956_248),
     ],
 )
-def test_parameter_counts_of_the_papers(experiment: Compose, words: tuple[str, ...], expected: int) -> None:
+def test_parameter_counts_of_the_papers(experiment: Compose, overrides: tuple[str, ...], expected: int) -> None:
     with torch.device("meta"):
-        model = build.model(experiment(*words))
+        model = build.model(experiment(*overrides))
     assert sum(parameter.numel() for parameter in model.parameters()) == expected
 
 
@@ -97,7 +97,7 @@ SMALL = ("dataset.source=sample", "model.width=16", "model.feed_forward=32", "mo
 
 
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [
         ("model=r_transformer", "gate=sdu_tanh", "dataset.train={lanes:2,window:9,stride:5,scored:5}"),
         ("model=r_transformer_pixels", "dataset=mnist", "dataset.side=4", "dataset.batch=2"),
@@ -105,8 +105,8 @@ SMALL = ("dataset.source=sample", "model.width=16", "model.feed_forward=32", "mo
     ],
     ids=["text", "pixels", "music"],
 )
-def test_no_parameter_is_without_a_gradient(experiment: Compose, words: tuple[str, ...]) -> None:
-    described = experiment(*words, *SMALL)
+def test_no_parameter_is_without_a_gradient(experiment: Compose, overrides: tuple[str, ...]) -> None:
+    described = experiment(*overrides, *SMALL)
     task = build.task(described)
     task.learn(build.like_real(described, "cpu")).objective.backward()
     idle = [

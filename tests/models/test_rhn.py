@@ -96,9 +96,9 @@ def same_as_naive(device: str, masked: bool, coupled: bool, name: str, recompute
         return torch.randn(*shape, dtype=torch.float64, device=device, requires_grad=True)
 
     x, start = some(steps, batch, inputs), some(batch, width)
-    w = {one: some(width, inputs) for one in names}
-    r = [{one: some(width, width) for one in names} for _ in range(depth)]
-    b = [{one: some(width) for one in names} for _ in range(depth)]
+    w = {part: some(width, inputs) for part in names}
+    r = [{part: some(width, width) for part in names} for _ in range(depth)]
+    b = [{part: some(width) for part in names} for _ in range(depth)]
     drop = (torch.rand(batch, width, dtype=torch.float64, device=device) > 0.3) / 0.7 if masked else None
     options = StateGateOptions(name.split()[0], dropped="undropped" not in name)
     state_gate = gate("state", options.name, width, options).double().to(device)
@@ -113,13 +113,13 @@ def same_as_naive(device: str, masked: bool, coupled: bool, name: str, recompute
     for _ in range(2):  # on CUDA the second call replays what the first has recorded
         reads = x @ torch.cat(list(w.values())).T + torch.cat(list(b[0].values()))
         weights = [torch.cat(list(of_layer.values())) for of_layer in r]
-        found = loop(reads, start, drop, weights, [torch.cat(list(of_layer.values())) for of_layer in b[1:]])
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-8)
+        actual = loop(reads, start, drop, weights, [torch.cat(list(of_layer.values())) for of_layer in b[1:]])
+        torch.testing.assert_close(actual, expected, rtol=0, atol=1e-8)
 
-        every = [x, start, *w.values(), *(one for of_layer in (*r, *b) for one in of_layer.values()), *(hsg or ())]
+        every = [x, start, *w.values(), *(part for of_layer in (*r, *b) for part in of_layer.values()), *(hsg or ())]
         into = torch.randn_like(expected)
         for ours, theirs in zip(
-            torch.autograd.grad(found, every, into),
+            torch.autograd.grad(actual, every, into),
             torch.autograd.grad(expected, every, into, retain_graph=True),
             strict=True,
         ):
@@ -175,11 +175,11 @@ def test_masks_are_drawn_once_a_window_for_every_lane(experiment: Compose, monke
     model.train()
     tokens = torch.randint(389, (3, 5))
     features, _ = model(tokens)
-    assert [tuple(one.shape) for one in drawn] == [(3, 400)] * 3  # of the input, the state and the output
-    for one, kept in zip(drawn, (0.25, 0.75, 0.25), strict=True):
-        assert one.unique().tolist() == pytest.approx([0.0, 1 / kept], rel=1e-4)
-        assert abs(float((one > 0).float().mean()) - kept) < 0.06
-        assert not torch.equal(one[0], one[1])
+    assert [tuple(part.shape) for part in drawn] == [(3, 400)] * 3  # of the input, the state and the output
+    for part, kept in zip(drawn, (0.25, 0.75, 0.25), strict=True):
+        assert part.unique().tolist() == pytest.approx([0.0, 1 / kept], rel=1e-4)
+        assert abs(float((part > 0).float().mean()) - kept) < 0.06
+        assert not torch.equal(part[0], part[1])
     assert torch.all((features == 0) == (drawn[2] == 0)[:, None])  # the same at every step
 
     of_input, of_state, of_output = drawn
@@ -225,8 +225,8 @@ def test_a_word_is_dropped_wherever_a_lane_has_it(experiment: Compose) -> None:
     ],
 )
 def test_parameters_are_the_papers(experiment: Compose, depth: int, plain: int, gated: int) -> None:
-    for words, count in (((), plain), (("gate=hsg",), gated)):
-        described = experiment("model=rhn", f"model.depth={depth}", "dataset=ptb_word_rhn", "layers=none", *words)
+    for overrides, count in (((), plain), (("gate=hsg",), gated)):
+        described = experiment("model=rhn", f"model.depth={depth}", "dataset=ptb_word_rhn", "layers=none", *overrides)
         with torch.device("meta"):
             assert sum(parameter.numel() for parameter in build.model(described).parameters()) == count
 
@@ -251,8 +251,8 @@ def test_prepared_products_are_close_in_either_precision(
     experiment: Compose, monkeypatch: pytest.MonkeyPatch, recompute: str, faster: torch.dtype | None, off: float
 ) -> None:
     """Compare values and gradients with double precision; bf16 is only used where it is faster."""
-    words = ("gate=hsg", "model.width=64", "model.init=0.3", f"model.recompute_every={recompute}")
-    model, exact = (build.model(experiment(*RHN, *words)).eval() for _ in range(2))
+    overrides = ("gate=hsg", "model.width=64", "model.init=0.3", f"model.recompute_every={recompute}")
+    model, exact = (build.model(experiment(*RHN, *overrides)).eval() for _ in range(2))
     exact.double()
     tokens, into = torch.randint(389, (3, 5)), torch.randn(3, 5, 64)
     monkeypatch.setattr(products, "rate", lambda dtype: 2.0 if dtype == faster else 1.0)
@@ -266,7 +266,7 @@ def test_prepared_products_are_close_in_either_precision(
     expected.backward(into.double())
     pairs = [
         (features, expected),
-        *((one.grad, two.grad) for one, two in zip(model.parameters(), exact.parameters(), strict=True)),
+        *((part.grad, two.grad) for part, two in zip(model.parameters(), exact.parameters(), strict=True)),
     ]
     for ours, theirs in pairs:
         if ours is not None:  # the output's bias has no gradient
@@ -285,8 +285,8 @@ def test_measuring_products_draws_no_random_numbers() -> None:
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 def test_the_state_gate_fits_the_rivals(experiment: Compose, cell: str) -> None:
     """The state gate of an LSTM gates h, and not C."""
-    words = ("model.width=6", "dataset=ptb_word_carried", "dataset.source=sample", "layers=none", "gate=hsg")
-    model = build.model(experiment(f"model={cell}", *words, "gate.state.bias=0.5")).double().eval()
+    overrides = ("model.width=6", "dataset=ptb_word_carried", "dataset.source=sample", "layers=none", "gate=hsg")
+    model = build.model(experiment(f"model={cell}", *overrides, "gate.state.bias=0.5")).double().eval()
     tokens = torch.randint(389, (2, 5))
     layer = model.backbone.layers[0]
     weights = [getattr(layer.kernel, name) for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")]
@@ -306,15 +306,15 @@ def test_the_state_gate_fits_the_rivals(experiment: Compose, cell: str) -> None:
 def test_one_step_at_a_time_scores_as_windows_do(experiment: Compose) -> None:
     task = build.task(experiment(*RHN, "gate=hsg")).double().eval()
     stream = torch.randint(389, (83,))
-    told = []
+    losses = []
     for window in (1, 7, 100):
         task.start_evaluation()
         with torch.no_grad():
             for batch in Windows(stream, Cut(lanes=1, window=window, stride=window, scored=window)).together(1):
                 task.score(batch)
         assert task.counts["units"] == 82
-        told.append(float(task.counts["nats"]))
-    assert told == pytest.approx([told[0]] * 3, abs=1e-9)
+        losses.append(float(task.counts["nats"]))
+    assert losses == pytest.approx([losses[0]] * 3, abs=1e-9)
 
 
 def test_the_gradient_is_that_of_the_recipes_loss(experiment: Compose) -> None:
@@ -338,7 +338,7 @@ def test_the_gradient_is_that_of_the_recipes_loss(experiment: Compose) -> None:
     every = named_parameters(task.model)
     loss = loss + 5 / 2 * sum(parameter.square().sum() for parameter in every.values())  # type: ignore[assignment]
     gradients = torch.autograd.grad(loss, list(every.values()))
-    norm = float(torch.stack([one.square().sum() for one in gradients]).sum().sqrt())
+    norm = float(torch.stack([part.square().sum() for part in gradients]).sum().sqrt())
     assert norm > 10, "else the clipping is not seen"
     for name, gradient in zip(every, gradients, strict=True):
         torch.testing.assert_close(ours[name], gradient * 10 / norm, rtol=1e-5, atol=1e-9)
@@ -349,8 +349,8 @@ def test_gradients_reach_back_as_far_as_is_said(
     experiment: Compose, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(figures, "REACH", 4)
-    words = (f"model={model}", "model.width=6", "dataset=ptb_word_carried", "dataset.source=sample", "layers=none")
-    whole = build.model(experiment(*words, *(["gate=hsg"] if model == "rhn" else []))).double().eval()
+    overrides = (f"model={model}", "model.width=6", "dataset=ptb_word_carried", "dataset.source=sample", "layers=none")
+    whole = build.model(experiment(*overrides, *(["gate=hsg"] if model == "rhn" else []))).double().eval()
     stream = torch.randint(389, (1000,))
     norms = gradient_norms(whole, stream)
     lanes = 1000 // (figures.WARM_UP + 3 * 5 + 1)
@@ -362,7 +362,7 @@ def test_gradients_reach_back_as_far_as_is_said(
         )  # of the text read, so this is the position of the prediction
         for back in range(1, reach + 1):
             _, state = whole(text[:, : end - back])
-            flat = [one.detach().requires_grad_() for one in flattened(state)]
+            flat = [part.detach().requires_grad_() for part in flattened(state)]
             given = iter(flat)
             features, _ = whole(text[:, end - back : end], mapped(lambda _, given=given: next(given), state))
             loss = torch.nn.functional.cross_entropy(whole.logits(features[:, -1]), text[:, end], reduction="sum")
@@ -415,9 +415,9 @@ def test_the_test_split_has_a_curve_where_it_is_asked_for(experiment: Compose, s
 
 @pytest.mark.parametrize("precision", ["32", "bf16"])
 def test_a_stopped_run_goes_on_exactly(experiment: Compose, short: None, tmp_path: Path, precision: str) -> None:
-    words = (*RHN, *FEW, "trainer.max_steps=4", f"trainer.precision={precision}", "gate=hsg", "dataset.final=null")
-    whole, result = trained(experiment(*words))
-    described = experiment(*words, f"outputs_dir={tmp_path / 'stopped'}")
+    overrides = (*RHN, *FEW, "trainer.max_steps=4", f"trainer.precision={precision}", "gate=hsg", "dataset.final=null")
+    whole, result = trained(experiment(*overrides))
+    described = experiment(*overrides, f"outputs_dir={tmp_path / 'stopped'}")
     measure_again = products.rate.cache_clear  # as a new process would
     assert_resumes_exactly(described, (2,), whole, result, before_resuming=measure_again)
 

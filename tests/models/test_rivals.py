@@ -72,7 +72,7 @@ def test_our_loop_over_steps_is_torchs(cell: str, batch: int, dtype: torch.dtype
     expected, last = theirs(x, tuple(start[:, None]) if cell == "lstm" else start)
     required = (expected.transpose(0, 1), *(part[0] for part in (last if cell == "lstm" else (last,))))
     h, state = recurrence(cell, linear(x.transpose(0, 1), w, b), u, c, tuple(start))
-    upstream = [torch.randn_like(one) for one in required]
+    upstream = [torch.randn_like(part) for part in required]
     for ours, other in zip((h, *state), required, strict=True):
         torch.testing.assert_close(ours, other, rtol=within, atol=within)
     gradients = [torch.autograd.grad(results, (x, start, *weights), upstream) for results in ((h, *state), required)]
@@ -104,8 +104,8 @@ def test_our_loop_trains_large_matrices_on_a_cpu(
     assert calls == ([] if cell == "lstm" else [cell] * 2)
     torch.testing.assert_close(actual, expected)
     mapped(lambda part: torch.testing.assert_close(part.shape, torch.Size((3, 12))), same)
-    for one, other in zip(same[1], states[1], strict=True):
-        torch.testing.assert_close(one, other)
+    for part, other in zip(same[1], states[1], strict=True):
+        torch.testing.assert_close(part, other)
     calls.clear()
     with torch.no_grad():
         ours(tokens)
@@ -128,8 +128,8 @@ def test_segment_by_segment_is_the_whole_at_once(model: Callable[..., Any], cell
         pieces.append(features)
     torch.testing.assert_close(torch.cat(pieces, 1), whole)
     mapped(lambda part: torch.testing.assert_close(part.shape, torch.Size((3, 12))), state)  # lanes come first
-    for one, other in zip(state[1], last[1], strict=True):  # type: ignore[index]
-        torch.testing.assert_close(one, other)
+    for part, other in zip(state[1], last[1], strict=True):  # type: ignore[index]
+        torch.testing.assert_close(part, other)
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -85,7 +85,7 @@ def test_embeddings_that_start_normally(tiny: Compose) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("overrides", "expected"),
     [
         (("gate=none",), 9_482_289),
         (("gate=sdu_tanh",), 12_634_161),
@@ -94,9 +94,9 @@ def test_embeddings_that_start_normally(tiny: Compose) -> None:
         (("model=transformer_word", "dataset=ptb_word", "gate=sdu_sigmoid"), 2_082_960),
     ],
 )
-def test_parameter_counts_of_the_papers(experiment: Compose, words: tuple[str, ...], expected: int) -> None:
+def test_parameter_counts_of_the_papers(experiment: Compose, overrides: tuple[str, ...], expected: int) -> None:
     with torch.device("meta"):
-        model = build.model(experiment(*words))
+        model = build.model(experiment(*overrides))
     assert sum(parameter.numel() for parameter in model.parameters()) == expected
 
 

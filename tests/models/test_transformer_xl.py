@@ -29,8 +29,8 @@ SMALL = (
 )
 
 
-def cut(length: int, memory: int, **more: Any) -> str:
-    extra = "".join(f",{key}:{value}" for key, value in more.items())
+def cut(length: int, memory: int, **added: Any) -> str:
+    extra = "".join(f",{key}:{value}" for key, value in added.items())
     return f"{{lanes:2,window:{length},stride:{length},scored:{length},memory:{memory}{extra}}}"
 
 
@@ -41,8 +41,8 @@ def small(experiment: Compose) -> Callable[..., Any]:
     Its weights are large enough to matter.
     """
 
-    def built(length: int, memory: int, *words: str, **more: Any) -> Any:
-        described = experiment(*SMALL, f"dataset.evaluation={cut(length, memory, **more)}", *words)
+    def built(length: int, memory: int, *overrides: str, **extra: Any) -> Any:
+        described = experiment(*SMALL, f"dataset.evaluation={cut(length, memory, **extra)}", *overrides)
         return build.model(described).double().eval()
 
     return built
@@ -70,7 +70,7 @@ def test_attention_is_its_equation(length: int, memory: int) -> None:
     u, v = torch.randn(2, heads, width, dtype=torch.double)
     distances = torch.cat((codes.flip(0), torch.full((1, 10), math.nan, dtype=torch.double)))  # no query reads the last
     unseen = torch.arange(keys)[None] > torch.arange(length)[:, None] + memory
-    found = attention(reads, distances, u, v, unseen)
+    actual = attention(reads, distances, u, v, unseen)
     weight_q, weight_r = attention.query.weight, attention.position.weight
     weight_k, weight_v = attention.key_value.weight.chunk(2)
     for lane in range(3):
@@ -89,7 +89,7 @@ def test_attention_is_its_equation(length: int, memory: int) -> None:
                 summed.append(
                     sum(share * (weight_v[part] @ reads[lane, j]) for share, j in zip(shares, seen, strict=True))
                 )
-            torch.testing.assert_close(found[lane, i], attention.output.weight @ torch.cat(summed))
+            torch.testing.assert_close(actual[lane, i], attention.output.weight @ torch.cat(summed))
 
 
 def test_the_shift_moves_no_element() -> None:
@@ -115,14 +115,14 @@ def test_a_block_is_its_equations(small: Callable[..., Any], gate: str, norm: st
         model.position_bias,
         torch.ones(4, 7).triu(4).bool(),
     )
-    found = block(x, memory, *context)
-    expected, both = x, torch.cat((memory, x), 1)
-    for sublayer, reads, more in ((block.attention, both, context), (block.feed_forward, None, ())):
+    actual = block(x, memory, *context)
+    expected, pair = x, torch.cat((memory, x), 1)
+    for sublayer, reads, extra in ((block.attention, pair, context), (block.feed_forward, None, ())):
         reads = expected if reads is None else reads
-        fx = sublayer.function(sublayer.norm(reads) if norm == "pre" else reads, *more)
+        fx = sublayer.function(sublayer.norm(reads) if norm == "pre" else reads, *extra)
         expected = sublayer.gate(expected, fx, expected)
         expected = sublayer.norm(expected) if norm == "post" else expected
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(actual, expected)
 
 
 # Memory
@@ -138,15 +138,15 @@ def test_three_segments_are_one_pass(
     Gates are on; the memory is full, and is not.
     """
     tokens = torch.randint(45, (2, 15))
-    words = ("gate=sdu_sigmoid", f"model.norm={norm}")
-    pieces = run(small(5, memory, *words), tokens, 5)
+    overrides = ("gate=sdu_sigmoid", f"model.norm={norm}")
+    pieces = run(small(5, memory, *overrides), tokens, 5)
 
     def mask(length: int, *_: Any) -> Tensor:
         query, key = torch.arange(length)[:, None], torch.arange(length)[None]
         return (key > query) | (key < query // 5 * 5 - memory)
 
     monkeypatch.setattr(transformer_xl, "unseen_keys", mask)
-    torch.testing.assert_close(run(small(15, 0, "dataset.carry_state=true", *words), tokens, 15), pieces)
+    torch.testing.assert_close(run(small(15, 0, "dataset.carry_state=true", *overrides), tokens, 15), pieces)
 
 
 def test_evaluation_at_other_lengths(small: Callable[..., Any]) -> None:
@@ -199,7 +199,7 @@ def test_same_length_and_clamp(small: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "count"),
+    ("text", "count"),
     [
         ("model=transformer_xl gate=none", 20_580_556),
         ("model=transformer_xl gate=sdu_tanh", 26_884_300),
@@ -214,18 +214,18 @@ def test_same_length_and_clamp(small: Callable[..., Any]) -> None:
         ("model=transformer_xl_l12 gate=sdu_tanh layers=l1-6", 47_359_180),
     ],
 )
-def test_published_parameter_counts(experiment: Compose, words: str, count: int) -> None:
+def test_published_parameter_counts(experiment: Compose, text: str, count: int) -> None:
     with torch.device("meta"):
-        model = build.model(experiment("dataset=enwik8", *words.split()))
+        model = build.model(experiment("dataset=enwik8", *text.split()))
     assert sum(parameter.numel() for parameter in model.parameters()) == count
 
 
 def test_layers_as_the_released_code_has_them(experiment: Compose) -> None:
     """From the first layer outside the selection on, nothing is gated."""
-    words = ("model=transformer_xl", "dataset=enwik8", "gate=sdu_tanh", "layers.as_released=true")
+    overrides = ("model=transformer_xl", "dataset=enwik8", "gate=sdu_tanh", "layers.as_released=true")
     gated = {"l1-3": (1, 2, 3), "l3-6": (), "l4-6": (), "[1,2,4]": (1, 2), "all": (1, 2, 3, 4, 5, 6)}
     for choice, layers in gated.items():
-        described = experiment(*words, f"layers.attention={choice}", f"layers.feed_forward={choice}")
+        described = experiment(*overrides, f"layers.attention={choice}", f"layers.feed_forward={choice}")
         assert described.gating.layers == {"attention": layers, "feed_forward": layers}
 
 
@@ -299,13 +299,13 @@ def public_model(ours: Any, described: Experiment) -> Any:
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("more", [{}, {"clamp": 5}, {"same_length": "true"}])
-def test_parity_with_the_public_model(experiment: Compose, norm: str, more: dict[str, Any]) -> None:
+@pytest.mark.parametrize("extra", [{}, {"clamp": 5}, {"same_length": "true"}])
+def test_parity_with_the_public_model(experiment: Compose, norm: str, extra: dict[str, Any]) -> None:
     """Over three segments, logits and new memories agree to 1e-4.
 
     A public model starts from a memory full of zeros.
     """
-    described = experiment(*SMALL, f"model.norm={norm}", f"dataset.evaluation={cut(6, 9, **more)}")
+    described = experiment(*SMALL, f"model.norm={norm}", f"dataset.evaluation={cut(6, 9, **extra)}")
     ours = build.model(described).eval()
     public = public_model(ours, described)
     state, memories = (torch.tensor([9, 9]), *torch.zeros(3, 2, 9, 16)), None

@@ -21,5 +21,5 @@ def test_every_module_is_imported() -> None:
 
 def test_this_torch_is_allowed() -> None:
     asked = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["dependencies"]
-    (torch_,) = (one for one in map(Requirement, asked) if one.name == "torch")
+    (torch_,) = (requirement for requirement in map(Requirement, asked) if requirement.name == "torch")
     assert Version(torch.__version__).base_version in torch_.specifier

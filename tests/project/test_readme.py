@@ -20,8 +20,8 @@ PYTHON = list(dict.fromkeys(command for command in COMMANDS if command.startswit
 @pytest.mark.parametrize("command", PYTHON)
 def test_python_commands_run(command: str, tmp_path: Path) -> None:
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
-    command = command.replace("python", sys.executable, 1).split()
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
+    arguments = command.replace("python", sys.executable, 1).split()
+    done = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
 

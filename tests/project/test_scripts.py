@@ -41,8 +41,8 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     monkeypatch.setenv("COLUMNS", "160")
 
     def run(line: str) -> tuple[int, str, str]:
-        name, *words = line.split()
-        monkeypatch.setattr(sys, "argv", [name, *words])
+        name, *overrides = line.split()
+        monkeypatch.setattr(sys, "argv", [name, *overrides])
         code = 0
         try:
             runpy.run_path(str(SCRIPTS / f"{name}.py"), run_name="__main__")
@@ -102,11 +102,11 @@ def test_every_setting_has_an_origin(experiment: Callable[..., Experiment]) -> N
     every = itertools.product(map(load_table, table_ids()), ("paper", "smoke"))
     for table, budget in ((table, budget) for table, budget in every if budget in table.budgets):
         row = table.at(budget)[-1]
-        found = origins(table, row, budget)
+        actual = origins(table, row, budget)
         described = configuration(experiment(*table.overrides(row, budget, seed=1)))
         for key, value in flat({name: described[name] for name in PARTS}).items():
-            file = CONF.parent / found[key].split(" ")[0]
-            if found[key] == NEUTRAL:
+            file = CONF.parent / actual[key].split(" ")[0]
+            if actual[key] == NEUTRAL:
                 section = key.split(".")[0]
                 assert flat({section: dataclasses.asdict(SECTIONS[section]())})[key] == value
             elif file.parent.name != "table":
@@ -246,7 +246,7 @@ def benchmark(
     """
     warnings.simplefilter("ignore")  # warnings of other libraries, not ours
     monkeypatch.setattr(measure, "peak_memory", lambda entry, threads: 2**20)
-    return lambda words: typed(f"benchmark {words} --budget smoke --rounds 1 --threads 1")
+    return lambda overrides: typed(f"benchmark {overrides} --budget smoke --rounds 1 --threads 1")
 
 
 def test_benchmark(benchmark: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
@@ -375,8 +375,8 @@ def test_benchmark_of_a_local_rnn(benchmark: Callable[..., tuple[int, str, str]]
     for row, rival in (("tcn", "pytorch-tcn"), ("gru", "torch.nn's kernel")):
         code, out, _ = benchmark(f"r_transformer_t2 --row {row}")
         assert code == 0 and f"{rival}, 32" in out
-    for words in ("--row transformer --set dataset.side=4", "--local-rnn --set dataset.side=4"):
-        code, out, _ = benchmark(f"r_transformer_t1 {words}")
+    for arguments in ("--row transformer --set dataset.side=4", "--local-rnn --set dataset.side=4"):
+        code, out, _ = benchmark(f"r_transformer_t1 {arguments}")
         assert code == 0 and "ours, 32" in out and "torch.nn" not in out
     assert "r_transformer_t1 is measured at its row r_transformer: row rnn of r_transformer_t1 has no LocalRNN" in out
 
@@ -393,8 +393,8 @@ def test_a_row_without_a_local_rnn(benchmark: Callable[..., tuple[int, str, str]
 
 @pytest.mark.slow
 def test_peak_memory_is_of_a_process_of_its_own() -> None:
-    words = load_table("highway_t3").overrides(load_table("highway_t3").rows[0], "smoke", 1)
-    peak = peak_memory(Entry("32", composed(words), "cpu"), threads=1)
+    arguments = load_table("highway_t3").overrides(load_table("highway_t3").rows[0], "smoke", 1)
+    peak = peak_memory(Entry("32", composed(arguments), "cpu"), threads=1)
     assert 100 * 2**20 < peak < 2 * 2**30
 
 

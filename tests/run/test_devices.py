@@ -53,15 +53,17 @@ TASKS = {
 }
 
 
-def assert_agree(one: RunDirectory, other: RunDirectory, tolerance: float) -> None:
+def assert_agree(expected: RunDirectory, actual: RunDirectory, tolerance: float) -> None:
     """Check that weights and curves agree, to `tolerance` of the largest weight, and of each value."""
     for name in ("last", "best"):
-        first, second = (load_file(getattr(directory, name)) for directory in (one, other))
+        first, second = (load_file(getattr(directory, name)) for directory in (expected, actual))
         assert first.keys() == second.keys()
         for key, tensor in first.items():
             torch.testing.assert_close(second[key], tensor, rtol=tolerance, atol=tolerance)
-    assert [row[:-1] for row in curve(one)] == [row[:-1] for row in curve(other)], "the same steps, epochs and tokens"
-    first_values, second_values = ([float(row[-1]) for row in curve(directory)] for directory in (one, other))
+    assert [row[:-1] for row in curve(expected)] == [row[:-1] for row in curve(actual)], (
+        "the same steps, epochs and tokens"
+    )
+    first_values, second_values = ([float(row[-1]) for row in curve(directory)] for directory in (expected, actual))
     assert second_values == pytest.approx(first_values, rel=tolerance, abs=tolerance)
 
 
@@ -204,7 +206,7 @@ def directory_in(folder: Path, *overrides: str) -> RunDirectory:
 def children(process: "subprocess.Popen[str]") -> list[int]:
     """Return the process ids of the other ranks that a run has started."""
     pids = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [int(one) for one in pids if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
+    return [int(pid) for pid in pids if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
 FIFTY = ("trainer.max_steps=50", "trainer.validate_every=25", "trainer.log_every=5", "trainer.checkpoint_seconds=0.05")
@@ -220,10 +222,10 @@ def test_two_processes_agree_with_one(tmp_path: Path, task: str, precision: str,
     The processes share 5 lanes as 3 and 2, and 7 as 4 and 3.
     """
     overrides = (*TASKS[task], *FIFTY, f"trainer.precision={precision}")
-    (one, alone), (two, together) = (ended(tmp_path / str(devices), devices, *overrides) for devices in (1, 2))
-    assert_agree(one, two, tolerance)
+    (single, alone), (two, together) = (ended(tmp_path / str(devices), devices, *overrides) for devices in (1, 2))
+    assert_agree(single, two, tolerance)
     assert len(set(together)) == len(together) and alone[-1] == together[-1]
-    names = [sorted(path.name.split(".")[0] for path in directory.path.rglob("*")) for directory in (one, two)]
+    names = [sorted(path.name.split(".")[0] for path in directory.path.rglob("*")) for directory in (single, two)]
     first, second = ([name for name in written if not name.startswith("resume-")] for written in names)
     assert first == second, "one process writes"
 
@@ -232,9 +234,9 @@ def test_two_processes_agree_with_one(tmp_path: Path, task: str, precision: str,
 def test_four_processes_with_parts_agree_with_one(tmp_path: Path) -> None:
     """Four processes share 22 lanes as 6, 6, 5, 5. Each trains on its lanes in two parts: 3 and 3, or 3 and 2."""
     overrides = (*MEMORY, *FEW, "dataset.train.lanes=22")
-    one, _ = ended(tmp_path / "one", 1, *overrides)
+    single, _ = ended(tmp_path / "one", 1, *overrides)
     four, _ = ended(tmp_path / "four", 4, *overrides, "trainer.accumulate=2")
-    assert_agree(one, four, 1e-8)
+    assert_agree(single, four, 1e-8)
 
 
 @pytest.mark.slow
@@ -242,9 +244,9 @@ def test_four_processes_with_parts_agree_with_one(tmp_path: Path) -> None:
 def test_examples_on_two_processes(tmp_path: Path, task: str) -> None:
     """Two processes share 9 images as 5 and 4. Evaluation takes whole groups of examples, each exactly once."""
     overrides = (*TASKS[task], *FEW)
-    (one, _), (two, _) = (ended(tmp_path / str(devices), devices, *overrides) for devices in (1, 2))
-    assert_agree(one, two, 1e-8)
-    losses = [read_json(directory.path / "result.json")["metrics"]["test_loss"] for directory in (one, two)]
+    (single, _), (two, _) = (ended(tmp_path / str(devices), devices, *overrides) for devices in (1, 2))
+    assert_agree(single, two, 1e-8)
+    losses = [read_json(directory.path / "result.json")["metrics"]["test_loss"] for directory in (single, two)]
     assert losses[1] == pytest.approx(losses[0], rel=1e-8)
 
 

@@ -98,10 +98,10 @@ def test_best_and_last_are_the_protocol_on_their_weights(tiny: Compose) -> None:
 
 
 def test_windows_evaluated_together_give_the_same_number(tiny: Compose) -> None:
-    one = trained(tiny(*FEW, "trainer.evaluation_batch=1"))[1]["metrics"]["test_loss"]["last"]
+    expected = trained(tiny(*FEW, "trainer.evaluation_batch=1"))[1]["metrics"]["test_loss"]["last"]
     described = tiny(*FEW, "trainer.evaluation_batch=7")
     described.outputs_dir /= "other"
-    assert trained(described)[1]["metrics"]["test_loss"]["last"] == pytest.approx(one, rel=1e-6)
+    assert trained(described)[1]["metrics"]["test_loss"]["last"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_loss_falls_and_the_model_learns_the_sample(tiny: Compose) -> None:
@@ -165,7 +165,9 @@ def test_what_is_shown_of_training_is_the_mean_over_scored_symbols(tiny: Compose
         with torch.no_grad():
             chances = model.eval().logits(model(batch.inputs)[0][:, batch.context :]).log_softmax(-1)
         nats += [
-            -chances[lane, place, symbol] for lane, row in enumerate(batch.targets) for place, symbol in enumerate(row)
+            -chances[lane, position, symbol]
+            for lane, row in enumerate(batch.targets)
+            for position, symbol in enumerate(row)
         ]
     shown = next(float(row[-1]) for row in curve(directory) if row[3:5] == ["train", "loss"])
     assert shown == pytest.approx(float(torch.stack(nats).mean()), rel=1e-5)
@@ -173,17 +175,17 @@ def test_what_is_shown_of_training_is_the_mean_over_scored_symbols(tiny: Compose
 
 def test_weight_decay_reaches_the_update(tiny: Compose) -> None:
     """One step of plain gradient descent from the initial values clips the decay with the rest of the gradient."""
-    words = (*STILL, "optimizer.lr=0.5", "optimizer.weight_decay=0.1", "optimizer.clip=0.2", "trainer.max_steps=1")
-    directory, _ = trained(tiny(*words))
-    described = tiny(*words)
+    overrides = (*STILL, "optimizer.lr=0.5", "optimizer.weight_decay=0.1", "optimizer.clip=0.2", "trainer.max_steps=1")
+    directory, _ = trained(tiny(*overrides))
+    described = tiny(*overrides)
     model, batch = build.model(described).train(), next(iter(build.data(described).train_dataloader()))
     logits = model.logits(model(batch.inputs)[0][:, batch.context :])
     loss = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten())
     (loss + 0.05 * sum(parameter.square().sum() for parameter in model.parameters())).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 0.2)
-    found = build.model(described)
-    load_weights(found, directory.last)
-    for mine, theirs in zip(model.parameters(), found.parameters(), strict=True):
+    trained_model = build.model(described)
+    load_weights(trained_model, directory.last)
+    for mine, theirs in zip(model.parameters(), trained_model.parameters(), strict=True):
         torch.testing.assert_close(mine - 0.5 * mine.grad, theirs)
 
 
@@ -265,10 +267,10 @@ def test_compiled_runs_leave_clean_names(tiny: Compose) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("precision", ["32", "bf16"])
 def test_cuda_agrees_with_the_cpu(tiny: Compose, precision: str) -> None:
-    words = (*FEW, "gate=sdu_tanh", *(f"model.{name}=0" for name in DROPOUTS), f"trainer.precision={precision}")
-    there = tiny(*words, "trainer.accelerator=gpu")
+    overrides = (*FEW, "gate=sdu_tanh", *(f"model.{name}=0" for name in DROPOUTS), f"trainer.precision={precision}")
+    there = tiny(*overrides, "trainer.accelerator=gpu")
     there.outputs_dir /= "cuda"
-    expected = trained(tiny(*words))[1]["metrics"]["test_loss"]["last"]
+    expected = trained(tiny(*overrides))[1]["metrics"]["test_loss"]["last"]
     assert trained(there)[1]["metrics"]["test_loss"]["last"] == pytest.approx(expected, rel=1e-2)
 
 
@@ -322,17 +324,17 @@ def test_spellings_of_one_experiment_share_a_cell(tiny: Compose) -> None:
     )
     assert RunDirectory.of(tiny("gate=sdu_tanh", "layers=none")) == RunDirectory.of(tiny("gate=none", "layers=l1"))
     assert RunDirectory.of(tiny("gate=sdu_tanh", "seed=2")).path.parent == base.path.parent
-    for words in (
+    for overrides in (
         ["gate=sdu_sigmoid"],
         ["gate=sdu_tanh", "layers=l1"],
         ["gate=sdu_tanh", "model.dropout=0.2"],
         ["gate=sdu_tanh", "trainer.precision=bf16"],
     ):
-        assert RunDirectory.of(tiny(*words)).name != base.name
+        assert RunDirectory.of(tiny(*overrides)).name != base.name
 
 
 @pytest.mark.parametrize(
-    ("words", "idle"),
+    ("overrides", "idle"),
     [
         (("gate=highway",), "gate.kernel=5"),
         (("gate=highway",), "gate.activation=tanh"),
@@ -343,23 +345,25 @@ def test_spellings_of_one_experiment_share_a_cell(tiny: Compose) -> None:
         (("gate=sdu_tanh", "layers=l1"), "gate.score.length=9"),
     ],
 )
-def test_what_nothing_reads_is_no_other_cell(tiny: Compose, words: tuple[str, ...], idle: str) -> None:
-    assert RunDirectory.of(tiny(*words)).name == RunDirectory.of(tiny(*words, idle)).name
+def test_what_nothing_reads_is_no_other_cell(tiny: Compose, overrides: tuple[str, ...], idle: str) -> None:
+    assert RunDirectory.of(tiny(*overrides)).name == RunDirectory.of(tiny(*overrides, idle)).name
 
 
 def test_what_something_reads_is_another_cell(tiny: Compose) -> None:
-    for words, read in (
+    for overrides, read in (
         (("gate=sdu_conv_tanh",), "gate.kernel=5"),
         (("optimizer=sgd_plateau",), "optimizer.plateau.window=9"),
         (("optimizer=adam",), "optimizer.betas=[0.5,0.5]"),
         ((), "optimizer.weight_decay=0.1"),
     ):
-        assert RunDirectory.of(tiny(*words)).name != RunDirectory.of(tiny(*words, read)).name
+        assert RunDirectory.of(tiny(*overrides)).name != RunDirectory.of(tiny(*overrides, read)).name
 
 
 def test_what_a_score_gate_does_not_read_is_no_other_cell(experiment: Compose) -> None:
-    def name(*words: str) -> str:
-        return RunDirectory.of(experiment("model=encoder_decoder", "dataset=iwslt_pt_en", "layers=none", *words)).name
+    def name(*overrides: str) -> str:
+        return RunDirectory.of(
+            experiment("model=encoder_decoder", "dataset=iwslt_pt_en", "layers=none", *overrides)
+        ).name
 
     plain = name("gate=realformer")
     assert name("gate=realformer", "gate.score.each=true", "gate.score.activation=sigmoid") == plain
@@ -367,7 +371,7 @@ def test_what_a_score_gate_does_not_read_is_no_other_cell(experiment: Compose) -
     assert name("gate=realformer", "gate.score.attention=[cross,encoder,decoder]") == plain
     others = [("gate=m2",), ("gate=realformer", "gate.score.attention=[cross]"), ("gate=g1",)]
     others += [("gate=g1", f"gate.score.{key}") for key in ("each=true", "activation=sigmoid", "length=65")]
-    assert len({plain, *(name(*words) for words in others)}) == 1 + len(others)
+    assert len({plain, *(name(*overrides) for overrides in others)}) == 1 + len(others)
 
 
 def test_identity_is_frozen(experiment: Compose) -> None:
@@ -384,7 +388,7 @@ def test_declared_checksums_of_own_data_are_part_of_the_identity(
     experiment: Compose, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sample = "dataset.source=sample"
-    plain, generated = (identity(experiment(*words)) for words in ((), (sample,)))
+    plain, generated = (identity(experiment(*overrides)) for overrides in ((), (sample,)))
     declared = {"ptb.train.txt": "0" * 64}
     monkeypatch.setitem(DATASETS, "penn_treebank", replace(DATASETS["penn_treebank"], checksums=declared))
     assert identity(experiment()) == {**plain, "checksums": declared}
@@ -402,8 +406,8 @@ def test_mirror_is_readable(tiny: Compose) -> None:
     assert read.run.run_id == f"{directory.name}-seed1"
     assert set(read.run.tags) >= {"highway_t1", "tanh", "transformer", "sdu", "penn_treebank", "sample"}
     assert (read.config["table"], read.config["row"]) == ("highway_t1", "tanh")
-    own = yaml.safe_load(directory.config.read_text())
-    assert {key: value for key, value in read.config.items() if key in own} == own
+    configuration = yaml.safe_load(directory.config.read_text())
+    assert {key: value for key, value in read.config.items() if key in configuration} == configuration
     shown = {name for row in read.rows for name in row if "/" in name}
     assert {"train/gradient_norm", "train/gate_norm", "train/tokens_per_second", "train/peak_memory_mib"} <= shown
     for split, metric in {(row[3], row[4]) for row in curve(directory)}:
@@ -428,5 +432,5 @@ def test_the_norm_of_the_gradient_is_that_before_clipping(tiny: Compose) -> None
     task.learn(next(iter(data.train_dataloader()))).objective.backward()
     gradients = [parameter.grad.norm() for parameter in task.parameters() if parameter.grad is not None]
     assert rows["gradient_norm"] == pytest.approx(float(torch.stack(gradients).norm()), rel=1e-5)
-    gates = [one.detach().norm() for gate in gates_of(task.model).values() for one in gate.parameters()]
+    gates = [parameter.detach().norm() for gate in gates_of(task.model).values() for parameter in gate.parameters()]
     assert rows["gate_norm"] == pytest.approx(float(torch.stack(gates).norm()), rel=1e-3)

@@ -50,8 +50,8 @@ def curve(directory: RunDirectory) -> list[list[str]]:
 
 def same_weights(first: Path, second: Path) -> bool:
     """Compare two files of weights bit for bit."""
-    one, two = load_file(first), load_file(second)
-    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+    weights, others = load_file(first), load_file(second)
+    return weights.keys() == others.keys() and all(torch.equal(weights[name], others[name]) for name in weights)
 
 
 def numbers(result: dict[str, Any]) -> dict[str, Any]:

@@ -219,7 +219,7 @@ def parent(pid: int) -> int:
 def as_if_undisturbed(folder: Path, undisturbed: Path) -> bool:
     paths = [path.parent.relative_to(undisturbed) for path in results(undisturbed)]
     pairs = [(RunDirectory(undisturbed / path), RunDirectory(folder / path)) for path in paths]
-    same = all(same_weights(one.last, other.last) and curve(one) == curve(other) for one, other in pairs)
+    same = all(same_weights(first.last, second.last) and curve(first) == curve(second) for first, second in pairs)
     return same and len(pairs) == len(results(folder)) == 2
 
 

@@ -123,5 +123,5 @@ def test_weight_decay_is_part_of_the_loss() -> None:
     add_decay(plain.parameters(), 0.3)
     squares = sum(parameter.square().sum() for parameter in decayed.parameters())
     (decayed(x).square().sum() + 0.3 / 2 * squares).backward()
-    for one, other in zip(plain.parameters(), decayed.parameters(), strict=True):
-        torch.testing.assert_close(one.grad, other.grad)
+    for parameter, other in zip(plain.parameters(), decayed.parameters(), strict=True):
+        torch.testing.assert_close(parameter.grad, other.grad)
