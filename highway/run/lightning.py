@@ -1,4 +1,4 @@
-"""What this project uses of Lightning's private parts, all in this file."""
+"""All private parts of Lightning that this project uses."""
 
 import pytorch_lightning as pl
 

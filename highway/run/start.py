@@ -17,7 +17,7 @@ log = logging.getLogger("highway")
 
 
 class Start(NamedTuple):
-    """What a run starts with."""
+    """The state with which a run starts."""
 
     lease: HeldLease | None  # None in the other processes of a run on several devices
     resume: Resume | None  # None if it starts from step 0

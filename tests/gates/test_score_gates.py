@@ -245,8 +245,8 @@ def test_transformer_is_torchs(small: Callable[..., Any], norm: str) -> None:
     for layer in encoder:
         x = layer(x, src_key_padding_mask=padding)
     y, future = model.backbone._placed(model.target_embedding(target) * model.scale), torch.ones(5, 5).triu(1).bool()
-    for decoder in decoders:
-        y = decoder(y, x, tgt_mask=future, memory_key_padding_mask=padding)
+    for layer in decoders:
+        y = layer(y, x, tgt_mask=future, memory_key_padding_mask=padding)
     torch.testing.assert_close(model(source, target), y, rtol=1e-4, atol=1e-5)
 
 
