@@ -12,7 +12,7 @@ __version__ = "1.0.dev0"
 
 
 def load(run: Any, last: bool = False) -> Any:
-    """Load the trained model of a run, a view or a file of weights, with the best weights or the last.
+    """Load the trained model of a run directory, or of a file of weights, with the best weights or the last.
 
     It has `experiment`, `model` (a torch module), `streams`, `logits(text)`, `curve(split, metric)`. Of a record
     without weights, as `records.py import` leaves it, only `experiment` and `curve` can be used.

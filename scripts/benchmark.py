@@ -20,7 +20,7 @@ from highway.bench.measure import MIB, measure
 from highway.bench.overhead import overhead
 from highway.cli import Arguments, one_sentence, outputs_folder, whole
 from highway.config.guard import options
-from highway.errors import Refused
+from highway.errors import Refused, counted
 from highway.files.device import cores
 from highway.files.writing import write_json
 from highway.sweep.reading import load_table, table_ids
@@ -64,8 +64,8 @@ def main() -> None:
 
 def decoding(arguments: Namespace, chosen: tuple[str, ...], remarks: list[str], device: str, folder: Path) -> None:
     record = decoded(arguments.decoding, arguments.sentences, device, chosen)
-    size = f"{record['sentences']} sentences, {record['parameters']:,} parameters"
-    record["title"] = f"{size}, {arguments.threads} threads, {device}"
+    size = f"{counted(record['sentences'], 'sentence')}, {record['parameters']:,} parameters"
+    record["title"] = f"{size}, {counted(arguments.threads, 'thread')}, {device}"
     path = folder / f"decoding-{record['cell']}-{device}.json"
     write_json(path, record)
     say(*remarks)

@@ -16,6 +16,7 @@ from highway.audit.models import of_code, of_sizes
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.config.models import Remembers
+from highway.errors import counted
 from highway.files.device import cores
 from highway.ledger.identity import identified
 from highway.preview.cost import Cost, cost
@@ -50,9 +51,9 @@ def audit(table_ids: Sequence[str]) -> Audited:
         sorted(distinct.items(), key=lambda item: item[1].remembers is not Remembers.STATE)
     )  # the slowest first
     with ProcessPoolExecutor(cores(), mp_context=get_context("spawn")) as pool:
-        counted = pool.map(_cost, distinct.values())
+        row_costs = pool.map(_cost, distinct.values())
         findings = {table.id: [*of_numbers(table), *of_code(table)] for table in tables}
-        cost_of = dict(zip(distinct, counted, strict=True))
+        cost_of = dict(zip(distinct, row_costs, strict=True))
     costs = {table.id: {row[1]: cost_of[name] for row, name in names.items() if row[0] == table.id} for table in tables}
     for table in tables:
         findings[table.id] += of_sizes(table, costs[table.id])
@@ -66,6 +67,10 @@ def _cost(described: Experiment) -> Cost:
     return cost(described)
 
 
+COLUMNS = (
+    "no gradient: parameters that a training step gives no gradient; MFLOP/token: million floating-point operations "
+    "of a training step, for each token; MiB kept: what the forward pass keeps for the backward pass."
+)
 MARKS: dict[bool | None, tuple[str, str]] = {
     True: ("agrees", "green"),
     False: ("differs", "red"),
@@ -89,8 +94,9 @@ def show(audited: Audited, console: Console) -> None:
         for finding in audited.of(table):
             findings.add_row(Text(*MARKS[finding.holds]), Text(finding.says), Text(finding.computed))
         console.print(findings)
+    console.print(COLUMNS, soft_wrap=True)
     differing = sum(finding.holds is False for finding in audited.findings)
-    console.print(f"{len(audited.findings)} statements held against numbers and models: {differing} differ.")
+    console.print(f"{counted(len(audited.findings), 'statement')} held against numbers and models: {differing} differ.")
 
 
 def cells(row_cost: Cost) -> list[str]:

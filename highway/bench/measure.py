@@ -11,6 +11,7 @@ import torch
 
 from highway.bench.rounds import matrix_peak, timed, timed_in_turn
 from highway.blocks.products import rate
+from highway.errors import counted
 from highway.run import build, machine
 from highway.run.memory import free_bytes, needs
 from highway.run.trial import Entry, in_own_process, operations, peak_memory
@@ -41,7 +42,7 @@ def measure(field: list[Entry], rounds: int, threads: int) -> dict[str, Any]:
     except BrokenProcessPool:
         remarks.append(killed("There are no times: the process that measured them", field[0]))
     record = {
-        "title": f"{tokens:,} tokens a step, {threads} threads, {device}",
+        "title": f"{tokens:,} tokens a step, {counted(threads, 'thread')}, {device}",
         "device": device,
         "rounds": rounds,
         "torch": torch.__version__,

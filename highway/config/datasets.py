@@ -120,7 +120,7 @@ NO_MEMORY = Reach()
 class Cut:
     """The way a stream is read: parallel lanes, a window that moves over them, and the scored tail of each window."""
 
-    lanes: int = number(1, 1)
+    lanes: int = number(1, 1, description="parallel parts into which a text is cut; each is one row of every batch")
     window: int = number(1, 1)
     stride: int = number(1, 1)
     scored: int = number(1, 1)
@@ -139,8 +139,8 @@ class LanguageDataset:
     name: str = "penn_treebank"
     form: str = "eos"
     source: str = choice("files", "sample", description=SOURCE)
-    vocabulary: Vocabulary = part(Vocabulary, "checked when the data is read", aside=True)
-    metric: str = choice("bpc", "ppl", description="metric shown beside the loss", aside=True)
+    vocabulary: Vocabulary = part(Vocabulary, "checked when the data is read", unhashed=True)
+    metric: str = choice("bpc", "ppl", description="metric shown beside the loss", unhashed=True)
     train: Cut = part(Cut)
     evaluation: Cut = part(Cut, "during training; also at the end if `final` is null")
     final: Cut | None = key(None, "evaluation of the trained model; null: as during training")
@@ -233,7 +233,7 @@ class TranslationDataset:
     timed_sentences: int = number(
         0, 0, description="sentences translated one at a time after training, as the paper measures inference"
     )
-    metric: str = choice("accuracy", description="metric shown beside the loss", aside=True)
+    metric: str = choice("accuracy", description="metric shown beside the loss", unhashed=True)
 
     @property
     def vocabulary_sizes(self) -> tuple[int, int]:
@@ -280,7 +280,7 @@ class ImageDataset:
     )
     batch: int = number(32, 1, description="images")
     shuffled: bool = key(False, "true: a new order in each epoch; false: the order of the file, as the released code")
-    metric: str = choice("accuracy", description="metric shown beside the loss", aside=True)
+    metric: str = choice("accuracy", description="metric shown beside the loss", unhashed=True)
 
     @property
     def longest_text(self) -> int:
@@ -302,7 +302,7 @@ class MusicDataset:
     form: str = "keys"
     source: str = choice("files", "sample", description=SOURCE)
     batch: int = number(1, 1, description="tunes; the loss is summed over their steps")
-    metric: str = choice("nll", description="metric shown beside the loss", aside=True)
+    metric: str = choice("nll", description="metric shown beside the loss", unhashed=True)
 
     def check(self) -> None:
         check_form(self)

@@ -40,18 +40,23 @@ def several(*members: str, description: str = "", **metadata: Any) -> Any:
 
 
 def key(
-    default: object, description: str = "", *, aside: bool = False, read_when: ReadWhen | None = None, **metadata: Any
+    default: object,
+    description: str = "",
+    *,
+    unhashed: bool = False,
+    read_when: ReadWhen | None = None,
+    **metadata: Any,
 ) -> Any:
-    """Declare a key. `aside` keeps it out of a run's identity: it changes only where, how fast or how shown."""
-    metadata = {"description": description, "aside": aside, "read_when": read_when or {}, **metadata}
+    """Declare a key. `unhashed` keeps it out of a run's identity: it changes only where, how fast or how shown."""
+    metadata = {"description": description, "unhashed": unhashed, "read_when": read_when or {}, **metadata}
     if isinstance(default, list):
         return dataclasses.field(default_factory=lambda: list(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def part(kind: type, description: str = "", *, aside: bool = False, read_when: ReadWhen | None = None) -> Any:
+def part(kind: type, description: str = "", *, unhashed: bool = False, read_when: ReadWhen | None = None) -> Any:
     """Declare keys below a key."""
-    metadata = {"description": description, "aside": aside, "read_when": read_when or {}}
+    metadata = {"description": description, "unhashed": unhashed, "read_when": read_when or {}}
     return dataclasses.field(default_factory=kind, metadata=metadata)
 
 
@@ -84,11 +89,11 @@ def neutral(kind: type) -> dict[str, Any]:
 
 
 def _read(section: Any) -> dict[str, Any]:
-    """Return a section's values without the `aside` keys; a key without effect has its default."""
+    """Return a section's values without the `unhashed` keys; a key without effect has its default."""
     values: dict[str, Any] = {}
     defaults, idle = type(section)(), unread(section)
     for item in dataclasses.fields(section):
-        if item.metadata.get("aside"):
+        if item.metadata.get("unhashed"):
             continue
         value = getattr(defaults if item.name in idle else section, item.name)
         if dataclasses.is_dataclass(value):
@@ -105,9 +110,9 @@ def description_of(section: type, path: Sequence[str]) -> str:
     return fields[-1].metadata.get("description", "") if fields else ""
 
 
-def is_aside(section: type, path: Sequence[str]) -> bool:
-    """Return True if a key below a section, or a key that contains it, is aside."""
-    return any(item.metadata.get("aside") for item in declared(section, path))
+def is_unhashed(section: type, path: Sequence[str]) -> bool:
+    """Return True if a key below a section, or a key that contains it, is outside a run's identity."""
+    return any(item.metadata.get("unhashed") for item in declared(section, path))
 
 
 def declared(section: object, path: Sequence[str]) -> "list[dataclasses.Field[Any]]":

@@ -144,7 +144,7 @@ class RHN(Options):
         None,
         1,
         description="keep only the state of every n-th step, and recompute the others in the backward pass",
-        aside=True,
+        unhashed=True,
     )
 
 

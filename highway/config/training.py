@@ -62,46 +62,48 @@ class Trainer:
     validate_every: int | None = number(
         None, 1, description="steps between validations; null: at the end of each epoch"
     )
-    test_curve: bool = key(False, "evaluate the test split with each validation, only to record its curve", aside=True)
+    test_curve: bool = key(
+        False, "evaluate the test split with each validation, only to record its curve", unhashed=True
+    )
     precision: str = choice("32", "bf16", "64", description="32: float32; bf16: bfloat16 by autocast; 64: float64")
-    accelerator: str = choice("auto", "cpu", "gpu", aside=True)
+    accelerator: str = choice("auto", "cpu", "gpu", unhashed=True)
     devices: int = number(
-        1, 1, description="devices; each has whole lanes, so the number does not change the experiment", aside=True
+        1, 1, description="devices; each has whole lanes, so the number does not change the experiment", unhashed=True
     )
     nodes: int = number(
         1,
         1,
         description="machines, each with trainer.devices devices; srun starts a process for each device",
-        aside=True,
+        unhashed=True,
     )
     accumulate: int = number(
-        1, 1, description="parts of a batch that are computed one after another; saves memory", aside=True
+        1, 1, description="parts of a batch that are computed one after another; saves memory", unhashed=True
     )
     threads: int | None = number(
         None,
         1,
         1024,
         description="CPU threads for each device; null: all cores (a launcher divides them). A resumed run keeps it",
-        aside=True,
+        unhashed=True,
     )
     deterministic: bool = key(
-        False, "torch's deterministic algorithms; a kernel that has none is named in log.txt", aside=True
+        False, "torch's deterministic algorithms; a kernel that has none is named in log.txt", unhashed=True
     )
     compile: str | None = key(
         None,
         "mode of torch.compile for training steps; null: none. true means default, false means null",
         options=COMPILE_MODES,
-        aside=True,
+        unhashed=True,
     )
     evaluation_batch: int = number(
-        16, 1, description="independent evaluation windows that are computed at once", aside=True
+        16, 1, description="independent evaluation windows that are computed at once", unhashed=True
     )
     checkpoint_seconds: float = number(
-        60.0, 0, description="seconds between checkpoints, and so the work that a kill may cost", aside=True
+        60.0, 0, description="seconds between checkpoints, and so the work that a kill may cost", unhashed=True
     )
-    log_every: int = number(50, 1, description="steps between rows of the training curve", aside=True)
+    log_every: int = number(50, 1, description="steps between rows of the training curve", unhashed=True)
     diverged_above: float = number(
-        50.0, 0, description="a mean training loss above this, or not a number, ends the run as diverged", aside=True
+        50.0, 0, description="a mean training loss above this, or not a number, ends the run as diverged", unhashed=True
     )
 
     @staticmethod

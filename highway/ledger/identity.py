@@ -2,7 +2,7 @@
 
 The hash covers every key whose value differs from its neutral default, the revisions of model, gates, data set and
 task, and the declared checksums of the user's own data. It leaves out paths, logging, seeds (each has a folder), keys
-without effect, and keys declared `aside`, which change where or how fast a run computes, and not its result.
+without effect, and keys declared `unhashed`, which change where or how fast a run computes, and not its result.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from typing import Any
 
 from highway.config.check import kinds_of
 from highway.config.experiment import Experiment
-from highway.config.fields import canonical, is_aside, neutral
+from highway.config.fields import canonical, is_unhashed, neutral
 from highway.config.gates import GATES, GateOptions
 
 PARTS = ("model", "gate", "layers", "dataset", "optimizer", "trainer")
@@ -63,7 +63,7 @@ def changes_nothing(key: str) -> bool:
     section, *path = key.split(".")
     if section not in PARTS:
         return section in ("logger", "debug", "hydra", "data_dir", "outputs_dir")
-    return any(is_aside(kind, path) for kind in kinds_of(section))
+    return any(is_unhashed(kind, path) for kind in kinds_of(section))
 
 
 def _spelled(experiment: Experiment, name: str) -> dict[str, Any]:

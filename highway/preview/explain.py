@@ -145,7 +145,7 @@ def _print_numbers(table: Table, row: Row, console: Console) -> None:
         grid.add_column(head, justify="right" if head else "left")
     for column in table.columns:
         values = [entry.paper.get(column.metric) for entry in (row, baseline)[: len(grid.columns) - 1]]
-        texts = ["—" if value is None else f"{value:.{column.digits}f}" for value in values]
+        texts = ["none" if value is None else f"{value:.{column.digits}f}" for value in values]
         grid.add_row(f"{column.title} ({column.metric}, {column.better} is better)", *texts)
     console.print(grid)
     console.print(
@@ -164,7 +164,11 @@ def _print_choices(table: Table, console: Console) -> None:
 
 def _print_settings(table: Table, row: Row, budget: str, described: Experiment, console: Console) -> None:
     """Print every setting that is part of the run's identity, and the file that set it."""
-    grid = Grid(box=SIMPLE_HEAD, title="settings other than the neutral defaults", title_justify="left")
+    grid = Grid(
+        box=SIMPLE_HEAD,
+        title="settings that make up the name of the run: those other than the neutral defaults of highway/config/",
+        title_justify="left",
+    )
     for head in ("setting", "value", "set by"):
         grid.add_column(head, no_wrap=head != "value")
     set_by = origins(table, row, budget)

@@ -92,7 +92,10 @@ def _first(estimates: Sequence[Line], known: Sequence[Line], missing: int) -> st
 
 
 def _grid(estimates: Sequence[Line]) -> Grid:
-    caption = "MFLOP: of a token in training; MiB: of a training process; a seed: its training alone"
+    caption = (
+        "done, missing: runs; MFLOP: million floating-point operations of a training step, for each token;\n"
+        "MiB: memory of a training process; a seed: time to train one; from: earlier records, or a trial just now"
+    )
     grid = Grid(box=SIMPLE_HEAD, caption=caption, caption_justify="left")
     grid.add_column("row", overflow="fold", min_width=13)
     for head in ("done", "missing", "parameters", "MFLOP", "MiB", "a seed"):
@@ -102,7 +105,7 @@ def _grid(estimates: Sequence[Line]) -> Grid:
     shared = f"{min(tables)} " if len(tables) == 1 and len(estimates) > 1 else ""  # usually the table's id
     for line in estimates:
         size = (f"{line.cost.parameters:,}", f"{line.cost.operations / 1e6:,.1f}", f"{line.memory / 2**20:,.0f}")
-        long = "—" if line.seconds is None else clock(line.seconds)
+        long = "unknown" if line.seconds is None else clock(line.seconds)
         label = Text(line.label.removeprefix(shared))
         grid.add_row(label, str(line.done), str(line.missing), *size, long, Text(line.source))
     return grid

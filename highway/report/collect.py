@@ -15,7 +15,7 @@ from highway.config.compose import experiment
 from highway.config.datasets import DATASETS, RANDOM, SAMPLE
 from highway.config.experiment import Experiment
 from highway.config.metrics import METRICS, OF_A_RECORD, Metric
-from highway.errors import Refused
+from highway.errors import Refused, counted
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import identified, identity, named_revisions, run_name
@@ -254,7 +254,7 @@ def _setting(result: dict[str, Any]) -> str:
     environment = result["environment"]
     mode = environment["compile"]  # older records have true or false
     compiled = f", compiled{'' if mode in (True, 'default') else f' ({mode})'}" if mode else ""
-    return f"{result['cost']['device']}, {environment['threads']} threads{compiled}"
+    return f"{result['cost']['device']}, {counted(environment['threads'], 'thread')}{compiled}"
 
 
 def _on(row_id: str, setting: str, settings: list[str]) -> str:

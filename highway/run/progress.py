@@ -64,7 +64,7 @@ class Progress(pl.Callback):
         recorder = self.recorder
         epoch = recorder.steps / module.steps_per_epoch
         return (
-            f"epoch {epoch:.2f}/{module.total_steps / module.steps_per_epoch:g}  "
+            f"epoch {epoch:.2f}/{round(module.total_steps / module.steps_per_epoch, 2):g}  "
             f"step {recorder.steps:,}/{module.total_steps:,}  train {_named(module.shown(recorder.train_loss))}  "
             f"{recorder.tokens_per_second:,.0f} tokens/s  {clock(recorder.seconds_left)} left"
         )

@@ -28,7 +28,7 @@ class ParityDataset:
     source: str = choice("sample", "files")
     length: int = number(6, 1)
     batch: int = number(8, 1)
-    metric: str = key("accuracy", aside=True)
+    metric: str = key("accuracy", unhashed=True)
 
     @property
     def longest_text(self) -> int:
