@@ -25,6 +25,11 @@ class Metric:
         """True if other processes on the machine distort it. The metrics of a timing come from quiet rounds."""
         return self.unit in ("seconds", "tokens a second") and self.name not in OF_A_TIMING
 
+    @property
+    def measures_quality(self) -> bool:
+        """True if it says how good a model is, so that a model that has not learned has no value of it."""
+        return self.split is not None or self.name.startswith(("bleu", "chrf"))
+
     def as_good(self, value: float, other: float) -> bool:
         return value <= other if self.better == "lower" else value >= other
 

@@ -202,7 +202,9 @@ def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str
     if not overrides:
         return table
     changed = [row.with_added(overrides) for row in table.rows]
-    whole = replace(table, rows=(*table.rows, *changed))
+    against = table.against or {table.rows[0].id: tuple(row.id for row in table.rows[1:])}
+    own = {row.id: (*against.get(row.id, ()), new.id) for row, new in zip(table.rows, changed, strict=True)}
+    whole = replace(table, rows=(*table.rows, *changed), against=against | own)
     known = {identified(described(table, row, budget)) for budget in budgets for row in table.at(budget)}
 
     def differs(row: Row, budget: str) -> bool:
@@ -212,7 +214,7 @@ def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str
             return False
 
     new = [row for row in changed if any(differs(row, budget) for budget in budgets)]
-    return replace(table, rows=(*table.rows, *new))
+    return replace(whole, rows=(*table.rows, *new))
 
 
 def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
@@ -279,7 +281,11 @@ def _by_setting(table: Table, settings: list[str]) -> Table:
         for setting in settings
         for claim in table.claims
     ]
-    return replace(table, rows=tuple(rows), claims=tuple(claims))
+    against = {
+        _on(table.rows[0].id, setting, settings): tuple(_on(row.id, setting, settings) for row in table.rows[1:])
+        for setting in settings
+    }
+    return replace(table, rows=tuple(rows), claims=tuple(claims), against=against)
 
 
 def samples(row: Experiment, roots: list[Path]) -> tuple[Sample, ...]:

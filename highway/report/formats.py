@@ -35,7 +35,7 @@ IN_MARKDOWN = str.maketrans(
 )
 CSV_COLUMNS = (
     "table", "budget", "data", "row", "label", "extra", "metric", "select",
-    "seeds", "mean", "deviation", "paper", "difference",
+    "seeds", "mean", "deviation", "paper", "difference", "change", "paper_change",
 )  # fmt: skip
 
 
@@ -98,22 +98,25 @@ def to_csv(report: Report) -> str:
             for cell in line.cells:
                 if line.row and isinstance(cell, Measured):
                     labels = [line.row.id, line.row.label, line.extra, cell.column.metric, collected.table.select]
-                    measured[line.row.id].append([*origin, *labels, *_csv_numbers(cell)])
+                    measured[line.row.id].append([*origin, *labels, *_csv_numbers(cell, report.comparison)])
     writer.writerows(line for lines in measured.values() for line in lines)
     return text.getvalue()
 
 
-def _csv_numbers(cell: Measured) -> Sequence[float | None]:
+def _csv_numbers(cell: Measured, comparison: str) -> Sequence[float | None]:
     ours = cell.ours
-    difference = cell.difference.value if cell.difference else None
-    return [*((ours.count, ours.mean, ours.deviation) if ours else (0, None, None)), cell.paper, difference]
+    shown = [cell.difference if comparison == "paper" else None]
+    shown += [cell.change, cell.paper_change] if comparison else [None, None]
+    compared = (number.value if number else None for number in shown)
+    return [*((ours.count, ours.mean, ours.deviation) if ours else (0, None, None)), cell.paper, *compared]
 
 
 def to_latex(report: Report) -> str:
     """Return the section of results as one tabular, to be set in a paper."""
     results = next(block for block in report.sections[0].blocks if isinstance(block, Grid))
     compared = [head for head in results.heads if head.numeric]
-    across = 2 if report.has_paper else 1  # columns of a metric: ours, and the paper's
+    added = {"paper": ["paper"], "base": ["change", "paper's"]}.get(report.comparison, [])
+    across = 1 + len(added)  # columns of a metric
     titles = " & ".join(f"\\multicolumn{{{across}}}{{c}}{{{_latex(head.title)}}}" for head in compared)
     lines = [
         *(f"% {' '.join(text.split())}" for text in (report.heading, report.origin)),
@@ -121,7 +124,7 @@ def to_latex(report: Report) -> str:
         "\\begin{tabular}{l" + "r" * across * len(compared) + "}",
         "\\toprule",
         f" & {titles} \\\\",
-        "model" + (" & ours & paper" if report.has_paper else " & ours") * len(compared) + " \\\\",
+        "model" + "".join(f" & {title}" for title in ["ours", *added]) * len(compared) + " \\\\",
         "\\midrule",
     ]
     for row in results.rows:
@@ -139,7 +142,8 @@ def _latex_cell(head: Head, cell: GridCell) -> list[str]:
     if not isinstance(cell, Measured):
         return []
     ours = f"${cell.our_number.text(PLUS_MINUS)}$" if cell.our_number else _latex(head.missing)
-    return [ours, _latex(_number(head, cell.paper_number))] if head.compared else [ours]
+    numbers = {"paper": [cell.paper_number], "base": [cell.change, cell.paper_change]}.get(head.compared, [])
+    return [ours, *(_latex(_number(head, number)) for number in numbers)]
 
 
 def _number(head: Head, number: Number | None) -> str:

@@ -1,12 +1,17 @@
 """Builds the report of a table at a budget: what was measured, the verdicts, and the sections that show them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from highway.config.metrics import METRICS
 from highway.report.bootstrap import Compared, compare
 from highway.report.collect import Collected
+from highway.report.comparison import Difference, differences
 from highway.report.convergence import Convergence, Reached, convergence
+from highway.report.counting import is_sound
+from highway.report.reproduction import Answer, answers, counted
 from highway.report.sections import (
     COPIED,
     DASH,
@@ -27,7 +32,8 @@ from highway.report.sections import (
     Sentence,
     grid,
 )
-from highway.report.statistics import Difference, Verdict, answer, differences, judge, kendall_tau, summarise
+from highway.report.statistics import Summary, kendall_tau, summarise
+from highway.report.verdicts import Verdict, judge, p_text
 from highway.sweep.table import Column, Figure, Row
 
 SPREAD = "The number after ± is the standard deviation over seeds."
@@ -36,14 +42,16 @@ MISSING = (
     "measured time."
 )
 SHARE = "In brackets: the share of the steps that {} itself takes to reach that value."
-PAIRED = (
-    "Mean difference in {} from {}, paired by seed: its 95 % confidence interval, and the p-value of a paired t-test "
-    "after Holm's correction for all rows compared."
+DIFFERENCES = (
+    "The difference in {} from each row's baseline, by the model of the table's numbers. Intervals cover all "
+    "differences together with 95 %, and p-values are corrected in the same way (Bonferroni)."
 )
 BOOTSTRAP = (
-    "sacreBLEU's paired bootstrap over 1,000 resamples of the test sentences: BLEU with its 95 % interval, the "
-    "difference, and its p-value. It is about these sentences and says nothing about other seeds."
+    "Two trained models on the same test sentences: the difference in BLEU, its 95 % interval over resampled "
+    "sentences, and the p-value of approximate randomisation after Holm's correction, both of 10,000 draws. It is "
+    "about these sentences and says nothing about other seeds."
 )
+STATISTICS = "docs/STATISTICS.md"
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,8 @@ class Report:
     rows: tuple[ResultRow, ...]
     verdicts: tuple[Verdict, ...]
     compared: tuple[Compared, ...]
-    differences: dict[str, Difference]  # from the first row in the first column, by row id
+    differences: tuple[Difference, ...]  # of rows from their baselines
+    answers: dict[tuple[str, str], Answer]  # by row and metric: whether the paper's number is reproduced
     figures: tuple[Figure, ...] = ()  # drawn in the folder of the report
 
     @property
@@ -73,24 +82,26 @@ class Report:
         return any(row.paper for row in self.collected.table.rows)
 
     @property
-    def paper_numbers(self) -> list[Measured]:
-        """The paper's numbers that this budget and this data can reproduce."""
-        if self.collected.budget != "paper" or not self.collected.full_data:
-            return []
-        return [measured for row in self.rows for measured in row.measured if measured.paper is not None]
+    def comparison(self) -> str:
+        """What numbers are compared with: `paper` at paper budget and data, `base` below it, nothing for smoke runs."""
+        if not self.has_paper or self.collected.budget == "smoke":
+            return ""
+        return "paper" if self.collected.budget == "paper" and self.collected.full_data else "base"
 
     @property
-    def answers(self) -> str | None:
-        """A sentence that counts how many of the paper's numbers come back; None where none is compared."""
-        total = len(self.paper_numbers)
-        answers = [measured.answer for measured in self.paper_numbers if measured.answer]
-        if not total:
+    def reproduced(self) -> str | None:
+        """A sentence that counts how many of the paper's numbers are reproduced; None where none is compared."""
+        total = len(counted(self.collected.table))
+        if self.comparison != "paper" or not total:
             return None
-        if not answers:
+        if not self.answers:
             return f"None of {total} numbers of the paper has three seeds yet."
-        back = sum(answer.comes_back for answer in answers)
-        text = f"{back} of {total} numbers of the paper come back, {len(answers) - back} are missed"
-        return f"{text}; {total - len(answers)} have no three seeds yet." if len(answers) < total else f"{text}."
+        count = Counter(answer.word for answer in self.answers.values())
+        text = f"Of {total} numbers of the paper, {count['equivalent']} are equivalent to ours, "
+        text += f"{count['different']} different and {count['inconclusive']} inconclusive"
+        return (
+            f"{text}; {total - len(self.answers)} have no three seeds yet." if len(self.answers) < total else f"{text}."
+        )
 
     @property
     def origin(self) -> str:
@@ -113,7 +124,7 @@ class Report:
         cells = [cell for row in self.rows for cell in row.measured if cell.column.metric == metric]
         pairs = [(cell.ours.mean, cell.paper) for cell in cells if cell.ours and cell.paper is not None]
         tau = kendall_tau([ours for ours, _ in pairs], [paper for _, paper in pairs])
-        if tau is None:
+        if tau is None or not self.comparison:
             return None
         return f"Order of {len(pairs)} rows by {metric}, compared with the paper's order: Kendall's tau {tau:+.2f}."
 
@@ -121,7 +132,7 @@ class Report:
     def sections(self) -> tuple[Section, ...]:
         """The report as every renderer shows it; a section without content is left out."""
         table = self.collected.table
-        baseline = table.rows[0].label
+        baseline, headline = table.rows[0].label, METRICS[table.headline]
         also = Grid(
             (Head("model"), *(Head(column.title, numeric=True) for column in table.also)),
             tuple(GridRow((row.row.label, *row.also), row.row) for row in self.rows),
@@ -131,8 +142,8 @@ class Report:
             ("also", "Also measured", [also] if table.also else []),
             ("claims", "Claims of the paper" if table.paper else "Claims", _claims(self)),
             ("convergence", f"Steps to reach the final {table.reaches} of {baseline}", _convergence(self)),
-            ("differences", f"Compared with {baseline}", _differences(self)),
-            ("bootstrap", "Paired bootstrap", _bootstrap(self)),
+            ("differences", f"Compared by {headline.name}", _differences(self)),
+            ("bootstrap", "Compared on the test sentences", _bootstrap(self)),
             ("figures", "Figures", [Picture(figure.id, figure.caption) for figure in self.figures]),
             ("choices", "What the paper leaves open, and what we chose", _notes(table.choices)),
             ("environments", "Where the runs were made", _notes(environments(self.collected))),
@@ -145,32 +156,42 @@ def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report
     table = collected.table
     # Extra rows are listed once they have run, and so is every row in a report of overrides.
     rows = [row for row in table.rows if collected.samples[row.id] or not (row.extra or collected.only_run)]
-    verdicts = [judge(claim, collected) for claim in table.claims]
+    verdicts = judge(collected)
+    found = answers(collected)
     return Report(
         collected,
-        tuple(_result_row(row, collected) for row in rows),
+        tuple(_result_row(row, collected, found) for row in rows),
         tuple(verdict for verdict in verdicts if not (collected.only_run and verdict.word == "not run")),
         tuple(compare(collected)),
-        differences(collected, table.columns[0].metric),
+        tuple(differences(collected)),
+        found,
         tuple(figures),
     )
 
 
-def _result_row(row: Row, collected: Collected) -> ResultRow:
+def _result_row(row: Row, collected: Collected, found: dict[tuple[str, str], Answer]) -> ResultRow:
     table = collected.table
-    measured, also = (_measured(row, columns, collected) for columns in (table.columns, table.also))
-    return ResultRow(row, Seeds(collected.samples[row.id]), measured, also)
+    measured, also = (_measured(row, columns, collected, found) for columns in (table.columns, table.also))
+    unlearned = sum(not is_sound(sample, table.select) for sample in collected.finished(row.id))
+    return ResultRow(row, Seeds(collected.samples[row.id], unlearned), measured, also)
 
 
-def _measured(row: Row, columns: Sequence[Column], collected: Collected) -> tuple[Measured, ...]:
+def _measured(
+    row: Row, columns: Sequence[Column], collected: Collected, found: dict[tuple[str, str], Answer]
+) -> tuple[Measured, ...]:
+    base = collected.table.base(row.id)
     cells = []
     for column in columns:
-        samples = [sample for sample in collected.finished(row.id) if sample.counts_for(column.metric)]
-        values = [sample.value(column.metric, collected.table.select) for sample in samples]
-        paper = row.paper.get(column.metric)
-        verdict = None if paper is None else answer(values, paper, column.digits, collected)
-        cells.append(Measured(column, summarise(values), paper, bool(row.copied), verdict))
+        ours, of_base = (_summary(name, column.metric, collected) if name else None for name in (row.id, base))
+        of_paper = collected.table.row(base).paper.get(column.metric) if base else None
+        answer, paper = found.get((row.id, column.metric)), row.paper.get(column.metric)
+        cells.append(Measured(column, ours, paper, bool(row.copied), answer, of_base, of_paper))
     return tuple(cells)
+
+
+def _summary(row_id: str, metric: str, collected: Collected) -> Summary | None:
+    samples = [sample for sample in collected.finished(row_id) if sample.counts_for(metric)]
+    return summarise([sample.value(metric, collected.table.select) for sample in samples])
 
 
 def environments(collected: Collected) -> list[str]:
@@ -186,7 +207,7 @@ def environments(collected: Collected) -> list[str]:
 
 def _results(report: Report) -> list[Block]:
     table = report.collected.table
-    heads = [Head(column.title, numeric=True, compared=report.has_paper) for column in table.columns]
+    heads = [Head(column.title, numeric=True, compared=report.comparison) for column in table.columns]
     results = Grid(
         (Head("model"), Head("seeds"), *heads),
         tuple(GridRow((row.row.label, row.seeds, *row.measured), row.row) for row in report.rows),
@@ -195,7 +216,7 @@ def _results(report: Report) -> list[Block]:
     remarks = [*([SPREAD] if has_spread else []), *([MISSING] if results.missing_values else [])]
     origin = Paragraph(((report.origin,), *_overrides(report), *((text,) for text in remarks)))
     return [
-        *([Paragraph.of(report.answers, style="strong")] if report.answers else []),
+        *([Paragraph.of(report.reproduced, style="strong")] if report.reproduced else []),
         origin,
         *(Paragraph.of(text, style="note") for text in (table.note, report.copied) if text),
         results,
@@ -217,7 +238,8 @@ def _overrides(report: Report) -> list[Sentence]:
 def _claims(report: Report) -> list[Block]:
     heads = (Head("claim"), Head("verdict"), Head("evidence"))
     rows = [(verdict.claim.text, Judgement(verdict.word), verdict.detail) for verdict in report.verdicts]
-    return [grid(heads, rows)] if rows else []
+    explained: Sentence = ("What the words mean, and when they are given: ", Code(STATISTICS), ".")
+    return [Paragraph((explained,), style="note"), grid(heads, rows)] if rows else []
 
 
 def _convergence(report: Report) -> list[Block]:
@@ -237,33 +259,38 @@ def _steps(about: Convergence) -> tuple[GridCell, ...]:
 
 
 def _differences(report: Report) -> list[Block]:
-    table = report.collected.table
-    form = f"+.{table.columns[0].digits + 1}f"
-    heads = (Head("model"), *(Head(title, numeric=True) for title in ("difference", "95 % interval", "p")))
-    rows = [
-        (
-            table.row(row_id).label,
-            Number(difference.mean, form),
-            f"{difference.low:{form}} … {difference.high:{form}}",
-            Number(difference.p, ".3f"),
+    card = METRICS[report.collected.table.headline]
+    heads = (
+        *(Head(title) for title in ("model", "baseline")),
+        *(Head(title, numeric=True) for title in ("difference", "95 % interval", "p")),
+    )
+    rows = []
+    for difference in report.differences:
+        form = "+.1%" if difference.relative else f"+.{card.digits + 1}f"
+        rows.append(
+            (
+                difference.row.label,
+                difference.base.label,
+                Number(difference.size, form),
+                f"{difference.low:{form}} … {difference.high:{form}}",
+                p_text(difference.p),
+            )
         )
-        for row_id, difference in report.differences.items()
-    ]
-    explained = PAIRED.format(table.columns[0].title, table.rows[0].label)
-    return [Paragraph.of(explained, style="note"), grid(heads, rows)] if rows else []
+    return [Paragraph.of(DIFFERENCES.format(card.name), style="note"), grid(heads, rows)] if rows else []
 
 
 def _bootstrap(report: Report) -> list[Block]:
-    numbers = (Head(title, numeric=True) for title in ("seed", "BLEU", "difference", "p"))
+    numbers = (Head(title, numeric=True) for title in ("seed", "BLEU", "difference", "95 % interval", "p"))
     heads = (Head("model"), Head("baseline"), *numbers)
     rows = [
         (
             pair.row.label,
             pair.base.label,
             Number(pair.seed, "d"),
-            Number(pair.bleu, ".2f", pair.half),
+            Number(pair.bleu, ".2f"),
             Number(pair.difference, "+.2f"),
-            Number(pair.p, ".3f") if pair.difference else None,  # sacreBLEU gives equal systems a p of almost 0
+            f"{pair.low:+.2f} … {pair.high:+.2f}",
+            p_text(pair.p),
         )
         for pair in report.compared
     ]

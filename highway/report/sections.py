@@ -21,7 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from highway.report.collect import Sample
-from highway.report.statistics import Answer, Summary
+from highway.report.reproduction import Answer
+from highway.report.statistics import Summary
 from highway.sweep.table import Column, Row
 
 DASH = "—"
@@ -68,13 +69,15 @@ class Number:
 
 @dataclass(frozen=True)
 class Measured:
-    """One metric of one row: our mean over the seeds, and the paper's number."""
+    """One metric of one row: our mean over the seeds, the paper's number, and both of the row's baseline."""
 
     column: Column
     ours: Summary | None
     paper: float | None
     copied: bool = False  # the paper copied its number from another paper
     answer: Answer | None = None  # None with fewer than three seeds, or below the paper's budget
+    base: Summary | None = None  # of the row's baseline; None for a baseline
+    base_paper: float | None = None
 
     @property
     def our_number(self) -> Number | None:
@@ -93,6 +96,18 @@ class Measured:
         verdict = str(self.answer) if self.answer else ""
         return Number(self.ours.mean - self.paper, f"+.{self.column.digits}f", verdict=verdict)
 
+    @property
+    def change(self) -> Number | None:
+        """Our change against the row's baseline, as a share."""
+        if self.ours is None or self.base is None or not self.base.mean:
+            return None
+        return Number(self.ours.mean / self.base.mean - 1, "+.1%")
+
+    @property
+    def paper_change(self) -> Number | None:
+        """The paper's change against the same row."""
+        return Number(self.paper / self.base_paper - 1, "+.1%") if self.paper is not None and self.base_paper else None
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -109,6 +124,7 @@ class Seeds:
     """The runs of a row: `seeds 1, 2, 1 diverged, stale: other code`."""
 
     samples: tuple[Sample, ...]
+    unlearned: int = 0  # runs that finished and have not learned
 
     def __str__(self) -> str:
         if not self.samples:
@@ -117,6 +133,7 @@ class Seeds:
         parts = [f"seed{'s' if len(finished) > 1 else ''} {', '.join(finished)}"] if finished else []
         if len(finished) < len(self.samples):
             parts.append(f"{len(self.samples) - len(finished)} diverged")
+        parts += [f"{self.unlearned} has not learned"] if self.unlearned else []
         marks = dict.fromkeys(mark for sample in self.samples for mark in sample.marks)
         return ", ".join([*parts, *marks])
 
@@ -128,7 +145,7 @@ GridCell = str | Number | Measured | Judgement | Seeds | None
 class Head:
     title: str
     numeric: bool = False  # aligned to the right
-    compared: bool = False  # its cells are `Measured`, and show the paper's number and the difference as well
+    compared: str = ""  # `Measured` cells also show: paper (the paper's number, the difference), base (both changes)
     missing: str = DASH  # printed for `None`
 
 
@@ -151,15 +168,15 @@ class Grid:
     def missing_values(self) -> bool:
         """True if a renderer prints a dash for a number that we or the paper lack."""
         return any(
-            cell.ours is None or (head.compared and cell.paper is None)
+            cell.ours is None or (head.compared == "paper" and cell.paper is None)
             for row in self.rows
             for head, cell in zip(self.heads, row.cells, strict=True)
             if isinstance(cell, Measured)
         )
 
     def expanded(self) -> "Grid":
-        """Return the grid with numbers in place of measured cells: ours, and where compared the paper's and the
-        difference in separate columns."""
+        """Return the grid with numbers in place of measured cells: ours, and in columns of their own what `compared`
+        adds to them."""
         heads = tuple(part for head in self.heads for part in _expanded_head(head))
         return Grid(heads, tuple(replace(row, cells=tuple(self._expanded(row))) for row in self.rows))
 
@@ -173,14 +190,16 @@ def grid(heads: Sequence[Head], rows: Sequence[Sequence[GridCell]]) -> Grid:
 
 
 def _expanded_head(head: Head) -> list[Head]:
-    if not head.compared:
-        return [head]
-    return [Head(head.title, numeric=True), Head("paper", numeric=True), Head("difference", numeric=True, missing="")]
+    added = {"paper": ("paper", "difference"), "base": ("change", "paper's change")}.get(head.compared, ())
+    missing = {"paper": DASH}
+    return [replace(head, compared=""), *(Head(title, True, missing=missing.get(title, "")) for title in added)]
 
 
 def _parts(head: Head, cell: GridCell) -> list[GridCell]:
     if not isinstance(cell, Measured):
         return [cell]
+    if head.compared == "base":
+        return [cell.our_number, cell.change, cell.paper_change]
     return [cell.our_number, cell.paper_number, cell.difference] if head.compared else [cell.our_number]
 
 

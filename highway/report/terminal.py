@@ -23,7 +23,7 @@ from highway.report.sections import (
     Picture,
     Seeds,
 )
-from highway.report.statistics import tone
+from highway.report.verdicts import tone
 
 COLOURS = {"for": "green", "against": "red", "open": "yellow"}  # by tone
 STYLES = {"": "", "strong": "bold", "note": "dim"}  # of paragraphs
@@ -103,11 +103,13 @@ def _stack(lines: list[str]) -> Group:
 
 
 def _lines(head: Head, cell: GridCell) -> list[str]:
-    """Return our number, and below it the paper's, the difference and the verdict on it."""
+    """Return our number, and below it the paper's, the difference and the verdict on it; or the changes."""
     if not isinstance(cell, Measured):
         return [str(cell)]
     ours, paper, difference = cell.our_number, cell.paper_number, cell.difference
     lines = [str(ours or head.missing)]
-    if head.compared and paper:
+    if head.compared == "paper" and paper:
         lines += [f"paper {paper}", *([difference.text(), difference.verdict] if difference else [])]
+    if head.compared == "base":
+        lines += [str(cell.change or ""), f"paper {cell.paper_change}" if cell.paper_change else ""]
     return [line for line in lines if line]

@@ -18,6 +18,7 @@ from highway.files.writing import write_text
 from highway.ledger.identity import identity
 from highway.report.collect import REFERENCE, Collected, Sample, collect
 from highway.report.report import Report, build_report
+from highway.report.reproduction import counted
 from highway.report.sections import (
     Code,
     Grid,
@@ -32,9 +33,9 @@ from highway.report.sections import (
     Section,
     Seeds,
 )
-from highway.report.statistics import tone
 from highway.report.status import StatusLine, row_status
 from highway.report.style import PLAIN
+from highway.report.verdicts import tone
 from highway.site.series import as_script, run_curves, table_curves
 from highway.sweep.grid import find, grid_names
 from highway.sweep.reading import table_ids
@@ -206,18 +207,18 @@ def _settings(path: Path) -> dict[str, Any]:
 
 
 def _total(tables: list[tuple[Table, list[BudgetReport]]]) -> dict[str, Any]:
-    """Return the number of runs, their hours by device, and how many of the paper's numbers come back."""
+    """Return the number of runs, their hours by device, and how many of the paper's numbers are reproduced."""
     reports = [budget_report for _, of_table in tables for budget_report in of_table]
-    numbers = [measured for budget_report in reports for measured in budget_report.report.paper_numbers]
-    answers = [measured.answer for measured in numbers if measured.answer]
+    whole = [budget_report.report for budget_report in reports if budget_report.report.comparison == "paper"]
+    answers = [answer for report in whole for answer in report.answers.values()]
     runs = {sample.directory: sample for budget_report in reports for sample in budget_report.collected.every}
     seconds: Counter[str] = Counter()
     for sample in runs.values():
         seconds[sample.result["cost"]["device"]] += sample.result["cost"].get("seconds", 0)
     return {
-        "numbers": len(numbers),
+        "numbers": sum(len(counted(report.collected.table)) for report in whole),
         "answered": len(answers),
-        "back": sum(answer.comes_back for answer in answers),
+        "words": Counter(answer.word for answer in answers),
         "runs": len(runs),
         "seconds": seconds,
     }

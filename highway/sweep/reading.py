@@ -10,6 +10,7 @@ import yaml
 from highway.config.check import CONF
 from highway.config.compose import composer, option
 from highway.config.datasets import DATASETS
+from highway.config.margins import general_margin
 from highway.config.metrics import KINDS, METRICS, OF_A_RECORD, OF_A_TIMING, SPLITS
 from highway.config.tasks import metrics_of
 from highway.errors import Refused, closest, listing
@@ -73,7 +74,7 @@ def parse_table(content: dict[str, Any]) -> Table:
         "claims": tuple(_claim(claim, papers, name) for claim in content.get("claims", [])),
         "figures": tuple(_figure(figure, name) for figure in content.get("figures", [])),
         "stated": tuple(_stated(statement, rows, name) for statement in content.get("stated", [])),
-        "bootstrap": {row_id: tuple(others) for row_id, others in content.get("bootstrap", {}).items()},
+        "against": {base: _names(others, papers, (base,)) for base, others in content.get("against", {}).items()},
         "budgets": {budget: tuple(overrides or ()) for budget, overrides in content["budgets"].items()},
     }
     table = Table(**{key: value for key, value in content.items() if key != "extra_rows"} | made)
@@ -141,8 +142,8 @@ def _claim(content: dict[str, Any], paper_rows: list[str], table: str) -> Claim:
         raise Refused(f"{where}: `than` is missing. Name the rows with which its rows are compared.")
     if kinds[0] == "sooner" and METRICS[content["metric"]].split is None:
         raise Refused(f"{where}: {content['metric']} has no curve, which `sooner` needs. Name a metric that has one.")
-    rows = _names(content[kinds[0]], paper_rows)
-    than = _names(content.get("than", []), [row for row in paper_rows if row not in rows])
+    rows = _names(content[kinds[0]], paper_rows, ())
+    than = _names(content.get("than", []), paper_rows, rows)
     if kinds[0] == "growing" and len(rows) != len(than):
         raise Refused(f"{where}: it pairs {len(rows)} rows with {len(than)}. Name as many rows in `than`.")
     options = {key: content[key] for key in ("share", "to") if key in content}
@@ -201,9 +202,10 @@ def _metric(name: str, where: str) -> None:
         raise Refused(f"{where}: metric {name} is unknown.{closest(name, list(METRICS))}")
 
 
-def _names(value: str | list[str], every: list[str]) -> tuple[str, ...]:
+def _names(value: str | list[str], every: list[str], others: Sequence[str]) -> tuple[str, ...]:
+    """Return row ids; `all` and `rest` stand for every row but `others`."""
     if value in ("all", "rest"):
-        return tuple(every)
+        return tuple(row for row in every if row not in others)
     return (value,) if isinstance(value, str) else tuple(value)
 
 
@@ -220,13 +222,20 @@ def _check(table: Table) -> None:
     groups = [claim.rows + claim.than for claim in table.claims]
     groups += [figure.rows for figure in table.figures]
     groups += [rows for figure in table.figures for rows in figure.groups.values()]
-    groups += [(row_id, *others) for row_id, others in table.bootstrap.items()]
+    groups += [(base, *rows) for base, rows in table.against.items()]
     for row_id in itertools.chain.from_iterable(groups):
         table.row(row_id)
     for figure in table.figures:
         for row_id in itertools.chain.from_iterable(figure.groups.values() if figure.along else ()):
             if table.row(row_id).sets(figure.along) is None:
                 raise Refused(f"{table.id}, figure {figure.id}: row {row_id} does not set {figure.along}.")
+    for metric, margin in table.margins.items():
+        _metric(metric, f"{table.id}, margins")
+        general = general_margin(metric)
+        if general is None or not 0 < margin <= general:
+            raise Refused(
+                f"{table.id}: the margin of {metric} is {margin:g}. Write one above 0, up to {general or 0:g}."
+            )
     _check_budgets(table)
     _check_metrics(table)
 
@@ -259,7 +268,7 @@ def _check_metrics(table: Table) -> None:
     used = [*shown, *(metric for row in table.rows for metric in row.paper)]
     used += [metric for claim in table.claims for metric in (claim.metric, claim.to) if metric]
     used += [metric for metric in (table.reaches, table.ranked_by) if metric]
-    used += ["bleu"] if table.bootstrap else []
+    used += table.margins
     used += [
         f"{split}_{metric}" if figure.kind == "curves" else metric
         for figure in table.figures

@@ -25,6 +25,7 @@ class Row:
     copied: str = ""  # the source from which the paper has copied its numbers
     at_budget: dict[str, tuple[str, ...]] = field(default_factory=dict)  # budget -> its further overrides for this row
     budgets: tuple[str, ...] = ()  # budgets that have this row; empty: all
+    disputed: str = ""  # why the paper's numbers of this row are not of this row
     extra: bool = False  # True for an extra row, which the paper lacks
     added: tuple[str, ...] = ()  # overrides of the command line, which no table file sets
 
@@ -150,7 +151,8 @@ class Table:
     rounds: int = 0  # rounds of a timing
     also: tuple[Column, ...] = ()  # columns of the report that the paper lacks
     stated: tuple[Stated, ...] = ()  # statements of the paper that the audit compares with the table
-    bootstrap: dict[str, tuple[str, ...]] = field(default_factory=dict)  # row -> rows compared with it over sentences
+    against: dict[str, tuple[str, ...]] = field(default_factory=dict)  # baseline -> its rows; empty: the first row
+    margins: dict[str, float] = field(default_factory=dict)  # metric -> a margin below that of report/reproduction.py
 
     @property
     def heading(self) -> str:
@@ -162,6 +164,19 @@ class Table:
                 return row
         known = [row.id for row in self.rows]
         raise Refused(f"{self.id} has no row '{row_id}'; it has {listing(known)}.{closest(row_id, known)}")
+
+    def base(self, row_id: str) -> str | None:
+        """Return the id of the row that a row is compared with; None for a baseline."""
+        if not self.against:
+            return self.rows[0].id if row_id != self.rows[0].id else None
+        return next((base for base, rows in self.against.items() if row_id in rows), None)
+
+    @property
+    def headline(self) -> str:
+        """The metric by which rows are compared: that of the first claim, or of the first column on the test split."""
+        shown = [column.metric for column in self.columns]
+        tested = [metric for metric in shown if METRICS[metric].split in ("test", None)]
+        return self.claims[0].metric if self.claims else (tested or shown)[0]
 
     def at(self, budget: str) -> list[Row]:
         """List the rows that a budget has."""

@@ -15,22 +15,17 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
-from sacrebleu.metrics import BLEU
-from sacrebleu.significance import PairedTest
-from scipy.stats import ttest_rel
 
 from highway.config.compose import experiment
 from highway.config.datasets import DATASETS
 from highway.config.gates import GATES
 from highway.config.models import MODELS
 from highway.config.tasks import TASKS
-from highway.data.translation import count_words
 from highway.ledger.directory import RunDirectory
 from highway.ledger.fingerprint import fingerprint
 from highway.ledger.record import write_record
 from highway.report import collect as collecting
 from highway.report.bias_figures import t_sne
-from highway.report.bootstrap import paired_bootstrap
 from highway.report.collect import collect
 from highway.report.convergence import mean_difference
 from highway.report.figures import band
@@ -38,23 +33,12 @@ from highway.report.formats import to_csv, to_latex, to_markdown
 from highway.report.publish import write_report
 from highway.report.report import Report, build_report
 from highway.report.sections import Block, Grid, Measured, Notes, Paragraph, Picture
-from highway.report.statistics import (
-    answer,
-    differences,
-    holm,
-    interval,
-    judge,
-    kendall_tau,
-    prediction,
-    summarise,
-    tau_by_chance,
-)
+from highway.report.statistics import kendall_tau, summarise, tau_by_chance
 from highway.report.style import looks
 from highway.report.terminal import print_report
 from highway.site.build import build_site
-from highway.sweep.reading import load_table, parse_table
-from highway.tasks.scoring import scores
-from tests.support.tables import content, put
+from highway.sweep.reading import load_table
+from tests.support.tables import TRANSLATION, XL, put, put_translation
 
 TABLE = load_table("highway_t1")
 pytestmark = pytest.mark.usefixtures("no_published_records")
@@ -67,75 +51,6 @@ def blocks(report: Report, key: str) -> tuple[Block, ...]:
 
 def verdict(outputs: Path, text: str, budget: str = "paper") -> str:
     return {v.claim.text: v.word for v in build_report(collect(TABLE, budget, outputs)).verdicts}[text]
-
-
-BEATS = "tanh SDU beats no gate on test bpc"
-SOONER = "tanh SDU reaches the baseline's final validation loss in fewer steps"
-
-
-@pytest.mark.parametrize(
-    ("tanh", "baseline", "word"),
-    [
-        ([], [1.5], "not run"),
-        ([1.4], [1.5], "one seed agrees"),
-        ([1.6], [1.5], "one seed disagrees"),
-        ([1.4, 1.6], [1.5, 1.5], "1 of 2 seeds agree"),
-        ([1.40, 1.41, 1.42], [1.50, 1.51, 1.53], "supported"),
-        ([1.60, 1.61, 1.62], [1.50, 1.51, 1.53], "refuted"),
-        ([1.40, 1.60, 1.49], [1.50, 1.50, 1.50], "undecided"),
-    ],
-)
-def test_verdicts_at_paper_budget(tmp_path: Path, tanh: list[float], baseline: list[float], word: str) -> None:
-    for seed, value in enumerate(tanh, 1):
-        put(tmp_path, "tanh", seed, value)
-    for seed, value in enumerate(baseline, 1):
-        put(tmp_path, "baseline", seed, value)
-    assert verdict(tmp_path, BEATS) == word
-
-
-def test_seeds_are_paired(tmp_path: Path) -> None:
-    """Pairs agree even if seeds differ by far more than the rows do. A seed that only one row has does not count."""
-    for seed, level in enumerate([1.0, 2.0, 3.0], 1):
-        put(tmp_path, "baseline", seed, level)
-        put(tmp_path, "tanh", seed, level - 0.1 - seed / 1000)
-    put(tmp_path, "tanh", 4, 9.0)
-    assert verdict(tmp_path, BEATS) == "supported"
-
-
-@pytest.mark.parametrize("budget", ["mini", "smoke"])
-def test_smaller_budgets_claim_ordering_only(tmp_path: Path, budget: str) -> None:
-    for seed in (1, 2, 3):
-        put(tmp_path, "tanh", seed, 1.4, budget)
-        put(tmp_path, "baseline", seed, 1.5, budget)
-    assert verdict(tmp_path, BEATS, budget) == f"same ordering ({budget})"
-    assert verdict(tmp_path, "tanh SDU beats sigmoid SDU on test bpc", budget) == "not run"
-
-
-def test_sample_data_is_named_in_the_verdict(tmp_path: Path) -> None:
-    sample = {"source": "sample", "sha256": {}, "vocabulary_sha256": "v"}
-    put(tmp_path, "tanh", 1, 1.6, "smoke", data=sample)
-    put(tmp_path, "baseline", 1, 1.5, "smoke", data=sample)
-    assert verdict(tmp_path, BEATS, "smoke") == "other ordering (smoke, sample data)"
-
-
-def test_rows_on_other_vocabularies_are_not_compared(tmp_path: Path) -> None:
-    put(tmp_path, "tanh", 1, 1.4, data={"source": "files", "sha256": {"train": "a"}, "vocabulary_sha256": "other"})
-    put(tmp_path, "baseline", 1, 1.5)
-    assert verdict(tmp_path, BEATS) == "not comparable"
-
-
-@pytest.mark.parametrize(
-    ("curve", "word"),
-    [
-        ([(25, 2.0), (50, 1.5), (100, 1.2)], "one seed agrees"),  # the baseline ends with 1.5 at step 100
-        ([(25, 2.0), (50, 1.8), (100, 1.5)], "tied"),  # at the same step
-        ([(25, 2.0), (50, 1.8), (100, 1.7)], "one seed disagrees"),  # never reaches it
-    ],
-)
-def test_sooner(tmp_path: Path, curve: list[tuple[int, float]], word: str) -> None:
-    put(tmp_path, "baseline", 1, 1.5)
-    put(tmp_path, "tanh", 1, 1.4, curve=curve)
-    assert verdict(tmp_path, SOONER) == word
 
 
 def test_diverged_cells_are_shown_and_not_counted(tmp_path: Path) -> None:
@@ -175,58 +90,6 @@ def test_statistics() -> None:
     assert summary is not None
     assert (summary.mean, summary.deviation) == (pytest.approx(5 / 3), pytest.approx(statistics.stdev(values)))
     assert summarise([2.0]).deviation is None  # type: ignore[union-attr]
-    low, high = interval(values)  # t with 2 degrees of freedom: 4.3027
-    assert high - low == pytest.approx(2 * 4.302653 * statistics.stdev(values) / math.sqrt(3))
-    low, high = prediction(values)
-    assert high - low == pytest.approx(2 * 4.302653 * statistics.stdev(values) * math.sqrt(4 / 3))
-    assert (low + high) / 2 == pytest.approx(5 / 3)
-
-
-def test_whether_a_number_comes_back(tmp_path: Path) -> None:
-    """The report says which numbers of the paper are reproduced.
-
-    The paper has 1.371 for sigmoid, 1.364 for tanh, and 1.382 without a gate.
-    """
-    for seed, value in enumerate((1.36, 1.37, 1.38), 1):
-        put(tmp_path, "tanh", seed, value)
-        put(tmp_path, "baseline", seed, value - 0.3)
-        put(tmp_path, "sigmoid", 1, value)
-    report = build_report(collect(TABLE, "paper", tmp_path))
-    texts = {line.row.id: str(line.measured[-1].difference) for line in report.rows}
-    assert texts["tanh"] == "+0.006, comes back" and texts["sigmoid"].count(",") == 0
-    assert texts["baseline"].endswith(f"missed by {1.07 / TABLE.rows[0].paper['test_bpc'] - 1:+.1%}")
-    assert report.answers == "4 of 12 numbers of the paper come back, 4 are missed; 4 have no three seeds yet."
-    assert "after ± is the standard deviation" in to_markdown(report)
-    for budget, outputs in (("mini", tmp_path), ("paper", tmp_path / "none")):
-        assert not any(
-            entry.answer for line in build_report(collect(TABLE, budget, outputs)).rows for entry in line.measured
-        )
-    collected = collect(TABLE, "paper", tmp_path)
-    assert answer([1.0, 1.0, 1.0], 1.0004, 3, collected) and answer([1.0] * 3, 1.0004, 3, collected).comes_back  # type: ignore[union-attr]
-    assert not answer([1.0] * 3, 1.0006, 3, collected).comes_back  # type: ignore[union-attr]
-    assert answer([1.0, 1.0], 1.0, 3, collected) is None
-
-
-def test_differences_are_a_paired_t_test_with_holms_correction(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    values = {row: rng.normal(1.4, 0.05, 4).tolist() for row in ("baseline", "tanh", "sigmoid", "highway")}
-    for row, of_row in values.items():
-        for seed, value in enumerate(of_row, 1):
-            put(tmp_path, row, seed, value)
-    report = build_report(collect(TABLE, "paper", tmp_path))
-    plain = {row: float(ttest_rel(values[row], values["baseline"]).pvalue) for row in ("sigmoid", "tanh", "highway")}
-    ranked = sorted(plain.values())
-    highest = 0.0
-    for rank, p in enumerate(ranked):
-        highest = max(highest, min(1.0, p * (3 - rank)))
-        row = next(name for name, value in plain.items() if value == p)
-        difference = report.differences[row]
-        assert difference.p == pytest.approx(highest)
-        assert difference.mean == pytest.approx(np.mean(values[row]) - np.mean(values["baseline"]))
-        assert (difference.low + difference.high) / 2 == pytest.approx(difference.mean)
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert f"## Compared with {TABLE.rows[0].label}" in to_markdown(report)
-    assert differences(collect(TABLE, "mini", tmp_path), "test_bpc") == {}
 
 
 def test_renderings(tmp_path: Path) -> None:
@@ -348,85 +211,10 @@ def test_local_records_come_before_published_ones(tmp_path: Path, monkeypatch: p
 
 # Tables of many rows
 
-XL = load_table("highway_t5")
-EVERY_GATE = ("tanh", "sigmoid", "highway", "gated_mhdpa")
-
-
-def xl_verdict(outputs: Path, text: str) -> str:
-    return next(v.word for v in build_report(collect(XL, "paper", outputs)).verdicts if v.claim.text.startswith(text))
-
-
-def test_a_claim_about_several_rows_holds_when_every_pair_does(tmp_path: Path) -> None:
-    for seed in (1, 2, 3):
-        put(tmp_path, "baseline", seed, 1.3 + seed / 1000, table=XL)
-        for row in EVERY_GATE[:3]:
-            put(tmp_path, row, seed, 1.2 + seed / 500, table=XL)
-    assert xl_verdict(tmp_path, "every gate on all layers") == "not run"
-    for seed, value in ((1, 1.2), (2, 1.21), (3, 1.22)):
-        put(tmp_path, "gated_mhdpa", seed, value, table=XL)
-    assert xl_verdict(tmp_path, "every gate on all layers") == "supported"
-    for seed, value in ((1, 1.4), (2, 1.41), (3, 1.40)):
-        put(tmp_path, "gated_mhdpa", seed, value, table=XL)
-    assert xl_verdict(tmp_path, "every gate on all layers") == "refuted"
-
-
-def claimed(outputs: Path, **claim: Any) -> tuple[str, str]:
-    """Return the verdict on a claim about highway_t1, and its wording."""
-    rows = [{"id": row.id, "label": row.label, "overrides": list(row.overrides)} for row in TABLE.rows[:3]]
-    settings = {"recipe": list(TABLE.recipe), "columns": [{"metric": "test_bpc"}, {"metric": "valid_loss"}]}
-    table = parse_table(content(**settings, rows=rows, claims=[{"text": "x", "metric": "test_bpc", **claim}]))
-    verdict = judge(table.claims[0], collect(table, "paper", outputs))
-    return verdict.word, verdict.detail
-
-
-def test_what_is_said_beside_a_verdict(tmp_path: Path) -> None:
-    for seed, value in ((1, 1.5), (2, 1.4)):
-        put(tmp_path, "baseline", seed, 1.5)
-        put(tmp_path, "tanh", seed, value, curve=[(25, 1.7), (50, 1.5), (75, 1.45), (100, 1.4)])
-        put(tmp_path, "sigmoid", seed, 1.625, curve=[(50, 1.8), (100, 1.51)])
-    tanh = {"than": "baseline", "better": "tanh"}
-    assert claimed(tmp_path, **tanh) == ("1 of 2 seeds agree", "test_bpc, advantage by seed: -0, +0.1")
-    every = claimed(tmp_path, than="baseline", better=["tanh", "sigmoid"])
-    assert every == ("0 of 2 seeds agree", "test_bpc, least advantage by seed: -0.125, -0.125")
-    sooner = {"than": "baseline", "metric": "valid_loss"}
-    saved = "valid_loss, advantage by seed: +50 steps, +50 steps"  # against the last value, not an earlier one
-    assert claimed(tmp_path, **sooner, sooner="tanh") == ("2 of 2 seeds agree", saved)
-    never = "valid_loss, advantage by seed: never reached, never reached"
-    assert claimed(tmp_path, **sooner, sooner="sigmoid") == ("0 of 2 seeds agree", never)
-    put(tmp_path, "baseline", 3, 1.5)
-    for seed in (1, 2, 3):
-        put(tmp_path, "tanh", seed, 1.5)
-    assert claimed(tmp_path, **tanh)[0] == "tied", "no difference at all supports nothing, and refutes nothing"
-
-
-def test_advantages_that_grow(tmp_path: Path) -> None:
-    """The advantage grows from pair to pair: of tanh over the baseline, then of sigmoid over tanh."""
-    put(tmp_path, "baseline", 1, 1.5)
-    put(tmp_path, "tanh", 1, 1.25)
-    grows = {"growing": ["tanh", "sigmoid"], "than": ["baseline", "tanh"]}
-    for sigmoid, word, second in ((1.125, "one seed disagrees", "+0.125"), (1.0, "tied", "+0.25")):
-        put(tmp_path, "sigmoid", 1, sigmoid)
-        evidence = f"test_bpc, advantage from pair to pair, by seed: +0.25, {second}"
-        assert claimed(tmp_path, **grows) == (word, evidence)
-    put(tmp_path, "sigmoid", 1, 0.75)
-    assert claimed(tmp_path, **grows)[0] == "one seed agrees"
-    assert claimed(tmp_path, growing=["sigmoid", "tanh"], than=["tanh", "baseline"])[0] == "one seed disagrees"
-
 
 def test_the_rest_are_the_other_rows_of_the_paper() -> None:
     claim = next(claim for claim in XL.claims if claim.text.startswith("sigmoid SDU on all layers is the best"))
     assert set(claim.than) == {row.id for row in XL.rows if not row.extra} - {"sigmoid"}
-
-
-def test_within_a_share(tmp_path: Path) -> None:
-    claim = {"text": "x", "within": "tanh", "than": "baseline", "metric": "test_bpc", "share": 0.04}
-    settings = {"recipe": list(TABLE.recipe), "columns": [dataclasses.asdict(column) for column in TABLE.columns]}
-    rows = [{"id": row.id, "label": row.label, "overrides": list(row.overrides)} for row in TABLE.rows[:3]]
-    table = parse_table(content(**settings, rows=rows, claims=[claim]))
-    put(tmp_path, "baseline", 1, 1.0, table=table)
-    for value, word in ((1.03, "one seed agrees"), (1.05, "one seed disagrees")):
-        put(tmp_path, "tanh", 1, value, table=table)
-        assert judge(table.claims[0], collect(table, "paper", tmp_path)).word == word
 
 
 @pytest.mark.parametrize(
@@ -568,34 +356,6 @@ def test_times_count_only_where_nothing_else_ran() -> None:
 
 # Translation
 
-TRANSLATION = load_table("gated_resnet_t1")
-REFERENCES = ["a b c d e f", "the cat sat on the mat .", "one two three four", "so it goes , again and again"] * 10
-
-
-def put_translation(
-    outputs: Path, row_id: str, bleu: float = 2.0, wrong: int = 0, seed: int = 1, **metrics: float
-) -> None:
-    """Write a record of a translation whose first `wrong` sentences are cut in half."""
-    columns = [column.metric for column in (*TRANSLATION.columns, *TRANSLATION.also)]
-    values = {**dict.fromkeys(columns, 1.0), "bleu": bleu, **metrics}
-    outputs_of = [text[: len(text) // 2] if number < wrong else text for number, text in enumerate(REFERENCES)]
-    put(
-        outputs,
-        row_id,
-        seed,
-        2.0,
-        table=TRANSLATION,
-        metrics={metric: {"best": 0.0, "last": value} for metric, value in values.items()},
-        cost={"device": "a device", "exclusive": False},
-        data={
-            "source": "files",
-            "sha256": {"train": "a"},
-            "vocabulary_sha256": "v",
-            "words": {"pt": count_words(["um dois", "um"]), "en": count_words(REFERENCES)},
-        },
-        notes=scores(outputs_of, REFERENCES)[1],
-    )
-
 
 HOSTILE = "[/bold]<script>alert(1)</script> | \\input{x} $y$ *z* `w`"
 
@@ -677,54 +437,6 @@ def test_figures_of_states(tmp_path: Path) -> None:
     collected = collect(table, "paper", tmp_path)
     (sample,) = collected.finished("hsg_20")
     assert sample.probe("gate_values")["layers.0.gate"].sum() == 4 and sample.probe("nothing") == {}
-
-
-def test_paired_bootstrap_is_sacrebleus(tmp_path: Path) -> None:
-    systems = [[text[: 5 + shorter] for text in REFERENCES] for shorter in (9, 8, 2)]
-    ours = paired_bootstrap([scores(outputs, REFERENCES)[1]["bleu_counts"] for outputs in systems])
-    named = [(str(number), outputs) for number, outputs in enumerate(systems)]
-    metric = BLEU(tokenize="none", force=True)
-    _, theirs = PairedTest(named, {"BLEU": metric}, [REFERENCES], test_type="bs")()
-    assert [vars(result) for result in ours] == [vars(result) for result in theirs["BLEU"]]
-
-
-def test_rows_are_compared_on_their_sentences(tmp_path: Path) -> None:
-    put_translation(tmp_path, "t_e4h6", wrong=2)
-    put_translation(tmp_path, "r_e4h6", wrong=30)
-    put_translation(tmp_path, "m2_e4h6", wrong=3)
-    put_translation(tmp_path, "g1_e4h6", wrong=2)
-    put_translation(tmp_path, "g1_e4h8", wrong=9)  # its base has not been run
-    report = build_report(collect(TRANSLATION, "paper", tmp_path))
-    worse, like, same = report.compared
-    assert (worse.row.id, worse.base.id, like.row.id, same.row.id) == ("r_e4h6", "t_e4h6", "m2_e4h6", "g1_e4h6")
-    assert worse.difference < -10 and worse.p < 0.01
-    assert -5 < like.difference < 0 and like.p > 0.05
-    markdown = to_markdown(report)
-    assert "| G1, 4 layers, 6 heads | T, 4 layers, 6 heads | 1 |" in markdown and "| +0.00 | — |" in markdown
-    assert "| model | chrF | BLEU of sentence 1 |" in markdown and "| T, 4 layers, 6 heads | 1.00 | 1.00 |" in markdown
-
-
-def test_whether_two_metrics_order_the_rows_alike(tmp_path: Path) -> None:
-    for rank, row in enumerate(row for row in TRANSLATION.rows if not row.extra):
-        orders = {"valid_accuracy": rank, "sparsity": -rank, "valid_loss": rank * 7 % 15}  # tau -0.20 for the last
-        put_translation(tmp_path, row.id, bleu=rank, **orders)
-    collected = collect(TRANSLATION, "paper", tmp_path)
-    verdicts = {verdict.claim.text: verdict for verdict in build_report(collected).verdicts}
-    assert verdicts["BLEU does not follow accuracy"].word == "one seed disagrees"
-    assert verdicts["BLEU does not follow loss"].word == "one seed agrees"
-    assert "tau by seed: -0.20; by chance within ±0.38" in verdicts["BLEU does not follow loss"].detail
-    alike = dataclasses.replace(verdicts["BLEU does not follow loss"].claim, to="bleu_of_sentence_1")
-    assert judge(alike, collected).word == "one seed disagrees", "rows that are all alike have no order"
-    assert "tau by seed: none, all rows are alike; by chance" in judge(alike, collected).detail
-    for rank, row in enumerate(row for row in TRANSLATION.rows if not row.extra):
-        put_translation(tmp_path, row.id, seed=2, bleu=rank, valid_loss=-rank)
-    detail = judge(verdicts["BLEU does not follow loss"].claim, collect(TRANSLATION, "paper", tmp_path)).detail
-    assert "tau by seed: -0.20, -1.00; by chance within ±0.38" in detail
-    assert verdicts["sparser models train faster"].word == "not run"  # on a busy machine times say nothing
-    opposed = dataclasses.replace(verdicts["BLEU does not follow accuracy"].claim, kind="opposed")
-    assert judge(opposed, collected).word == "one seed disagrees"
-    assert judge(dataclasses.replace(opposed, to="sparsity"), collected).word == "one seed agrees"
-    assert judge(dataclasses.replace(opposed, to="valid_loss"), collected).word == "one seed disagrees", "by chance"
 
 
 def test_what_chance_does_to_the_order_of_rows() -> None:

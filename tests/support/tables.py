@@ -4,12 +4,16 @@ from pathlib import Path
 from typing import Any
 
 from highway.config.compose import experiment
+from highway.data.translation import count_words
 from highway.files.writing import write_text
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
 from highway.sweep.reading import load_table
+from highway.tasks.scoring import scores
 
 TABLE = load_table("highway_t1")
+XL = load_table("highway_t5")
+TRANSLATION = load_table("gated_resnet_t1")
 METRICS = ("valid_loss", "valid_bpc", "test_loss", "test_bpc")
 
 
@@ -56,3 +60,31 @@ def put(outputs: Path, row_id: str, seed: int, value: float, budget: str = "pape
     }
     write_record(folder, {**record, **changes})
     return folder
+
+
+REFERENCES = ["a b c d e f", "the cat sat on the mat .", "one two three four", "so it goes , again and again"] * 10
+
+
+def put_translation(
+    outputs: Path, row_id: str, bleu: float = 2.0, wrong: int = 0, seed: int = 1, **metrics: float
+) -> None:
+    """Write a record of a translation whose first `wrong` sentences are cut in half."""
+    columns = [column.metric for column in (*TRANSLATION.columns, *TRANSLATION.also)]
+    values = {**dict.fromkeys(columns, 1.0), "bleu": bleu, **metrics}
+    outputs_of = [text[: len(text) // 2] if number < wrong else text for number, text in enumerate(REFERENCES)]
+    put(
+        outputs,
+        row_id,
+        seed,
+        2.0,
+        table=TRANSLATION,
+        metrics={metric: {"best": 0.0, "last": value} for metric, value in values.items()},
+        cost={"device": "a device", "exclusive": False},
+        data={
+            "source": "files",
+            "sha256": {"train": "a"},
+            "vocabulary_sha256": "v",
+            "words": {"pt": count_words(["um dois", "um"]), "en": count_words(REFERENCES)},
+        },
+        notes=scores(outputs_of, REFERENCES)[1],
+    )

@@ -213,7 +213,7 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ({"rows": [{"id": "a", "label": "A", "overrides": []}] * 2}, "t: two rows have the id a"),
         ({"kind": "timing"}, "t: .* Write `rounds: 2` or more"),
         ({"reaches": "train_seconds"}, "t: reaches: train_seconds has no curve"),
-        ({"bootstrap": {"a": []}}, "its runs do not measure bleu"),
+        ({"against": {"b": ["a"]}}, "has no row 'b'"),
         ({"reaches": "bleu"}, "its runs do not measure bleu"),
         ({"select": "first"}, "select must be best or last"),
         ({"budgets": {"tiny": []}}, "t: budget tiny does not exist. Available: mini, paper, smoke"),

@@ -160,7 +160,7 @@ def test_a_timing_is_one_cell_with_its_report(typed: Typed, tmp_path: Path, capl
         assert len(collected.samples[row][0].relative_times) == 3
     report, paths = write_report(collected, tmp_path / "report")
     assert "medians over interleaved rounds" in report.origin
-    assert {verdict.word.split(" (")[0] for verdict in report.verdicts} <= {"same ordering", "other ordering"}
+    assert not report.verdicts, "smoke runs give none"
     assert all(path.stat().st_size > 0 for path in paths)
 
     assert typed(*WORDS) == 0
@@ -185,7 +185,9 @@ def test_devices_are_kept_apart(typed: Typed, tmp_path: Path, monkeypatch: pytes
     text = to_markdown(build_report(collected))
     assert len(collected.table.rows) == 10
     assert "| + tanh SDU (card A, 1 threads) | seed 1 |" in text
-    assert "| no gate adds 4 % to the training time (card B, 1 threads) |" in text
+    assert "no gate adds 4 % to the training time (card B, 1 threads)" in {
+        claim.text for claim in collected.table.claims
+    }
     assert all(len(samples) == 1 for samples in collected.samples.values())
 
 

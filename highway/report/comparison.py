@@ -1,0 +1,53 @@
+"""Rows against their baselines: the difference in the metric of the claims, its interval and its p-value."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from highway.config.metrics import METRICS
+from highway.report.claims import on_log_scale
+from highway.report.collect import Collected
+from highway.report.model import LEVEL, test_contrasts
+from highway.report.verdicts import Records
+from highway.sweep.table import Row
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference of a row from its baseline; a share on the scale of ratios."""
+
+    row: Row
+    base: Row
+    size: float
+    low: float  # ends of the interval that covers all differences of the report together with 95 %
+    high: float
+    p: float  # of no difference, corrected for all differences of the report
+    relative: bool
+
+
+def differences(collected: Collected) -> list[Difference]:
+    """Return the differences that the model of the table can test; none for smoke runs."""
+    table, metric = collected.table, collected.table.headline
+    if collected.budget == "smoke" or not collected.every:
+        return []
+    records, log = Records(collected), on_log_scale(metric)
+    pairs = [(row, table.row(base_id)) for row in table.rows if (base_id := table.base(row.id))]
+    contrasts = np.zeros((len(pairs), len(records.rows)))
+    for contrast, (row, base) in zip(contrasts, pairs, strict=True):
+        contrast[records.rows.index(row.id)] = 1
+        contrast[records.rows.index(base.id)] = -1
+    if not pairs:
+        return []
+    tests = test_contrasts(records.values(metric, log), contrasts, 0.0, records.floor(metric, log))
+    known = np.flatnonzero(~np.isnan(tests.error[0]))
+    sign = -1.0 if METRICS[metric].better == "lower" else 1.0
+    found = []
+    for number in known:
+        size, error, freedom = (float(part[0, number]) for part in (tests.advantage, tests.error, tests.freedom))
+        half = float(special.stdtrit(freedom, 1 - LEVEL / 2 / len(known))) * error
+        p = min(1.0, 2 * len(known) * float(special.stdtr(freedom, -abs(size) / error)))
+        ends = np.array([sign * size, sign * size - half, sign * size + half])
+        size, low, high = (float(end) for end in (np.expm1(ends) if log else ends))
+        found.append(Difference(*pairs[number], size, low, high, p, log))
+    return found

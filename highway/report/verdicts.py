@@ -1,0 +1,244 @@
+"""The verdict on each claim of a table, from its records. docs/STATISTICS.md defines the words."""
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import special
+
+from highway.config.metrics import METRICS
+from highway.report.claims import ClaimTest, decide, judge_claims, on_log_scale, pairs_of
+from highway.report.collect import Collected, Sample
+from highway.report.convergence import first_reached
+from highway.report.counting import examples, is_sound
+from highway.report.model import LEVEL, Array
+from highway.sweep.table import Claim
+
+ENOUGH_SEEDS = 3
+POWER = 0.8  # of the gap that a report says would have been found
+NOISE, NO_ORDER, ONE_SEED, UNLEARNED = (
+    "no difference beyond noise",
+    "no order beyond chance",
+    "one seed",
+    "has not learned",
+)
+AGREE = ("supported", "same ordering", "equivalent")
+DISAGREE = ("refuted", "other ordering", "different")
+
+
+def tone(word: str) -> str:
+    """Return what a verdict or an answer says of the paper: for, against or open."""
+    if word.startswith(DISAGREE):
+        return "against"
+    return "for" if word.startswith(AGREE) else "open"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    claim: Claim
+    word: str  # supported, refuted, ..., or the reason why neither
+    detail: str = ""
+
+
+class Records:
+    """The numbers of a table's records, as `judge_claims` reads them. The rows share one axis of seeds."""
+
+    def __init__(self, collected: Collected) -> None:
+        self.collected = collected
+        self.rows = tuple(row.id for row in collected.table.rows)
+        self.seeds = sorted({sample.seed for sample in collected.every})
+
+    def values(self, metric: str, log: bool) -> Array:
+        values = np.full((1, len(self.rows), len(self.seeds)), np.nan)
+        for number, row in enumerate(self.rows):
+            for sample in self.collected.samples[row]:
+                values[0, number, self.seeds.index(sample.seed)] = self._value(sample, metric, log)
+        return values
+
+    def _value(self, sample: Sample, metric: str, log: bool) -> float:
+        """Return a value on the scale of the model; -inf if the run failed, NaN if it does not count."""
+        card = METRICS[metric]
+        if card.measures_quality and not is_sound(sample, self.collected.table.select):
+            return -np.inf
+        if not sample.finished or not sample.counts_for(metric):
+            return np.nan
+        value = sample.value(metric, self.collected.table.select)
+        scaled = np.log(value) if log else value
+        return float(-scaled if card.better == "lower" else scaled)
+
+    def floor(self, metric: str, log: bool) -> float:
+        """Return half of what the metric resolves: a unit of its last digit, or one example of the test set."""
+        card = METRICS[metric]
+        resolution = 10.0**-card.digits
+        sizes = [examples(sample, card.split) for sample in self.collected.every if card.split]
+        if card.kind == "accuracy" and any(sizes):
+            resolution = 1 / max(filter(None, sizes))
+        values = [
+            abs(sample.value(metric, self.collected.table.select))
+            for sample in self.collected.every
+            if sample.finished and sample.counts_for(metric)
+        ]
+        return resolution / 2 / float(np.median(values)) if log and values else resolution / 2
+
+    def reached(self, row: str, than: str, metric: str) -> Array:
+        """Return less the steps at which each run reaches the final value of the run of `than` with its seed."""
+        card, select = METRICS[metric], self.collected.table.select
+        values = np.full((1, 2, len(self.seeds)), np.nan)
+        samples = [{sample.seed: sample for sample in self.collected.samples[name]} for name in (row, than)]
+        for number, seed in enumerate(self.seeds):
+            if not all(seed in of_row for of_row in samples):
+                continue
+            pair = [of_row[seed] for of_row in samples]
+            sound = [is_sound(sample, select) for sample in pair]
+            final = pair[1].curve(card)[-1].value if sound[1] else None
+            for side in (0, 1):
+                steps = None
+                if sound[side]:
+                    steps = 0.0 if final is None else first_reached(pair[side].curve(card), final, card)
+                values[0, side, number] = -np.inf if steps is None else -steps
+        return values
+
+    def step_floor(self, metric: str) -> float:
+        """Return half of the longest interval between two validations."""
+        card = METRICS[metric]
+        curves = [sample.curves.get((card.split or "", card.kind), []) for sample in self.collected.every]
+        intervals = [second.step - first.step for curve in curves for first, second in itertools.pairwise(curve)]
+        return max(intervals, default=0.0) / 2
+
+
+def judge(collected: Collected) -> list[Verdict]:
+    """Return the verdict on every claim of the table; smoke runs give none."""
+    claims = collected.table.claims
+    if not claims or collected.budget == "smoke":
+        return []
+    records = Records(collected)
+    if not records.seeds:
+        return [Verdict(claim, "not run") for claim in claims]
+    tests, supported, refuted = judge_claims(claims, records)
+    decisions = decide(supported, refuted)[0]
+    verdicts = []
+    for number, claim in enumerate(claims):
+        judged = Judged(claim, records, tests[number], float(supported[0, number]), float(refuted[0, number]))
+        verdicts.append(judged.verdict(int(decisions[number])))
+    return verdicts
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim with its test; the p-values are corrected for all claims of the table's file."""
+
+    claim: Claim
+    records: Records
+    test: ClaimTest
+    supported: float
+    refuted: float
+
+    @property
+    def collected(self) -> Collected:
+        return self.records.collected
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.claim.rows, *self.claim.than)))
+
+    def runs(self, row: str) -> list[Sample]:
+        """Return the runs of a row that have values for the claim, failed ones included."""
+        metrics = [metric for metric in (self.claim.metric, self.claim.to) if metric]
+        return [
+            sample for sample in self.collected.samples[row] if all(sample.counts_for(metric) for metric in metrics)
+        ]
+
+    def verdict(self, decision: int) -> Verdict:
+        samples = [sample for name in self.names for sample in self.runs(name)]
+        if not all(map(self.runs, self.names)):
+            ran = all(self.collected.samples[name] for name in self.names)
+            why = "no seed counts for all its rows; times do only where nothing else ran"
+            return Verdict(self.claim, "not run", why if ran else "")
+        if len({_data_identity(sample) for sample in samples}) > 1:
+            return Verdict(self.claim, "not comparable", "the rows differ in their data or vocabulary")
+        full = self.collected.budget == "paper" and self.collected.full_data
+        enough = min(len(self.runs(name)) for name in self.names) >= ENOUGH_SEEDS
+        if full and enough:
+            words = {1: "supported", -1: "refuted", 0: "undecided"}
+        elif self.says_nothing:
+            words = dict.fromkeys((-1, 0, 1), UNLEARNED)
+        elif self.test.pairs is None:
+            words = {1: "same ordering", -1: "other ordering", 0: NO_ORDER}
+        elif np.isnan(self.test.pairs.error).all() and not self.failed:
+            words = dict.fromkeys((-1, 0, 1), ONE_SEED)
+        else:
+            words = {1: "same ordering", -1: "other ordering", 0: "undecided" if self.failed else NOISE}
+        scope = self.collected.budget + ("" if self.collected.full_data else f", {self.collected.data_source} data")
+        word = words[decision] if full else f"{words[decision]} ({scope})"
+        return Verdict(self.claim, word, self.detail(decision))
+
+    @cached_property
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """How many of a row's runs have a value, and how many there are, by row."""
+        select = self.collected.table.select
+        of_quality = self.claim.kind == "sooner" or METRICS[self.claim.metric].measures_quality
+        counts = {
+            name: (sum(not of_quality or is_sound(sample, select) for sample in self.runs(name)), len(self.runs(name)))
+            for name in self.names
+        }
+        if self.claim.kind == "sooner":
+            for row, than in pairs_of(self.claim):
+                steps = self.records.reached(row, than, self.claim.metric)[0, 0]
+                counts[row] = min(counts[row], (int(np.isfinite(steps).sum()), int((~np.isnan(steps)).sum())))
+        return counts
+
+    @property
+    def failed(self) -> list[str]:
+        """The rows that have runs without a value."""
+        return [name for name, (sound, runs) in self.counts.items() if sound < runs]
+
+    @property
+    def says_nothing(self) -> bool:
+        """True if the claim compares two rows of which no run has learned."""
+        return any(not self.counts[name][0] and not self.counts[other][0] for name, other in pairs_of(self.claim))
+
+    def detail(self, decision: int) -> str:
+        """Return the evidence: the least favourable pair, the p-values, and the gap that would have been found."""
+        if self.test.pairs is None:
+            return self._order()
+        if self.failed:
+            listed = (f"{name} {sound} of {runs}" for name, (sound, runs) in self.counts.items())
+            event = "reach the final value" if self.claim.kind == "sooner" else "have learned"
+            return f"{self.claim.metric}, runs that {event}: {', '.join(listed)}"
+        tests = self.test.pairs
+        least = int(np.argmax(np.where(np.isnan(tests.advantage[0]), -1, tests.above[0])))
+        if np.isnan(tests.advantage[0, least]):
+            return f"{self.claim.metric}: no spread over seeds, and no test-set interval"
+        count = tests.above.shape[1]
+        name = f"least of {count} advantages: " if count > 1 else "advantage "
+        evidence = f"{self.claim.metric}, {name}{self._size(tests.advantage[0, least])}"
+        evidence += f"; p {p_text(self.supported)} for the claim, {p_text(self.refuted)} against it"
+        if decision:
+            return evidence
+        strictest = LEVEL / (2 * len(self.collected.table.claims))
+        freedom = tests.freedom[0, least]
+        factor = special.stdtrit(freedom, 1 - strictest) + special.stdtrit(freedom, POWER)
+        return f"{evidence}; so many seeds find a gap of {self._size(factor * tests.error[0, least])} in {POWER:.0%}"
+
+    def _size(self, advantage: float) -> str:
+        if self.claim.kind == "sooner":
+            return f"{advantage:+,.0f} steps"
+        if on_log_scale(self.claim.metric) or self.claim.kind == "within":
+            return f"{np.expm1(advantage):+.1%}"
+        return f"{advantage:+.4g}"
+
+    def _order(self) -> str:
+        return (
+            f"{self.claim.metric} and {self.claim.to}, Kendall's tau over means of {len(self.claim.rows)} rows; "
+            f"p {p_text(self.supported)} for the claim, {p_text(self.refuted)} against it"
+        )
+
+
+def p_text(value: float) -> str:
+    return "below 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _data_identity(sample: Sample) -> tuple[str, str]:
+    data = sample.result["data"]
+    return data.get("vocabulary_sha256", ""), str(sorted(data["sha256"].items()))

@@ -1,0 +1,317 @@
+"""Verdicts on claims, and answers to the paper's numbers, from records that the tests write."""
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from scipy import stats
+
+from highway.config.margins import MARGINS, general_margin
+from highway.errors import Refused
+from highway.report import collect as collecting
+from highway.report.claims import contrasts_of
+from highway.report.collect import collect
+from highway.report.comparison import differences
+from highway.report.formats import to_csv, to_markdown
+from highway.report.report import build_report
+from highway.report.reproduction import compare_numbers, compared_metrics, counted, words
+from highway.report.verdicts import Verdict, judge, tone
+from highway.sweep.reading import load_table, parse_table, table_ids
+from highway.sweep.table import Table
+from tests.support.tables import TABLE, TRANSLATION, XL, content, put, put_translation
+
+BASELINE = (1.50, 1.51, 1.53)
+ORDERED = {"better": "tanh", "than": "baseline"}
+
+
+@pytest.fixture(autouse=True)
+def _no_published_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "none")
+
+
+def table_of(*claims: dict[str, Any], **changes: Any) -> Table:
+    """Return a table of three rows of highway_t1 with these claims."""
+    rows = [{"id": row.id, "label": row.label, "overrides": list(row.overrides)} for row in TABLE.rows[:3]]
+    settings = {"recipe": list(TABLE.recipe), "columns": [{"metric": "test_bpc"}, {"metric": "valid_loss"}]}
+    texts = [{"text": str(number), "metric": "test_bpc", **claim} for number, claim in enumerate(claims)]
+    return parse_table(content(**settings, rows=rows, claims=texts, **changes))
+
+
+def write(outputs: Path, budget: str = "paper", **rows: Any) -> None:
+    """Write a record for each value of each row, from seed 1 on."""
+    for row, values in rows.items():
+        for seed, value in enumerate(values, 1):
+            put(outputs, row, seed, value, budget)
+
+
+def verdicts(outputs: Path, *claims: dict[str, Any], budget: str = "paper") -> list[Verdict]:
+    table = dataclasses.replace(TABLE, claims=table_of(*claims).claims)
+    return judge(collect(table, budget, outputs))
+
+
+@pytest.mark.parametrize(
+    ("tanh", "word"),
+    [
+        ((), "not run"),
+        ((1.4,), "no difference beyond noise"),
+        ((1.40, 1.41), "same ordering"),
+        ((1.40, 1.41, 1.42), "supported"),
+        ((1.60, 1.61, 1.62), "refuted"),
+        ((1.40, 1.60, 1.49), "undecided"),
+    ],
+)
+def test_words_at_paper_budget(tmp_path: Path, tanh: tuple[float, ...], word: str) -> None:
+    """One seed is judged by the spread of the others; `supported` and `refuted` need three seeds of each row."""
+    write(tmp_path, baseline=BASELINE, sigmoid=(1.51, 1.53, 1.54), tanh=tanh)
+    if len(tanh) == 1:  # within the noise of the other rows
+        write(tmp_path, tanh=(1.505,))
+    assert [verdict.word for verdict in verdicts(tmp_path, ORDERED)] == [word]
+
+
+def test_one_seed_of_each_row_has_no_spread(tmp_path: Path) -> None:
+    write(tmp_path, baseline=(1.5,), tanh=(1.4,))
+    (verdict,) = verdicts(tmp_path, ORDERED)
+    assert (verdict.word, tone(verdict.word)) == ("one seed", "open")
+    assert verdict.detail == "test_bpc: no spread over seeds, and no test-set interval"
+
+
+def test_below_paper_budget_there_are_orderings_only(tmp_path: Path) -> None:
+    write(tmp_path, "mini", baseline=BASELINE, tanh=(1.4, 1.41, 1.42), sigmoid=(1.5, 1.52, 1.51))
+    write(tmp_path, "smoke", baseline=BASELINE, tanh=(1.4, 1.41, 1.42))
+    both = [ORDERED, {"better": "baseline", "than": "tanh"}, {"better": "sigmoid", "than": "baseline"}]
+    words_at_mini = [verdict.word for verdict in verdicts(tmp_path, *both, budget="mini")]
+    assert words_at_mini == ["same ordering (mini)", "other ordering (mini)", "no difference beyond noise (mini)"]
+    assert [tone(word) for word in words_at_mini] == ["for", "against", "open"]
+    assert verdicts(tmp_path, *both, budget="smoke") == []
+
+
+def test_rows_on_other_vocabularies_are_not_compared(tmp_path: Path) -> None:
+    put(tmp_path, "tanh", 1, 1.4, data={"source": "files", "sha256": {"train": "a"}, "vocabulary_sha256": "other"})
+    put(tmp_path, "baseline", 1, 1.5)
+    assert verdicts(tmp_path, ORDERED)[0].word == "not comparable"
+
+
+def test_all_pairs_have_to_hold_and_one_refutes(tmp_path: Path) -> None:
+    write(tmp_path, baseline=BASELINE, tanh=(1.40, 1.41, 1.43), sigmoid=(1.50, 1.51, 1.53))
+    every = {"better": ["tanh", "sigmoid"], "than": "baseline"}
+    assert verdicts(tmp_path, every)[0].word == "undecided"
+    write(tmp_path, sigmoid=(1.41, 1.40, 1.43))
+    assert verdicts(tmp_path, every)[0].word == "supported"
+    write(tmp_path, sigmoid=(1.61, 1.60, 1.63))
+    assert verdicts(tmp_path, every)[0].word == "refuted"
+
+
+def test_p_values_are_those_of_intersection_union_bonferroni_and_holm(tmp_path: Path) -> None:
+    """Two claims, four p-values: the second claim has not run, and counts all the same."""
+    values = {"baseline": (1.50, 1.52, 1.51), "tanh": (1.47, 1.51, 1.48), "sigmoid": (1.46, 1.47, 1.49)}
+    write(tmp_path, **values)
+    (claim,) = table_of({"better": ["tanh", "sigmoid"], "than": "baseline"}).claims
+    table = dataclasses.replace(TABLE, claims=(claim, dataclasses.replace(claim, rows=("highway",))))
+    numbers = np.array([values[name] for name in ("baseline", "tanh", "sigmoid")])
+    fitted = numbers.mean(1, keepdims=True) + numbers.mean(0) - numbers.mean()
+    error = math.sqrt(np.square(numbers - fitted).sum() / 4 * 2 / 3)
+    p = [stats.t.sf((numbers[0].mean() - numbers[row].mean()) / error, 4) for row in (1, 2)]
+    expected = 4 * max(p)
+    detail = judge(collect(table, "paper", tmp_path))[0].detail
+    assert f"p {expected:.3f} for the claim, 1.000 against it" in detail
+    assert "least of 2 advantages: +0.02333" in detail
+
+
+def test_an_open_claim_says_what_gap_would_have_been_found(tmp_path: Path) -> None:
+    """The gap has a power of 80 % at the strictest of Holm's levels."""
+    values = np.array([(1.50, 1.52, 1.51), (1.50, 1.51, 1.53)])
+    write(tmp_path, baseline=values[0], tanh=values[1])
+    error = (values[1] - values[0]).std(ddof=1) / math.sqrt(3)
+    gap = (stats.t.ppf(1 - 0.05 / 2, 2) + stats.t.ppf(0.8, 2)) * error
+    assert f"so many seeds find a gap of {gap:+.4g} in 80%" in verdicts(tmp_path, ORDERED)[0].detail
+
+
+def test_growth_is_tested_step_by_step(tmp_path: Path) -> None:
+    table = table_of({"growing": ["tanh", "sigmoid"], "than": ["baseline", "tanh"]})
+    claim = table.claims[0]
+    rows = [row.id for row in table.rows]
+    contrast = dict(zip(rows, contrasts_of(claim, rows)[0], strict=True))
+    assert contrast == {"tanh": -2, "sigmoid": 1, "baseline": 1}
+    write(tmp_path, baseline=BASELINE, tanh=(1.45, 1.46, 1.47), sigmoid=(1.20, 1.21, 1.22))
+    assert judge(collect(table, "paper", tmp_path))[0].word == "supported"
+
+
+def test_within_a_share_compares_ratios(tmp_path: Path) -> None:
+    claim = {"within": "tanh", "than": "baseline", "share": 0.04}
+    for tanh, word in ((1.53, "supported"), (1.60, "refuted"), (1.56, "undecided")):
+        write(tmp_path, baseline=(1.50, 1.501, 1.499), tanh=(tanh, tanh + 0.001, tanh - 0.001))
+        assert verdicts(tmp_path, claim)[0].word == word
+
+
+def test_steps_have_the_resolution_of_validations(tmp_path: Path) -> None:
+    """Every seed saves the same 50 steps: no spread, so half an interval of 25 steps is taken for it."""
+    claim = {"sooner": "tanh", "than": "baseline", "metric": "valid_loss"}
+    for seed in (1, 2, 3):
+        put(tmp_path, "baseline", seed, 1.5)
+        put(tmp_path, "tanh", seed, 1.4, curve=[(25, 1.7), (50, 1.5), (75, 1.45), (100, 1.4)])
+    p = 2 * stats.t.sf(50 / (12.5 * math.sqrt(2 / 3)), 2)
+    (verdict,) = verdicts(tmp_path, claim)
+    assert verdict.word == "supported" and f"advantage +50 steps; p {p:.3f} for the claim" in verdict.detail
+
+
+def test_runs_that_never_reach_it_are_counted(tmp_path: Path) -> None:
+    claim = {"sooner": "tanh", "than": "baseline", "metric": "valid_loss"}
+    for seeds, word in ((3, "undecided"), (5, "refuted")):
+        for seed in range(1, seeds + 1):
+            put(tmp_path, "baseline", seed, 1.5)
+            put(tmp_path, "tanh", seed, 1.6, curve=[(50, 1.8), (100, 1.51)])
+        (verdict,) = verdicts(tmp_path, claim)
+        assert verdict.word == word
+        assert f"runs that reach the final value: tanh 0 of {seeds}, baseline {seeds} of {seeds}" in verdict.detail
+
+
+def test_diverged_runs_are_counted(tmp_path: Path) -> None:
+    for seeds, word in ((3, "undecided"), (5, "supported")):
+        for seed in range(1, seeds + 1):
+            put(tmp_path, "tanh", seed, 1.4 + seed / 100)
+            put(tmp_path, "baseline", seed, math.nan, status="diverged")
+        (verdict,) = verdicts(tmp_path, ORDERED)
+        assert (verdict.word, verdict.detail) == (
+            word, f"test_bpc, runs that have learned: tanh {seeds} of {seeds}, baseline 0 of {seeds}"
+        )  # fmt: skip
+
+
+def test_orders_are_tested_once_on_means(tmp_path: Path) -> None:
+    """`unrelated` can be refuted and never supported; `opposed` can be either."""
+    rows = [row for row in TRANSLATION.rows if not row.extra]
+    for seed in (1, 2, 3):
+        for rank, row in enumerate(rows):
+            orders = {"valid_accuracy": rank, "sparsity": -rank, "valid_loss": rank * 7 % 15}
+            put_translation(tmp_path, row.id, seed=seed, bleu=rank, **orders)
+    found = {verdict.claim.text: verdict for verdict in judge(collect(TRANSLATION, "paper", tmp_path))}
+    assert found["BLEU does not follow accuracy"].word == "refuted"
+    assert found["BLEU does not follow loss"].word == "undecided"
+    assert found["sparser models train faster"].word == "not run"  # on a busy machine times say nothing
+    claim = dataclasses.replace(found["BLEU does not follow loss"].claim, kind="opposed")
+    for metric, word in (("sparsity", "supported"), ("valid_accuracy", "refuted"), ("valid_loss", "undecided")):
+        table = dataclasses.replace(TRANSLATION, claims=(dataclasses.replace(claim, to=metric),))
+        assert judge(collect(table, "paper", tmp_path))[0].word == word
+
+
+# Runs that have not learned
+
+
+def test_the_published_runs_of_depth_40_have_not_learned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As published at commit a4d60ae: 649.9 with and without the gate, where counting words gives 639.3."""
+    monkeypatch.setattr(collecting, "REFERENCE", Path(__file__).parents[2] / "outputs" / "reference")
+    report = build_report(collect(load_table("hsg_t1"), "mini", tmp_path))
+    found = {verdict.claim.text: verdict.word for verdict in report.verdicts}
+    assert found["HSG is better at every depth (40)"] == "has not learned (mini)"
+    assert found["HSG is better at every depth (20)"] == "one seed (mini)"
+    assert found["Without HSG nothing is gained beyond depth 20"] == "undecided (mini)"
+    seeds = {row.row.id: str(row.seeds) for row in report.rows}
+    assert "1 has not learned" in seeds["hsg_40"] and "learned" not in seeds["hsg_30"]
+
+
+def test_a_run_must_be_below_counting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "reference")
+    (tmp_path / "reference").mkdir()
+    entry = {"form": "", "test": "t", "vocabulary": "v", "test_loss": 1.5}
+    (tmp_path / "reference" / "counting.yaml").write_text(yaml.safe_dump([entry]))
+    data = {"source": "files", "sha256": {"test": "t"}, "vocabulary_sha256": "v"}
+    for seed, value in enumerate((1.49, 1.5, 1.6), 1):
+        put(tmp_path, "tanh", seed, value, data=data)
+    assert str(build_report(collect(TABLE, "paper", tmp_path)).rows[2].seeds) == "seeds 1, 2, 3, 2 has not learned"
+
+
+# The paper's numbers
+
+
+def test_words_for_the_papers_numbers() -> None:
+    """By the definitions: intervals from the pooled deviation of two rows, which share no seeds."""
+    values = np.full((1, 2, 8), np.nan)
+    values[0, 0, :4], values[0, 1, 4:] = (1.50, 1.52, 1.51, 1.49), (1.40, 1.42, 1.41, 1.40)
+    spread = math.sqrt((np.var(values[0, 0, :4], ddof=1) + np.var(values[0, 1, 4:], ddof=1)) / 2)
+    mean, half = 1.505, stats.t.ppf(0.95, 6) * spread / 2
+    for paper, margin, word in (
+        (mean + 0.02, 0.02 + half + 1e-6, "equivalent"),
+        (mean + 0.02, 0.02 + half - 1e-6, "inconclusive"),
+        (mean - 0.02, 0.001, "inconclusive"),
+        (mean - 0.3, 0.2, "different"),
+        (mean - 0.3, 0.31, "inconclusive"),
+    ):
+        found = compare_numbers(values, np.array([[paper, 1.4]]), margin, 0.0)
+        assert words(found, found.p)[0, 0] == word, (paper, margin)
+    rounding = 0.005
+    found = compare_numbers(values, np.array([[mean + 0.03, 1.4]]), 0.01, rounding)
+    expected = 2 * stats.t.sf((0.03 - rounding) / (spread * math.sqrt(1 + 1 / 4)), 6)
+    assert found.p[0, 0] == pytest.approx(expected)
+
+
+def test_the_report_counts_each_measurement_once(tmp_path: Path) -> None:
+    """A loss and its bpc are one measurement. The paper has 1.364 for tanh."""
+    assert compared_metrics(TABLE) == ["valid_bpc", "test_bpc"]
+    write(tmp_path, tanh=(1.363, 1.364, 1.365), baseline=(1.07, 1.071, 1.069), sigmoid=(1.36,))
+    report = build_report(collect(TABLE, "paper", tmp_path))
+    texts = {line.row.id: str(line.measured[-1].difference) for line in report.rows}
+    assert texts["tanh"] == "+0.000, equivalent" and "," not in texts["sigmoid"]
+    paper = TABLE.rows[0].paper["test_bpc"]
+    assert texts["baseline"] == f"{1.07 - paper:+.3f}, different ({1.07 / paper - 1:+.1%})"
+    counted_words = "Of 6 numbers of the paper, 1 are equivalent to ours, 3 different and 0 inconclusive"
+    assert report.reproduced == f"{counted_words}; 2 have no three seeds yet."
+    assert report.reproduced in to_markdown(report)
+    assert not build_report(collect(TABLE, "mini", tmp_path)).answers
+
+
+def test_numbers_that_our_runs_cannot_answer_are_not_counted() -> None:
+    """Copied numbers, rows that were something else, times and sparsities."""
+    assert {row for row, _ in counted(load_table("r_transformer_t2"))} == {"transformer", "r_transformer"}
+    assert {metric for _, metric in counted(TRANSLATION)} == {"valid_accuracy", "valid_loss", "bleu"}
+    assert counted(load_table("highway_t7")) == []
+    assert "tanh_l3_6" not in {row for row, _ in counted(XL)}
+
+
+def test_margins_have_reasons_and_are_only_narrowed() -> None:
+    assert all(margin.reason and margin.size > 0 for margin in MARGINS.values())
+    assert general_margin("train_seconds") is None
+    for name in table_ids():
+        load_table(name)
+    for margin in (0.02, 0.0):
+        with pytest.raises(Refused, match=r"Write one above 0, up to 0\.01"):
+            table_of(margins={"test_bpc": margin})
+
+
+def test_below_paper_budget_rows_are_compared_with_their_baselines(tmp_path: Path) -> None:
+    """No difference to the paper's number is shown; smoke runs show none at all."""
+    for budget in ("mini", "smoke"):
+        write(tmp_path, budget, baseline=BASELINE, tanh=(1.40, 1.41, 1.42))
+    base, paper = TABLE.rows[0].paper["test_bpc"], TABLE.row("tanh").paper["test_bpc"]
+    mini = build_report(collect(TABLE, "mini", tmp_path))
+    assert f"| 1.410 ± 0.010 | {1.41 / np.mean(BASELINE) - 1:+.1%} | {paper / base - 1:+.1%} |" in to_markdown(mini)
+    assert f"{paper:.3f}" not in to_markdown(mini)
+    smoke = to_markdown(build_report(collect(TABLE, "smoke", tmp_path)))
+    assert "%" not in "".join(line for line in smoke.splitlines() if line.startswith("|"))
+    assert "verdict" not in smoke and "Compared" not in smoke
+    difference = next(line for line in to_csv(mini).splitlines() if ",tanh," in line and "test_bpc" in line)
+    assert difference.split(",")[-3] == ""
+
+
+def test_differences_are_corrected_like_their_intervals(tmp_path: Path) -> None:
+    values = {"baseline": (1.50, 1.52, 1.51), "tanh": (1.47, 1.51, 1.48), "sigmoid": (1.46, 1.47, 1.49)}
+    write(tmp_path, **values)
+    numbers = np.array([values[name] for name in ("baseline", "tanh", "sigmoid")])
+    fitted = numbers.mean(1, keepdims=True) + numbers.mean(0) - numbers.mean()
+    error = math.sqrt(np.square(numbers - fitted).sum() / 4 * 2 / 3)
+    found = {difference.row.id: difference for difference in differences(collect(TABLE, "paper", tmp_path))}
+    size = numbers[1].mean() - numbers[0].mean()
+    half = stats.t.ppf(1 - 0.05 / 2 / 2, 4) * error
+    tanh = found["tanh"]
+    assert (tanh.size, tanh.low, tanh.high) == pytest.approx((size, size - half, size + half))
+    assert tanh.p == pytest.approx(min(1, 2 * 2 * stats.t.sf(abs(size) / error, 4)))
+    assert set(found) == {"tanh", "sigmoid"}
+
+
+def test_each_table_says_what_rows_are_compared_with() -> None:
+    assert TRANSLATION.base("g1_e6h6") == "t_e6h6" and TRANSLATION.base("t_e6h6") is None
+    assert load_table("hsg_t1").base("hsg_30") == "rhn_30"
+    assert load_table("r_transformer_t3").base("tcn") == "transformer"
+    assert (TABLE.base("tanh"), TABLE.headline, TRANSLATION.headline) == ("baseline", "test_bpc", "bleu")
