@@ -26,9 +26,11 @@ from highway.config.check import SWEEP_ONLY, check, kinds_of
 from highway.config.guard import check_hydra, check_words, groups, offered, options
 from highway.errors import Refused, SweepFailed, as_typed, closest, listing
 from highway.ledger.directory import RunDirectory
+from highway.ledger.identity import ignored
 from highway.sweep.launch import command_line
 from highway.sweep.timed import is_timing, timing
 
+LAUNCHED = "logger.group="  # set for each run of a sweep; a row may ignore what its table's recipe sets
 EXIT_CODES = {"finished": 0, "failed": 1, "diverged": 3, "unwritable": 4, "interrupted": 130}
 log = logging.getLogger("highway")
 
@@ -73,6 +75,9 @@ def _task(config: DictConfig) -> None:
     with one_sentence():  # inside the task, since Hydra prints a line of its own before it re-raises
         experiment = check(config)
         directory = RunDirectory.of(experiment)
+        for override in () if LAUNCHED in " ".join(sys.argv) else sys.argv[1:]:
+            if ignored(experiment, override):
+                log.warning("%s changes nothing: no part of this run reads it.", override)
         from highway.train import run  # imports torch, so not before the configuration is checked
 
         sys.exit(EXIT_CODES[run(experiment, directory, command_line(sys.argv[1:]))])

@@ -10,6 +10,7 @@ import pytorch_lightning as pl
 from highway.config.experiment import Experiment
 from highway.dashboard.mirror import Mirror
 from highway.data.module import ExperimentData
+from highway.files.writing import write_text
 from highway.ledger.directory import RunDirectory
 from highway.run import build, machine
 from highway.run.cautions import warn
@@ -61,7 +62,7 @@ def train_and_test(
     if experiment.trainer.precision == "64":
         task.double()  # Lightning would load a checkpoint before it converts the model, and so round it
     recorder = Recorder(directory.curves, experiment)
-    header = {"config": directory.config.read_text()} if first_process() else {}
+    header = {"run": directory.id, "config": directory.config.read_text()} if first_process() else {}
     header |= {key: value for key, value in data.description().items() if key == "vocabulary_sha256"}
     checkpointer = Checkpointer(directory, experiment, recorder, header)
     watching = [recorder, Progress(recorder, start.lease, record.usual_rate), checkpointer]
@@ -88,6 +89,8 @@ def train_and_test(
         record.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
         record.content["notes"] = task.notes
         if trainer.is_global_zero:
+            recorder.checked_curve()
+            write_text(directory.config, header["config"])  # something else may have changed it while the run trained
             save_probes(task.observed(data), directory.path / "probes")
 
 
@@ -124,7 +127,7 @@ def test_best_and_last(
     last = tested(trainer, task, data, recorder.validation)
     best = last
     if recorder.best_step != recorder.steps:
-        load_weights(task.model, directory.best, recorder.best_step)
+        load_weights(task.model, directory.best, directory.id, recorder.best_step)
         best = tested(trainer, task, data, recorder.best)
     return {name: {"best": best[name], "last": last[name]} for name in last}
 

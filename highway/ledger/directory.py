@@ -37,6 +37,11 @@ class RunDirectory:
         return self.path.parent.name
 
     @property
+    def id(self) -> str:
+        """The name of the run, which its files carry: <model>-<hash12>/seed<k>."""
+        return f"{self.name}/{self.path.name}"
+
+    @property
     def config(self) -> Path:
         return self.path / "config.yaml"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from highway.config.check import kinds_of
 from highway.config.experiment import Experiment
-from highway.config.fields import canonical, is_unhashed, neutral
+from highway.config.fields import canonical, is_unhashed, neutral, unread
 from highway.config.gates import GATES, GateOptions
 
 PARTS = ("model", "gate", "layers", "dataset", "optimizer", "trainer")
@@ -64,6 +64,22 @@ def changes_nothing(key: str) -> bool:
     if section not in PARTS:
         return section in ("logger", "debug", "hydra", "data_dir", "outputs_dir")
     return any(is_unhashed(kind, path) for kind in kinds_of(section))
+
+
+def ignored(experiment: Experiment, override: str) -> bool:
+    """Return True if nothing reads the key of an override under this configuration, as the strength of no gate."""
+    name, *path = override.split("=", 1)[0].lstrip("+~").split(".")
+    if name not in PARTS or not path:
+        return False
+    if name == "gate" and path[0] not in ("score", "state") and not any(experiment.gating.layers.values()):
+        return path != ["residual"]  # it says that there is no gate
+    section = getattr(experiment, name)
+    for key in path:
+        if dataclasses.is_dataclass(section):
+            if key in unread(section):
+                return True
+            section = getattr(section, key, None)
+    return False
 
 
 def _spelled(experiment: Experiment, name: str) -> dict[str, Any]:

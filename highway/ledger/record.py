@@ -40,6 +40,8 @@ def intact(path: Path) -> dict[str, Any] | None:
     """
     try:
         content = seal.opened(path.read_bytes(), path)
+        if "cell" in content:
+            belongs_to(path.parent, f"{content['cell']}/seed{content['seed']}")
         seal.check_files(path.parent, content["files"])
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -48,6 +50,12 @@ def intact(path: Path) -> dict[str, Any] | None:
     except Corrupt as damage:
         return leave_out(path.parent, str(damage).removeprefix(f"{path.parent}/"))
     return content
+
+
+def belongs_to(folder: Path, run: str) -> None:
+    """Raise `Corrupt` if a file in the directory of one run says that it is of another run."""
+    if folder.resolve().parts[-2:] != tuple(run.split("/")):
+        raise Corrupt(f"it belongs to {run}")
 
 
 def usable(path: Path) -> dict[str, Any] | None:
@@ -107,6 +115,7 @@ def _maybe_number(value: object) -> bool:
 
 SCHEMA: list[tuple[str, str, Check, str]] = [  # section, key, check, description of a valid value
     ("", "status", lambda value: value in STATUSES, f"one of {', '.join(STATUSES)}"),
+    ("", "cell", _is(str), "the name of a run's folder"),
     ("", "seed", lambda value: type(value) is int and value >= 0, "a whole number"),
     ("", "budget", _is(str), "a word"),
     ("", "metrics", _is(dict), "a table of numbers"),

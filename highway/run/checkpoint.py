@@ -9,6 +9,7 @@ that does not need it: the checkpoint before, or the start. It trains only the l
 """
 
 import hashlib
+import json
 import logging
 import math
 import signal
@@ -117,7 +118,7 @@ class Resume(NamedTuple):
 def resumable(directory: RunDirectory, forget: bool = True) -> Resume | None:
     """Return the newest checkpoint that is intact, with intact curve and best weights; None if there is none.
 
-    forget: delete the corrupt checkpoints found on the way.
+    forget: set aside those that cannot be used, under a name that no start looks for.
     """
     for path in directory.checkpoints:
         try:
@@ -125,7 +126,7 @@ def resumable(directory: RunDirectory, forget: bool = True) -> Resume | None:
         except (Corrupt, FileNotFoundError) as damage:  # another process may delete it at this moment
             log.warning("%s; the steps since the checkpoint before it are trained again.", damage)
             if forget:
-                path.unlink(missing_ok=True)
+                path.replace(path.with_name(f"unusable-{path.name}"))
     return None
 
 
@@ -137,10 +138,13 @@ def _checked(path: Path, directory: RunDirectory) -> dict[str, Any]:
     except Exception as error:  # a foreign file with a correct name can make torch raise anything
         raise Corrupt(f"{path} is no checkpoint of ours ({type(error).__name__})") from error
     written = directory.curves.read_bytes()[: known["curve_bytes"]] if directory.curves.exists() else b""
+    if known.get("run", directory.id) != directory.id:  # checkpoints before 2026-11-23 do not say it
+        raise Corrupt(f"{path} belongs to {known['run']}")
     if hashlib.sha256(written).hexdigest() != known["curve_sha256"]:
         raise Corrupt(f"{directory.curves} is corrupt: it is not what it was at step {step_of(path)}")
     if known["best_step"] >= 0:
-        check_weights(directory.best, known["best_step"], or_after=step_of(path))  # the run repeats later steps
+        # Weights of later steps are fine, because the run repeats those steps
+        check_weights(directory.best, directory.id, known["best_step"], or_after=step_of(path))
     return known
 
 
@@ -152,7 +156,15 @@ def save_weights(model: nn.Module, path: Path, header: dict[str, str], step: int
     tensors = {flat(name): tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     header = {**header, "step": str(step)}
     with written_atomically(path) as file:
-        file.write(save(tensors, metadata={**header, "sha256": _sha256(tensors, header)}))
+        file.write(_ordered(save(tensors, metadata={**header, "sha256": _sha256(tensors, header)})))
+
+
+def _ordered(content: bytes) -> bytes:
+    """Sort the header of a .safetensors file. The library writes it in an order that differs from call to call."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8:start]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)  # the format aligns the tensors to 8 bytes
+    return len(header).to_bytes(8, "little") + header + content[start:]
 
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -180,12 +192,17 @@ def _sha256(tensors: dict[str, Tensor], header: dict[str, str]) -> str:
     return digest.hexdigest()
 
 
-def check_weights(path: Path, step: int, or_after: float = math.inf) -> dict[str, Tensor]:
-    """Return the weights in a file. Raise Corrupt unless they are of this step, or of any step above `or_after`."""
+def check_weights(path: Path, run: str, step: int, or_after: float = math.inf) -> dict[str, Tensor]:
+    """Return the weights in a file.
+
+    Raise Corrupt unless they are of this run, and of this step or of any step above `or_after`.
+    """
     tensors, header = read_weights(path)
-    stored = int(header["step"])
-    if stored != step and not stored > or_after:
-        raise Corrupt(f"{path} has the weights of step {stored}, not of step {step}")
+    if header.get("run", run) != run:  # files before 2026-11-23 do not say it
+        raise Corrupt(f"{path} belongs to {header['run']}")
+    saved = int(header["step"])
+    if saved != step and not saved > or_after:
+        raise Corrupt(f"{path} has the weights of step {saved}, not of step {step}")
     return tensors
 
 
@@ -197,6 +214,6 @@ def put_into(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
     model.load_state_dict({name: tensors[flat(name)] for name in model.state_dict()})
 
 
-def load_weights(model: nn.Module, path: Path, step: int | None = None) -> None:
-    """Load the weights in a file into a model. Raise Corrupt if a step is given and they are of another step."""
-    put_into(model, read_weights(path)[0] if step is None else check_weights(path, step), path)
+def load_weights(model: nn.Module, path: Path, run: str | None = None, step: int = -1) -> None:
+    """Load the weights in a file into a model. Raise Corrupt if a run is given and they are of another run or step."""
+    put_into(model, read_weights(path)[0] if run is None else check_weights(path, run, step), path)

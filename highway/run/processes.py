@@ -7,6 +7,9 @@ from pytorch_lightning.plugins.environments import ClusterEnvironment, Lightning
 from highway.config.training import Trainer
 from highway.errors import Refused
 
+RANKS = ("RANK", "LOCAL_RANK")
+UNSET = "Type `unset RANK LOCAL_RANK WORLD_SIZE MASTER_ADDR`, and start again."
+
 
 def started_by_srun() -> int:
     """Return how many processes srun started, this one included; 1 if srun did not start it.
@@ -19,16 +22,24 @@ def started_by_srun() -> int:
 def first_process() -> bool:
     """Return whether this process keeps the record.
 
-    Lightning and torchrun set RANK or LOCAL_RANK before they start the other processes.
+    This project and torchrun set RANK or LOCAL_RANK for the processes that they start, and MASTER_ADDR with it.
     """
     if started_by_srun() > 1:
         return os.environ["SLURM_PROCID"] == "0"
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
+    name = next((name for name in RANKS if name in os.environ), None)
+    if name is None:
+        return True
+    rank = os.environ[name]
+    if "MASTER_ADDR" not in os.environ or not rank.isdecimal():
+        raise Refused(f"{name}={rank} is left over in this shell from another run. {UNSET}")
+    return rank == "0"
 
 
 def environment(trainer: Trainer) -> ClusterEnvironment:
     """Return Lightning's environment. Lightning itself takes any shell on a cluster for srun's, and requeues jobs."""
     tasks = started_by_srun()
+    if trainer.processes == 1 and not first_process():
+        raise Refused(f"{trainer.processes_as_asked} takes one process, but this one is told to be another. {UNSET}")
     if tasks > 1 and tasks != trainer.processes:
         raise Refused(f"srun has started {tasks} processes, {trainer.processes_as_asked} takes {trainer.processes}.")
     if tasks > 1:

@@ -21,6 +21,7 @@ from torch.nn.utils import get_total_norm
 from highway.blocks import products
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
+from highway.errors import Corrupt
 from highway.files.writing import append_text, write_text, writing
 from highway.ledger.fingerprint import fingerprint
 from highway.run import machine
@@ -41,7 +42,9 @@ class Recorder(pl.Callback):
         self.path = path
         self.threads = experiment.trainer.threads
         self.products: str | None = None  # precision of a CPU's repeated products if autocast asks for bf16
+        self.run = "/".join(path.parts[-3:-1])  # the name of the run, as in RunDirectory.id
         self.curve_bytes = 0  # length of curves.csv at the checkpoint that the run resumes from
+        self._curve: Any = None  # the hash of what this run has written to it; None before training
         self.log_every = experiment.trainer.log_every
         self.diverged_above = experiment.trainer.diverged_above
         self.listeners: list[Callable[[list[Row]], None]] = []
@@ -110,6 +113,7 @@ class Recorder(pl.Callback):
                 os.truncate(self.path, self.curve_bytes)
         else:
             write_text(self.path, ",".join(COLUMNS) + "\n")
+        self._curve = hashlib.sha256(self.path.read_bytes())
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -182,6 +186,7 @@ class Recorder(pl.Callback):
         text = io.StringIO()
         csv.DictWriter(text, COLUMNS, lineterminator="\n").writerows(rows)
         append_text(self.path, text.getvalue())
+        self._curve.update(text.getvalue().encode())
         for listener in self.listeners:
             listener(rows)
 
@@ -194,9 +199,17 @@ class Recorder(pl.Callback):
     def seconds_left(self) -> float:
         return self._elapsed / max(self.steps - self._steps_at_start, 1) * (self._total - self.steps)
 
+    def checked_curve(self) -> bytes:
+        """Return the content of curves.csv. Raise Corrupt if it is not what this run has written."""
+        curve = self.path.read_bytes()
+        if self._curve is not None and hashlib.sha256(curve).digest() != self._curve.digest():
+            raise Corrupt(f"{self.path} was changed by something else while the run trained")
+        return curve
+
     def state_dict(self) -> dict[str, Any]:
-        curve, (nats, units) = self.path.read_bytes(), self._counted()
+        curve, (nats, units) = self.checked_curve(), self._counted()
         return {
+            "run": self.run,
             "threads": self.threads,
             "products": self.products,
             "curve_bytes": len(curve),

@@ -35,7 +35,7 @@ from highway.config.guard import check_words
 from highway.errors import Refused, SweepFailed, counted, listing
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.fingerprint import fingerprint, of_together
-from highway.ledger.identity import changes_nothing, identified
+from highway.ledger.identity import changes_nothing, identified, ignored
 from highway.sweep import grid
 from highway.sweep.launch import Planned, command_line, composed, last_line, quoted
 from highway.sweep.reading import load_table, parse_table
@@ -77,6 +77,7 @@ class HighwaySweeper(Sweeper):
         plan, tables = self._plan(
             {key: override for key, override in overrides.items() if not override.is_hydra_override()}
         )
+        _refuse_ignored([str(override.input_line).lstrip("+") for override in overrides.values()], plan)
         unique = list({planned.directory: planned for planned in plan}.values())
         again = [planned for planned in unique if rerun and _of_other_code(planned)]
         missing = [planned for planned in unique if planned in again or planned.before not in DONE]
@@ -216,6 +217,14 @@ class HighwaySweeper(Sweeper):
         if replaced is not None and not planned.alone:
             changed = "; ".join(differences(replaced, composed(self, planned.overrides))) or "another revision"
             log.info("%s: the recipe has changed since the run in %s: %s.", planned.label, replaced.path, changed)
+
+
+def _refuse_ignored(overrides: Sequence[str], plan: Sequence[Planned]) -> None:
+    """Refuse a key that was typed, and that no run of the sweep reads."""
+    experiments = [planned.experiment for planned in plan if planned.experiment is not None]
+    for override in overrides:
+        if experiments and all(ignored(experiment, override) for experiment in experiments):
+            raise Refused(f"{override} changes nothing: no run of this sweep reads it. Leave it out.")
 
 
 def _is_result(planned: Planned) -> bool:

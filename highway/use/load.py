@@ -104,6 +104,8 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
             return Recorded(directory, _experiment(directory.config.read_text(), directory))
         raise Refused(f"{where} has no {path.name}. Name the directory of a run that has been trained.")
     tensors, header = read_weights(path)
+    if where.is_dir() and header.get("run", directory.id) != directory.id:
+        raise Refused(f"{path} belongs to {header['run']}, not to {directory.id}. Name the file to load it anyway.")
     experiment = _experiment(header["config"], directory)
     if tasks and experiment.task not in tasks:
         raise Refused(f"{where} holds a {experiment.task} model. Use {TASKS[experiment.task].script} instead.")

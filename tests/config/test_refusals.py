@@ -245,6 +245,8 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "-m table=highway_t1 arms=true": "arms= is now called extra_rows=. Write extra_rows=true.",
     "-m table=highway_t1 plan=maybe": "true, false",
     "-m table=highway_t1 name=mine": "Leave name= out",
+    "-m gate=none gate.activation=tanh,sigmoid dataset.source=sample": "gate.activation=tanh,sigmoid changes nothing",
+    "-m table=highway_t1 budget=smoke optimizer.plateau.window=3 optimizer=adam": "no run of this sweep reads it",
     "-m table=highway_t1 model.widht=3": "Did you mean 'width'",
     "-m table=highway_t7 budget=mini rows=tanh": "cannot choose among them",
     "-m seeds=1,2 gate=none": "needs table=",

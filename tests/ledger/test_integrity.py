@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytorch_lightning as pl
 import torch
 
 from highway.config.experiment import Experiment
@@ -18,13 +17,12 @@ from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.run.checkpoint import load_weights, read_weights, resumable, save_weights
 from highway.train import run
-from tests.support.overrides import SHORT
-from tests.support.runs import At, curve, numbers, same_weights, trained
+from tests.support.overrides import EVERY_STEP
+from tests.support.runs import At, trained
 
 Compose = Callable[..., Experiment]
 Stopped = Callable[[int], RunDirectory]
 Once = Callable[..., tuple[RunDirectory, dict[str, Any]]]
-EVERY_STEP = (*SHORT, "trainer.checkpoint_seconds=0")
 
 
 def flip(path: Path, count: int = 100) -> None:
@@ -33,27 +31,6 @@ def flip(path: Path, count: int = 100) -> None:
     for place in random.Random(3).sample(range(len(content)), min(count, len(content))):
         content[place] ^= 0x55
     path.write_bytes(content)
-
-
-@pytest.fixture
-def whole(once: Once, tmp_path: Path) -> tuple[RunDirectory, dict[str, Any]]:
-    """Return a run that nothing disturbed."""
-    return once(EVERY_STEP, tmp_path / "whole")
-
-
-@pytest.fixture
-def ends_the_same(tiny: Compose, whole: tuple[RunDirectory, dict[str, Any]]) -> Callable[..., RunDirectory]:
-    """Return a function that trains the run to its end and checks that it equals the undisturbed one."""
-
-    def check(*callbacks: pl.Callback) -> RunDirectory:
-        directory, result = trained(tiny(*EVERY_STEP), *callbacks)
-        assert result["status"] == "finished" and directory.status == "finished"
-        assert same_weights(whole[0].last, directory.last) and same_weights(whole[0].best, directory.best)
-        assert curve(whole[0]) == curve(directory)
-        assert numbers(result) == numbers(whole[1])
-        return directory
-
-    return check
 
 
 @pytest.fixture
@@ -207,7 +184,7 @@ def test_every_byte_of_weights_is_watched(tmp_path: Path) -> None:
             load_weights(model, path)
     path.write_bytes(good)
     with pytest.raises(Corrupt, match="has the weights of step 5, not of step 6"):
-        load_weights(model, path, 6)
+        load_weights(model, path, "x/seed1", 6)
 
 
 @pytest.mark.parametrize("name", ["train.npy", "vocabulary.json", "seal.json"])

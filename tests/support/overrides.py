@@ -64,3 +64,5 @@ PAIRS = (  # translation
     "trainer.threads=1",
     "trainer.accelerator=cpu",
 )
+
+EVERY_STEP = (*SHORT, "trainer.checkpoint_seconds=0")  # the same with a checkpoint after every step

@@ -266,10 +266,13 @@ def test_only_slurm_has_several_nodes(tmp_path: Path) -> None:
         EngineLauncher().launch_runs([planned(tmp_path, nodes=2)], 1, False)
 
 
+STARTED = {"MASTER_ADDR": "127.0.0.1"}  # set for each of several processes, with its rank
+
+
 @pytest.fixture
 def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     def settled(**variables: str) -> None:
-        for name in ("RANK", "LOCAL_RANK", *(name for name in os.environ if name.startswith("SLURM_"))):
+        for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", *(name for name in os.environ if name.startswith("SLURM_"))):
             monkeypatch.delenv(name, raising=False)
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
@@ -280,14 +283,28 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def test_the_first_of_several_processes(surroundings: Any) -> None:
     for variables, first in (
         ({}, True),
-        ({"LOCAL_RANK": "1"}, False),
-        ({"RANK": "2", "LOCAL_RANK": "0"}, False),  # set by torchrun on the second machine
+        ({"LOCAL_RANK": "1", **STARTED}, False),
+        ({"RANK": "2", "LOCAL_RANK": "0", **STARTED}, False),  # set by torchrun on the second machine
         ({"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "2", "SLURM_LOCALID": "0"}, False),
-        ({"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", "LOCAL_RANK": "1"}, False),
+        ({"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", "LOCAL_RANK": "1", **STARTED}, False),
         ({"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, True),  # the shell of a job
     ):
         surroundings(**variables)
         assert first_process() is first, variables
+
+
+@pytest.mark.parametrize("variables", [{"RANK": "1"}, {"LOCAL_RANK": "1"}, {"RANK": "abc", **STARTED}, {"RANK": ""}])
+def test_a_rank_left_over_in_the_shell(surroundings: Any, variables: dict[str, str]) -> None:
+    surroundings(**variables)
+    with pytest.raises(Refused, match=r"is left over in this shell from another run\. Type `unset RANK"):
+        first_process()
+
+
+def test_several_processes_for_one_device(surroundings: Any) -> None:
+    """A process that keeps no record must not train alone and exit with 0."""
+    surroundings(RANK="1", **STARTED)
+    with pytest.raises(Refused, match="takes one process, but this one is told to be another"):
+        environment(experiment(["trainer.devices=1"]).trainer)
 
 
 def test_who_starts_the_processes(surroundings: Any) -> None:

@@ -1,0 +1,77 @@
+"""A file of another run, put where a run's own file was, is not taken for it; nor is a file that has changed."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highway.config.experiment import Experiment
+from highway.errors import Refused
+from highway.ledger.directory import RunDirectory
+from highway.use.load import load
+from tests.support.overrides import EVERY_STEP
+from tests.support.runs import At, trained
+
+Compose = Callable[..., Experiment]
+Once = Callable[..., tuple[RunDirectory, dict[str, Any]]]
+OTHERS = {"seed": ("seed=2",), "gate": ("gate=none",)}
+
+
+def exchange(kind: str, directory: RunDirectory, other: RunDirectory) -> None:
+    """Put a file of another run in the place of a run's own."""
+    if kind == "checkpoint":
+        for path in directory.checkpoints:
+            path.unlink()
+        shutil.copy(other.checkpoints[0], directory.best.parent)
+        return
+    shutil.copy(other.path / kind, directory.path / kind)
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("kind", ["checkpoint", "checkpoints/best.safetensors", "curves.csv", "config.yaml"])
+def test_a_file_of_another_run_before_a_resume(
+    once: Once, tmp_path: Path, ends_the_same: Callable[..., RunDirectory], kind: str, other: str
+) -> None:
+    directory, _ = once(EVERY_STEP, tmp_path / "outputs", 12)
+    theirs, _ = once((*EVERY_STEP, *OTHERS[other]), tmp_path / "theirs", 12)
+    exchange(kind, directory, theirs)
+    ends_the_same()
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_finished_run_in_the_directory_of_another(
+    once: Once, tmp_path: Path, ends_the_same: Callable[..., RunDirectory], other: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The directory of another run, with all of its valid checksums, is neither a result nor a point to resume from."""
+    directory, _ = once(EVERY_STEP, tmp_path / "outputs")
+    theirs, _ = once((*EVERY_STEP, *OTHERS[other]), tmp_path / "theirs")
+    shutil.rmtree(directory.path)
+    shutil.copytree(theirs.path, directory.path)
+    assert directory.result() is None and f"it belongs to {theirs.id}" in caplog.text
+    with pytest.raises(Refused, match=f"belongs to {theirs.id}, not to {directory.id}. Name the file"):
+        load(directory.path)
+    ends_the_same()
+    assert list(directory.best.parent.glob("unusable-*")), "a checkpoint that cannot be used is kept under another name"
+
+
+@pytest.mark.parametrize("kind", ["curves.csv", "config.yaml"])
+def test_a_file_that_changes_while_the_run_trains(
+    ends_the_same: Callable[..., RunDirectory], tiny: Compose, kind: str
+) -> None:
+    path = RunDirectory.of(tiny(*EVERY_STEP)).path / kind
+
+    digits = iter("2")  # once, because the run repeats this step
+
+    def change() -> None:
+        path.write_text(path.read_text().replace("1", next(digits, "1")))
+
+    ends_the_same(At(12, change))
+
+
+def test_equal_runs_write_equal_weights(once: Once, tiny: Compose, whole: tuple[RunDirectory, dict[str, Any]]) -> None:
+    """Files of equal weights are equal byte for byte; the order of their headers does not change."""
+    directory, _ = trained(tiny(*EVERY_STEP))
+    assert directory.last.read_bytes() == whole[0].last.read_bytes()
+    assert directory.best.read_bytes() == whole[0].best.read_bytes()
