@@ -182,25 +182,27 @@ def _composed(overrides: Sequence[str]) -> DictConfig:
         return composer(tuple(override for override in overrides if override.startswith("hydra.")))(overrides)
 
 
+class GuardedHydra(hydra._internal.hydra.Hydra):
+    """A Hydra that checks every configuration before it builds callbacks, logging or plugins from it."""
+
+    checked: Callable[[DictConfig, RunMode], None]
+
+    def get_mode(self, config_name: str | None, overrides: list[str]) -> Any:
+        """Return None, so that only -m decides; Hydra would compose everything again to read hydra.mode."""
+        return None
+
+    def compose_config(self, *positional: Any, **named: Any) -> DictConfig:
+        with composing():
+            config = super().compose_config(*positional, **{**named, "with_log_configuration": False})
+        if named.get("with_log_configuration"):  # --cfg and --help only print, and build nothing
+            self.checked(config, named["run_mode"])
+        return config
+
+
 def command_line(task: Callable[[DictConfig], None], checked: Callable[[DictConfig, RunMode], None]) -> None:
-    """Run Hydra's command line: compose, then call the task, or with -m the sweeper.
-
-    checked: called with the configuration before Hydra builds callbacks, logging or plugins from it.
-    """
-
-    class Guarded(hydra._internal.hydra.Hydra):
-        def get_mode(self, config_name: str | None, overrides: list[str]) -> Any:
-            """Return None, so that only -m decides; Hydra would compose everything again to read hydra.mode."""
-            return None
-
-        def compose_config(self, *positional: Any, **named: Any) -> DictConfig:
-            with composing():
-                config = super().compose_config(*positional, **{**named, "with_log_configuration": False})
-            if named.get("with_log_configuration"):  # --cfg and --help only print, and build nothing
-                checked(config, named["run_mode"])
-            return config
-
-    hydra._internal.hydra.Hydra = Guarded  # type: ignore[misc]
+    """Run Hydra's command line: compose, check, then call the task, or with -m the sweeper."""
+    GuardedHydra.checked = staticmethod(checked)
+    hydra._internal.hydra.Hydra = GuardedHydra  # type: ignore[misc]
     hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(task)()
 
 

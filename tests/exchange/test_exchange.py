@@ -142,7 +142,7 @@ def test_as_typed(tmp_path: Path) -> None:
     done = typed("export", file, "highway_t3")
     assert (done.returncode, done.stderr) == (0, "") and f"{PUBLISHED} records" in done.stdout
     done = typed("import", file, "--into", str(tmp_path / "there"))
-    assert f"{PUBLISHED} records imported, 0 kept as they were here" in done.stdout
+    assert f"{PUBLISHED} records imported, 0 kept as before" in done.stdout
     done = typed("import", str(ROOT / "README.md"))
     assert done.returncode == 2 and done.stderr.startswith("error: ")
 

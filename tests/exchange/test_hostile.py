@@ -13,6 +13,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from highway import cli
+from highway.config import compose
 from highway.config.experiment import Experiment
 from highway.config.guard import check_hydra
 from highway.errors import Refused
@@ -94,7 +95,7 @@ def test_the_same_roads_are_open_where_nobody_looks(
     typed: Callable[..., tuple[int, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without our check Hydra opens a handler's file, so the test above would notice its absence."""
-    monkeypatch.setattr(cli, "_GuardedHydra", cli._GuardedHydra.__base__)
+    monkeypatch.setattr(compose, "GuardedHydra", compose.GuardedHydra.__base__)
     folder = tmp_path / "theirs" / "debug"
     folder.mkdir(parents=True)
     text = yaml.safe_dump({"hydra": ROADS["a class of a handler"]})
@@ -141,9 +142,9 @@ def test_a_target_is_looked_at_as_it_resolves() -> None:
 @pytest.mark.parametrize(
     ("config", "sentence"),
     [
-        ("!!python/object/apply:os.system ['touch owned']", "has no configuration"),
-        ("just words", "has no configuration"),
-        ("a: [", "has no configuration"),
+        ("!!python/object/apply:os.system ['touch owned']", "the configuration cannot be read"),
+        ("just words", "the configuration cannot be read"),
+        ("a: [", "the configuration cannot be read"),
         ("optimizer: {_target_: os.system}", "model.name=null is unknown"),
         ("logger: {group: '${oc.env:WANDB_API_KEY}'}", "model.name=null is unknown"),
     ],
