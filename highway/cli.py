@@ -25,6 +25,7 @@ from highway.config import compose
 from highway.config.check import SWEEP_ONLY, check, kinds_of
 from highway.config.guard import check_hydra, check_words, groups, offered, options
 from highway.errors import Refused, SweepFailed, as_typed, closest, listing
+from highway.files.device import rank
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import ignored
 from highway.sweep.launch import command_line
@@ -42,6 +43,7 @@ def train() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then hands us its exceptions and prints nothing itself
     OmegaConf.register_new_resolver("run_directory", _run_directory, replace=True)
     with one_sentence():
+        rank()  # Lightning, when it is imported, fails on one that is no number
         _check_flags(sys.argv[1:])
         if is_timing(sys.argv[1:]):
             _time()

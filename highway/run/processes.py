@@ -6,9 +6,7 @@ from pytorch_lightning.plugins.environments import ClusterEnvironment, Lightning
 
 from highway.config.training import Trainer
 from highway.errors import Refused
-
-RANKS = ("RANK", "LOCAL_RANK")
-UNSET = "Type `unset RANK LOCAL_RANK WORLD_SIZE MASTER_ADDR`, and start again."
+from highway.files.device import UNSET, rank
 
 
 def started_by_srun() -> int:
@@ -26,13 +24,7 @@ def first_process() -> bool:
     """
     if started_by_srun() > 1:
         return os.environ["SLURM_PROCID"] == "0"
-    name = next((name for name in RANKS if name in os.environ), None)
-    if name is None:
-        return True
-    rank = os.environ[name]
-    if "MASTER_ADDR" not in os.environ or not rank.isdecimal():
-        raise Refused(f"{name}={rank} is left over in this shell from another run. {UNSET}")
-    return rank == "0"
+    return rank() == 0
 
 
 def environment(trainer: Trainer) -> ClusterEnvironment:
