@@ -57,7 +57,8 @@ def start_of(module: nn.Module, name: str) -> InitialValues:
     """Return the declared initial values of a module's parameter: a kind, or a function that draws them."""
     declared = getattr(module, "starts", {}) or OF_TORCH.get(type(module), {})
     if name not in declared:
-        raise TypeError(f"{type(module).__name__}.{name} has no declared start: its class says it in `starts`.")
+        example = f'starts = {{"{name}": ZERO}}'
+        raise TypeError(f"{type(module).__name__}.{name} has no declared start. Write `{example}` in its class, say.")
     return declared[name]
 
 

@@ -208,7 +208,7 @@ def test_other_seeds_say_what_is_usual(tiny: Compose, monkeypatch: pytest.Monkey
 
 
 def test_a_sweep_repeats_the_remark_of_a_run_once(capsys: pytest.CaptureFixture[str]) -> None:
-    run = SimpleNamespace(label="t a seed 1", cell=SimpleNamespace(progress={"remark": "slow: 3 tokens/s"}))
+    run = SimpleNamespace(label="t a seed 1", directory=SimpleNamespace(progress={"remark": "slow: 3 tokens/s"}))
     overview = Overview([], 1)
     for _ in range(2):
         overview._say_remarks([run])  # type: ignore[list-item]

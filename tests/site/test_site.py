@@ -111,7 +111,7 @@ def test_timings_of_two_devices(tmp_path: Path) -> None:
     other = tmp_path / "cells" / "timing-000000000000" / "seed1"
     shutil.copytree(published, other)
     content = json.loads((other / "result.json").read_text())
-    content["cost"]["device"] = "another device"
+    content["cost"]["device"], content["cell"] = "another device", other.parent.name
     write_record(other, content)
     index = build_site(tmp_path, [load_table("highway_t7")])
     assert not broken(index.parent)
