@@ -232,7 +232,7 @@ def _overrides(report: Report) -> list[Sentence]:
     recipe: Sentence = ("The recipe with ", *listed, ".") if overrides else ("The recipe unchanged.",)
     if not any(row.at_budget.get(budget) for row in table.rows):
         return [recipe]
-    return [recipe, ("Some rows have further overrides: see ", Code(f"highway table explain {table.id}"), ".")]
+    return [recipe, ("Some rows have further overrides: see ", Code(f"python scripts/table.py explain {table.id}"), ".")]
 
 
 def _claims(report: Report) -> list[Block]:
