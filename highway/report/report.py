@@ -232,7 +232,8 @@ def _overrides(report: Report) -> list[Sentence]:
     recipe: Sentence = ("The recipe with ", *listed, ".") if overrides else ("The recipe unchanged.",)
     if not any(row.at_budget.get(budget) for row in table.rows):
         return [recipe]
-    return [recipe, ("Some rows have further overrides: see ", Code(f"python scripts/table.py explain {table.id}"), ".")]
+    command = f"python scripts/table.py explain {table.id}"
+    return [recipe, ("Some rows have further overrides: see ", Code(command), ".")]
 
 
 def _claims(report: Report) -> list[Block]:
