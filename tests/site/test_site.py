@@ -288,9 +288,7 @@ def test_what_a_reader_does(tmp_path: Path) -> None:
         buttons = driver.find_elements(By.CSS_SELECTOR, "table.results th button")
         buttons[-3].click()
         values = [float(text.rstrip("%")) for text in column(driver, len(buttons) - 3) if text not in ("", "—")]
-        assert (
-            values == sorted(values) and len(values) == 11
-        )  # the paper's numbers; extra rows, which have none, come last
+        assert values == sorted(values) and len(values) > 10  # rows without a value come last
         assert driver.execute_script("return document.querySelectorAll('[aria-sort=ascending]').length") == 1
         link = driver.find_element(By.CSS_SELECTOR, "table.results td a")
         link.click()
