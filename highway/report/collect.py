@@ -20,12 +20,12 @@ from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import identified, identity, named_revisions, run_name
 from highway.ledger.record import leave_out, usable
+from highway.report.provenance import provenance
 from highway.sweep.table import Row, Table
 
 if TYPE_CHECKING:
     import numpy as np
 
-STALE = "stale: other code"
 REFERENCE = Path(__file__).parents[2] / "outputs" / "reference"
 
 
@@ -58,9 +58,8 @@ class Sample:
 
     @property
     def marks(self) -> list[str]:
-        """The reasons why the record may not show what today's code gives."""
-        marks = {"older revision": self.older_revision, STALE: self.other_code}
-        return [mark for mark, applies in marks.items() if applies]
+        """The reasons why the record may not show what today's code gives, and what is unknown about its own code."""
+        return provenance(self.result, self.older_revision, self.other_code)
 
     def counts_for(self, metric: str) -> bool:
         """Return whether the run has the metric and its value can be used: a time only if nothing else was running."""

@@ -11,6 +11,7 @@ from highway.report.collect import Collected
 from highway.report.comparison import Difference, differences
 from highway.report.convergence import Convergence, Reached, convergence
 from highway.report.counting import is_sound
+from highway.report.provenance import explained
 from highway.report.reproduction import Answer, answers, counted
 from highway.report.sections import (
     COPIED,
@@ -118,6 +119,11 @@ class Report:
         return f"{COPIED} copied by the paper from {', '.join(sources)}." if sources else None
 
     @property
+    def marks(self) -> list[str]:
+        """A sentence on each mark that a row of the results has."""
+        return explained({mark for row in self.rows for sample in row.seeds.samples for mark in sample.marks})
+
+    @property
     def rank_agreement(self) -> str | None:
         """A sentence on how far our order of the paper's rows agrees with the paper's; None with too few rows."""
         metric = self.collected.table.ranked_by
@@ -218,7 +224,7 @@ def _results(report: Report) -> list[Block]:
     return [
         *([Paragraph.of(report.reproduced, style="strong")] if report.reproduced else []),
         origin,
-        *(Paragraph.of(text, style="note") for text in (table.note, report.copied) if text),
+        *(Paragraph.of(*texts, style="note") for texts in ([table.note], [report.copied], report.marks) if any(texts)),
         results,
         *([Paragraph.of(report.rank_agreement)] if report.rank_agreement else []),
     ]

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from highway.report.collect import Sample
+from highway.report.provenance import of_seeds
 from highway.report.reproduction import Answer
 from highway.report.statistics import Summary
 from highway.sweep.table import Column, Row
@@ -134,8 +135,12 @@ class Seeds:
         if len(finished) < len(self.samples):
             parts.append(f"{len(self.samples) - len(finished)} diverged")
         parts += [f"{self.unlearned} has not learned"] if self.unlearned else []
-        marks = dict.fromkeys(mark for sample in self.samples for mark in sample.marks)
-        return ", ".join([*parts, *marks])
+        return ", ".join([*parts, *self.marks])
+
+    @property
+    def marks(self) -> list[str]:
+        """What is unknown or has changed about the code of these runs."""
+        return of_seeds({sample.seed: sample.marks for sample in self.samples})
 
 
 GridCell = str | Number | Measured | Judgement | Seeds | None

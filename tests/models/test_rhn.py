@@ -432,4 +432,4 @@ def test_figures_are_drawn_from_runs(short: None, tmp_path: Path) -> None:
     assert {path.stem for path in paths} == {"table", "convergence", "gate_values", "depth", "gradients"}
     drawn = {path.stem: path.read_text() for path in paths if path.suffix == ".svg"}
     assert "RHN 10 + HSG: 640 values" in drawn["gate_values"] and ">RHN + HSG<" in drawn["gradients"]
-    assert [str(row.seeds) for row in report.rows[:3]] == ["seed 1", "seed 1", "not run"]
+    assert [str(row.seeds).split(",")[0] for row in report.rows[:3]] == ["seed 1", "seed 1", "not run"]

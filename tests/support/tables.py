@@ -7,6 +7,7 @@ from highway.config.compose import experiment
 from highway.data.translation import count_words
 from highway.files.writing import write_text
 from highway.ledger.directory import RunDirectory
+from highway.ledger.fingerprint import fingerprint
 from highway.ledger.record import write_record
 from highway.sweep.reading import load_table
 from highway.tasks.scoring import scores
@@ -39,7 +40,8 @@ def put(outputs: Path, row_id: str, seed: int, value: float, budget: str = "pape
     """Write a record as a run leaves it. `value` is the test bpc, and the curve falls to it over 100 steps."""
     table = changes.pop("table", TABLE)
     overrides = [*table.overrides(table.row(row_id), budget, seed), f"outputs_dir={outputs}"]
-    folder = RunDirectory.of(experiment(overrides)).path
+    composed = experiment(overrides)
+    folder = RunDirectory.of(composed).path
     curve = changes.pop("curve", [(step, value + (100 - step) / 100) for step in (25, 50, 75, 100)])
     rows = [
         f"{s},{s / 100},1.0,{s},{split},{metric},{v}"
@@ -57,6 +59,7 @@ def put(outputs: Path, row_id: str, seed: int, value: float, budget: str = "pape
         "data": {"source": "files", "sha256": {"train": "a"}, "vocabulary_sha256": "v"},
         "cost": {"device": "a device"},
         "environment": {"versions": {"torch": "2"}, "precision": "32", "git_commit": "abc"},
+        "fingerprint": fingerprint(composed),
     }
     write_record(folder, {**record, **changes})
     return folder

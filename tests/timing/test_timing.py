@@ -184,7 +184,7 @@ def test_devices_are_kept_apart(typed: Typed, tmp_path: Path, monkeypatch: pytes
     collected = collect(load_table("highway_t7"), "smoke", tmp_path / "outputs")
     text = to_markdown(build_report(collected))
     assert len(collected.table.rows) == 10
-    assert "| + tanh SDU (card A, 1 thread) | seed 1 |" in text
+    assert "| + tanh SDU (card A, 1 thread) | seed 1" in text
     assert "no gate adds 4 % to the training time (card B, 1 thread)" in {
         claim.text for claim in collected.table.claims
     }

@@ -1,0 +1,49 @@
+"""Marks on the numbers of a record: what is unknown about the code that computed them, and what has changed since."""
+
+from collections.abc import Sequence
+from typing import Any
+
+STALE = "stale: other code"
+NO_FINGERPRINT, TWO_CODES = "no fingerprint", "two codes"
+NO_COMMIT, UNCOMMITTED = "no commit", "uncommitted changes"
+EXPLAINED = {
+    NO_FINGERPRINT: "the record does not say which code computed it",
+    TWO_CODES: "the code was changed while the run trained",
+    NO_COMMIT: "the run was made outside a git repository",
+    UNCOMMITTED: "the working tree was not the commit that the record names",
+    "older revision": "a fix since then changes its numbers",
+    STALE: "the code has changed since; nobody has checked what that does to its numbers",
+}
+
+
+def provenance(result: dict[str, Any], older_revision: bool, other_code: bool) -> list[str]:
+    """Return the marks of a record; every mark is a key of EXPLAINED."""
+    code, commit = result.get("fingerprint"), result["environment"]["git_commit"]
+    applies = {
+        NO_FINGERPRINT: not code,
+        TWO_CODES: "+" in (code or ""),
+        NO_COMMIT: not commit,
+        UNCOMMITTED: (commit or "").endswith("+"),
+        "older revision": older_revision,
+        STALE: other_code,
+    }
+    return [mark for mark, holds in applies.items() if holds]
+
+
+def of_seeds(marks: dict[int, Sequence[str]]) -> list[str]:
+    """Return the marks of a row from those of its seeds; a mark that some seeds lack names the seeds that have it."""
+    seeds_of: dict[str, list[int]] = {}
+    for seed, names in marks.items():
+        for mark in names:
+            seeds_of.setdefault(mark, []).append(seed)
+    return [
+        mark
+        if len(seeds) == len(marks)
+        else f"{mark} (seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))})"
+        for mark, seeds in seeds_of.items()
+    ]
+
+
+def explained(marks: set[str]) -> list[str]:
+    """Return a sentence on each mark, in the order of EXPLAINED."""
+    return [f"{mark[0].upper()}{mark[1:]}: {text}." for mark, text in EXPLAINED.items() if mark in marks]
