@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from highway.config.experiment import Experiment
 from highway.config.metrics import METRICS
 from highway.ledger.identity import identity
+from highway.report.claims import pairs_of
 from highway.report.statistics import kendall_tau, tau_by_chance
 from highway.sweep.table import Claim, Column, Stated, Table
 
@@ -60,7 +61,8 @@ def _losses(table: Table, column: Column) -> Iterator[Finding]:
             f"{len(rows) - len(wrong)} of {len(rows)} values are loss / ln 2, {as_printed} are exp(loss): these are "
             f"bits per character ({rows[0].label}: {value:g}, where exp({first:g}) is {math.exp(first):.2f})"
         )
-        yield Finding(table, f"a column headed {column.printed} ({column.metric})", computed, holds=False)
+        holds = as_printed == len(rows)
+        yield Finding(table, f"a column headed {column.printed} ({column.metric})", computed, holds)
     elif not wrong:
         yield Finding(table, f"{column.title} beside {loss.title}", f"all {len(rows)} values agree", holds=True)
 
@@ -106,13 +108,12 @@ def _claim(table: Table, claim: Claim) -> Iterator[Finding]:
         return
     worst: float | None
     if claim.kind == "better":
-        gains = {pair: _advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in _pairs(claim)}
+        gains = {pair: _advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in pairs_of(claim)}
         (row, than), worst = min(gains.items(), key=lambda item: item[1])
         by = f"{numbers[row][claim.metric]:g} against {numbers[than][claim.metric]:g}"
         detail = f"{table.row(row).label} against {table.row(than).label}: {by}"
     elif claim.kind == "growing":
-        pairs = zip(claim.rows, claim.than, strict=True)
-        gains_in_turn = [_advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in pairs]
+        gains_in_turn = [_advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in pairs_of(claim)]
         worst = min(later - earlier for earlier, later in itertools.pairwise(gains_in_turn))
         detail = f"{claim.metric}: {', '.join(f'{gain:+.3g}' for gain in gains_in_turn)}"
     elif claim.kind in ("unrelated", "opposed"):
@@ -120,13 +121,17 @@ def _claim(table: Table, claim: Claim) -> Iterator[Finding]:
         tau, chance = kendall_tau(*orders) or 0.0, tau_by_chance(len(claim.rows))
         worst = (-abs(tau) if claim.kind == "unrelated" else -tau) if abs(tau) > chance else None
         detail = f"Kendall's tau {tau:+.2f} over {len(claim.rows)} rows; by chance within ±{chance:.2f}"
+    elif claim.kind == "sooner":  # a printed number is of the best validation or of the last: that is not known
+        gains = {pair: _advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in pairs_of(claim)}
+        (row, than), least = min(gains.items(), key=lambda item: item[1])
+        if least >= 0:
+            return  # when it gets there, final numbers do not say
+        worst = None
+        by = f"{numbers[row][claim.metric]:g} against {numbers[than][claim.metric]:g}"
+        detail = f"it prints {by}: if that is its best value, it never reaches that of {table.row(than).label}"
     else:
-        return  # `sooner` needs more than final numbers; the share of `within` is our own wording
+        return  # the share of `within` is our own wording
     yield Finding(table, claim.text, detail, None if worst is None else worst > 0)
-
-
-def _pairs(claim: Claim) -> list[tuple[str, str]]:
-    return list(itertools.product(claim.rows, claim.than))
 
 
 def _advantage(claim: Claim, value: float, than: float) -> float:
@@ -145,8 +150,8 @@ def _stated(table: Table, stated: Stated) -> Finding:
     if stated.worse:
         sign = 1 if METRICS[stated.metric].better == "lower" else -1
         compared = ", ".join(f"{value:g} against {base:g}" for value, base in zip(values, bases, strict=True))
-        holds = all(sign * (value - base) > 0 for value, base in zip(values, bases, strict=True))
-        return Finding(table, stated.text, f"in the table {compared}", holds)
+        worse = [sign * (value - base) > 0 for value, base in zip(values, bases, strict=True)]
+        return Finding(table, stated.text, f"{sum(worse)} of {len(worse)} in the table: {compared}", all(worse))
     changes = [100 * (value / base - 1) for value, base in zip(values, bases, strict=True)]
     mean = statistics.fmean(changes)
     each = f" (row by row: {_listed(changes)})" if len(changes) > 1 else ""

@@ -62,18 +62,19 @@ def _unused(table: Table, stated: Stated, row: Row, costs: dict[str, Cost]) -> F
     used = costs[row.id].parameters
     computed = f"{used:,} are used, {unused:,} ({unused / (used + unused):.0%}) never are"
     computed += "" if used + unused == stated.built else f"; that would be {used + unused:,}"
-    return Finding(table, stated.text, computed, holds=False)
+    return Finding(table, stated.text, computed, used == stated.built)
 
 
 def _start(table: Table, stated: Stated, row: Row) -> Finding:
-    """Compare the loss before training of the recipe with that under the overrides that the paper's text gives."""
+    """Compare the recipe, which a person read in the released code, with the overrides that the paper's text gives."""
     recipe = [*table.overrides(row, BUDGET, 1)]
     first, other = (_first_loss(experiment([*recipe, *overrides])) for overrides in ((), stated.words))
     first, other = first / math.log(2), other / math.log(2)
     computed = f"training would start at {other:,.0f} bits a symbol, with the released code's start at {first:.1f}"
     if log := authors_logs(table).get(row.id, {}).get(("train", "loss")):
         computed += f"; the authors' log has {log[0].value / math.log(2):.2f} after {log[0].step:.0f} steps"
-    return Finding(table, stated.text, computed, False, f"python scripts/train.py {' '.join([*recipe, *stated.words])}")
+    same = identified(experiment(recipe)) == identified(experiment([*recipe, *stated.words]))
+    return Finding(table, stated.text, computed, same, f"python scripts/train.py {' '.join([*recipe, *stated.words])}")
 
 
 @torch.no_grad()

@@ -114,7 +114,7 @@ def _test_steps(claim: Claim, source: Source) -> Tests:
 
 def pairs_of(claim: Claim) -> list[tuple[str, str]]:
     """Return the pairs of rows that a claim compares; those of a growth are in order."""
-    if claim.kind == "growing":
+    if claim.paired or claim.kind == "growing":
         return list(zip(claim.rows, claim.than, strict=True))
     return list(itertools.product(claim.rows, claim.than))
 

@@ -120,11 +120,12 @@ def _edges(claims: Sequence[Claim], rows: Sequence[str], effects: dict[str, Arra
 
 
 def _set_edge(claim: Claim, rows: Sequence[str], effects: Array, rng: np.random.Generator) -> None:
-    if claim.kind == "growing":
-        steps = np.full(len(claim.rows) - 1, FAR)
-        steps[rng.integers(len(steps))] = 0
-        for name, gain in zip(claim.rows, np.concatenate([[0.0], np.cumsum(steps)]), strict=True):
-            effects[rows.index(name)] = gain
+    if claim.paired or claim.kind == "growing":
+        contrasts = contrasts_of(claim, rows)
+        gains = np.full(len(contrasts), FAR)
+        gains[rng.integers(len(gains))] = 0
+        moved = [rows.index(name) for name in claim.rows[-len(contrasts) :]]  # a growth starts from its first row
+        effects[moved] = np.linalg.solve(contrasts[:, moved], gains)
         return
     for names, effect in ((claim.rows, FAR), (claim.than, -FAR)):
         equal = rng.integers(len(names))

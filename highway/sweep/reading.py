@@ -129,7 +129,7 @@ def _column(content: dict[str, Any], table: str) -> Column:
 def _claim(content: dict[str, Any], paper_rows: list[str], table: str) -> Claim:
     """Read a claim; `all` stands for every row of the paper, `rest` for every row not named on the other side."""
     where = f"{table}, claim '{content.get('text', '?')}'"
-    keys = ["text", "than", "metric", "share", "to", *CLAIMS]
+    keys = ["text", "than", "metric", "share", "to", "paired", *CLAIMS]
     _known(content, keys, where, needed=("text", "metric"))
     kinds = [kind for kind in CLAIMS if kind in content]
     if len(kinds) != 1:
@@ -144,9 +144,9 @@ def _claim(content: dict[str, Any], paper_rows: list[str], table: str) -> Claim:
         raise Refused(f"{where}: {content['metric']} has no curve, which `sooner` needs. Name a metric that has one.")
     rows = _names(content[kinds[0]], paper_rows, ())
     than = _names(content.get("than", []), paper_rows, rows)
-    if kinds[0] == "growing" and len(rows) != len(than):
+    if (kinds[0] == "growing" or content.get("paired")) and len(rows) != len(than):
         raise Refused(f"{where}: it pairs {len(rows)} rows with {len(than)}. Name as many rows in `than`.")
-    options = {key: content[key] for key in ("share", "to") if key in content}
+    options = {key: content[key] for key in ("share", "to", "paired") if key in content}
     return Claim(content["text"], kinds[0], rows, than, content["metric"], **options)
 
 

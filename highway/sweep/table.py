@@ -64,7 +64,7 @@ class Column:
 class Claim:
     """A claim of a paper about rows, tested on `metric`.
 
-    These compare each of `rows` with each of `than`, and the least favourable pair counts:
+    These compare each of `rows` with each of `than` (`paired`: with the one at its place); every pair has to hold:
     better: `rows` has the better value.   within: the value of `rows` is at most `share` above that of `than`.
     sooner: `rows` reaches the final value of `than` in fewer steps.
 
@@ -81,6 +81,7 @@ class Claim:
     metric: str
     share: float = 0.0
     to: str = ""
+    paired: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Simulated tables: what they are made of, and how often verdicts on them are wrong."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,15 @@ def test_a_claim_at_its_edge_has_one_equal_pair() -> None:
     contrasts = contrasts_of(HSG.claims[0], simulated.rows)
     assert not np.any(simulated.effects[key(HSG.claims[0])] @ contrasts.T % FAR), "equal or far apart"
     assert (true == 0).any(1).all()
+
+
+def test_the_edge_of_a_paired_claim_has_one_equal_pair() -> None:
+    claim = next(claim for claim in HSG.claims if claim.paired)
+    rows = tuple(row.id for row in HSG.rows if not row.extra)
+    assert contrasts_of(claim, rows).shape[0] == len(claim.rows) == 3, "each with the one at its place"
+    source, true = simulate(dataclasses.replace(HSG, claims=(claim,)), "b", 3, 50, np.random.default_rng(0))
+    gaps = np.sort(source.effects[key(claim)] @ contrasts_of(claim, rows).T)
+    assert gaps == pytest.approx(np.tile([0, FAR, FAR], (50, 1)), abs=1e-9) and not true.any()
 
 
 def test_half_of_the_claims_are_true_by_five_deviations() -> None:

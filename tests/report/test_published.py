@@ -1,0 +1,25 @@
+"""The published reports are what today's code makes of the published records."""
+
+from pathlib import Path
+
+import pytest
+
+from highway.report.collect import REFERENCE, collect
+from highway.report.formats import to_csv, to_latex, to_markdown
+from highway.report.report import build_report
+from highway.sweep.reading import load_table
+
+FOLDERS = sorted(path.parent for path in (REFERENCE / "report").glob("*/*/table.md"))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
+def test_a_published_report_is_up_to_date(folder: Path, tmp_path: Path) -> None:
+    table = load_table(folder.parent.name)
+    report = build_report(collect(table, folder.name, tmp_path), table.figures)
+    for name, text in (
+        ("table.md", to_markdown(report)),
+        ("table.csv", to_csv(report)),
+        ("table.tex", to_latex(report)),
+    ):
+        mend = f"run HIGHWAY_OUTPUTS=EMPTY_FOLDER python scripts/report.py {table.id} and copy {name} to {folder}"
+        assert (folder / name).read_text() == text, mend
