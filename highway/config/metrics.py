@@ -4,6 +4,7 @@ A card states the metric's title, its unit, its direction (lower or higher is be
 `measured` adds a metric of predictions that has a class of its own, a `Measure` (highway/tasks/task.py).
 """
 
+import math
 from dataclasses import dataclass
 
 SPLITS = ("train", "valid", "test")
@@ -29,6 +30,11 @@ class Metric:
     def measures_quality(self) -> bool:
         """True if it says how good a model is, so that a model that has not learned has no value of it."""
         return self.split is not None or self.name.startswith(("bleu", "chrf"))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The lowest and the highest possible value."""
+        return RANGES.get(self.kind, (0.0, math.inf))
 
     def as_good(self, value: float, other: float) -> bool:
         return value <= other if self.better == "lower" else value >= other
@@ -59,6 +65,9 @@ SINGLE = {
     "gate_parameters": ("of gates", "", "lower", 0),
     "tokens_per_second": ("tokens/s", "tokens a second", "higher", 0),
 }
+RANGES = {"ppl": (1.0, math.inf), "accuracy": (0.0, 1.0)} | {  # of kinds that do not range from 0 to infinity
+    name: (0.0, 100.0) for name in SINGLE if name.startswith(("bleu", "chrf", "sparsity"))
+}
 METRICS = {name: Metric(name, name, None, *about) for name, about in SINGLE.items()} | {
     f"{split}_{kind}": Metric(f"{split}_{kind}", kind, split, *about)
     for split in SPLITS
@@ -72,6 +81,7 @@ MEASURED: dict[str, tuple[str, str]] = {}  # kind -> the task that it measures, 
 def measured(kind: str, task: str, code: str, title: str, unit: str, better: str, digits: int) -> None:
     """Add a metric that is computed on every evaluated split of a task."""
     KINDS[kind], MEASURED[kind] = (title, unit, better, digits), (task, code)
+    RANGES[kind] = (-math.inf, math.inf)
     METRICS.update({f"{split}_{kind}": Metric(f"{split}_{kind}", kind, split, *KINDS[kind]) for split in SPLITS})
 
 

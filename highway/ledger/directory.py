@@ -14,7 +14,7 @@ from highway.config.experiment import Experiment
 from highway.files.writing import made_folder, remove_leftovers, writing
 from highway.ledger.identity import identified
 from highway.ledger.lease import HeldLease, Lease, leased
-from highway.ledger.record import intact
+from highway.ledger.record import read_record
 
 DONE = ("finished", "diverged")
 RECORD = ("result.json", "config.yaml", "curves.csv", "probes", "checkpoints")
@@ -95,7 +95,7 @@ class RunDirectory:
 
     def result(self) -> dict[str, Any] | None:
         """Return the content of result.json; None if it is missing or corrupt, and then the run is not finished."""
-        return intact(self.path / "result.json")
+        return read_record(self.path / "result.json")
 
     @property
     def status(self) -> str:

@@ -1,20 +1,17 @@
-"""Write and read records, and check what is read: one sentence says what is wrong with a record."""
+"""Write and read records. The classes below are the schema of result.json, checked whenever a record is read."""
 
 import logging
-import math
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from highway.config.metrics import METRICS
+from highway.config.schema import Number, Pattern, Range, as_key, problem_of
 from highway.errors import Corrupt
 from highway.files import seal
 from highway.files.writing import written_atomically
 
 log = logging.getLogger("highway")
-STATUSES = ("finished", "failed", "diverged", "interrupted")
-Check = Callable[[Any], bool]
 NOT_A_RECORD = (
     OSError,
     ValueError,
@@ -25,6 +22,124 @@ NOT_A_RECORD = (
 )  # raised by a wrong record
 
 
+ROUNDING = 1e-6  # by which sums of floats may exceed the range of a metric
+Count = Annotated[int, Range(0)]
+Amount = Annotated[float, Range(0)]
+Sizes = dict[str, Count]  # by split
+MemberPath = Annotated[str, Pattern(r"(?!.*\.\.)\w[\w./-]*", "a path below the folder of the run")]
+
+
+class Record(TypedDict):
+    """A record of any status. A run that failed while it was built has nothing more."""
+
+    status: Literal["finished", "failed", "diverged", "interrupted"]
+    cell: str
+    seed: Count
+    budget: str
+    metrics: dict[str, Any]
+    files: dict[MemberPath, str]  # name -> sha256
+    command: NotRequired[str | None]
+    error: NotRequired[str | None]
+
+
+class Words(TypedDict):
+    """Statistics of the training sentences in a language."""
+
+    sentences_by_length: list[Count]
+    mean: Amount
+    median: Amount
+    distinct: Count
+
+
+class Data(TypedDict):
+    source: str
+    sha256: dict[str, str]
+    vocabulary_sha256: NotRequired[str]
+    form: NotRequired[str | None]
+    images: NotRequired[Sizes]
+    pieces: NotRequired[Sizes]
+    symbols: NotRequired[Sizes]
+    words: NotRequired[dict[str, Words]]
+
+
+class Environment(TypedDict):
+    git_commit: str | None
+    versions: dict[str, str]
+    precision: str
+    threads: Annotated[int, Range(1)]
+    compile: bool | str | None
+
+
+class Cost(TypedDict):
+    seconds: Amount
+    device: str
+    exclusive: bool
+
+
+class RunCost(Cost):
+    tokens_per_second: Amount
+    peak_memory_bytes: NotRequired[Amount | None]
+
+
+class Parameters(TypedDict):
+    total: Count
+
+
+class RunParameters(Parameters):
+    gate: Count
+
+
+class Notes(TypedDict):
+    bleu_counts: NotRequired[list[Annotated[str, Pattern(r"\d{1,9}( \d{1,9}){9}", "ten counts")]]]
+
+
+class Ended(Record):
+    """A record with a result."""
+
+    data: Data
+    environment: Environment
+    fingerprint: NotRequired[str | None]
+    revision: NotRequired[dict[str, Count]]
+
+
+class Value(TypedDict):
+    """A metric of the best and of the last model."""
+
+    best: float
+    last: float
+
+
+class Undefined(TypedDict):
+    """A metric of a diverged run, which may be NaN or infinite."""
+
+    best: Annotated[Any, Number()]
+    last: Annotated[Any, Number()]
+
+
+class OfARun(Ended):
+    cost: RunCost
+    parameters: RunParameters
+    notes: NotRequired[Notes]
+
+
+class Finished(OfARun):
+    metrics: dict[str, Value]
+
+
+class Diverged(OfARun):
+    metrics: dict[str, Undefined]
+
+
+class TimedRow(TypedDict):
+    metrics: dict[str, Value]
+    parameters: Parameters
+
+
+class Timing(Ended):
+    cost: Cost
+    rows: dict[str, TimedRow]
+
+
 def write_record(folder: Path, content: dict[str, Any]) -> None:
     """Write result.json, with its own checksum and those of the files that are read with it."""
     companions = [folder / "config.yaml", folder / "curves.csv", *(folder / "probes").glob("*.npz")]
@@ -33,19 +148,20 @@ def write_record(folder: Path, content: dict[str, Any]) -> None:
         file.write(seal.sealed({**content, "files": files}))
 
 
-def intact(path: Path) -> dict[str, Any] | None:
+def read_record(path: Path) -> dict[str, Any] | None:
     """Return the content of a result.json; None if it is missing.
 
-    Also None, with a warning, if it or a file that belongs to it is corrupt.
+    Also None, with a warning, if the record is not valid, or if it or a file that belongs to it is corrupt.
     """
     try:
         content = seal.opened(path.read_bytes(), path)
-        if "cell" in content:
-            belongs_to(path.parent, f"{content['cell']}/seed{content['seed']}")
+        if wrong := problem(content):
+            return leave_out(path.parent, wrong)
+        belongs_to(path.parent, f"{content['cell']}/seed{content['seed']}")
         seal.check_files(path.parent, content["files"])
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except NOT_A_RECORD as error:
+    except (OSError, ValueError, RecursionError) as error:
         return leave_out(path.parent, f"result.json cannot be read ({type(error).__name__})")
     except Corrupt as damage:
         return leave_out(path.parent, str(damage).removeprefix(f"{path.parent}/"))
@@ -58,13 +174,6 @@ def belongs_to(folder: Path, run: str) -> None:
         raise Corrupt(f"it belongs to {run}")
 
 
-def usable(path: Path) -> dict[str, Any] | None:
-    """Return the content of an intact and valid record; otherwise None, with a warning if it is there."""
-    content = intact(path)
-    wrong = problem(content) if content is not None else None
-    return leave_out(path.parent, wrong) if wrong else content
-
-
 @cache
 def leave_out(folder: Path, why: str) -> None:
     """Log once that a record is left out, and return None."""
@@ -75,64 +184,29 @@ def problem(content: object) -> str | None:
     """Return what is wrong with the content of a result.json; None if it is valid."""
     if not isinstance(content, dict):
         return "result.json is not a record"
-    for section, name, fits, description in SCHEMA:
-        values = content.get(section) if section else content
-        if not fits(values.get(name) if isinstance(values, dict) else None):
-            return f"{section}{'.' if section else ''}{name} is not {description}"
-    if content["status"] not in ("finished", "diverged"):
-        return None
-    rows = content.get("rows", {})  # a timing has metrics for each row
-    if not isinstance(rows, dict) or not all(isinstance(row, dict) and "metrics" in row for row in rows.values()):
-        return "rows is not a table of rows with metrics"
-    fits = _is_number if content["status"] == "finished" else _is(int, float)  # the metric of a diverged run may be NaN
-    tables = [content["metrics"], *(row["metrics"] for row in rows.values())]
-    return next((wrong for metrics in tables if (wrong := _wrong_metric(metrics, fits))), None)
+    wrong = problem_of(content, Record)
+    if wrong or content["status"] not in ("finished", "diverged"):
+        return wrong
+    if content["cell"].startswith("timing-"):
+        wrong = problem_of(content, Timing)
+        tables = {} if wrong else {f"rows.{as_key(name)}.": row["metrics"] for name, row in content["rows"].items()}
+    else:
+        wrong = problem_of(content, Finished if content["status"] == "finished" else Diverged)
+        tables = {"": content["metrics"]}
+        if not wrong and content["status"] == "finished" and "test_loss" not in content["metrics"]:
+            wrong = "metrics.test_loss is missing"
+    bounded = content["status"] == "finished"
+    wrongs = (_wrong_metric(values, bounded, where) for where, values in tables.items())
+    return wrong or next(filter(None, wrongs), None)
 
 
-def _wrong_metric(metrics: object, fits: Check) -> str | None:
-    if not isinstance(metrics, dict):
-        return "metrics is not a table of numbers"
+def _wrong_metric(metrics: dict[str, dict[str, float]], bounded: bool, where: str) -> str | None:
     for name, values in metrics.items():
-        if name not in METRICS:
-            return f"metrics names {str(name)[:40]!r}, which is not a metric"
-        if not isinstance(values, dict) or not fits(values.get("best")) or not fits(values.get("last")):
-            return f"metrics.{name} is not a number for best and for last"
+        card = METRICS.get(name)
+        if card is None:
+            return f"{where}metrics names {as_key(name)!r}, which is not a metric"
+        low, high = card.range
+        for select in ("best", "last"):
+            if bounded and not low - ROUNDING <= values[select] <= high + ROUNDING:
+                return f"{where}metrics.{name}.{select} is not {Range(low, high)}"
     return None
-
-
-def _is(*kinds: type) -> Check:
-    """Return a check for exactly these types: `True` is an int to isinstance, and not a number here."""
-    return lambda value: type(value) in kinds
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and not math.isnan(value)
-
-
-def _maybe_number(value: object) -> bool:
-    return value is None or _is_number(value)
-
-
-SCHEMA: list[tuple[str, str, Check, str]] = [  # section, key, check, description of a valid value
-    ("", "status", lambda value: value in STATUSES, f"one of {', '.join(STATUSES)}"),
-    ("", "cell", _is(str), "the name of a run's folder"),
-    ("", "seed", lambda value: type(value) is int and value >= 0, "a whole number"),
-    ("", "budget", _is(str), "a word"),
-    ("", "metrics", _is(dict), "a table of numbers"),
-    ("", "files", lambda value: type(value) is dict and all(map(_is(str), value.values())), "a table of checksums"),
-    ("", "data", _is(dict), "a description of the data"),
-    ("data", "source", _is(str), "a word"),
-    ("", "cost", _is(dict), "a table of costs"),
-    *(("cost", key, _maybe_number, "a number") for key in ("seconds", "tokens_per_second", "peak_memory_bytes")),
-    *(("parameters", key, _maybe_number, "a number") for key in ("total", "gate")),
-    ("", "parameters", _is(dict, type(None)), "a table of numbers"),
-    ("", "command", _is(str, type(None)), "a command"),
-    ("", "error", _is(str, type(None)), "a text"),
-    ("cost", "device", _is(str), "the name of a device"),
-    ("", "environment", _is(dict), "a description of the machine"),
-    ("environment", "versions", _is(dict), "a list of versions"),
-    ("environment", "precision", _is(str), "a word"),
-    ("environment", "git_commit", _is(str, type(None)), "a commit"),
-    ("", "fingerprint", _is(str, type(None)), "a fingerprint of code"),
-    ("", "revision", _is(dict, type(None)), "a table of revisions"),
-]

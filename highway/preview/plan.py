@@ -18,7 +18,7 @@ from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.errors import Refused, counted, listing
 from highway.files.device import cores, device_name
-from highway.ledger.record import usable
+from highway.ledger.record import read_record
 from highway.preview.cost import Cost, cost
 from highway.run import build, memory
 from highway.run.cautions import cautions
@@ -149,7 +149,7 @@ def _device() -> str:
 
 def _recorded(folder: Path) -> float | None:
     """Return the mean seconds of the finished seeds in this folder on this device; None if there are none."""
-    results = [usable(path) for path in folder.glob("seed*/result.json")]
+    results = [read_record(path) for path in folder.glob("seed*/result.json")]
     costs = [result["cost"] for result in results if result and result["status"] == "finished"]
     seconds = [spent["seconds"] for spent in costs if spent["device"] == device_name(_device()) and "seconds" in spent]
     return sum(seconds) / len(seconds) if seconds else None

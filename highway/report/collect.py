@@ -19,7 +19,7 @@ from highway.errors import Refused, counted
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import identified, identity, named_revisions, run_name
-from highway.ledger.record import leave_out, usable
+from highway.ledger.record import leave_out, read_record
 from highway.report.provenance import provenance
 from highway.sweep.table import Row, Table
 
@@ -232,7 +232,7 @@ def _timings(table: Table, budget: str, roots: list[Path]) -> Collected:
     names = {row_id: identified(row) for row_id, row in rows.items()}
     timings: dict[tuple[str, int], tuple[Path, dict[str, Any]]] = {}
     for path in (path for root in roots for path in sorted(root.glob("timing-*/seed*/result.json"))):
-        result = usable(path)
+        result = read_record(path)
         if result and result["status"] == "finished" and set(result.get("rows", ())) == set(names.values()):
             timings.setdefault((_setting(result), result["seed"]), (path.parent, result))
     code = of_together(rows.values())
@@ -302,7 +302,7 @@ def records(row: Experiment, roots: list[Path]) -> Iterator[Sample]:
     for name, older in run_names(row):
         for root in roots:
             for folder in seeds(root / name):
-                result = usable(folder / "result.json")
+                result = read_record(folder / "result.json")
                 if result and result["status"] in DONE:
                     yield Sample(folder, result["seed"], result, older, _other(result, code))
 

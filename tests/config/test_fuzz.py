@@ -23,7 +23,7 @@ from highway.config.fields import neutral
 from highway.config.guard import groups, options
 from highway.errors import Refused
 from highway.ledger.identity import configuration, identified
-from highway.ledger.record import problem, usable
+from highway.ledger.record import problem, read_record
 from highway.sweep.launch import quoted
 
 REFUSALS = (Refused, HydraException, OmegaConfBaseException)
@@ -188,12 +188,12 @@ def test_any_json(content: Any) -> None:
 def test_any_bytes(tmp_path_factory: Any, content: bytes) -> None:
     path = Path(tmp_path_factory.getbasetemp()) / "result.json"
     path.write_bytes(content)
-    assert usable(path) is None
+    assert read_record(path) is None
 
 
 def test_deep_nesting(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text("[" * 100_000)
-    assert usable(tmp_path / "result.json") is None
+    assert read_record(tmp_path / "result.json") is None
 
 
 def said(wrong: str | None) -> None:

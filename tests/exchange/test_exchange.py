@@ -20,7 +20,7 @@ from highway.exchange.records import export_records, import_records
 from highway.files.seal import sealed
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
-from highway.ledger.record import write_record
+from highway.ledger.record import read_record, write_record
 from highway.report.collect import REFERENCE, collect
 from highway.report.publish import write_report
 from highway.run.recorder import COLUMNS
@@ -78,7 +78,9 @@ def test_the_better_end_stays(cluster: Path, tmp_path: Path, here: str, there: s
         write_record(path.parent, {**read_json(path), "status": there, "command": "there"})
     export_records([TABLE], "mini", cluster, tmp_path / "file")
     local = tmp_path / "laptop" / "cells" / directory / "result.json"
-    write_record(local.parent, {"status": here, "command": "here"})
+    write_record(
+        local.parent, {**read_json(cluster / "cells" / directory / "result.json"), "status": here, "command": "here"}
+    )
     import_records(tmp_path / "file", tmp_path / "laptop")
     assert read_json(local)["command"] == ("there" if replaced else "here")
 
@@ -125,7 +127,7 @@ def test_files_that_are_no_records_are_refused(cluster: Path, tmp_path: Path) ->
         "none": "does not exist",
         "escapes": r"contains '\.\./\.\./x', which is not a file of a record",
         "lacks": "has no result.json",
-        "odd": f"{name}: status is not one of finished",
+        "odd": f"{name}: status is missing",
         "flipped": f"{name}: result.json is corrupt",
         "emptied": f"{name}: config.yaml has changed since it was recorded",
         "other": f"{elsewhere}: result.json belongs to another run",
@@ -337,3 +339,8 @@ def test_an_imported_record_has_curves(cluster: Path, tmp_path: Path, monkeypatc
     with pytest.raises(Refused, match="Name the directory of a run that has been trained"):
         highway.load(tmp_path / "laptop" / "cells" / name, last=True)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_every_published_record_is_valid() -> None:
+    paths = list(REFERENCE.glob("cells/*/seed*/result.json"))
+    assert paths and [path for path in paths if read_record(path) is None] == []

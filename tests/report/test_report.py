@@ -9,6 +9,7 @@ import logging
 import math
 import re
 import statistics
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ from highway.config.datasets import DATASETS
 from highway.config.gates import GATES
 from highway.config.models import MODELS
 from highway.config.tasks import TASKS
-from highway.ledger.directory import RunDirectory
+from highway.files.seal import sealed
+from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.fingerprint import fingerprint
-from highway.ledger.record import write_record
 from highway.report import collect as collecting
 from highway.report.bias_figures import t_sne
 from highway.report.collect import collect
@@ -373,35 +374,63 @@ def test_what_a_record_says_is_text_everywhere(tmp_path: Path) -> None:
     assert "\\textbackslash{}input\\{x\\} \\$y\\$" in latex and "<" not in latex and "\\input" not in latex
 
 
-def test_a_damaged_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+WRONG_RECORDS: list[tuple[dict[str, Any], str]] = [  # changes of a record by dotted key, and what is said
+    ({"metrics.test_bpc.best": "1.4"}, "metrics.test_bpc.best is not a finite number"),
+    ({"metrics.test_bpc.best": 10**400}, "metrics.test_bpc.best is not a finite number"),
+    ({"metrics.test_bpc.last": math.nan}, "metrics.test_bpc.last is not a finite number"),
+    ({"metrics.test_bpc.last": True}, "metrics.test_bpc.last is not a finite number"),
+    ({"metrics.test_bpc": {"best": 1.0}}, "metrics.test_bpc.last is missing"),
+    ({"metrics.test_bpc.best": -1.0}, "metrics.test_bpc.best is not at least 0"),
+    ({"metrics.test_ppl": {"best": 0.5, "last": 2}}, "metrics.test_ppl.best is not at least 1"),
+    ({"metrics.test_accuracy": {"best": 0.5, "last": 1.5}}, "metrics.test_accuracy.last is not from 0 to 1"),
+    ({"metrics.<b>": {"best": 1, "last": 1}}, "metrics names '<b>', which is not a metric"),
+    ({"metrics.test_loss": None}, "metrics.test_loss is not a set of keys with values"),
+    ({"metrics": {}}, "metrics.test_loss is missing"),
+    ({"seed": "4"}, "seed is not a whole number at least 0"),
+    ({"seed": -1}, "seed is not a whole number at least 0"),
+    ({"status": "done"}, "status is not one of finished, failed, diverged, interrupted"),
+    ({"cost": None}, "cost is not a set of keys with values"),
+    ({"cost.seconds": -1}, "cost.seconds is not a finite number at least 0"),
+    ({"cost.exclusive": "no"}, "cost.exclusive is not true or false"),
+    ({"environment": {"versions": {}, "precision": "32"}}, "environment.git_commit is missing"),
+    ({"environment.threads": 0}, "environment.threads is not a whole number at least 1"),
+    ({"environment.versions": ["torch"]}, "environment.versions is not a set of keys with values"),
+    ({"data.symbols": {"test": "many"}}, "data.symbols.test is not a whole number at least 0"),
+    ({"data.sha256": None}, "data.sha256 is not a set of keys with values"),
+    ({"parameters.total": None}, "parameters.total is not a whole number at least 0"),
+    ({"notes": {"bleu_counts": ["1 2 x"]}}, "notes.bleu_counts[1] is not ten counts"),
+    ({"error": "a" * 100_000}, "error is not a text or null"),
+    ({"files": {"../../x": "a"}}, "is not a path below the folder of the run"),
+]
+
+
+def test_a_wrong_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It counts as not finished, whoever asks, and it stops no report."""
     put(tmp_path, "baseline", 1, 1.5)
-    folders = [put(tmp_path, "tanh", seed, 1.4) for seed in range(1, 9)]
-    result = json.loads((folders[0] / "result.json").read_text())
-    damaged: list[tuple[Any, str]] = [
-        (
-            {**result, "seed": 2, "metrics": {"test_bpc": {"best": "1.4", "last": 1.4}}},
-            "metrics.test_bpc is not a number",
-        ),
-        ({**result, "seed": 3, "metrics": {"<b>": {"best": 1, "last": 1}}}, "metrics names '<b>'"),
-        ({**result, "seed": "4"}, "seed is not a whole number"),
-        ({**result, "seed": 5, "cost": None}, "cost is not a table of costs"),
-        ({"seed": 6}, "status is not one of"),
-    ]
-    for folder, (written, _) in zip(folders[1:], damaged, strict=False):
-        write_record(folder, written)
-    (folders[6] / "result.json").write_bytes(b"\xff\x00{")
-    (folders[7] / "curves.csv").write_bytes(bytes(range(256)))
+    good = put(tmp_path, "tanh", 0, 1.4)
+    folders: list[tuple[str, Path]] = []
+    for seed, (changes, sentence) in enumerate(WRONG_RECORDS, start=1):
+        folder = put(tmp_path, "tanh", seed, 1.4)
+        folders.append((sentence, folder))
+        result = json.loads((folder / "result.json").read_text())
+        for key, value in changes.items():
+            *above, name = key.split(".")
+            reduce(lambda inside, each: inside[each], above, result)[name] = value
+        (folder / "result.json").write_bytes(sealed(result))
+    flipped, curveless = put(tmp_path, "tanh", 98, 1.4), put(tmp_path, "tanh", 99, 1.4)
+    (flipped / "result.json").write_bytes(b"\xff\x00{")
+    (curveless / "curves.csv").write_bytes(bytes(range(256)))
+    folders += [("result.json is corrupt", flipped), ("curves.csv is corrupt", curveless)]
     with caplog.at_level(logging.WARNING):
         report = build_report(collect(TABLE, "paper", tmp_path))
         build_report(collect(TABLE, "paper", tmp_path))
-    assert next(str(line.seeds) for line in report.rows if line.row.id == "tanh") == "seed 1"
+    assert next(str(line.seeds) for line in report.rows if line.row.id == "tanh") == "seed 0"
     messages = [record.getMessage() for record in caplog.records]
-    assert len(messages) == 7, "each is named once"
-    for folder, (_, why) in zip(folders[1:], damaged, strict=False):
-        assert any(str(folder) in line and why in line for line in messages)
-    assert any(str(folders[6]) in line and "result.json is corrupt" in line for line in messages)
-    assert any(str(folders[7]) in line and "curves.csv is corrupt" in line for line in messages)
-    assert RunDirectory(folders[6]).status != "finished" and RunDirectory(folders[0]).status == "finished"
+    assert len(messages) == len(folders), "each is named once"
+    for sentence, folder in folders:
+        assert any(f"{folder}: " in line and sentence in line for line in messages), sentence
+        assert RunDirectory(folder).status not in DONE, sentence
+    assert RunDirectory(good).status == "finished"
 
 
 def test_rows_as_points_and_bars(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from highway import cli
 from highway.config.experiment import Experiment
 from highway.ledger.directory import RunDirectory
-from highway.ledger.record import write_record
 from highway.run import beforehand
 from tests.support.overrides import TINY
+from tests.support.tables import write_ended
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_only_what_is_to_be_run_needs_its_data(
     typed: Callable[..., tuple[int, str]], experiment: Callable[..., Experiment]
 ) -> None:
     overrides = ("dataset=ptb_word", "model=transformer_word")
-    write_record(RunDirectory.of(experiment(*overrides)).path, {"status": "failed", "error": "of old"})
+    write_ended(RunDirectory.of(experiment(*overrides)).path, "failed", error="of old")
     code, messages = typed("-m", *overrides)
     assert code == 1 and "1 of 1 run did not finish" in messages and "Penn Treebank" not in messages
 

@@ -50,19 +50,36 @@ def put(outputs: Path, row_id: str, seed: int, value: float, budget: str = "pape
         for metric in ("loss", "bpc")
     ]
     write_text(folder / "curves.csv", "\n".join(["step,epoch,seconds,tokens,split,metric,value", *rows]) + "\n")
-    record = {
-        "cell": folder.parent.name,
-        "seed": seed,
-        "budget": budget,
-        "status": "finished",
-        "metrics": {metric: {"best": value, "last": value + 1} for metric in METRICS},
-        "data": {"source": "files", "sha256": {"train": "a"}, "vocabulary_sha256": "v"},
-        "cost": {"device": "a device"},
-        "environment": {"versions": {"torch": "2"}, "precision": "32", "git_commit": "abc"},
-        "fingerprint": fingerprint(composed),
-    }
-    write_record(folder, {**record, **changes})
+    metrics = {name: {"best": value, "last": value + 1} for name in METRICS}
+    write_ended(
+        folder,
+        **{"status": "finished", "budget": budget, "metrics": metrics, "fingerprint": fingerprint(composed), **changes},
+    )
     return folder
+
+
+def write_ended(folder: Path, status: str, **changes: Any) -> None:
+    """Write the record of a run that has ended. The values of `changes` replace its own, or add to a section."""
+    record: dict[str, Any] = {
+        "cell": folder.parent.name,
+        "seed": int(folder.name.removeprefix("seed")),
+        "budget": "paper",
+        "status": status,
+        "metrics": {"test_loss": {"best": 1.0, "last": 1.0}},
+        "data": {"source": "files", "sha256": {"train": "a"}, "vocabulary_sha256": "v"},
+        "cost": {"device": "a device", "seconds": 1.0, "tokens_per_second": 100.0, "exclusive": True},
+        "parameters": {"total": 7, "gate": 3},
+        "environment": {
+            "versions": {"torch": "2"},
+            "precision": "32",
+            "git_commit": "abc",
+            "threads": 1,
+            "compile": None,
+        },
+    }
+    for key in {"cost", "environment", "metrics"} & changes.keys():
+        changes[key] = record[key] | changes[key]
+    write_record(folder, record | changes)
 
 
 REFERENCES = ["a b c d e f", "the cat sat on the mat .", "one two three four", "so it goes , again and again"] * 10

@@ -16,7 +16,6 @@ from highway.config.compose import experiment
 from highway.errors import Refused
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
-from highway.ledger.record import write_record
 from highway.run.processes import environment, first_process
 from highway.sweep import slurm
 from highway.sweep.engine import EngineLauncher, Job
@@ -27,6 +26,7 @@ from tests.support.commands import TRAIN
 from tests.support.overrides import TINY
 from tests.support.runs import curve, same_weights
 from tests.support.sweeps import results
+from tests.support.tables import write_ended
 from tests.support.waiting import wait_for
 
 
@@ -180,8 +180,8 @@ def test_the_ledger_says_how_a_job_ended(tmp_path: Path, pretended: Pretended) -
     pretended.tool("squeue", "exit 1")
     assert [job.poll() for job in jobs] == [None] * 3, "a silent Slurm has lost no job"
     pretended.tool("squeue", "echo 7_2")
-    write_record(planned_runs[0].directory.path, {"status": "finished"})
-    write_record(planned_runs[1].directory.path, {"status": "interrupted"})
+    write_ended(planned_runs[0].directory.path, "finished")
+    write_ended(planned_runs[1].directory.path, "interrupted")
     assert [job.poll() for job in jobs] == [0, 1, None]
 
 

@@ -23,6 +23,7 @@ from tests.support.commands import TRAIN
 from tests.support.overrides import FEW, TINY
 from tests.support.runs import same_weights
 from tests.support.sweeps import inline, results, sweep
+from tests.support.tables import write_ended
 from tests.support.waiting import wait_for
 
 QUICK = (*FEW, "trainer.threads=1")
@@ -159,7 +160,7 @@ def test_what_changes_no_cell_leaves_the_views_in_place(tmp_path: Path, monkeypa
         directory = RunDirectory.of(
             experiment([*TABLE.overrides(TABLE.row(row), "smoke", 1), f"outputs_dir={tmp_path}"])
         )
-        write_record(directory.path, {"status": "failed", "seed": 1, "error": "x", "metrics": {}})
+        write_ended(directory.path, "failed", error="x")
     inline(monkeypatch, tmp_path, *arguments, "trainer.threads=1", "trainer.log_every=7", "logger=wandb")
     assert views(tmp_path) == ["smoke/baseline/seed1", "smoke/tanh/seed1"]
     inline(monkeypatch, tmp_path, *arguments, "gate.kernel=5")  # neither row reads it
