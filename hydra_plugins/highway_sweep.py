@@ -24,12 +24,14 @@ class HighwaySweeper(sweeper.HighwaySweeper):
 
         publish(*arguments, Console())
 
-    def foresee(self, *arguments: Any) -> None:
+    def foresee(self, every: Any, missing: Any, threads: Any, reports: Any, outputs_dir: Any) -> None:
         from rich.console import Console
 
-        from highway.preview.plan import foresee
+        from highway.preview import plan
+        from highway.report import power
 
-        foresee(*arguments, Console())
+        plan.foresee(every, missing, threads, Console())
+        power.foresee(reports, outputs_dir, Console())
 
     def have_data(self, *arguments: Any) -> None:
         from highway.run.beforehand import have_data

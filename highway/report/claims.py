@@ -75,12 +75,10 @@ def test_claims(claims: Sequence[Claim], source: Source) -> list[ClaimTest]:
         elif claim.kind == "sooner":
             tests[number] = _of_pairs(_test_steps(claim, source))
         else:
-            by_numbers.setdefault((claim.metric, on_log_scale(claim.metric) or claim.kind == "within"), []).append(
-                number
-            )
+            by_numbers.setdefault((claim.metric, ratios_of(claim)), []).append(number)
     for (metric, log), numbers in by_numbers.items():
         contrasts = [contrasts_of(claims[number], source.rows) for number in numbers]
-        offsets = [np.full(len(of_claim), _offset(claims[n])) for n, of_claim in zip(numbers, contrasts, strict=True)]
+        offsets = [np.full(len(of_claim), offset_of(claims[n])) for n, of_claim in zip(numbers, contrasts, strict=True)]
         together = test_contrasts(
             source.values(metric, log), np.concatenate(contrasts), np.concatenate(offsets), source.floor(metric, log)
         )
@@ -93,7 +91,13 @@ def test_claims(claims: Sequence[Claim], source: Source) -> list[ClaimTest]:
 test_claims.__test__ = False  # type: ignore[attr-defined]  # pytest takes any test_* for a test
 
 
-def _offset(claim: Claim) -> float:
+def ratios_of(claim: Claim) -> bool:
+    """Return whether a claim compares ratios, that is, logarithms."""
+    return on_log_scale(claim.metric) or claim.kind == "within"
+
+
+def offset_of(claim: Claim) -> float:
+    """Return what a claim adds to each of its contrasts, from the share that it allows."""
     sign = 1.0 if METRICS[claim.metric].better == "lower" else -1.0
     return sign * math.log1p(claim.share)
 
@@ -146,6 +150,11 @@ def judge_claims(claims: Sequence[Claim], source: Source) -> tuple[list[ClaimTes
     tests = test_claims(claims, source)
     corrected = holm(np.stack([side for test in tests for side in (test.supported, test.refuted)], axis=-1))
     return tests, corrected[:, 0::2], corrected[:, 1::2]
+
+
+def strictest_level(claims: Sequence[Claim]) -> float:
+    """Return the level that Holm's method demands of the smallest p-value of these claims."""
+    return LEVEL / (2 * len(claims))
 
 
 def decide(supported: Array, refuted: Array) -> NDArray[np.int_]:

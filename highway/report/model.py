@@ -308,6 +308,29 @@ def holm(p_values: Array) -> Array:
     return corrected
 
 
+def contrast_deviations(values: Array, contrasts: Array, floor: float) -> tuple[Array, NDArray[np.bool_]] | None:
+    """Return the standard deviation (K,) of each contrast of one table's runs (1, R, S), and where it is the rows' own.
+
+    Elsewhere it comes from the pooled spread. None if no row has a second run.
+    """
+    runs = ~np.isnan(values[0])
+    runs[np.isneginf(values[0]).any(1)] = False
+    shared = design(runs).shared
+    apart, wide = wide_rows(values, runs, shared)
+    squares, freedom = square_sums(values, runs & ~apart[0][:, None], shared)
+    if not freedom:
+        return None
+    deviations = max(float(np.sqrt(squares[0] / freedom)), floor) * np.sqrt(np.square(contrasts).sum(1))
+    own = np.zeros(len(contrasts), bool)
+    for number, contrast in enumerate(contrasts):
+        rows = contrast != 0
+        estimate = _own_differences if shared else _welch
+        if (rows & wide[0]).any() and (found := estimate(values[:, rows], runs[rows], contrast[rows], floor)):
+            count = runs[rows].all(0).sum() if shared else runs[rows].sum(1).min()
+            deviations[number], own[number] = found[1][0] * np.sqrt(count), True
+    return deviations, own
+
+
 def row_spread(values: Array, floor: float = 0.0) -> tuple[Array, Array]:
     """Return the standard deviation of a run of each row, and its degrees of freedom, (B, R) each.
 

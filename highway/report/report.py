@@ -11,6 +11,7 @@ from highway.report.collect import Collected
 from highway.report.comparison import Difference, differences
 from highway.report.convergence import Convergence, Reached, convergence
 from highway.report.counting import is_sound
+from highway.report.power import EXPLAINED, SMOKE, seeds_needed
 from highway.report.provenance import explained
 from highway.report.reproduction import Answer, answers, counted
 from highway.report.sections import (
@@ -35,7 +36,7 @@ from highway.report.sections import (
 )
 from highway.report.statistics import Summary, kendall_tau, summarise
 from highway.report.verdicts import Verdict, judge, p_text
-from highway.sweep.table import Column, Figure, Row
+from highway.sweep.table import Claim, Column, Figure, Row
 
 SPREAD = "The number after ± is the standard deviation over seeds."
 MISSING = (
@@ -68,6 +69,7 @@ class Report:
     collected: Collected
     rows: tuple[ResultRow, ...]
     verdicts: tuple[Verdict, ...]
+    needed: dict[Claim, str]  # how many seeds would decide each claim
     compared: tuple[Compared, ...]
     differences: tuple[Difference, ...]  # of rows from their baselines
     answers: dict[tuple[str, str], Answer]  # by row and metric: whether the paper's number is reproduced
@@ -168,6 +170,7 @@ def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report
         collected,
         tuple(_result_row(row, collected, found) for row in rows),
         tuple(verdict for verdict in verdicts if not (collected.only_run and verdict.word == "not run")),
+        seeds_needed(collected) if verdicts else {},
         tuple(compare(collected)),
         tuple(differences(collected)),
         found,
@@ -243,10 +246,16 @@ def _overrides(report: Report) -> list[Sentence]:
 
 
 def _claims(report: Report) -> list[Block]:
-    heads = (Head("claim"), Head("verdict"), Head("evidence"))
-    rows = [(verdict.claim.text, Judgement(verdict.word), verdict.detail) for verdict in report.verdicts]
+    if report.collected.budget == "smoke" and report.collected.table.claims:
+        return [Paragraph.of(SMOKE), Notes(tuple(claim.text for claim in report.collected.table.claims))]
+    heads = (Head("claim"), Head("verdict"), Head("evidence"), Head("to decide it"))
+    rows = [
+        (verdict.claim.text, Judgement(verdict.word), verdict.detail, report.needed[verdict.claim])
+        for verdict in report.verdicts
+    ]
     explained: Sentence = ("What the words mean, and when they are given: ", Code(STATISTICS), ".")
-    return [Paragraph((explained,), style="note"), grid(heads, rows)] if rows else []
+    seeds: Sentence = ("To decide it: ", EXPLAINED[0].lower() + EXPLAINED[1:])
+    return [Paragraph((explained, seeds), style="note"), grid(heads, rows)] if rows else []
 
 
 def _convergence(report: Report) -> list[Block]:

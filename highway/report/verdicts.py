@@ -8,11 +8,11 @@ import numpy as np
 from scipy import special
 
 from highway.config.metrics import METRICS
-from highway.report.claims import ClaimTest, decide, judge_claims, on_log_scale, pairs_of
+from highway.report.claims import ClaimTest, decide, judge_claims, on_log_scale, pairs_of, strictest_level
 from highway.report.collect import Collected, Sample
 from highway.report.convergence import first_reached
 from highway.report.counting import examples, is_sound
-from highway.report.model import LEVEL, Array
+from highway.report.model import Array
 from highway.sweep.table import Claim
 
 ENOUGH_SEEDS = 3
@@ -216,7 +216,7 @@ class Judged:
         evidence += f"; p {p_text(self.supported)} for the claim, {p_text(self.refuted)} against it"
         if decision:
             return evidence
-        strictest = LEVEL / (2 * len(self.collected.table.claims))
+        strictest = strictest_level(self.collected.table.claims)
         freedom = tests.freedom[0, least]
         factor = special.stdtrit(freedom, 1 - strictest) + special.stdtrit(freedom, POWER)
         return f"{evidence}; so many seeds find a gap of {self._size(factor * tests.error[0, least])} in {POWER:.0%}"

@@ -52,7 +52,8 @@ class HighwaySweeper(Sweeper):
     """The sweeper; hydra_plugins/highway_sweep.py supplies the three functions that other rooms implement."""
 
     tell: Callable[[list[ReportRequest], Path], None]  # print the report, given the outputs folder
-    foresee: Callable[[list[Planned], list[Planned], int | None], None]  # print the cost: all runs, missing, threads
+    # Print the cost and the power: all runs, missing runs, threads, reports, the outputs folder.
+    foresee: Callable[[list[Planned], list[Planned], int | None, list[ReportRequest], Path], None]
     have_data: Callable[[list[Experiment]], None]  # fetch the data of these, or refuse
     planning = False
 
@@ -85,7 +86,7 @@ class HighwaySweeper(Sweeper):
         if self.planning:
             several = [planned for planned in missing if not planned.alone]
             threads = self.launcher.threads_of_a_run(several, len(unique)) if several else None
-            self.foresee(unique, missing, threads)
+            self.foresee(unique, missing, threads, tables, unique[0].directory.path.parents[2])
             return
         if reading := [planned.experiment for planned in missing if planned.experiment]:
             self.have_data(reading)  # before anything is written: a refusal leaves no folder behind

@@ -84,6 +84,7 @@ def test_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     overrides = ("table=highway_t1", "budget=smoke", "rows=tanh", "seeds=1,2", "plan=true")
     ended = typed("train.py", "-m", *overrides)
     assert ended.returncode == 0 and ended.stdout.startswith("2 runs to train, 0 done"), ended.stderr
+    assert "highway_t1: Smoke runs show that everything works" in ended.stdout
     assert {path.name for path in tmp_path.iterdir()} <= {"cache"}
 
 
