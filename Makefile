@@ -79,8 +79,8 @@ test-ray: $(VENV)/.dev  ## sweeps on a real Ray cluster of two nodes on this mac
 	$(call extra,ray,Ray: 80 MB to download)
 	$(RUN) -m pytest -m ray
 
-faults: $(VENV)/.dev  ## sweeps under kills, signals, full disks, flipped bytes; a report against an undisturbed one, in ten minutes
-	$(RUN) -m tests.support.faults
+faults: $(VENV)/.dev  ## four thousand faults: damage, wrong inputs, altered archives, interruptions; an hour on one core
+	$(RUN) -m tests.faults
 
 # Outside of .ci/run, since where the index has only the build for CUDA it downloads 1.7 GB
 test-oldest: $(VENV)/.dev  ## every module and every row of every table with torch 2.11, the oldest that pyproject.toml allows

@@ -76,10 +76,8 @@ def _become(request: dict[str, Any]) -> None:
         os.dup2(handle, number)
         os.close(handle)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115  # Python's own stdin has already read ahead
-    sys.argv = request["command"]
-    sys.path[0] = str(Path(sys.argv[0]).parent)
     try:
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        run_script(request["command"])
         code: Any = 0
     except SystemExit as end:
         code = end.code
@@ -91,6 +89,13 @@ def _become(request: dict[str, Any]) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code if isinstance(code, int) else int(code is not None))
+
+
+def run_script(command: list[str]) -> None:
+    """Run a script in this process, as its own main module."""
+    sys.argv = command
+    sys.path[0] = str(Path(command[0]).parent)
+    runpy.run_path(command[0], run_name="__main__")
 
 
 WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC

@@ -20,6 +20,7 @@ from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import Lease
 from highway.sweep.launch import Planned
 from highway.sweep.ray import RayLauncher, Task
+from tests.support import phases
 from tests.support.commands import TRAIN
 from tests.support.runs import curve, same_weights
 from tests.support.sweeps import results, sweep
@@ -242,6 +243,33 @@ def test_a_lost_worker_and_a_lost_node(cluster: Any, undisturbed: Path, tmp_path
     assert as_if_undisturbed(tmp_path, undisturbed)
     cluster.remove_node(lost)
     cluster.add_node(num_cpus=1, **SMALL)
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the outputs of the runs whose nodes are lost below, undisturbed."""
+    folder = tmp_path_factory.mktemp("calm")
+    assert sweep(folder, *phases.RUNS).returncode == 0
+    return folder
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("phase", phases.PHASES)
+def test_a_node_that_is_lost_in_each_phase(cluster: Any, calm: Path, tmp_path: Path, phase: str) -> None:
+    """The node goes with its worker and its run; the run ends on another node as an undisturbed one does."""
+    process = started(tmp_path, *phases.RUNS, "trainer.checkpoint_seconds=0.2", at(cluster))
+    wait_for(lambda: bool(phases.reached(tmp_path, phase)) or process.poll() is not None, seconds=180)
+    pid = holder(phases.reached(tmp_path, phase)[0])
+    worker = parent(pid)
+    raylet = parent(worker)
+    lost = next(node for node in cluster.worker_nodes if _raylet(node) == raylet)
+    for victim in (raylet, worker, pid):
+        os.kill(victim, signal.SIGKILL)
+    cluster.remove_node(lost)
+    cluster.add_node(num_cpus=1, **SMALL)
+    _, errors = process.communicate(timeout=400)
+    assert process.returncode == 0, errors
+    assert phases.as_if_undisturbed(tmp_path, calm)
 
 
 def held_by(directory: RunDirectory) -> int:

@@ -24,8 +24,9 @@ from highway.sweep.slurm import SlurmLauncher
 from highway.sweep.submitted import Becomes
 from tests.support.commands import TRAIN
 from tests.support.overrides import TINY
+from tests.support.phases import PHASES, RUNS, as_if_undisturbed, holder, reached
 from tests.support.runs import curve, same_weights
-from tests.support.sweeps import results
+from tests.support.sweeps import results, sweep
 from tests.support.tables import write_ended
 from tests.support.waiting import wait_for
 
@@ -451,6 +452,35 @@ def test_a_cell_survives_all_that_slurm_does(tmp_path: Path, sweeping: Any) -> N
     (moved,), (undisturbed,) = directories(tmp_path / "slurm"), directories(tmp_path / "calm")
     assert same_weights(moved.last, undisturbed.last) and same_weights(moved.best, undisturbed.best)
     assert curve(moved) == curve(undisturbed)
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the outputs of the runs whose nodes are lost below, undisturbed."""
+    folder = tmp_path_factory.mktemp("calm")
+    assert sweep(folder, *RUNS, "trainer.threads=1").returncode == 0
+    return folder
+
+
+@on_slurm
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_node_that_is_lost_in_each_phase(tmp_path: Path, sweeping: Any, calm: Path, phase: str) -> None:
+    """Slurm puts the run back into the queue, and it ends on the other node as an undisturbed one does."""
+    process = sweeping(tmp_path, *RUNS, "trainer.threads=1", "trainer.checkpoint_seconds=0.2")
+    until(process, lambda: bool(reached(tmp_path, phase)))
+    (directory, *_) = reached(tmp_path, phase)
+    pid = holder(directory)
+    number = Path(f"/proc/{pid}/environ").read_text().partition("SLURM_JOB_ID=")[2].partition("\0")[0]
+    node = Path(f"/proc/{pid}/environ").read_text().partition("SLURMD_NODENAME=")[2].partition("\0")[0]
+    tool("scontrol", "update", f"nodename={node}", "state=down", "reason=lost")
+    try:
+        os.kill(int(pid or 0), signal.SIGKILL)
+        until(process, lambda: restarts(number) > 0)
+    finally:
+        # It refuses for a node that has come back by itself (ReturnToService)
+        subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], capture_output=True)
+    assert "did not finish" not in told(process, 0)
+    assert as_if_undisturbed(tmp_path, calm)
 
 
 @on_slurm

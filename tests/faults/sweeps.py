@@ -1,27 +1,21 @@
-"""Compare sweeps under faults with an undisturbed one:  python -m tests.support.faults [--kills 50] [--only WORD]
+"""Sweeps under faults against an undisturbed one, in real processes through the real command line.
 
-Real processes run through the real command line, and each fault has its own outputs. The same command is given again
-until it ends well. Then every record must be what it would have been without the fault: nothing is lost, no run ends
-twice, the weights are the same, and no corrupt file is used. tests/project/test_faults.py holds the report to zeros.
+Each fault has its own outputs. The same command is given again until it ends well. Then every record must be what it
+would have been without the fault: nothing is lost, no run ends twice, the weights are the same, and no corrupt file is
+used.
 """
 
-import argparse
 import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import Lease
@@ -67,7 +61,11 @@ class Outcome:
 
     @property
     def clean(self) -> bool:
-        return not (self.lost or self.repeated or self.different or self.used or self.said)
+        return not (self.wrong or self.said)
+
+    @property
+    def wrong(self) -> int:
+        return self.lost + self.repeated + self.different + self.used
 
 
 class Folder:
@@ -364,36 +362,9 @@ def outcome(name: str, where: Path, whole: Folder, kills_of_each: int) -> Outcom
     return folder.compare()
 
 
-def printed(outcomes: dict[str, Outcome]) -> Table:
-    grid = Table(box=SIMPLE_HEAD, title=f"{RUNS} runs under faults, against an undisturbed sweep", title_justify="left")
-    for head in ("fault", "injected", "results lost", "runs repeated", "weights different", "corrupt files used", ""):
-        grid.add_column(head, justify="left" if head in ("fault", "") else "right")
-    total = Outcome()
-    for name, outcome in outcomes.items():
-        counts = [outcome.injected, outcome.lost, outcome.repeated, outcome.different, outcome.used]
-        grid.add_row(name, *map(str, counts), "; ".join(outcome.said))
-        for key in ("injected", "lost", "repeated", "different", "used"):
-            setattr(total, key, getattr(total, key) + getattr(outcome, key))
-    grid.add_section()
-    grid.add_row("all", *map(str, (total.injected, total.lost, total.repeated, total.different, total.used)), "")
-    return grid
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=51, help="kill -9 in all")
-    parser.add_argument("--only", default="", help="the faults whose name has this word")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as where:
-        whole, count = undisturbed(Path(where)), arguments.kills // 3
-        outcomes = {}
-        for name in FAULTS:
-            if arguments.only in name:
-                outcomes[name] = outcome(name, Path(where), whole, count)
-                print(f"{name}: {'as it should be' if outcomes[name].clean else outcomes[name]}", file=sys.stderr)
-    Console(width=120).print(printed(outcomes))
-    sys.exit(not all(outcome.clean for outcome in outcomes.values()))
-
-
-if __name__ == "__main__":
-    main()
+def tried(where: Path, kills_of_each: int, only: str = "") -> Iterator[tuple[str, Outcome]]:
+    """Inject every fault whose name has this word, and yield what came of it."""
+    whole = undisturbed(where)
+    for name in FAULTS:
+        if only in name:
+            yield name, outcome(name, where, whole, kills_of_each)

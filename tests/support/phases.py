@@ -1,0 +1,42 @@
+"""The phases of a run, as the files in its directory tell them; tests of clusters lose a node in each."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from highway.ledger.directory import RunDirectory
+from highway.ledger.lease import Lease
+from tests.support.overrides import TINY
+from tests.support.runs import curve, same_weights
+
+RUNS = (*TINY, "gate=none,sdu_tanh", "trainer.max_steps=400", "trainer.validate_every=100")
+PHASES: dict[str, Callable[[RunDirectory], bool]] = {
+    "before the first step": lambda directory: directory.status == "running",
+    "before the first checkpoint": lambda directory: directory.status == "running" and bool(directory.progress),
+    "between checkpoints": lambda directory: bool(directory.checkpoints),
+    "after a validation": lambda directory: directory.best.exists(),
+    "in the evaluation": lambda directory: directory.last.exists(),
+}
+
+
+def reached(folder: Path, phase: str) -> list[RunDirectory]:
+    """Return the runs of a folder of outputs that have reached a phase and still train."""
+    runs = [RunDirectory(path) for path in sorted(folder.glob("cells/*/*"))]
+    return [run for run in runs if PHASES[phase](run) and holder(run)]
+
+
+def holder(directory: RunDirectory) -> int | None:
+    """Return the process that holds a run, or None."""
+    lease = Lease.latest(directory.leases)
+    return lease.content.get("pid") if lease is not None and lease.alive else None
+
+
+def as_if_undisturbed(folder: Path, calm: Path) -> bool:
+    """Compare all runs of two folders of outputs: weights bit for bit, curves row for row."""
+    pairs = [(RunDirectory(path), RunDirectory(folder / path.relative_to(calm))) for path in calm.glob("cells/*/*")]
+    return bool(pairs) and all(
+        ours.status == "finished"
+        and same_weights(whole.last, ours.last)
+        and same_weights(whole.best, ours.best)
+        and curve(whole) == curve(ours)
+        for whole, ours in pairs
+    )
