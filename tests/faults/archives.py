@@ -78,7 +78,7 @@ def _bytes(good: bytes, chance: random.Random) -> tuple[bytes, str]:
     elif how == "longer":
         content += chance.randbytes(chance.choice((1, 512, 5000)))
     elif how == "twice":
-        content += content
+        content += bytes(content)
     else:
         content[at : at + 512] = bytes(512)
     return gzip.compress(bytes(content), mtime=0) if inside else bytes(content), f"{how}, inside: {inside}, at {at}"

@@ -14,6 +14,7 @@ import yaml
 from highway import train
 from highway.run import beforehand
 from highway.sweep import engine, reading
+from tests.config.test_fuzz import KEYS
 from tests.faults import nonsense
 from tests.faults.archives import resealed
 from tests.faults.damage import reported
@@ -179,7 +180,7 @@ def command_lines(scenes: Scenes, folder: Path, chance: random.Random) -> Verdic
     known = [line.split() for line in COMMANDS if line.startswith(tuple(f"python scripts/{name}" for name in SCRIPTS))]
     _, name, *words = chance.choice([line for line in known if "|" not in line])
     words = [word.replace('"', "") for word in words]
-    for _ in range(chance.choice((1, 1, 2, 3))):
+    for _ in range(chance.choice((1, 1, 1, 2))):
         words = _mistaken(words, chance)
     outputs = folder / "outputs"
     if chance.random() < 0.3:
@@ -212,7 +213,7 @@ def _mistaken(words: list[str], chance: random.Random) -> list[str]:
     at = chance.randrange(len(words) + 1) if words else 0
     word = words[at] if at < len(words) else ""
     key = word.split("=")[0]
-    way = chance.randrange(8)
+    way = chance.randrange(11)
     if way == 0 or not word:
         words.insert(at, chance.choice((*FLAGS, *VALUES)))
     elif way == 1:
@@ -228,6 +229,8 @@ def _mistaken(words: list[str], chance: random.Random) -> list[str]:
         del words[at]
     elif way == 6:
         words[at] = chance.choice(VALUES)
+    elif way < 10:
+        words.append(f"{chance.choice(KEYS)}={chance.choice(VALUES)}")
     else:
         position = chance.randrange(len(word))
         words[at] = word[:position] + chance.choice("=,.[]{}$'\"\\ ~+@\n\té") + word[position:]
