@@ -16,29 +16,19 @@ from omegaconf.errors import OmegaConfBaseException
 
 from highway.cli import sentence
 from highway.config import compose
-from highway.config.check import CONF, ROOT, SECTIONS, check, flat, kinds_of
+from highway.config.check import CONF, check
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
-from highway.config.fields import neutral
 from highway.config.guard import groups, options
 from highway.errors import Refused
 from highway.ledger.identity import configuration, identified
 from highway.ledger.record import problem, read_record
 from highway.sweep.launch import quoted
+from tests.support.typed_words import KEYS
 
 REFUSALS = (Refused, HydraException, OmegaConfBaseException)
 REFERENCE = CONF.parent / "outputs" / "reference" / "cells"
 GROUPS = [group for group in groups() if group != "hydra"]
-KEYS = [
-    *ROOT,
-    *(
-        f"{section}.{key}"
-        for section in ("model", "dataset", *SECTIONS)
-        for kind in kinds_of(section)
-        for key in flat(neutral(kind))
-    ),
-]
-
 texts = st.text(max_size=12) | st.sampled_from(
     [
         "",

@@ -14,13 +14,12 @@ import yaml
 from highway import train
 from highway.run import beforehand
 from highway.sweep import engine, reading
-from tests.config.test_fuzz import KEYS
 from tests.faults import nonsense
 from tests.faults.archives import resealed
 from tests.faults.damage import reported
 from tests.faults.scenes import GRID, Scenes
 from tests.faults.trials import Case, Verdict, forked, script
-from tests.project.test_readme import COMMANDS
+from tests.support.typed_words import COMMANDS, KEYS
 
 Attempt = Callable[[Scenes, Path, random.Random], Verdict]
 

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-TRIED = [page for page in PAGES if page.name not in ("RECIPES.md", "LOG.md")]  # the others have own tests, or none
-BLOCKS = [block for page in TRIED for block in re.findall(r"```bash\n(.*?)```", page.read_text(), flags=re.S)]
-COMMANDS = [line.split(" #")[0].strip() for block in BLOCKS for line in block.strip().splitlines()]
+from tests.support.commands import ROOT
+from tests.support.typed_words import COMMANDS, PAGES
+
 PYTHON = list(dict.fromkeys(command for command in COMMANDS if command.startswith("python ")))
 
 

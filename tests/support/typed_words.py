@@ -1,0 +1,22 @@
+"""What a user may type: the commands of README and docs, and every key of a configuration."""
+
+import re
+
+from highway.config.check import ROOT as TOP
+from highway.config.check import SECTIONS, flat, kinds_of
+from highway.config.fields import neutral
+from tests.support.commands import ROOT
+
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+TRIED = [page for page in PAGES if page.name not in ("RECIPES.md", "LOG.md")]  # the others have own tests, or none
+BLOCKS = [block for page in TRIED for block in re.findall(r"```bash\n(.*?)```", page.read_text(), flags=re.S)]
+COMMANDS = [line.split(" #")[0].strip() for block in BLOCKS for line in block.strip().splitlines()]
+KEYS = [
+    *TOP,
+    *(
+        f"{section}.{key}"
+        for section in ("model", "dataset", *SECTIONS)
+        for kind in kinds_of(section)
+        for key in flat(neutral(kind))
+    ),
+]
