@@ -16,7 +16,7 @@ from highway.config.check import check
 from highway.config.experiment import Experiment
 from highway.config.metrics import KINDS, SPLITS
 from highway.errors import Refused
-from highway.report.collect import run_names
+from highway.report.addresses import run_names
 
 COLUMNS = ["step", "epoch", "seconds", "tokens", "split", "metric", "value"]
 RUN_METRICS = (*KINDS, "learning_rate", "gradient_norm", "gate_norm")

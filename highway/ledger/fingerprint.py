@@ -24,18 +24,28 @@ OF_A_TIMING = ("highway.timing", "highway.run.trial")
 
 def fingerprint(experiment: Experiment) -> str:
     """Return the fingerprint of the code that an experiment uses."""
+    return _hashed(frozenset({*named_modules(experiment), *OF_EVERY_RUN}))
+
+
+def named_modules(experiment: Experiment) -> set[str]:
+    """Return the modules that the cards of an experiment name."""
     interfaces, task = experiment.model_card.locations, experiment.task_card
     chosen = experiment.gate.chosen().items()
     gates = [GATES[interface][name].code for interface, name in chosen if interface in interfaces]
     measures = measures_of(experiment.task).values()
     named = [experiment.model_card.code, experiment.dataset_card.reader, *gates, task.data, task.module, task.ends]
-    return _hashed(frozenset({*(code.split(":")[0] for code in (*named, *measures)), *OF_EVERY_RUN}))
+    return {code.split(":")[0] for code in (*named, *measures)}
 
 
 def of_together(rows: Iterable[Experiment]) -> str:
     """Return the fingerprint of rows that are timed together."""
-    fingerprints = sorted({fingerprint(row) for row in rows})
-    return hashlib.sha256(f"{fingerprints} {_hashed(frozenset(OF_A_TIMING))}".encode()).hexdigest()[:12]
+    return joined(map(fingerprint, rows))
+
+
+def joined(fingerprints: Iterable[str]) -> str:
+    """Return the fingerprint of rows that are timed together, from the fingerprint of each."""
+    together = f"{sorted(set(fingerprints))} {_hashed(frozenset(OF_A_TIMING))}"
+    return hashlib.sha256(together.encode()).hexdigest()[:12]
 
 
 @cache

@@ -1,26 +1,27 @@
 """Joins records with tables: finds the finished runs of each row. Reads files only, never a model."""
 
 import csv
-import itertools
 import math
-import os
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from highway.config.compose import experiment
 from highway.config.datasets import DATASETS, RANDOM, SAMPLE
 from highway.config.experiment import Experiment
 from highway.config.metrics import METRICS, OF_A_RECORD, Metric
 from highway.errors import Refused, counted
+from highway.files.kept import Kept
 from highway.ledger.directory import DONE, RunDirectory
-from highway.ledger.fingerprint import fingerprint, of_together
-from highway.ledger.identity import identified, identity, named_revisions, run_name
-from highway.ledger.record import leave_out, read_record
+from highway.ledger.fingerprint import joined
+from highway.ledger.identity import identified
+from highway.ledger.record import leave_out
+from highway.report.addresses import Address, Experiments, address_of, composed, overrides_of
+from highway.report.kept import kept_below
 from highway.report.provenance import provenance
+from highway.report.reading import kept_name, results
 from highway.sweep.table import Row, Table
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Point(NamedTuple):
 
 
 Curves = dict[tuple[str, str], list[Point]]  # (split, metric) -> points
+RECENT = 64  # runs whose curves stay in memory
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Sample:
     result: dict[str, Any]
     older_revision: bool
     other_code: bool = False  # the code has changed since the record
+    outline: tuple[tuple[str, str], ...] = ()  # split and metric of each curve
 
     @property
     def finished(self) -> bool:
@@ -78,18 +81,20 @@ class Sample:
             return self.result[section][key]
         return self.result["metrics"][metric][select]
 
-    @cached_property
-    def curves(self) -> Curves:
-        return read_curves(self.directory / "curves.csv").get("", {})
-
     @property
-    def has_curves(self) -> bool:
-        """False if curves.csv cannot be read; a warning then names it, and the record does not count."""
+    def curves(self) -> Curves:
+        return _curves(self.directory / "curves.csv", self.result["files"].get("curves.csv"))
+
+    def outlined(self) -> "Sample | None":
+        """Return the record with the names of its curves.
+
+        None if curves.csv cannot be read: a warning then names it, and the record does not count.
+        """
         try:
-            return bool(self.curves) or not self.finished
+            outline = tuple(self.curves)
         except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error) as error:
-            leave_out(self.directory, f"curves.csv cannot be read ({type(error).__name__})")
-            return False
+            return leave_out(self.directory, f"curves.csv cannot be read ({type(error).__name__})")
+        return replace(self, outline=outline) if outline or not self.finished else None
 
     def curve(self, metric: Metric) -> list[Point]:
         """Return the curve of a metric on its split."""
@@ -119,7 +124,7 @@ class Collected:
     table: Table
     budget: str
     samples: dict[str, tuple[Sample, ...]]  # by row, by seed
-    experiments: dict[str, Experiment] = field(default_factory=dict)  # by row; the seed is arbitrary
+    experiments: Mapping[str, Experiment] = field(default_factory=dict)  # by row; the seed is arbitrary
     only_run: bool = False  # leave out rows that have not run
 
     def finished(self, row_id: str) -> tuple[Sample, ...]:
@@ -128,6 +133,11 @@ class Collected:
     @property
     def every(self) -> list[Sample]:
         return [sample for row in self.table.rows for sample in self.samples[row.id]]
+
+    def trace(self, row_ids: Iterable[str]) -> list[object]:
+        """Return what tells these records, and what is said of them, from any others."""
+        samples = ((row_id, sample) for row_id in row_ids for sample in self.samples[row_id])
+        return [(row_id, str(each.directory), each.result["sha256"], each.marks) for row_id, each in samples]
 
     @property
     def full_data(self) -> bool:
@@ -162,8 +172,13 @@ def underway(row: Experiment, outputs_dir: Path) -> dict[str, Curves]:
 
 def authors_logs(table: Table) -> dict[str, Curves]:
     """Return the authors' own training curves by row; empty for a table without any."""
-    path = REFERENCE / "series" / f"{table.id}.csv"
+    path = logs_of(table)
     return read_curves(path) if path.exists() else {}
+
+
+def logs_of(table: Table) -> Path:
+    """Return the file of the authors' own training curves, which most tables lack."""
+    return REFERENCE / "series" / f"{table.id}.csv"
 
 
 def read_curves(path: Path) -> dict[str, Curves]:
@@ -181,6 +196,12 @@ def read_curves(path: Path) -> dict[str, Curves]:
     return by_row
 
 
+@lru_cache(maxsize=RECENT)
+def _curves(path: Path, sha256: str) -> Curves:
+    """Return the curves of a run. `sha256`, that of the file, tells versions of it apart."""
+    return read_curves(path).get("", {})
+
+
 def _caveat(data: dict[str, Any]) -> str:
     fixed = {"sample": SAMPLE, "random": RANDOM}.get(data["source"])
     return fixed or next((card.caveat for card in DATASETS.values() if card.extent == data["source"]), data["source"])
@@ -188,12 +209,7 @@ def _caveat(data: dict[str, Any]) -> str:
 
 def described(table: Table, row: Row, budget: str) -> Experiment:
     """Return the experiment of a row at a budget; its seed is arbitrary."""
-    return _composed(tuple(table.overrides(row, budget, seed=0)))
-
-
-@cache  # a report asks for hundreds, most of them more than once
-def _composed(overrides: tuple[str, ...]) -> Experiment:
-    return experiment(list(overrides))
+    return composed(overrides_of(table, row, budget))
 
 
 def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str]) -> Table:
@@ -218,24 +234,26 @@ def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str
 
 def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
     """Return the records of a table at a budget; those of this machine come before published ones."""
-    roots = [outputs_dir / "cells", REFERENCE / "cells"]
     if table.kind == "timing":
-        return _timings(table, budget, roots)
-    rows = {row.id: described(table, row, budget) for row in table.at(budget)}
-    by_row = {row_id: samples(row, roots) for row_id, row in rows.items()}
-    return Collected(table, budget, {row.id: by_row.get(row.id, ()) for row in table.rows}, rows)
+        return _timings(table, budget, outputs_dir)
+    kept = kept_below(outputs_dir)
+    overrides = {row.id: overrides_of(table, row, budget) for row in table.at(budget)}
+    by_row = {row_id: samples(address_of(words, kept), outputs_dir, kept) for row_id, words in overrides.items()}
+    return Collected(table, budget, {row.id: by_row.get(row.id, ()) for row in table.rows}, Experiments(overrides))
 
 
-def _timings(table: Table, budget: str, roots: list[Path]) -> Collected:
+def _timings(table: Table, budget: str, outputs_dir: Path) -> Collected:
     """Return every timing of these rows; with several devices, each device has its own rows and claims."""
-    rows = {row.id: described(table, row, budget) for row in table.rows}
-    names = {row_id: identified(row) for row_id, row in rows.items()}
+    kept = kept_below(outputs_dir)
+    overrides = {row.id: overrides_of(table, row, budget) for row in table.rows}
+    addresses = {row_id: address_of(words, kept) for row_id, words in overrides.items()}
+    names = {row_id: address.name for row_id, address in addresses.items()}
     timings: dict[tuple[str, int], tuple[Path, dict[str, Any]]] = {}
-    for path in (path for root in roots for path in sorted(root.glob("timing-*/seed*/result.json"))):
-        result = read_record(path)
-        if result and result["status"] == "finished" and set(result.get("rows", ())) == set(names.values()):
-            timings.setdefault((_setting(result), result["seed"]), (path.parent, result))
-    code = of_together(rows.values())
+    for directory in (path for root in roots(outputs_dir) for path in sorted(root.glob("timing-*"))):
+        for folder, result in results(directory, kept):
+            if result["status"] == "finished" and set(result.get("rows", ())) == set(names.values()):
+                timings.setdefault((_setting(result), result["seed"]), (folder, result))
+    code = joined(address.code for address in addresses.values())
     settings = sorted({setting for setting, _ in timings})
     by_row = {
         _on(row_id, setting, settings): tuple(
@@ -246,8 +264,10 @@ def _timings(table: Table, budget: str, roots: list[Path]) -> Collected:
         for row_id, name in names.items()
         for setting in settings or [""]
     }
-    experiments = {_on(row_id, setting, settings): rows[row_id] for row_id in rows for setting in settings or [""]}
-    return Collected(_by_setting(table, settings), budget, by_row, experiments)
+    experiments = {
+        _on(row_id, setting, settings): words for row_id, words in overrides.items() for setting in settings or [""]
+    }
+    return Collected(_by_setting(table, settings), budget, by_row, Experiments(experiments))
 
 
 def _setting(result: dict[str, Any]) -> str:
@@ -287,44 +307,39 @@ def _by_setting(table: Table, settings: list[str]) -> Table:
     return replace(table, rows=tuple(rows), claims=tuple(claims), against=against)
 
 
-def samples(row: Experiment, roots: list[Path]) -> tuple[Sample, ...]:
+def roots(outputs_dir: Path) -> list[Path]:
+    """Return the folders of run directories: those of this machine, then the published ones."""
+    return [outputs_dir / "cells", REFERENCE / "cells"]
+
+
+def samples(address: Address, outputs_dir: Path, kept: Kept) -> tuple[Sample, ...]:
     """Return a record for each seed of a row: the newest revision, and among equal ones the first root."""
+    name = kept_name("curves", outputs_dir / "cells" / address.name)
+    before = kept.read(name, None) or {}  # by the checksum of curves.csv
+    outlines: dict[str, list[list[str]]] = {}
     by_seed: dict[int, Sample] = {}
-    for sample in records(row, roots):
-        if sample.seed not in by_seed and sample.has_curves:
-            by_seed[sample.seed] = sample
+    for sample in records(address, outputs_dir, kept):
+        if sample.seed in by_seed:
+            continue
+        checksum = sample.result["files"].get("curves.csv")
+        outline = tuple((split, metric) for split, metric in before.get(checksum, ()))
+        if outlined := replace(sample, outline=outline) if outline else sample.outlined():
+            by_seed[sample.seed] = outlined
+            outlines[checksum] = [list(name) for name in outlined.outline]
+    if outlines != before:
+        kept.write(name, None, outlines)
     return tuple(by_seed[seed] for seed in sorted(by_seed))
 
 
-def records(row: Experiment, roots: list[Path]) -> Iterator[Sample]:
+def records(address: Address, outputs_dir: Path, kept: Kept) -> Iterator[Sample]:
     """Yield all records of a row, newest revision and first root first, without reading their curves."""
-    code = fingerprint(row)
-    for name, older in run_names(row):
-        for root in roots:
-            for folder in seeds(root / name):
-                result = read_record(folder / "result.json")
-                if result and result["status"] in DONE:
-                    yield Sample(folder, result["seed"], result, older, _other(result, code))
-
-
-def seeds(directory: Path) -> list[Path]:
-    """Return the directories of a configuration's seeds."""
-    names = os.listdir(directory) if directory.exists() else []
-    return [directory / name for name in sorted(names) if name.startswith("seed")]
+    for name, older in address.names:
+        for root in roots(outputs_dir):
+            for folder, result in results(root / name, kept):
+                if result["status"] in DONE:
+                    yield Sample(folder, result["seed"], result, older, _other(result, address.code))
 
 
 def _other(result: dict[str, Any], code: str | None) -> bool:
     """Return whether the code has changed since the record; False if the record does not name its code."""
     return result.get("fingerprint") not in (None, code)
-
-
-def run_names(row: Experiment) -> list[tuple[str, bool]]:
-    """Return the directory names of a row, at today's revision and older ones, and whether each is an older one."""
-    row_identity = identity(row)
-    today = row_identity["revision"]
-    ranges = [range(number, 0, -1) for number in today.values()]
-    names = []
-    for numbers in itertools.product(*ranges):
-        revision = named_revisions(dict(zip(today, numbers, strict=True)))
-        names.append((run_name(row.model.name, {**row_identity, "revision": revision}), revision != today))
-    return names

@@ -1,8 +1,9 @@
 """Convergence figures for a paper: a line for each row, with a band over the seeds."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -47,6 +48,7 @@ def _curves(figure: Figure, collected: Collected) -> Any:
     Metrics are rows and splits columns; metrics of a single split stand side by side.
     """
     logs = authors_logs(collected.table) if figure.logs else {}
+    lines = _lines(figure, collected)
     panel_rows = [(metric, False) for metric in figure.metrics] + [(metric, True) for metric in figure.metrics if logs]
     side_by_side = len(figure.splits) == 1 and not logs
     rows, columns = (1, len(panel_rows)) if side_by_side else (len(panel_rows), len(figure.splits))
@@ -58,7 +60,7 @@ def _curves(figure: Figure, collected: Collected) -> Any:
             if from_logs:
                 _log_panel(axis, figure, collected, logs, split, metric)
             else:
-                _panel(axis, figure, collected, split, metric)
+                _panel(axis, figure, collected, lines[split, metric], split, metric)
     for axis in [*grid[-1], *(grid[len(figure.metrics) - 1] if logs else [])]:
         axis.set_xlabel(OVER[figure.over])
     handles, labels = axes[0][0].get_legend_handles_labels()
@@ -75,20 +77,45 @@ def _style(look: Look, row: Row) -> dict[str, Any]:
     return {"color": look.colour, "label": row.label, "linestyle": look.dash}
 
 
-def _panel(axis: Axes, figure: Figure, collected: Collected, split: str, metric: str) -> None:
-    highest, row_looks, card = [], looks(collected), METRICS[f"{split}_{metric}"]
+class Line(NamedTuple):
+    """A row in a panel: the mean and the range of its seeds, and the points of the models that are reported."""
+
+    row: Row
+    seeds: int
+    positions: np.ndarray
+    low: np.ndarray
+    mean: np.ndarray
+    high: np.ndarray
+    best: list[Point]
+
+
+def _lines(figure: Figure, collected: Collected) -> dict[tuple[str, str], list[Line]]:
+    """Return the lines of each panel, by split and metric. Row after row: the curves of one row fit into memory."""
+    lines: dict[tuple[str, str], list[Line]] = {
+        (split, metric): [] for metric in figure.metrics for split in figure.splits
+    }
     for row in collected.table.rows:
-        candidates = collected.finished(row.id) or collected.samples[row.id]  # diverged runs, if there is no other
-        samples = [sample for sample in candidates if (split, metric) in sample.curves]
-        if not samples or (figure.rows and row.id not in figure.rows):
+        if figure.rows and row.id not in figure.rows:
             continue
-        positions, low, mean, high = band([sample.curves[split, metric] for sample in samples], split, figure.over)
+        candidates = collected.finished(row.id) or collected.samples[row.id]  # diverged runs, if there is no other
+        for (split, metric), of_panel in lines.items():
+            samples = [sample for sample in candidates if (split, metric) in sample.outline]
+            if samples:
+                of_seeds = band([sample.curves[split, metric] for sample in samples], split, figure.over)
+                has_best = split == "valid" and collected.table.select == "best"
+                best = [_best(sample, metric) for sample in samples] if has_best else []
+                of_panel.append(Line(row, len(samples), *of_seeds, best))
+    return lines
+
+
+def _panel(axis: Axes, figure: Figure, collected: Collected, lines: Sequence[Line], split: str, metric: str) -> None:
+    highest, row_looks, card = [], looks(collected), METRICS[f"{split}_{metric}"]
+    for row, seeds, positions, low, mean, high, best in lines:
         style = _style(row_looks[row.id], row)
         axis.plot(positions, mean, **style)
-        if len(samples) > 1:
+        if seeds > 1:
             axis.fill_between(positions, low, high, color=style["color"], alpha=0.18, linewidth=0)
-        if split == "valid" and collected.table.select == "best":
-            best = [_best(sample, metric) for sample in samples]
+        if best:
             axis.plot(
                 [getattr(point, figure.over) for point in best],
                 [point.value for point in best],

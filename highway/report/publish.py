@@ -1,5 +1,6 @@
 """Writes and prints reports, at the end of a sweep or when a command asks for them."""
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,26 +8,55 @@ from pathlib import Path
 
 from rich.console import Console
 
+from highway.files.kept import Kept, signature, signatures
 from highway.files.writing import write_text
-from highway.report.collect import Collected, collect, with_overrides
+from highway.report.collect import Collected, collect, logs_of, with_overrides
 from highway.report.formats import to_csv, to_latex, to_markdown
+from highway.report.kept import kept_below
 from highway.report.report import Report, build_report
 from highway.report.terminal import print_report
-from highway.sweep.table import ReportRequest
+from highway.sweep.table import Figure, ReportRequest
+
+ENDINGS = ("svg", "png")
 
 
-def write_report(collected: Collected, folder: Path) -> tuple[Report, list[Path]]:
-    """Write table.md, table.csv, table.tex and the figures; return the report and the paths of all files."""
-    from highway.report.figures import draw  # matplotlib takes a second to import
+def write_report(collected: Collected, folder: Path, kept: Kept | None = None) -> tuple[Report, list[Path]]:
+    """Write table.md, table.csv, table.tex and the figures; return the report and the paths of all files.
 
+    With `kept`, a figure is drawn only if its file or what it shows has changed.
+    """
     figures = collected.table.figures if collected.every else ()
-    names = [draw(figure, collected, folder) for figure in figures]
+    names = [_drawn(figure, collected, folder, kept) for figure in figures]
     report = build_report(collected, figures)
     texts = {"table.md": to_markdown(report), "table.csv": to_csv(report), "table.tex": to_latex(report)}
     for name, text in texts.items():
         write_text(folder / name, text)
-    files = [*texts, *(f"{name}.{ending}" for name in names for ending in ("svg", "png"))]
+    files = [*texts, *(f"{name}.{ending}" for name in names for ending in ENDINGS)]
     return report, [folder / name for name in files]
+
+
+def _drawn(figure: Figure, collected: Collected, folder: Path, kept: Kept | None) -> str:
+    """Draw a figure unless it is there already; return its id."""
+    files = [f"{figure.id}.{ending}" for ending in ENDINGS]
+    name = f"figures/{hashlib.sha256(str(folder).encode()).hexdigest()[:20]}-{figure.id}"
+    key = _shown(figure, collected) if kept else ""
+    if kept and kept.read(name, key) == signatures(folder, files):
+        return figure.id
+    from highway.report.figures import draw  # matplotlib takes a second to import
+
+    draw(figure, collected, folder)
+    if kept:
+        kept.write(name, key, signatures(folder, files))
+    return figure.id
+
+
+def _shown(figure: Figure, collected: Collected) -> str:
+    """Return a hash of all that a figure shows."""
+    table, rows = collected.table, figure.rows or [row for group in figure.groups.values() for row in group]
+    records = collected.trace(rows or [row.id for row in table.rows])
+    logs = signature(logs_of(table)) if figure.logs else None
+    shown = repr((figure, table, collected.budget, collected.caveat, records, logs))
+    return hashlib.sha256(shown.encode()).hexdigest()
 
 
 def publish(requests: Sequence[ReportRequest], outputs_dir: Path, console: Console) -> int:
@@ -34,7 +64,7 @@ def publish(requests: Sequence[ReportRequest], outputs_dir: Path, console: Conso
 
     Overrides of the command line add extra rows, and the report goes into a folder that is named after them.
     """
-    count = 0
+    count, kept = 0, kept_below(outputs_dir)
     for table, budget, overrides in requests:
         folder = outputs_dir / "report" / table.id / budget
         table = with_overrides(table, [budget], overrides)
@@ -43,7 +73,7 @@ def publish(requests: Sequence[ReportRequest], outputs_dir: Path, console: Conso
         collected = replace(collect(table, budget, outputs_dir), only_run=bool(overrides))
         if collected.every:
             count += 1
-            report, paths = write_report(collected, folder)
+            report, paths = write_report(collected, folder, kept)
             print_report(report, console)
             for path in paths:
                 console.print(str(path), soft_wrap=True, markup=False, highlight=False)

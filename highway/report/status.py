@@ -14,8 +14,10 @@ from rich.table import Table as RichTable
 from highway.files.device import cores
 from highway.files.system import way_to_start_processes
 from highway.ledger.directory import DONE, RunDirectory
-from highway.ledger.identity import identified
-from highway.report.collect import REFERENCE, Sample, collect, described, records, seeds
+from highway.report.addresses import address_of, overrides_of
+from highway.report.collect import Sample, collect, records
+from highway.report.kept import kept_below
+from highway.report.reading import seeds
 from highway.sweep.table import Row, Table
 
 
@@ -49,17 +51,17 @@ def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[Statu
     """Return a line for each status that seeds of a row have; published records count as finished."""
     if row not in table.at(budget):
         return []
-    experiment = described(table, row, budget)
-    name = identified(experiment)
+    kept = kept_below(outputs)
+    address = address_of(overrides_of(table, row, budget), kept)
     if table.kind == "timing":
-        samples = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == name]
+        samples = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == address.name]
         return [_timing_line(sample) for sample in samples]
     statuses: dict[int, tuple[str, str]] = {}  # by seed: the status, and how it is printed
     ended = set()  # so that each of thousands of records is read once
-    for sample in records(experiment, [outputs / "cells", REFERENCE / "cells"]):
+    for sample in records(address, outputs, kept):
         statuses.setdefault(sample.seed, (sample.result["status"], _record_text(sample)))
         ended.add(sample.directory)
-    for path in seeds(outputs / "cells" / name):
+    for path in seeds(outputs / "cells" / address.name):
         if path in ended:
             continue
         directory, seed = RunDirectory(path), int(path.name.removeprefix("seed"))

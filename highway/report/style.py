@@ -36,11 +36,12 @@ def looks(collected: Collected) -> dict[str, Look]:
 
     Rows of the same colour differ by dash, then by a paler colour. The rows of a grid take one colour after the other.
     """
-    gated = any(_gate(experiment) for experiment in collected.experiments.values())
+    experiments = collected.experiments if collected.table.paper else {}  # to compose thousands of rows takes long
+    gated = any(_gate(experiment) for experiment in experiments.values())
     by_row: dict[str, Look] = {}
     for number, row in enumerate(collected.table.rows):
-        experiment = collected.experiments.get(row.id)
-        if experiment is None or not collected.table.paper:
+        experiment = experiments.get(row.id)
+        if experiment is None:
             colour = (PLAIN, *COLOURS)[number % (len(COLOURS) + 1)]
         else:
             colour = gate_colour(experiment) if gated else model_colour(experiment)
