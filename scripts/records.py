@@ -1,10 +1,12 @@
-"""Move records between machines:  python scripts/records.py export FILE [TABLE...] | import FILE
+"""Move and check records:  python scripts/records.py export FILE [TABLE...] | import FILE | check [RECORD...]
 
 export FILE [TABLE...] [--budget mini]     write the records of these tables and grids (default: all), no checkpoints
 export FILE TABLE --rows tanh --with K=V   write these rows alone, and as trained with these overrides
 import FILE [--into outputs/reference]     merge a file into the records here; a record that ended better is kept
+check [RECORD...]                          train the first steps of records again; default: all published ones
 """
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +31,8 @@ def main() -> None:
     merge = actions.add_parser("import", help="merge an exported file into the records here")
     merge.add_argument("file", type=Path, metavar="FILE")
     merge.add_argument("--into", type=Path, metavar="FOLDER", help="default: $HIGHWAY_OUTPUTS, or outputs/")
+    again = actions.add_parser("check", help="train the first steps of records with today's code")
+    again.add_argument("records", nargs="*", type=Path, metavar="RECORD", help="run directory; default: all published")
     arguments = parser.parse_args()
     outputs = outputs_folder()
     with one_sentence():
@@ -43,10 +47,23 @@ def main() -> None:
             samples = export_records(tables, arguments.budget, outputs, arguments.file)
             size = f"{arguments.file.stat().st_size / 1024:,.0f} KiB"
             print(f"{arguments.file}: {counted(len(samples), 'record')}, {size}")
+        elif arguments.action == "check":
+            sys.exit(_check(arguments.records, outputs))
         else:
             folder = arguments.into or outputs
             imported = import_records(arguments.file, folder)
             print(f"{folder}: {counted(len(imported.new), 'record')} imported, {len(imported.kept)} kept as before")
+
+
+def _check(records: list[Path], outputs: Path) -> int:
+    """Check records; return 1 if one differs, 2 if none could be checked, else 0."""
+    from highway.recheck.checks import check_records, published  # imports torch
+
+    agree = []
+    for checked in check_records(records or published(), outputs):
+        print(checked.sentence, flush=True)
+        agree.append(checked.agrees)
+    return 1 if False in agree else 2 if True not in agree else 0
 
 
 if __name__ == "__main__":

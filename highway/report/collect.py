@@ -19,8 +19,9 @@ from highway.ledger.fingerprint import joined
 from highway.ledger.identity import identified
 from highway.ledger.record import leave_out
 from highway.report.addresses import Address, Experiments, address_of, composed, overrides_of
+from highway.report.checks import check_of
 from highway.report.kept import kept_below
-from highway.report.provenance import provenance
+from highway.report.provenance import OLDER, STALE, unknown
 from highway.report.reading import kept_name, results
 from highway.sweep.table import Row, Table
 
@@ -60,9 +61,18 @@ class Sample:
         return self.result["status"] == "finished"
 
     @property
+    def changes(self) -> list[str]:
+        """The marks that say why the record may not show what today's code gives, and whether that was checked."""
+        check = check_of(self.directory, self.result)
+        unknown_code = self.other_code or not self.result.get("fingerprint")
+        marks = {OLDER: self.older_revision, STALE: self.other_code and not check}
+        checked = [check.mark] if check and unknown_code else []
+        return [*(mark for mark, applies in marks.items() if applies), *checked]
+
+    @property
     def marks(self) -> list[str]:
-        """The reasons why the record may not show what today's code gives, and what is unknown about its own code."""
-        return provenance(self.result, self.older_revision, self.other_code)
+        """Everything that a number of the record has to say about its code."""
+        return [*unknown(self.result), *self.changes]
 
     def counts_for(self, metric: str) -> bool:
         """Return whether the run has the metric and its value can be used: a time only if nothing else was running."""

@@ -3,29 +3,30 @@
 from collections.abc import Sequence
 from typing import Any
 
-STALE = "stale: other code"
+OLDER, STALE = "older revision", "stale: other code"
 NO_FINGERPRINT, TWO_CODES = "no fingerprint", "two codes"
 NO_COMMIT, UNCOMMITTED = "no commit", "uncommitted changes"
-EXPLAINED = {
+EXPLAINED = {  # by the beginning of a mark
     NO_FINGERPRINT: "the record does not say which code computed it",
     TWO_CODES: "the code was changed while the run trained",
     NO_COMMIT: "the run was made outside a git repository",
     UNCOMMITTED: "the working tree was not the commit that the record names",
-    "older revision": "a fix since then changes its numbers",
+    OLDER: "a fix since then changes its numbers",
+    "training checked": "that commit trains the first steps as the record did; its evaluation is not checked",
+    "training and evaluation checked": "that commit trains the first steps and evaluates as the record did",
+    "trains otherwise": "the first steps of that commit differ from the record's by more than rounding",
     STALE: "the code has changed since; nobody has checked what that does to its numbers",
 }
 
 
-def provenance(result: dict[str, Any], older_revision: bool, other_code: bool) -> list[str]:
-    """Return the marks of a record; every mark is a key of EXPLAINED."""
+def unknown(result: dict[str, Any]) -> list[str]:
+    """Return the marks that say what is unknown about the code of a record; a key of EXPLAINED begins each mark."""
     code, commit = result.get("fingerprint"), result["environment"]["git_commit"]
     applies = {
         NO_FINGERPRINT: not code,
         TWO_CODES: "+" in (code or ""),
         NO_COMMIT: not commit,
         UNCOMMITTED: (commit or "").endswith("+"),
-        "older revision": older_revision,
-        STALE: other_code,
     }
     return [mark for mark, holds in applies.items() if holds]
 
@@ -46,4 +47,8 @@ def of_seeds(marks: dict[int, Sequence[str]]) -> list[str]:
 
 def explained(marks: set[str]) -> list[str]:
     """Return a sentence on each mark, in the order of EXPLAINED."""
-    return [f"{mark[0].upper()}{mark[1:]}: {text}." for mark, text in EXPLAINED.items() if mark in marks]
+    return [
+        f"{mark[0].upper()}{mark[1:]}: {text}."
+        for mark, text in EXPLAINED.items()
+        if any(given.startswith(mark) for given in marks)
+    ]

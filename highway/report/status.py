@@ -88,7 +88,7 @@ def ranges(numbers: list[int]) -> list[str]:
 
 
 def _record_text(sample: Sample) -> str:
-    marks = f" ({', '.join(sample.marks)})" if sample.marks else ""
+    marks = f" ({', '.join(sample.changes)})" if sample.changes else ""
     return sample.result["status"] + marks
 
 

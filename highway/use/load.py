@@ -101,12 +101,12 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
         raise Refused(f"--last chooses a checkpoint of a run, but {where} is a file of weights. Leave --last out.")
     if not path.is_file():
         if directory.result() and not (last or tasks):
-            return Recorded(directory, _experiment(directory.config.read_text(), directory))
+            return Recorded(directory, experiment_of(directory.config.read_text(), directory))
         raise Refused(f"{where} has no {path.name}. Name the directory of a run that has been trained.")
     tensors, header = read_weights(path)
     if where.is_dir() and header.get("run", directory.id) != directory.id:
         raise Refused(f"{path} belongs to {header['run']}, not to {directory.id}. Name the file to load it anyway.")
-    experiment = _experiment(header["config"], directory)
+    experiment = experiment_of(header["config"], directory)
     if tasks and experiment.task not in tasks:
         raise Refused(f"{where} holds a {experiment.task} model. Use {TASKS[experiment.task].script} instead.")
     machine.keep_freed_memory()
@@ -121,7 +121,8 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
     return Trained(directory, experiment, model.eval(), streams)
 
 
-def _experiment(config: str, directory: RunDirectory) -> Experiment:
+def experiment_of(config: str, directory: RunDirectory) -> Experiment:
+    """Return the experiment that a config.yaml describes, with the folders of this machine."""
     try:
         values = yaml.safe_load(config)
     except yaml.YAMLError:

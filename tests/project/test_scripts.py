@@ -175,7 +175,7 @@ def test_status_and_render_of_the_published_records(typed: Callable[..., tuple[i
         ["baseline", "no", "run", "finished:", "seeds", "1,", "2,", "3", "no", "run"]
     ]
     _, out, _ = typed("table render highway_t3 --budget mini --format markdown")
-    assert "| T-L3 | seeds 1, 2, 3 | 5.278 ± 0.005 |" in out
+    assert "| T-L3 | seeds 1, 2, 3, no fingerprint | 5.278 ± 0.005 |" in out
     _, out, _ = typed("table render highway_t3 --budget mini --format csv")
     assert out.startswith("table,budget,data,row")
     _, out, _ = typed("table render highway_t3 --budget mini --format latex")

@@ -1,0 +1,65 @@
+"""Check records with today's code: their first steps of training, and their evaluation where that can be known."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from highway.errors import Refused
+from highway.ledger.fingerprint import fingerprint
+from highway.ledger.record import read_record
+from highway.recheck.training import Trained, train_again
+from highway.report.checks import Check, file_of, keep
+from highway.report.collect import REFERENCE, read_curves
+from highway.run.machine import commit
+
+
+class Checked(NamedTuple):
+    """The outcome of the check of one record: a sentence, and whether the record and today's code agree."""
+
+    sentence: str
+    agrees: bool | None  # None if it could not be checked
+
+
+def published() -> list[Path]:
+    """Return the directories of all published records."""
+    return [path.parent for path in sorted(REFERENCE.glob("cells/*/seed*/result.json"))]
+
+
+def check_records(records: Sequence[Path], outputs: Path) -> Iterator[Checked]:
+    """Check records, those of the fewest seconds first; keep each check in checks.yaml and yield what it found."""
+    read = {record.resolve(): read_record(record / "result.json") for record in records}
+    for record in sorted(read, key=seconds):
+        name, result = "/".join(record.parts[-2:]), read[record]
+        try:
+            if result is None or result["status"] not in ("finished", "diverged"):
+                raise Refused(
+                    f"{record} is not the directory of a finished run. Name one, such as {REFERENCE}/cells/..."
+                )
+            yield _checked(record, name, result, outputs)
+        except Refused as reason:
+            yield Checked(f"not checked: {reason}", None)
+
+
+def seconds(record: Path) -> float:
+    """Return the seconds that the run took up to its first row, to check the cheap ones first."""
+    try:
+        curves = read_curves(record / "curves.csv").get("", {})
+        return min(points[0].seconds for points in curves.values())
+    except (OSError, ValueError, LookupError, StopIteration):  # check_records says what is wrong with it
+        return 0.0
+
+
+def _checked(record: Path, name: str, result: dict[str, Any], outputs: Path) -> Checked:
+    again, experiment = train_again(record, result, outputs)
+    numbers = f"loss {again.loss:.7g} at step {again.step}, recorded {again.recorded:.7g}, bound {again.bound:.1g}"
+    evaluation = fingerprint(experiment) == result.get("fingerprint")
+    keep(file_of(record), [_entry(name, result, again, evaluation)])
+    words = "evaluation by unchanged code" if evaluation else "evaluation not checked"
+    return Checked(f"{name}: training {again.word} ({numbers}); {words}", again.equal)
+
+
+def _entry(name: str, result: dict[str, Any], again: Trained, evaluation: bool) -> Check:
+    date, code = datetime.now(UTC).date().isoformat(), commit() or "unknown"
+    curves = result["files"]["curves.csv"]
+    return Check(name, curves, date, code, result["cost"]["device"], again.step, again.word, evaluation)

@@ -1,0 +1,168 @@
+"""Train the first steps of a record again with today's code, and compare the first row of its curve.
+
+A row of training has the mean loss of the updates since the row before. Other code for the same computation may round
+otherwise. Rounding is told from a mistake by its size: for the last batches of the row we also compute the loss without
+the update before each. Half of the least that one such update changes in the row is the bound of rounding; an earlier
+update that is missing changes more batches of the row. A record is checked on a machine of its kind, because dropout
+may draw other masks elsewhere.
+"""
+
+import csv
+import math
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+
+from highway.config.experiment import Experiment
+from highway.data.lanes import lanes_of
+from highway.errors import Refused
+from highway.files.device import device_name
+from highway.ledger.directory import RunDirectory
+from highway.run.checkpoint import Interrupted
+from highway.tasks.states import mapped
+from highway.tasks.task import Task, rows_of, step_seed
+from highway.train import run
+from highway.use.load import experiment_of
+
+EQUAL, ROUNDED, DIFFERENT = "equal to the digit", "equal within rounding", "different from step {}"
+MEASURED = 5  # of the last updates before a row, to bound rounding by what they change
+RATE_TOLERANCE = 1e-9  # relative, of the learning rate
+Row = dict[str, str]  # metric -> its text in curves.csv; also step, epoch and tokens
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The first row of a curve, trained again."""
+
+    step: int
+    word: str  # EQUAL | ROUNDED | DIFFERENT
+    loss: float
+    recorded: float
+    bound: float  # of rounding
+
+    @property
+    def equal(self) -> bool:
+        return self.word in (EQUAL, ROUNDED)
+
+
+class FirstRow(pl.Callback):
+    """Stops a run after `step` updates, and measures what one missed update would change in the row of that step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+        self.done = False
+        self.effect = math.inf  # the least that one of the last updates changes in the mean loss of the row
+        self._before: list[Tensor] = []  # the weights before the last update
+        self._changes: list[float] = []  # of the summed loss of a batch, by the update before it
+        self._units: Any = 0.0
+
+    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, _: int) -> None:
+        assert isinstance(pl_module, Task)
+        first = trainer.global_step < self.step - MEASURED
+        self._without = None if first or not self._before else _loss_with(self._before, trainer, pl_module, batch)
+        if not first or trainer.global_step == self.step - MEASURED - 1:
+            self._before = [weight.detach().clone() for weight in pl_module.weights]
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        self._units = self._units + outputs["units"]
+        if self._without is not None:
+            self._changes.append(abs(self._without - float(outputs["nats"])))
+        if trainer.global_step == self.step:
+            self.effect = min(self._changes) / float(self._units)
+            self.done = True
+            raise Interrupted(f"its first row is at step {self.step}")
+
+
+@torch.no_grad()
+def _loss_with(weights: list[Tensor], trainer: pl.Trainer, task: Task, batch: Any) -> float:
+    """Return the summed loss of a training batch with other weights; the task is left as it was."""
+    today = [weight.detach().clone() for weight in task.weights]
+    states = mapped(Tensor.clone, list(getattr(task, "states", [])))
+    _put(weights, task)
+    torch.manual_seed(step_seed(task.experiment.seed, trainer.global_step, trainer.global_rank))
+    nats, lanes, parts = 0.0, len(batch[0]), min(task.experiment.trainer.accumulate, len(batch[0]))
+    with trainer.precision_plugin.train_step_context():
+        for part in range(parts):
+            task.part = part
+            nats += float(task.learn(rows_of(batch, lanes_of(lanes, part, parts))).nats)
+    _put(today, task)
+    if states:
+        task.states = states
+    return nats
+
+
+def _put(weights: list[Tensor], task: Task) -> None:
+    for parameter, weight in zip(task.weights, weights, strict=True):
+        parameter.copy_(weight)
+
+
+def train_again(record: Path, result: dict[str, Any], outputs: Path) -> tuple[Trained, Experiment]:
+    """Train a record up to the first row of its curve, in a folder of its own; return how that row compares.
+
+    Raise Refused if this machine cannot: no such device, no such data, a timing.
+    """
+    name, environment = f"{record.parent.name}/{record.name}", result["environment"]
+    if "rows" in result:
+        raise Refused(f"{name} is a timing: it measures steps and has no training to compare.")
+    if environment.get("processes", 1) > 1:
+        raise Refused(f"{name} was trained on {environment['processes']} devices; only records of one can be checked.")
+    accelerator = _accelerator(name, result["cost"]["device"])
+    expected = first_row(record / "curves.csv")
+    if expected is None:
+        raise Refused(f"{name} has no row of training from the second step on to compare.")
+    experiment = experiment_of((record / "config.yaml").read_text(), RunDirectory(record))
+    experiment.outputs_dir, experiment.logger.wandb = outputs, None
+    experiment.trainer = replace(experiment.trainer, threads=environment["threads"], accelerator=accelerator)
+    watch = FirstRow(int(expected["step"]))
+    with tempfile.TemporaryDirectory(prefix="highway-check-") as folder:
+        directory = RunDirectory(Path(folder) / record.parent.name / record.name)
+        outcome = run(experiment, directory, "records.py check", (watch,))
+        if not watch.done:
+            error = (directory.result() or {}).get("error")
+            raise Refused(f"{name}: training it again ended before step {watch.step}: {outcome} ({error}).")
+        ours = first_row(directory.curves)
+    assert ours is not None
+    return compared(ours, expected, watch.effect / 2), experiment
+
+
+def _accelerator(name: str, device: str) -> str:
+    """Return which accelerator of this machine is the device of a record."""
+    here = {device_name("cpu"): "cpu"} | ({device_name("cuda"): "gpu"} if torch.cuda.is_available() else {})
+    if device not in here:
+        raise Refused(
+            f"{name} was made on {device}, and this machine has {', '.join(here)}: check it on a machine of its kind, "
+            "because dropout may draw other masks elsewhere."
+        )
+    return here[device]
+
+
+def first_row(curves: Path) -> Row | None:
+    """Return the first row of training after at least two updates; None if there is none."""
+    row: Row = {}
+    with open(curves, newline="") as file:
+        for line in csv.DictReader(file):
+            if line["split"] != "train" or int(line["step"]) < 2:
+                continue
+            if row and line["step"] != row["step"]:
+                break
+            row |= {**{key: line[key] for key in ("step", "epoch", "tokens")}, line["metric"]: line["value"]}
+    return row or None
+
+
+def compared(ours: Row, recorded: Row, bound: float) -> Trained:
+    """Compare two rows; metrics that only one of them has are left out."""
+    shared = ours.keys() & recorded.keys()
+    losses = float(ours["loss"]), float(recorded["loss"])
+    same = all(ours[key] == recorded[key] for key in shared)
+    exact = all(ours[key] == recorded[key] for key in ("step", "epoch", "tokens"))
+    rate = math.isclose(*(float(row["learning_rate"]) for row in (ours, recorded)), rel_tol=RATE_TOLERANCE)
+    close = exact and rate and abs(losses[0] - losses[1]) <= bound
+    word = EQUAL if same else ROUNDED if close else DIFFERENT.format(recorded["step"])
+    return Trained(int(recorded["step"]), word, *losses, bound)

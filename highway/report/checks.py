@@ -1,0 +1,64 @@
+"""The checks of records with later code. checks.yaml, beside the folder `cells` of the records, has one entry a record.
+
+`python scripts/records.py check` writes it. An entry holds for the record whose curves.csv has its sha256.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from highway.files.writing import write_text
+
+HEAD = "# Written by: python scripts/records.py check. Each record was trained up to `step` by the code of `commit`.\n"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check of a record: whether the code of a commit trains its first steps, and evaluates it, in the same way."""
+
+    run: str  # <model>-<hash12>/seed<k>
+    curves: str  # sha256 of the record's curves.csv
+    date: str
+    commit: str
+    device: str
+    step: int
+    training: str  # `equal to the digit`, `equal within rounding` or `different from step N`
+    evaluation: bool  # True if it is checked, too
+
+    @property
+    def mark(self) -> str:
+        """The mark of a number of this record; a key of EXPLAINED (highway/report/provenance.py) begins it."""
+        when = f"on {self.date} at {self.commit[:7]}"
+        if not self.training.startswith("equal"):
+            return f"trains otherwise {when}"
+        return f"training {'and evaluation ' if self.evaluation else ''}checked {when}"
+
+
+def file_of(record: Path) -> Path:
+    """Return the path of the checks of a record: <folder>/checks.yaml for <folder>/cells/<run>/seed<k>."""
+    return record.parents[2] / "checks.yaml"
+
+
+def check_of(record: Path, result: dict[str, Any]) -> Check | None:
+    """Return the check of a record; None if nobody has checked it as it is."""
+    path = file_of(record)
+    check = _read(path, path.stat().st_mtime_ns).get("/".join(record.parts[-2:])) if path.exists() else None
+    return check if check and check.curves == result["files"].get("curves.csv") else None
+
+
+@cache
+def _read(path: Path, changed: int) -> dict[str, Check]:
+    """Return the checks in a file by run. `changed`, when it was written, makes a new version be read."""
+    return {entry["run"]: Check(**entry) for entry in yaml.safe_load(path.read_text())}
+
+
+def keep(path: Path, checks: Iterable[Check]) -> None:
+    """Add checks to a file, each in place of an earlier one of its run."""
+    kept = _read(path, path.stat().st_mtime_ns) if path.exists() else {}
+    whole = {**kept, **{check.run: check for check in checks}}
+    entries = [asdict(whole[run]) for run in sorted(whole)]
+    write_text(path, HEAD + yaml.safe_dump(entries, sort_keys=False))

@@ -1,0 +1,113 @@
+"""Records trained again: equal code, other rounding, a missed update, and what cannot be checked."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highway.config.experiment import Experiment
+from highway.files.writing import read_json
+from highway.ledger.directory import RunDirectory
+from highway.ledger.record import write_record
+from highway.recheck.checks import Checked, check_records, published, seconds
+from highway.report.checks import file_of
+from highway.report.collect import Sample
+from highway.tasks.language import LanguageModelling
+from highway.tasks.task import Learnt, Task
+from tests.support.data import REAL_DATA, needs_real_data
+from tests.support.overrides import CARRY, SHORT
+from tests.support.runs import trained
+
+FIRST = "trainer.log_every=4"  # step of the first row
+Once = Callable[..., tuple[RunDirectory, dict[str, Any]]]
+
+
+@pytest.fixture
+def record(once: Once, tmp_path: Path) -> Path:
+    """Return the directory of a finished run whose first row is at step 4."""
+    return once((*SHORT, FIRST), tmp_path / "outputs")[0].path
+
+
+def check(record: Path, tmp_path: Path) -> Checked:
+    return next(check_records([record], tmp_path / "outputs"))
+
+
+def changed(record: Path, **changes: Any) -> Sample:
+    """Write the record with these changes, and return it as a sample of other code."""
+    write_record(record, {**read_json(record / "result.json"), **changes})
+    return Sample(record, 1, read_json(record / "result.json"), older_revision=False, other_code=True)
+
+
+def test_today_s_code_trains_to_the_digit(record: Path, tmp_path: Path) -> None:
+    checked = check(record, tmp_path)
+    assert checked.agrees and "training equal to the digit (loss " in checked.sentence
+    assert "at step 4" in checked.sentence and checked.sentence.endswith("evaluation by unchanged code")
+    assert file_of(record) == tmp_path / "outputs" / "checks.yaml"
+
+
+@pytest.mark.parametrize("missed", [1, 2, 3])
+@pytest.mark.parametrize("overrides", [(), CARRY], ids=["windows", "carried"])
+def test_one_missed_update_is_more_than_rounding(
+    tiny: Callable[..., Experiment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missed: int, overrides: Any
+) -> None:
+    settings = (*SHORT, *overrides, FIRST, "trainer.max_steps=4", "trainer.validate_every=4", "trainer.accumulate=2")
+    directory, _ = trained(tiny(*settings))
+    prepare = Task.prepare_gradients
+
+    def miss(task: Task) -> None:
+        prepare(task)
+        if task.global_step == missed - 1:
+            task.zero_grad()
+
+    monkeypatch.setattr(Task, "prepare_gradients", miss)
+    checked = check(directory.path, tmp_path)
+    assert checked.agrees is False and "training different from step 4" in checked.sentence
+
+
+def test_other_rounding_is_within_the_bound(record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    learn = LanguageModelling.learn
+
+    def rounded(task: LanguageModelling, batch: Any) -> Learnt:
+        learnt = learn(task, batch)
+        return learnt._replace(objective=learnt.objective * (1 + 1e-6))
+
+    monkeypatch.setattr(LanguageModelling, "learn", rounded)
+    checked = check(record, tmp_path)
+    assert checked.agrees and "training equal within rounding" in checked.sentence
+
+
+def test_a_checked_record_is_not_stale(record: Path, tmp_path: Path) -> None:
+    stale = changed(record, fingerprint="0" * 12)
+    assert "stale: other code" in stale.changes
+    assert check(record, tmp_path).sentence.endswith("evaluation not checked")
+    (mark,) = stale.changes
+    assert mark.startswith("training checked on 2")
+    curves = record / "curves.csv"
+    curves.write_text(curves.read_text() + "\n")  # another record in its place is not the checked one
+    assert changed(record).changes == ["stale: other code"]
+
+
+def test_what_cannot_be_checked_is_said(record: Path, tmp_path: Path) -> None:
+    cost = read_json(record / "result.json")["cost"]
+    changed(record, cost={**cost, "device": "Abacus 3"})
+    checked = check(record, tmp_path)
+    assert checked.agrees is None and "was made on Abacus 3, and this machine has " in checked.sentence
+    assert "is not the directory of a finished run" in check(tmp_path / "nothing", tmp_path).sentence
+    timing = next(path for path in published() if path.parent.name.startswith("timing-"))
+    assert "is a timing" in check(timing, tmp_path).sentence
+
+
+@pytest.mark.slow
+@needs_real_data
+def test_today_s_code_trains_the_fastest_record_of_each_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fastest that this kind of machine can check; a family without any is left out."""
+    monkeypatch.setenv("HIGHWAY_DATA", str(REAL_DATA))
+    monkeypatch.setattr("highway.recheck.checks.keep", lambda *_: None)
+    checked: dict[str, Checked] = {}
+    for record in sorted(published(), key=seconds):
+        family = record.parent.name.rsplit("-", 1)[0]
+        if family not in checked and (outcome := check(record, tmp_path)).agrees is not None:
+            checked[family] = outcome
+    differing = [outcome.sentence for outcome in checked.values() if not outcome.agrees]
+    assert not differing
