@@ -10,6 +10,7 @@ import pytorch_lightning as pl
 from highway.config.experiment import Experiment
 from highway.dashboard.mirror import Mirror
 from highway.data.module import ExperimentData
+from highway.files.plain import read_text
 from highway.files.writing import write_text
 from highway.ledger.directory import RunDirectory
 from highway.run import build, machine
@@ -62,7 +63,7 @@ def train_and_test(
     if experiment.trainer.precision == "64":
         task.double()  # Lightning would load a checkpoint before it converts the model, and so round it
     recorder = Recorder(directory.curves, experiment)
-    header = {"run": directory.id, "config": directory.config.read_text()} if first_process() else {}
+    header = {"run": directory.id, "config": read_text(directory.config)} if first_process() else {}
     header |= {key: value for key, value in data.description().items() if key == "vocabulary_sha256"}
     checkpointer = Checkpointer(directory, experiment, recorder, header)
     watching = [recorder, Progress(recorder, start.lease, record.usual_rate), checkpointer]

@@ -7,6 +7,7 @@ from typing import Any
 
 from highway.config.experiment import Experiment
 from highway.dashboard.mirror import Mirror, by_step
+from highway.files.plain import open_text
 from highway.report.collect import Collected, Sample
 from highway.sweep.table import Row
 
@@ -34,7 +35,7 @@ def _id(sample: Sample) -> str:
 def _send(collected: Collected, row: Row, sample: Sample, mode: str, project: str, folder: Path) -> None:
     experiment = _as_it_ran(collected.experiments[row.id], sample, mode, project)
     mirror = Mirror(experiment, _id(sample), folder / _id(sample), collected.table.id, f"{row.id} seed {sample.seed}")
-    with open(sample.directory / "curves.csv", newline="") as file:
+    with open_text(sample.directory / "curves.csv") as file:
         rows: list[dict[str, Any]] = sorted(csv.DictReader(file), key=lambda row: int(row["step"]))
     for rows_of_step in by_step(rows):
         mirror(rows_of_step)

@@ -1,6 +1,5 @@
 """A table as a W&B workspace and a W&B report: panels by metric, colours by row, the paper's numbers as lines."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import wandb_workspaces.reports.v2 as reports
 import wandb_workspaces.workspaces as workspaces
 
 from highway.config.metrics import KINDS
-from highway.files.writing import write_json
+from highway.files.writing import read_json, write_json
 from highway.report.collect import Collected
 from highway.report.formats import to_markdown
 from highway.report.report import build_report
@@ -102,7 +101,7 @@ def describe(board: workspaces.Workspace) -> Sequence[str]:
 
 def save(collected: Collected, entity: str, project: str, addresses: Path) -> list[str]:
     """Create workspace and report, or update those whose URLs the file `addresses` has; return their URLs."""
-    known = json.loads(addresses.read_text()) if addresses.exists() else {}
+    known = read_json(addresses) if addresses.exists() else {}
     board, text = workspace(collected, entity, project), report(collected, entity, project)
     if "workspace" in known:
         old = workspaces.Workspace.from_url(known["workspace"])

@@ -27,6 +27,7 @@ from highway.ledger.lease import leased
 log = logging.getLogger("highway")
 CHUNK = 1 << 20
 UNPACKED = 1 << 30  # bytes, the most that an archive may unpack to
+FETCHING = ".fetching"  # the folder of leases of processes that fetch or make something
 LOOK_AGAIN = 0.5  # seconds between two looks while another process fetches
 
 
@@ -170,13 +171,17 @@ def _emptied(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def in_turn(folder: Path) -> Iterator[None]:
-    """Let one process at a time fetch a data set. The others wait, and then find the files."""
+    """Let one process at a time fetch a data set or make a cache. The others wait, and then find the files."""
+    waiting = False
     with ExitStack() as stack:
         while True:
             try:
-                stack.enter_context(leased(folder / ".fetching"))
+                stack.enter_context(leased(folder / FETCHING))
                 break
-            except Held:
+            except Held as held:
+                if not waiting:
+                    log.info("%s", held)
+                waiting = True
                 time.sleep(LOOK_AGAIN)
         yield
 

@@ -1,9 +1,11 @@
-"""Streams of numbered symbols, cached on disk and memory-mapped. The key of the cache is a hash of the content."""
+"""Streams of numbered symbols, cached on disk under a hash of the texts."""
 
 import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,9 @@ import torch
 from torch import Tensor
 
 from highway.config.datasets import DATASETS, LanguageDataset
+from highway.data.cache import cached
 from highway.errors import Refused
-from highway.files import seal
-from highway.files.writing import read_json, write_json, written_atomically
+from highway.files.writing import write_json, written_atomically
 
 CHUNK = 1 << 20
 
@@ -44,24 +46,17 @@ def cached_streams(
     """Number the symbols of each split by the vocabulary of `train`, or read them from the cache."""
     sha256 = {split: hashlib.sha256(text).hexdigest() for split, text in texts.items()}
     revision = DATASETS[dataset.name].revision
-    key = hashlib.sha256(json.dumps([dataset.name, revision, dataset.form, sha256]).encode()).hexdigest()[:16]
-    folder = cache_dir / f"{dataset.name}-{dataset.form}-{key}"
-    if not seal.is_whole(folder):
-        _number(texts, symbols, folder)
-        seal.seal_folder(folder)
-    vocabulary = read_json(folder / "vocabulary.json")
+    recipe = [dataset.name, revision, dataset.form, sha256]
+    files = cached(cache_dir, f"{dataset.name}-{dataset.form}", recipe, partial(_number, texts, symbols))
+    vocabulary = json.loads(files["vocabulary.json"])
     if len(vocabulary) != dataset.vocabulary_size:
         raise Refused(
             f"dataset {dataset.name}, form {dataset.form}, has {len(vocabulary)} symbols, "
             f"and dataset.vocabulary.{dataset.source} declares {dataset.vocabulary_size}: "
             f"set dataset.vocabulary.{dataset.source}={len(vocabulary)}."
         )
-    splits = {split: _mapped(folder / f"{split}.npy") for split in texts}
+    splits = {split: torch.from_numpy(np.load(BytesIO(files.pop(f"{split}.npy")))) for split in texts}
     return Streams(splits, vocabulary, sha256)
-
-
-def _mapped(path: Path) -> Tensor:
-    return torch.from_numpy(np.load(path, mmap_mode="c"))  # copy-on-write, because torch requires a writable array
 
 
 def _number(texts: dict[str, bytes], symbols: Callable[[bytes], Symbols], folder: Path) -> None:

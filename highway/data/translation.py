@@ -19,16 +19,18 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from highway.config.datasets import DATASETS, END, PADDING, START, UNKNOWN, TranslationDataset
 from highway.data import sample_pairs
+from highway.data.cache import cached
 from highway.data.download import Unfit
 from highway.data.sources import TED
 from highway.errors import Refused
-from highway.files import seal
-from highway.files.writing import read_json, write_json, written_atomically
+from highway.files.plain import read_bytes, read_text
+from highway.files.writing import write_json, written_atomically
 
 LAYOUT = 2  # version of the cache; a new number rebuilds it
 SPLITS = ("train", "valid", "test")
@@ -44,7 +46,7 @@ PAIRS_SHA256 = {  # of the sorted pairs, each `source\ttarget\n`
 
 @dataclass(frozen=True)
 class Corpus:
-    """A data set as pieces, memory-mapped, with its vocabularies and counts."""
+    """A data set as pieces, with its vocabularies and counts."""
 
     splits: dict[str, Any]  # Arrow tables with columns source and target: pieces, start and end included
     texts: dict[str, Pairs]  # valid and test, as they are scored
@@ -97,22 +99,19 @@ def streams(dataset: TranslationDataset, data_dir: Path, cache_dir: Path) -> Cor
     sha256 = {split: pairs_sha256(pairs) for split, pairs in texts.items()}
     recipe = [dataset.name, dataset.form, dataset.vocabulary_sizes, dataset.longest_words, dataset.longest]
     recipe += [DATASETS[dataset.name].revision, sha256, LAYOUT]
-    key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
-    folder = cache_dir / f"{dataset.name}-{dataset.form}-{key}"
-    if not seal.is_whole(folder):
-        _prepare(dataset, texts, folder)
-        seal.seal_folder(folder)
-    return _load(folder, {split: texts[split] for split in ("valid", "test")}, sha256)
+    files = cached(cache_dir, f"{dataset.name}-{dataset.form}", recipe, partial(_prepare, dataset, texts))
+    return _load(files, {split: texts[split] for split in ("valid", "test")}, sha256)
 
 
-def _load(folder: Path, texts: dict[str, Pairs], sha256: dict[str, str]) -> Corpus:
+def _load(files: dict[str, bytes], texts: dict[str, Pairs], sha256: dict[str, str]) -> Corpus:
     from datasets import Dataset, disable_progress_bars
+    from pyarrow import py_buffer
     from sentencepiece import SentencePieceProcessor
 
     disable_progress_bars()
-    source, target = (SentencePieceProcessor(model_file=str(folder / f"{side}.model")) for side in SIDES)
-    about = read_json(folder / "about.json")
-    splits = {split: Dataset.from_file(str(folder / f"{split}.arrow")) for split in SPLITS}
+    source, target = (SentencePieceProcessor(model_proto=files[f"{side}.model"]) for side in SIDES)
+    about = json.loads(files["about.json"])
+    splits = {split: Dataset.from_buffer(py_buffer(files[f"{split}.arrow"])) for split in SPLITS}
     return Corpus(splits, texts, source, target, about, sha256, about["vocabulary_sha256"])
 
 
@@ -280,11 +279,11 @@ def _read(source: Path, target: Path) -> Pairs:
 
 def _lines(path: Path) -> list[str]:
     try:
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        lines = read_text(path).removesuffix("\n").split("\n")
     except FileNotFoundError as error:
         raise Refused(f"{path} is missing, and it has no source to download it from. Put it there.") from error
     except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        line = read_bytes(path)[: error.start].count(b"\n") + 1
         raise Refused(f"{path}, line {line}, is not UTF-8 text.") from error
     empty = next((number for number, line in enumerate(lines, start=1) if not line.strip()), None)
     if empty is not None:

@@ -18,6 +18,7 @@ from highway.errors import Corrupt, Refused
 from highway.exchange import admission
 from highway.files import seal
 from highway.files.archive import BROKEN, tarred
+from highway.files.plain import read_bytes
 from highway.files.writing import written_atomically
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import problem
@@ -59,7 +60,7 @@ def export_records(tables: list[Table], budget: str | None, outputs: Path, targe
                 name = f"{'/'.join(parts)}/{path.relative_to(sample.directory).as_posix()}"
                 if path.is_file() and MEMBER.fullmatch(name):
                     member = tarfile.TarInfo(name)
-                    content = path.read_bytes()
+                    content = read_bytes(path)
                     member.size = len(content)
                     archive.addfile(member, io.BytesIO(content))
     return list(records.values())

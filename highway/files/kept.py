@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from highway.errors import Unwritable
+from highway.errors import Corrupt, Unwritable
+from highway.files.plain import read_bytes
 from highway.files.writing import written_atomically
 
 Signature = list[int]
@@ -29,11 +30,11 @@ class Kept:
     def read(self, name: str, key: Any) -> Any:
         """Return the value that was kept under this name and key, or None."""
         try:
-            checksum, _, text = (self.folder / f"{name}.json").read_bytes().partition(b"\n")
+            checksum, _, text = read_bytes(self.folder / f"{name}.json").partition(b"\n")
             if checksum != _sha256(text):
                 return None
             content = json.loads(text)
-        except (OSError, ValueError):
+        except (OSError, ValueError, Corrupt):
             return None
         return content["value"] if content["made from"] == [self.version, key] else None
 

@@ -9,11 +9,13 @@ weights          have their sha256 in the header of their file (highway/run/chec
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from highway.errors import Corrupt
+from highway.files.plain import read_bytes
 from highway.files.writing import file_sha256, written_atomically
 
 log = logging.getLogger("highway")
@@ -59,7 +61,7 @@ def check_files(folder: Path, expected: dict[str, str]) -> None:
         path = f"{folder}/{name}"
         try:
             actual = file_sha256(path)
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        except (FileNotFoundError, NotADirectoryError):
             raise Corrupt(f"{path} is missing") from None
         if actual != sha256:
             raise Corrupt(f"{path} is corrupt: its sha256 is not the recorded one")
@@ -71,21 +73,34 @@ def check_name(path: Path) -> None:
         raise Corrupt(f"{path} is corrupt: its sha256 is not the one in its name")
 
 
-def seal_folder(folder: Path) -> None:
-    """Write seal.json with the checksums of all files in the folder. Call this last."""
+def seal_folder(folder: Path, recipe: list[Any]) -> None:
+    """Write seal.json with the checksums of all files in the folder, and what they were made from. Call this last."""
     files = checksums(folder, (path for path in folder.iterdir() if path.name != SEAL and path.name[0] != "."))
     with written_atomically(folder / SEAL) as file:
-        file.write(sealed({"files": files}))
+        file.write(sealed({"files": files, "recipe": recipe}))
 
 
-def is_whole(folder: Path) -> bool:
-    """Return True if a folder is sealed and unchanged. Log a warning if it has changed and must be rebuilt."""
+def contents(folder: Path, recipe: list[Any]) -> dict[str, bytes] | None:
+    """Return the content of each file of a sealed folder, by name. The checksums are those of the returned bytes.
+
+    Return None if it is not sealed; also None, with a warning, if it is corrupt or made from another recipe.
+    """
     path = folder / SEAL
-    if not path.exists():
-        return False
+    if not os.path.lexists(path):
+        return None
     try:
-        check_files(folder, opened(path.read_bytes(), path)["files"])
-    except (Corrupt, ValueError, OSError) as damage:
-        log.warning("%s. It is rebuilt.", damage)
-        return False
-    return True
+        stated = opened(read_bytes(path), path)
+        if stated.get("recipe") != json.loads(json.dumps(recipe)):
+            raise Corrupt(f"{folder} does not say that it was made from this data")
+        read = {name: read_bytes(folder / name) for name in stated["files"]}
+        wrong = [name for name, content in read.items() if stated["files"][name] != hashlib.sha256(content).hexdigest()]
+        if wrong:
+            raise Corrupt(f"{folder}/{wrong[0]} is corrupt: its sha256 is not the recorded one")
+    except FileNotFoundError as error:
+        damage = f"{error.filename} is missing"
+    except (Corrupt, ValueError, TypeError, LookupError, OSError) as error:
+        damage = str(error)
+    else:
+        return read
+    log.warning("%s. It is rebuilt.", damage)
+    return None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from highway.errors import Unwritable
+from highway.files.plain import plain_handle, read_text
 
 
 @contextmanager
@@ -49,7 +50,7 @@ def written_atomically(path: Path, durable: bool = True, sealed: bool = False) -
 
 def append_text(path: Path, text: str) -> None:
     """Append text to a file, not atomically."""
-    with writing(path), open(path, "a", newline="") as file:
+    with writing(path), os.fdopen(plain_handle(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a", newline="") as file:
         file.write(text)
 
 
@@ -63,7 +64,7 @@ def made_folder(path: Path) -> Path:
 def file_sha256(path: Path | str) -> str:
     """Return the sha256 of a file as hexadecimal digits."""
     digest = hashlib.sha256()  # not hashlib.file_digest: it clears 256 KiB for each of thousands of small files
-    with open(path, "rb", buffering=0) as file:
+    with os.fdopen(plain_handle(path), "rb", buffering=0) as file:
         while chunk := file.read(1 << 16):
             digest.update(chunk)
     return digest.hexdigest()
@@ -79,7 +80,7 @@ def write_json(path: Path, content: object, durable: bool = True) -> None:
 
 
 def read_json(path: Path) -> Any:
-    return json.loads(path.read_text())
+    return json.loads(read_text(path))
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -5,18 +5,24 @@ outputs/cells/<model>-<hash12>/seed<k>/
 """
 
 import os
+import re
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from highway.config.experiment import Experiment
+from highway.files.plain import make_way
 from highway.files.writing import made_folder, remove_leftovers, writing
 from highway.ledger.identity import identified
 from highway.ledger.lease import HeldLease, Lease, leased
-from highway.ledger.record import read_record
+from highway.ledger.record import leave_out, read_record
 
 DONE = ("finished", "diverged")
+WRITTEN = ("config.yaml", "curves.csv", "log.txt", "checkpoints/best.safetensors", "checkpoints/last.safetensors")
+CHECKPOINT = re.compile(r"resume-[0-9]{1,18}\.[0-9a-f]{16}\.ckpt")
+SEED = re.compile(r"seed(0|[1-9][0-9]*)")
 RECORD = ("result.json", "config.yaml", "curves.csv", "probes", "checkpoints")
 
 
@@ -56,7 +62,16 @@ class RunDirectory:
     @property
     def checkpoints(self) -> list[Path]:
         """The checkpoints from which the run can resume, resume-<step>.<checksum>.ckpt, the newest first."""
-        return sorted((self.path / "checkpoints").glob("resume-*.*.ckpt"), key=step_of, reverse=True)
+        return sorted((path for path in self._saved if CHECKPOINT.fullmatch(path.name)), key=step_of, reverse=True)
+
+    @property
+    def misnamed_checkpoints(self) -> list[Path]:
+        """Files whose names are almost those of checkpoints, such as `resume-35 (copy).ckpt`."""
+        return sorted(path for path in self._saved if not CHECKPOINT.fullmatch(path.name))
+
+    @property
+    def _saved(self) -> Iterator[Path]:
+        return (self.path / "checkpoints").glob("resume-*")
 
     @property
     def best(self) -> Path:
@@ -72,11 +87,15 @@ class RunDirectory:
 
     def leased(self) -> AbstractContextManager[HeldLease]:
         """Hold the lease of the run, so that no other process with access to the folder can run it."""
-        return leased(self.leases)
+        return leased(self.leases, self.id)
 
     def begin(self) -> None:
         """Remove what an earlier start left behind: its result and half-written files."""
+        for folder in (self.best.parent, self.path / "probes"):
+            make_way(folder, folder=True)
         record = self.path / "result.json"
+        for path in (record, *map(self.path.joinpath, WRITTEN), *(self.path / "probes").glob("*.npz")):
+            make_way(path)
         with writing(self.path):
             if self.result() is None and record.exists():
                 record.replace(record.with_name("result.damaged.json"))  # for people to look at
@@ -87,7 +106,9 @@ class RunDirectory:
     def set_aside(self) -> None:
         """Move a finished record into earlier/, so that the run can start afresh."""
         earlier = made_folder(self.path / "earlier")
-        target = earlier / str(1 + max((int(path.name) for path in earlier.iterdir()), default=0))
+        target = earlier / str(
+            1 + max((int(path.name) for path in earlier.iterdir() if path.name.isdecimal()), default=0)
+        )
         target.mkdir()
         for path in (self.path / name for name in RECORD):
             if path.exists():
@@ -103,7 +124,7 @@ class RunDirectory:
         result = self.result()
         if result is not None and result["status"] in DONE:
             return str(result["status"])
-        lease = Lease.latest(self.leases)
+        lease = Lease.latest(self.leases, self.id)
         if lease is not None and lease.alive:
             return "running"
         if result is not None:
@@ -114,13 +135,25 @@ class RunDirectory:
     @property
     def progress(self) -> dict[str, Any]:
         """The progress of a running run, from its lease."""
-        lease = Lease.latest(self.leases)
+        lease = Lease.latest(self.leases, self.id)
         return lease.progress if lease is not None else {}
 
     @property
     def done(self) -> bool:
         """True if the run has finished or diverged: running it again would give the same result."""
         return self.status in DONE
+
+
+def seed_directories(folder: Path) -> list[Path]:
+    """Return the directories of a configuration's seeds. Log a warning for other names, such as `seed_old`."""
+    try:
+        names = [name for name in os.listdir(folder) if name.startswith("seed")]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    for name in sorted(names):
+        if not SEED.fullmatch(name):
+            leave_out(folder / name, "its name is not that of a seed, such as seed1; move it out of this folder")
+    return [folder / name for name in sorted(names) if SEED.fullmatch(name)]
 
 
 def step_of(checkpoint: Path) -> int:

@@ -1,19 +1,23 @@
 """Leases: one process at a time holds the lease of a run, writes its progress into it, and loses it when it dies.
 
-    outputs/cells/<model>-<hash12>/seed<k>/leases/<number>.json   host, machine, pid, born, since, ended, progress
+    outputs/cells/<model>-<hash12>/seed<k>/leases/<number>.json   run, host, machine, pid, born, since, ended, progress
 
 The lease with the highest number counts. A process takes a run by creating the next number with O_EXCL. Only one
 process can succeed, on any file system, so a run whose holder died is taken over without a race and without locks.
 
 A lease is alive on its own machine while its process exists (a zombie does not count). Seen from another machine, and
 where the system does not tell which process is which (highway/files/system.py), it is alive while its file is at most
-STALE seconds old by the clock of the file system; the holder rewrites it every BEAT seconds. A process that slept and
+STALE seconds old by the clock of the file system; the holder rewrites it every BEAT seconds. A lease from the future
+beats no more, since a beat would have set its time right. A lease of another run is dead: someone has copied the
+directory. A file that is no lease counts by its age alone. A process that slept and
 finds a higher number ends without writing. A run that a sweep started saves and stops when that sweep is gone, so
 `kill -9` of a sweep leaves no process behind.
 """
 
 import json
+import math
 import os
+import re
 import signal
 import socket
 import sys
@@ -25,30 +29,34 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from highway.errors import Held, Refused
+from highway.errors import Corrupt, Held, Refused
+from highway.files.plain import make_way, read_text, set_aside
 from highway.files.system import UNKNOWN, born, machine_identity
 from highway.files.writing import made_folder, write_json, writing
 
 BEAT = 2.0  # seconds between two beats
 STALE = 60.0  # seconds without a beat after which another machine takes over
+FILE = re.compile(r"[1-9][0-9]{0,17}\.json")
 SWEEP = "HIGHWAY_SWEEP"  # holds the process id of the sweep; its runs save and stop when that process is gone
 
 
 class Lease:
-    """A lease, as it was when read."""
+    """A lease, as it was when read. `run`: the name of the run in whose directory it lies; None for other leases."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, run: str | None = None) -> None:
         self.path = path
         try:
-            self.content: dict[str, Any] = json.loads(path.read_text())
-        except (OSError, ValueError):  # it is being created at this moment, or already replaced
-            self.content = {}
+            content = json.loads(read_text(path))
+        except (OSError, ValueError, RecursionError, Corrupt):  # being created at this moment, replaced, or no lease
+            content = {}
+        self.content: dict[str, Any] = content if _is_lease(content) else {}
+        self.foreign = self.content.get("run", run) != run
 
     @classmethod
-    def latest(cls, folder: Path) -> "Lease | None":
+    def latest(cls, folder: Path, run: str | None = None) -> "Lease | None":
         """Return the lease that counts; None if the run was never started."""
         numbers = _numbers(folder)
-        return cls(folder / f"{numbers[-1]}.json") if numbers else None
+        return cls(folder / f"{numbers[-1]}.json", run) if numbers else None
 
     @property
     def ended(self) -> bool:
@@ -58,32 +66,59 @@ class Lease:
     @property
     def alive(self) -> bool:
         """True if its holder still runs."""
-        if self.ended:
+        if self.ended or self.foreign:
             return False
         if this_machine() != UNKNOWN and self.content.get("machine") == this_machine():
             start = born(self.content["pid"])
             if start is None or UNKNOWN not in (start, self.content["born"]):
                 return bool(start == self.content["born"])
-        return self.path.exists() and _age(self.path) < STALE
+        return self.path.exists() and abs(_age(self.path)) < STALE
 
     @property
     def holder(self) -> str:
-        return f"process {self.content.get('pid', '?')} on {self.content.get('host', 'another machine')}"
+        if not self.content:
+            return f"a process that has not yet written its name; {self.path} counts for {STALE:g} seconds"
+        return f"process {self.content['pid']} on {self.content['host']}"
 
     @property
     def progress(self) -> dict[str, Any]:
-        """The keys step, steps, train_loss and seconds_left; empty before the first step."""
-        progress: dict[str, Any] = self.content.get("progress", {})
-        return progress
+        """The keys of PROGRESS, and perhaps train_loss, valid_loss and remark; empty before the first step."""
+        progress: Any = self.content.get("progress")
+        return progress if _is_progress(progress) else {}
+
+
+PROGRESS = ("step", "steps", "tokens_per_second", "seconds_left")
+
+
+def _is_lease(content: object) -> bool:
+    """Return True if a text in a lease's file has the types that a holder writes."""
+    kinds: dict[str, type | tuple[type, ...]] = {"pid": int, "born": (str, type(None)), "host": str, "machine": str}
+    return (
+        isinstance(content, dict)
+        and all(isinstance(content.get(key, ""), kind) for key, kind in kinds.items())
+        and 0 < content["pid"] < 2**31
+    )
+
+
+def _is_progress(content: object) -> bool:
+    return (
+        isinstance(content, dict)
+        and isinstance(content.get("remark", ""), str)
+        and all(
+            type(content[key]) in (int, float) and math.isfinite(content[key]) for key in content.keys() - {"remark"}
+        )
+        and all(key in content for key in PROGRESS)
+        and content["steps"] > 0
+    )
 
 
 class HeldLease:
     """The lease of this process, kept alive by a thread."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, about: dict[str, Any]) -> None:
         self.path = path
         self.progress: dict[str, Any] = {}  # shown to other processes; the run replaces it as it advances
-        self._about = {**_myself(), "since": round(time.time(), 1), "ended": False}
+        self._about = {**about, "since": round(time.time(), 1)}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self._parent = int(os.environ.get(SWEEP, "0"))
@@ -118,9 +153,11 @@ class HeldLease:
 
 
 @contextmanager
-def leased(folder: Path) -> Iterator[HeldLease]:
-    """Hold the lease while the block runs. Raise `Held` if another process holds it."""
-    held = HeldLease(_taken(made_folder(folder)))
+def leased(folder: Path, run: str | None = None) -> Iterator[HeldLease]:
+    """Hold the lease, of a run if one is named, while the block runs. Raise `Held` if another process holds it."""
+    about = {**_myself(), **({"run": run} if run else {}), "ended": False}
+    make_way(folder, folder=True)
+    held = HeldLease(_taken(made_folder(folder), about, run), about)
     held.start()
     try:
         yield held
@@ -128,8 +165,8 @@ def leased(folder: Path) -> Iterator[HeldLease]:
         held.end()
 
 
-def _taken(folder: Path) -> Path:
-    before = Lease.latest(folder)
+def _taken(folder: Path, about: dict[str, Any], run: str | None) -> Path:
+    before = Lease.latest(folder, run)
     if before is not None and before.alive:
         raise Held(f"{folder.parent} is being run by {before.holder}. Wait for it, or stop it.")
     number = _number(before.path) + 1 if before else 1
@@ -137,7 +174,7 @@ def _taken(folder: Path) -> Path:
     with writing(path):
         try:
             with open(path, "x") as file:
-                json.dump({**_myself(), "ended": False}, file)
+                json.dump(about, file)
         except FileExistsError as error:
             raise Held(f"{folder.parent} was taken by another process at this moment. Wait for it.") from error
         except OSError:  # half a lease would look alive for a minute
@@ -148,13 +185,25 @@ def _taken(folder: Path) -> Path:
             path.unlink()
             raise Held(f"{folder.parent} was taken by another process at this moment. Wait for it.")
         if other < number:
-            (folder / f"{other}.json").unlink(missing_ok=True)
+            _remove(folder / f"{other}.json")
     return path
 
 
+def _remove(path: Path) -> None:
+    """Delete the lease of a dead process; another process may do so at this moment. Only rename a directory."""
+    with suppress(FileNotFoundError):
+        if path.is_dir():
+            set_aside(path)
+        else:
+            path.unlink()
+
+
 def _numbers(folder: Path) -> list[int]:
-    names = os.listdir(folder) if folder.exists() else []  # five times as fast as a glob; sweeps read thousands
-    return sorted(int(name.removesuffix(".json")) for name in names if name[0].isdigit() and name.endswith(".json"))
+    try:
+        names = os.listdir(folder)  # five times as fast as a glob; sweeps read thousands
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(int(name.removesuffix(".json")) for name in names if FILE.fullmatch(name))
 
 
 def _number(path: Path) -> int:
@@ -177,8 +226,11 @@ def _age(path: Path) -> float:
     probe = path.parent / f".now-{socket.gethostname()}-{os.getpid()}"
     try:
         probe.touch()
-        return probe.stat().st_mtime - path.stat().st_mtime
+        now = probe.stat().st_mtime
+        probe.unlink()
+    except OSError:  # the folder is read-only
+        now = time.time()
+    try:
+        return now - path.stat().st_mtime
     except OSError:  # replaced at this moment, so its holder is alive
         return 0.0
-    finally:
-        probe.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from highway.config.metrics import METRICS
 from highway.config.schema import Number, Pattern, Range, as_key, problem_of
 from highway.errors import Corrupt
 from highway.files import seal
+from highway.files.plain import read_bytes
 from highway.files.writing import written_atomically
 
 log = logging.getLogger("highway")
@@ -143,7 +144,7 @@ class Timing(Ended):
 def write_record(folder: Path, content: dict[str, Any]) -> None:
     """Write result.json, with its own checksum and those of the files that are read with it."""
     companions = [folder / "config.yaml", folder / "curves.csv", *(folder / "probes").glob("*.npz")]
-    files = seal.checksums(folder, (path for path in companions if path.exists()))
+    files = seal.checksums(folder, filter(Path.is_file, companions))
     with written_atomically(folder / "result.json") as file:
         file.write(seal.sealed({**content, "files": files}))
 
@@ -154,7 +155,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
     Also None, with a warning, if the record is not valid, or if it or a file that belongs to it is corrupt.
     """
     try:
-        content = seal.opened(path.read_bytes(), path)
+        content = seal.opened(read_bytes(path), path)
         if wrong := problem(content):
             return leave_out(path.parent, wrong)
         belongs_to(path.parent, f"{content['cell']}/seed{content['seed']}")

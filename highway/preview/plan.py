@@ -18,6 +18,7 @@ from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.errors import Refused, counted, listing
 from highway.files.device import cores, device_name
+from highway.ledger.directory import seed_directories
 from highway.ledger.record import read_record
 from highway.preview.cost import Cost, cost
 from highway.run import build, memory
@@ -149,7 +150,7 @@ def _device() -> str:
 
 def _recorded(folder: Path) -> float | None:
     """Return the mean seconds of the finished seeds in this folder on this device; None if there are none."""
-    results = [read_record(path) for path in folder.glob("seed*/result.json")]
+    results = [read_record(path / "result.json") for path in seed_directories(folder)]
     costs = [result["cost"] for result in results if result and result["status"] == "finished"]
     seconds = [spent["seconds"] for spent in costs if spent["device"] == device_name(_device()) and "seconds" in spent]
     return sum(seconds) / len(seconds) if seconds else None

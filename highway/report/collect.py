@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from highway.config.datasets import DATASETS, RANDOM, SAMPLE
 from highway.config.experiment import Experiment
 from highway.config.metrics import METRICS, OF_A_RECORD, Metric
-from highway.errors import Refused, counted
+from highway.errors import Corrupt, Refused, counted
 from highway.files.kept import Kept
-from highway.ledger.directory import DONE, RunDirectory
+from highway.files.plain import open_plain, open_text
+from highway.ledger.directory import DONE, RunDirectory, seed_directories
 from highway.ledger.fingerprint import joined
 from highway.ledger.identity import identified
 from highway.ledger.record import leave_out
@@ -102,7 +103,7 @@ class Sample:
         """
         try:
             outline = tuple(self.curves)
-        except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error) as error:
+        except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error, Corrupt) as error:
             return leave_out(self.directory, f"curves.csv cannot be read ({type(error).__name__})")
         return replace(self, outline=outline) if outline or not self.finished else None
 
@@ -121,8 +122,11 @@ class Sample:
 
         path = self.directory / "probes" / f"{name}.npz"
         try:
-            return dict(np.load(path)) if path.exists() else {}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            if not path.exists():
+                return {}
+            with open_plain(path) as file:
+                return dict(np.load(file))
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile, Corrupt) as error:
             leave_out(path, f"the arrays cannot be read ({type(error).__name__})")
             return {}
 
@@ -169,13 +173,13 @@ class Collected:
 def underway(row: Experiment, outputs_dir: Path) -> dict[str, Curves]:
     """Return the curves of runs that have begun here and not ended, by seed and status (`seed 2, running`)."""
     curves = {}
-    for path in sorted((outputs_dir / "cells" / identified(row)).glob("seed*/curves.csv")):
-        directory = RunDirectory(path.parent)
-        if not directory.done:
-            seed = path.parent.name.replace("seed", "seed ")
+    for path in seed_directories(outputs_dir / "cells" / identified(row)):
+        directory = RunDirectory(path)
+        if directory.curves.exists() and not directory.done:
+            seed = path.name.replace("seed", "seed ")
             try:
-                curves[f"{seed}, {directory.status}"] = read_curves(path).get("", {})
-            except (OSError, ValueError, IndexError, StopIteration):  # a row is being written
+                curves[f"{seed}, {directory.status}"] = read_curves(directory.curves).get("", {})
+            except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error, Corrupt):  # being written
                 continue
     return curves
 
@@ -194,7 +198,7 @@ def logs_of(table: Table) -> Path:
 def read_curves(path: Path) -> dict[str, Curves]:
     """Read curves by row; the row is empty in the file of a run, and columns that the file lacks become NaN."""
     by_row: dict[str, Curves] = {}
-    with open(path, newline="") as file:
+    with open_text(path) as file:
         lines = csv.reader(file)
         columns = {name: number for number, name in enumerate(next(lines))}
         split, metric, row = columns["split"], columns["metric"], columns.get("row")

@@ -7,6 +7,7 @@ from functools import cache
 
 import yaml
 
+from highway.files.plain import open_text
 from highway.report import collect
 from highway.report.collect import Sample
 
@@ -36,7 +37,7 @@ def _losses() -> dict[tuple[str, str, str], float]:
 @cache
 def _read(path: str) -> dict[tuple[str, str, str], float]:
     try:
-        with open(path) as file:
+        with open_text(path) as file:
             entries = yaml.safe_load(file)
     except FileNotFoundError:
         return {}

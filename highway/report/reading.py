@@ -1,26 +1,20 @@
 """Reads records once: a record whose files have kept their signatures since is taken from what was kept of it."""
 
-import os
 import time
 from pathlib import Path
 from typing import Any
 
 from highway.files.kept import Kept, settled, signatures
+from highway.ledger.directory import seed_directories
 from highway.ledger.record import read_record
 
 RECORD = "result.json"
 
 
-def seeds(directory: Path) -> list[Path]:
-    """Return the directories of a configuration's seeds."""
-    names = os.listdir(directory) if directory.exists() else []
-    return [directory / name for name in sorted(names) if name.startswith("seed")]
-
-
 def results(directory: Path, kept: Kept) -> list[tuple[Path, dict[str, Any]]]:
     """Return the valid records of a configuration's seeds, each with its directory."""
     name, key = kept_name("records", directory), str(directory)
-    folders = seeds(directory)
+    folders = seed_directories(directory)
     before = (kept.read(name, key) or {}) if folders else {}
     entries: dict[str, Any] = {}
     for folder in folders:

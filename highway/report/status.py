@@ -13,11 +13,10 @@ from rich.table import Table as RichTable
 
 from highway.files.device import cores
 from highway.files.system import way_to_start_processes
-from highway.ledger.directory import DONE, RunDirectory
+from highway.ledger.directory import DONE, RunDirectory, seed_directories
 from highway.report.addresses import address_of, overrides_of
 from highway.report.collect import Sample, collect, records
 from highway.report.kept import kept_below
-from highway.report.reading import seeds
 from highway.sweep.table import Row, Table
 
 
@@ -61,7 +60,7 @@ def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[Statu
     for sample in records(address, outputs, kept):
         statuses.setdefault(sample.seed, (sample.result["status"], _record_text(sample)))
         ended.add(sample.directory)
-    for path in seeds(outputs / "cells" / address.name):
+    for path in seed_directories(outputs / "cells" / address.name):
         if path in ended:
             continue
         directory, seed = RunDirectory(path), int(path.name.removeprefix("seed"))

@@ -14,6 +14,7 @@ import logging
 import math
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from highway.config.experiment import Experiment
 from highway.describe import flat
 from highway.errors import Corrupt, Refused
 from highway.files import seal
+from highway.files.plain import open_plain, read_bytes, set_aside
 from highway.files.writing import written_atomically
 from highway.ledger.directory import RunDirectory, step_of
 from highway.run.recorder import Recorder
@@ -120,13 +122,16 @@ def resumable(directory: RunDirectory, forget: bool = True) -> Resume | None:
 
     forget: set aside those that cannot be used, under a name that no start looks for.
     """
+    for path in directory.misnamed_checkpoints:
+        log.warning("%s is not the name of a checkpoint, so nothing reads it. Delete it, or give its name back.", path)
     for path in directory.checkpoints:
         try:
             return Resume(path, _checked(path, directory)["threads"])
         except (Corrupt, FileNotFoundError) as damage:  # another process may delete it at this moment
             log.warning("%s; the steps since the checkpoint before it are trained again.", damage)
             if forget:
-                path.replace(path.with_name(f"unusable-{path.name}"))
+                with suppress(FileNotFoundError):
+                    set_aside(path)
     return None
 
 
@@ -137,7 +142,7 @@ def _checked(path: Path, directory: RunDirectory) -> dict[str, Any]:
         known = torch.load(path, weights_only=True, mmap=True)["callbacks"][Recorder.state_key]
     except Exception as error:  # a foreign file with a correct name can make torch raise anything
         raise Corrupt(f"{path} is no checkpoint of ours ({type(error).__name__})") from error
-    written = directory.curves.read_bytes()[: known["curve_bytes"]] if directory.curves.exists() else b""
+    written = read_bytes(directory.curves)[: known["curve_bytes"]] if directory.curves.exists() else b""
     if known.get("run", directory.id) != directory.id:  # checkpoints before 2026-11-23 do not say it
         raise Corrupt(f"{path} belongs to {known['run']}")
     if hashlib.sha256(written).hexdigest() != known["curve_sha256"]:
@@ -170,10 +175,10 @@ def _ordered(content: bytes) -> bytes:
 def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Return the tensors of a weights file, and its header. Raise Corrupt if the file is corrupt or not one of ours."""
     try:
-        with safe_open(path, "pt") as file:
+        with open_plain(path), safe_open(path, "pt") as file:  # the library alone would wait for ever for a FIFO
             header = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-    except (SafetensorError, FileNotFoundError, IsADirectoryError) as error:
+    except (SafetensorError, FileNotFoundError) as error:
         raise Corrupt(f"{path} is corrupt, or not a file of weights.") from error
     if not {"config", "step", "sha256"} <= set(header):
         raise Corrupt(f"{path} does not say of which experiment its weights are; those that this project saves do.")

@@ -14,7 +14,7 @@ from highway.data.module import ExperimentData
 from highway.describe import parameter_counts
 from highway.errors import Corrupt, Refused, Unwritable
 from highway.files.device import device_name
-from highway.ledger.directory import RunDirectory
+from highway.ledger.directory import RunDirectory, seed_directories
 from highway.ledger.identity import named_revisions
 from highway.ledger.record import read_record, write_record
 from highway.run import machine
@@ -86,7 +86,7 @@ class Record:
     @property
     def usual_rate(self) -> float | None:
         """The lowest tokens per second of the run's other seeds, on this processor with as many threads; else None."""
-        results = [read_record(path) for path in self.directory.path.parent.glob("seed*/result.json")]
+        results = [read_record(path / "result.json") for path in seed_directories(self.directory.path.parent)]
         rates = [
             result["cost"]["tokens_per_second"]
             for result in results

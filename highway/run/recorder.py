@@ -22,6 +22,7 @@ from highway.blocks import products
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
 from highway.errors import Corrupt
+from highway.files.plain import read_bytes
 from highway.files.writing import append_text, write_text, writing
 from highway.ledger.fingerprint import fingerprint
 from highway.run import machine
@@ -113,7 +114,7 @@ class Recorder(pl.Callback):
                 os.truncate(self.path, self.curve_bytes)
         else:
             write_text(self.path, ",".join(COLUMNS) + "\n")
-        self._curve = hashlib.sha256(self.path.read_bytes())
+        self._curve = hashlib.sha256(read_bytes(self.path))
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -201,7 +202,7 @@ class Recorder(pl.Callback):
 
     def checked_curve(self) -> bytes:
         """Return the content of curves.csv. Raise Corrupt if it is not what this run has written."""
-        curve = self.path.read_bytes()
+        curve = read_bytes(self.path)
         if self._curve is not None and hashlib.sha256(curve).digest() != self._curve.digest():
             raise Corrupt(f"{self.path} was changed by something else while the run trained")
         return curve

@@ -14,6 +14,8 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from highway.config.check import flat
+from highway.errors import Corrupt
+from highway.files.plain import read_text
 from highway.files.writing import write_text
 from highway.ledger.identity import identity
 from highway.report.collect import REFERENCE, Collected, Sample, collect
@@ -200,8 +202,8 @@ def _write_run(path: Path, directory: Path, rows: list[Shown], refresh: int) -> 
 
 def _settings(path: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text())
-    except (OSError, ValueError, yaml.YAMLError):
+        content = yaml.safe_load(read_text(path))
+    except (OSError, ValueError, yaml.YAMLError, Corrupt):
         return {"config.yaml": "cannot be read"}
     return content if isinstance(content, dict) else {}
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from highway.errors import Refused, as_typed, counted
+from highway.files.plain import make_way
 from highway.sweep.launch import LOOK_AGAIN, Planned, RunLauncher, quoted
 
 TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
@@ -121,6 +122,7 @@ class EngineLauncher(RunLauncher):
                 break
             move = planned.next_move()
             if move == "start":
+                make_way(planned.directory.log)  # a process cannot open a FIFO that nothing reads
                 ready.append(planned)
             else:
                 self.give_back(planned)

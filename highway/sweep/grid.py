@@ -17,6 +17,7 @@ from highway.config.experiment import Experiment
 from highway.config.metrics import KINDS, SPLITS
 from highway.config.tasks import metrics_of
 from highway.errors import Refused, as_typed, closest, listing
+from highway.files.plain import read_text
 from highway.files.writing import write_text
 from highway.ledger.identity import changes_nothing
 from highway.sweep.launch import command_line
@@ -90,7 +91,7 @@ def find(name: str, outputs_dir: Path) -> Table:
     """Load a table, or a grid that was run here, by its name."""
     grids = grid_names(outputs_dir)
     if name in grids:
-        return parse_table(yaml.safe_load((outputs_dir / "grids" / name / "table.yaml").read_text()))
+        return parse_table(yaml.safe_load(read_text(outputs_dir / "grids" / name / "table.yaml")))
     if name in table_ids():
         return load_table(name)
     known = [*table_ids(), *grids]

@@ -22,7 +22,8 @@ from highway.config.check import check
 from highway.config.compose import Composer
 from highway.config.experiment import Experiment
 from highway.config.guard import composing
-from highway.errors import Held
+from highway.errors import Corrupt, Held
+from highway.files.plain import read_text
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.together import Timing
 from highway.sweep.timed import timing
@@ -129,7 +130,12 @@ def command_line(overrides: Sequence[str]) -> str:
 
 def last_line(path: Path) -> str:
     """Return the last line of a log, with its path."""
-    lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
+    try:
+        lines = read_text(path, errors="replace").strip().splitlines()
+    except FileNotFoundError:
+        lines = []
+    except Corrupt as damage:
+        return str(damage)
     return f"{lines[-1]} ({path})" if lines else str(path)
 
 

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from highway.errors import Refused
+from highway.files.writing import append_text
 from highway.ledger.lease import SWEEP
 from highway.sweep.engine import EngineLauncher, Job, check_whole
 from highway.sweep.launch import Planned
@@ -110,8 +111,7 @@ class Task:
         return None
 
     def _failed(self, why: str) -> int:
-        with open(self.planned.directory.log, "a") as file:
-            print(" ".join(why.split()), file=file)
+        append_text(self.planned.directory.log, " ".join(why.split()) + "\n")
         return 1
 
 

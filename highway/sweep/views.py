@@ -9,6 +9,7 @@ import yaml
 
 from highway.config.check import flat
 from highway.config.experiment import Experiment
+from highway.files.plain import make_way, read_text
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import PARTS, changes_nothing, configuration
 
@@ -21,11 +22,14 @@ def link_view(directory: RunDirectory, table: str, budget: str, row: str) -> Run
     before = os.readlink(link) if link.is_symlink() else None
     if before == target:
         return None
+    make_way(directory.path, folder=True)
     directory.path.mkdir(parents=True, exist_ok=True)
     link.parent.mkdir(parents=True, exist_ok=True)
     new = link.with_name(f".{link.name}.{os.getpid()}")
     new.unlink(missing_ok=True)
     new.symlink_to(target)
+    if not link.is_symlink():
+        make_way(link)
     new.replace(link)
     return RunDirectory((link.parent / before).resolve()) if before else None
 
@@ -34,7 +38,7 @@ def differences(earlier: RunDirectory, experiment: Experiment) -> list[str]:
     """List what has changed in a recipe since an earlier run, as in `model.width 128 -> 64`."""
     if not earlier.config.exists():
         return ["that run was never started"]
-    old, new = yaml.safe_load(earlier.config.read_text()), configuration(experiment)
+    old, new = yaml.safe_load(read_text(earlier.config)), configuration(experiment)
     before, after = (flat({name: values[name] for name in PARTS}) for values in (old, new))
     keys = [key for key, value in before.items() if value != after.get(key) and not changes_nothing(key)]
     return [f"{key} {before[key]} -> {after.get(key, 'absent')}" for key in keys]

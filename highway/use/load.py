@@ -19,6 +19,7 @@ from highway.config.compose import dataset
 from highway.config.experiment import Experiment
 from highway.config.tasks import TASKS
 from highway.errors import Refused, closest, listing
+from highway.files.plain import open_text, read_text
 from highway.ledger.directory import RunDirectory
 from highway.run import build, machine
 from highway.run.checkpoint import put_into, read_weights
@@ -42,7 +43,7 @@ class Recorded:
         if not self.directory.curves.exists():
             raise Refused(f"{self.directory.path} has no curves.csv. Load the run directory, not a file of weights.")
         curves: dict[str, list[tuple[int, float]]] = {}
-        with open(self.directory.curves, newline="") as file:
+        with open_text(self.directory.curves) as file:
             for row in csv.DictReader(file):
                 curves.setdefault(f"{row['split']} {row['metric']}", []).append((int(row["step"]), float(row["value"])))
         name = f"{split} {metric}"
@@ -101,7 +102,7 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
         raise Refused(f"--last chooses a checkpoint of a run, but {where} is a file of weights. Leave --last out.")
     if not path.is_file():
         if directory.result() and not (last or tasks):
-            return Recorded(directory, experiment_of(directory.config.read_text(), directory))
+            return Recorded(directory, experiment_of(read_text(directory.config), directory))
         raise Refused(f"{where} has no {path.name}. Name the directory of a run that has been trained.")
     tensors, header = read_weights(path)
     if where.is_dir() and header.get("run", directory.id) != directory.id:

@@ -14,6 +14,7 @@ from tests.support.runs import curve, numbers, same_weights, trained
 
 Compose = Callable[..., Experiment]
 Once = Callable[..., tuple[RunDirectory, dict[str, Any]]]
+Stopped = Callable[[int], RunDirectory]
 
 
 @pytest.fixture
@@ -36,3 +37,21 @@ def ends_the_same(tiny: Compose, whole: tuple[RunDirectory, dict[str, Any]]) -> 
         return directory
 
     return check
+
+
+@pytest.fixture
+def stopped(once: Once, tmp_path: Path) -> Stopped:
+    """Return a function that leaves the same run, stopped at a step, where the next start of this test finds it."""
+
+    def stop_at(step: int) -> RunDirectory:
+        directory, result = once(EVERY_STEP, tmp_path / "outputs", step)
+        assert result["status"] == "interrupted"
+        return directory
+
+    return stop_at
+
+
+@pytest.fixture
+def finished(once: Once, tmp_path: Path) -> RunDirectory:
+    """Return the same run, finished, where the next start of this test finds it."""
+    return once(EVERY_STEP, tmp_path / "outputs")[0]

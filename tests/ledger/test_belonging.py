@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from highway.config.experiment import Experiment
+from highway.data.cache import cached
 from highway.errors import Refused
+from highway.files.writing import write_text
 from highway.ledger.directory import RunDirectory
 from highway.use.load import load
 from tests.support.overrides import EVERY_STEP
@@ -68,6 +70,33 @@ def test_a_file_that_changes_while_the_run_trains(
         path.write_text(path.read_text().replace("1", next(digits, "1")))
 
     ends_the_same(At(12, change))
+
+
+def test_a_cache_that_changes_while_the_run_trains(ends_the_same: Callable[..., RunDirectory], tiny: Compose) -> None:
+    """The run trains on what it has read and checked, also if the blocks of its cache are swapped in place."""
+
+    def swap() -> None:
+        (path,) = (tiny().outputs_dir / "cache").glob("*/train.npy")
+        content = path.read_bytes()
+        path.write_bytes(content[:200] + content[:199:-1])
+
+    ends_the_same(At(3, swap))
+
+
+def test_the_cache_of_another_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A whole cache, with all of its valid checksums, in the place of the cache of another text is made anew."""
+
+    def read(text: str) -> dict[str, bytes]:
+        return cached(tmp_path, "x", [text], lambda folder: write_text(folder / "text", text))
+
+    assert read("ours") == {"text": b"ours"}
+    (mine,) = tmp_path.iterdir()
+    assert read("theirs") == {"text": b"theirs"}
+    (theirs,) = set(tmp_path.iterdir()) - {mine}
+    shutil.rmtree(mine)
+    shutil.copytree(theirs, mine)
+    assert read("ours") == {"text": b"ours"}
+    assert f"{mine} does not say that it was made from this data. It is rebuilt." in caplog.text
 
 
 def test_equal_runs_write_equal_weights(once: Once, tiny: Compose, whole: tuple[RunDirectory, dict[str, Any]]) -> None:

@@ -1,6 +1,5 @@
 """No corrupt file becomes a result: bytes are flipped in every file that a result depends on, and disks are full."""
 
-import logging
 import os
 import random
 from collections.abc import Callable
@@ -18,11 +17,10 @@ from highway.run import build
 from highway.run.checkpoint import load_weights, read_weights, resumable, save_weights
 from highway.train import run
 from tests.support.overrides import EVERY_STEP
-from tests.support.runs import At, trained
+from tests.support.runs import At, said, trained
 
 Compose = Callable[..., Experiment]
 Stopped = Callable[[int], RunDirectory]
-Once = Callable[..., tuple[RunDirectory, dict[str, Any]]]
 
 
 def flip(path: Path, count: int = 100) -> None:
@@ -31,28 +29,6 @@ def flip(path: Path, count: int = 100) -> None:
     for place in random.Random(3).sample(range(len(content)), min(count, len(content))):
         content[place] ^= 0x55
     path.write_bytes(content)
-
-
-@pytest.fixture
-def stopped(once: Once, tmp_path: Path) -> Stopped:
-    """Return a function that leaves the same run, stopped at a step, where the next start of this test finds it."""
-
-    def stop_at(step: int) -> RunDirectory:
-        directory, result = once(EVERY_STEP, tmp_path / "outputs", step)
-        assert result["status"] == "interrupted"
-        return directory
-
-    return stop_at
-
-
-@pytest.fixture
-def finished(once: Once, tmp_path: Path) -> RunDirectory:
-    """Return the same run, finished, where the next start of this test finds it."""
-    return once(EVERY_STEP, tmp_path / "outputs")[0]
-
-
-def said(caplog: pytest.LogCaptureFixture, words: str) -> bool:
-    return any(words in record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
 
 
 def test_two_checkpoints_are_kept_under_names_that_hold_them(stopped: Stopped) -> None:

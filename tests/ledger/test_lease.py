@@ -2,11 +2,13 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -104,7 +106,7 @@ def test_a_number_that_is_behind_is_given_up(tmp_path: Path, monkeypatch: pytest
     of_another_machine(tmp_path / "leases", seconds_ago=lease.STALE + 5)
     before = Lease(tmp_path / "leases" / "1.json")
     (tmp_path / "leases" / "1.json").rename(tmp_path / "leases" / "3.json")
-    monkeypatch.setattr(Lease, "latest", lambda folder: before)
+    monkeypatch.setattr(Lease, "latest", lambda folder, run: before)
     with pytest.raises(Refused, match="was taken by another process"), leased(tmp_path / "leases"):
         pass
     assert [path.name for path in (tmp_path / "leases").iterdir()] == ["3.json"]
@@ -123,3 +125,66 @@ def test_progress_is_told_and_a_lost_claim_stops_its_process(tmp_path: Path, mon
 def test_a_cell_stops_when_its_sweep_is_gone(tmp_path: Path) -> None:
     process = holder(tmp_path, HIGHWAY_SWEEP="1")  # a parent that this process does not have
     assert process.wait(timeout=20) == -signal.SIGTERM
+
+
+def test_a_lease_from_the_future_is_dead(tmp_path: Path) -> None:
+    """A holder sets the time of its lease every two seconds, so a time far ahead is not a holder's."""
+    path = of_another_machine(tmp_path / "leases", seconds_ago=-7 * lease.STALE)
+    assert not Lease(path).alive
+    with leased(path.parent) as held:
+        assert held.path.name == "2.json"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        "null",
+        "\0",
+        '"1"',
+        '{"pid": "x"}',
+        '{"pid": -1}',
+        '{"pid": 1e400}',
+        '{"pid": 1, "born": []}',
+        "[",
+    ],
+)
+def test_what_is_no_lease_counts_for_a_minute(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "4.json"
+    path.write_text(content[:1] * 100_000 if content == "[" else content)
+    with (
+        pytest.raises(Refused, match="not yet written its name"),
+        leased(tmp_path),
+    ):
+        pass
+    os.utime(path, (time.time() - lease.STALE - 1,) * 2)
+    with leased(tmp_path) as held:
+        assert held.path.name == "5.json"
+
+
+@pytest.mark.parametrize("progress", [{"step": "x"}, {"step": 1, "steps": 0}, [], "soon", {"step": {}}])
+def test_what_is_no_progress_is_not_shown(tmp_path: Path, progress: object) -> None:
+    path = of_another_machine(tmp_path / "leases", seconds_ago=0)
+    write_json(path, {**read_json(path), "progress": progress})
+    assert Lease(path).progress == {}
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_something_else_in_the_place_of_a_lease(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    (tmp_path / "7 (copy).json").write_text("{}")
+    (tmp_path / "²3.json").write_text("{}")
+    path = tmp_path / "3.json"
+    make(path)
+    os.utime(path, (time.time() - lease.STALE - 1,) * 2)
+    with leased(tmp_path) as held:
+        assert held.path.name == "4.json"
+
+
+def test_a_lease_belongs_to_a_run(tmp_path: Path) -> None:
+    """The lease of a running run, copied with its directory, does not make the copy running."""
+    with leased(tmp_path / "seed1", "x/seed1"):
+        shutil.copytree(tmp_path / "seed1", tmp_path / "seed2")
+        original, copy = (Lease.latest(tmp_path / name, f"x/{name}") for name in ("seed1", "seed2"))
+        assert original and original.alive and copy and not copy.alive

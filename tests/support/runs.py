@@ -1,12 +1,14 @@
 """Train runs in this process, and read what they left behind."""
 
 import csv
+import logging
 import os
 import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import pytorch_lightning as pl
 import torch
 from safetensors.torch import load_file
@@ -52,6 +54,11 @@ def same_weights(first: Path, second: Path) -> bool:
     """Compare two files of weights bit for bit."""
     weights, others = load_file(first), load_file(second)
     return weights.keys() == others.keys() and all(torch.equal(weights[name], others[name]) for name in weights)
+
+
+def said(caplog: pytest.LogCaptureFixture, words: str) -> bool:
+    """Return True if a warning has these words."""
+    return any(words in record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
 
 
 def numbers(result: dict[str, Any]) -> dict[str, Any]:
