@@ -3,7 +3,7 @@
 import csv
 import math
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -43,6 +43,7 @@ class Point(NamedTuple):
 
 
 Curves = dict[tuple[str, str], list[Point]]  # (split, metric) -> points
+Outline = tuple[tuple[str, str], ...]  # split and metric of each curve of a run
 RECENT = 64  # runs whose curves stay in memory
 
 
@@ -55,7 +56,7 @@ class Sample:
     result: dict[str, Any]
     older_revision: bool
     other_code: bool = False  # the code has changed since the record
-    outline: tuple[tuple[str, str], ...] = ()  # split and metric of each curve
+    outline: Outline = ()
 
     @property
     def finished(self) -> bool:
@@ -138,7 +139,8 @@ class Collected:
     table: Table
     budget: str
     samples: dict[str, tuple[Sample, ...]]  # by row, by seed
-    experiments: Mapping[str, Experiment] = field(default_factory=dict)  # by row; the seed is arbitrary
+    experiments: Experiments = field(default_factory=lambda: Experiments({}))  # by row; the seed is arbitrary
+    folders: dict[str, str] = field(default_factory=dict)  # by row; the name of its runs' folder
     only_run: bool = False  # leave out rows that have not run
 
     def finished(self, row_id: str) -> tuple[Sample, ...]:
@@ -170,18 +172,16 @@ class Collected:
         return "/".join(sorted(sources))
 
 
-def underway(row: Experiment, outputs_dir: Path) -> dict[str, Curves]:
-    """Return the curves of runs that have begun here and not ended, by seed and status (`seed 2, running`)."""
-    curves = {}
-    for path in seed_directories(outputs_dir / "cells" / identified(row)):
-        directory = RunDirectory(path)
-        if directory.curves.exists() and not directory.done:
-            seed = path.name.replace("seed", "seed ")
-            try:
-                curves[f"{seed}, {directory.status}"] = read_curves(directory.curves).get("", {})
-            except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error, Corrupt):  # being written
-                continue
-    return curves
+def underway(collected: Collected, outputs_dir: Path) -> dict[tuple[str, str], Path]:
+    """Return the curves.csv of runs that have begun here and not ended, by row and label (`seed 2, running`)."""
+    paths = {}
+    for row_id, name in collected.folders.items():
+        ended = {sample.directory for sample in collected.samples[row_id]}
+        for folder in seed_directories(outputs_dir / "cells" / name):
+            directory = RunDirectory(folder)
+            if folder not in ended and directory.curves.exists() and not directory.done:
+                paths[row_id, f"{folder.name.replace('seed', 'seed ')}, {directory.status}"] = directory.curves
+    return paths
 
 
 def authors_logs(table: Table) -> dict[str, Curves]:
@@ -252,8 +252,11 @@ def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
         return _timings(table, budget, outputs_dir)
     kept = kept_below(outputs_dir)
     overrides = {row.id: overrides_of(table, row, budget) for row in table.at(budget)}
-    by_row = {row_id: samples(address_of(words, kept), outputs_dir, kept) for row_id, words in overrides.items()}
-    return Collected(table, budget, {row.id: by_row.get(row.id, ()) for row in table.rows}, Experiments(overrides))
+    addresses = {row_id: address_of(words, kept) for row_id, words in overrides.items()}
+    by_row = {row_id: samples(address, outputs_dir, kept) for row_id, address in addresses.items()}
+    every_row = {row.id: by_row.get(row.id, ()) for row in table.rows}
+    folders = {row_id: address.name for row_id, address in addresses.items()}
+    return Collected(table, budget, every_row, Experiments(overrides), folders)
 
 
 def _timings(table: Table, budget: str, outputs_dir: Path) -> Collected:

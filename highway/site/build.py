@@ -1,47 +1,43 @@
 """Builds the site: an index, a page for each table and a page for each run, as static files."""
 
-import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cached_property, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from highway.config.check import flat
 from highway.errors import Corrupt
+from highway.files.kept import signature
 from highway.files.plain import read_text
 from highway.files.writing import write_text
 from highway.ledger.identity import identity
-from highway.report.collect import REFERENCE, Collected, Sample, collect
+from highway.report import collect as collecting
+from highway.report.collect import Collected, Sample, collect, underway
+from highway.report.kept import kept_below
 from highway.report.report import Report, build_report
 from highway.report.reproduction import counted
 from highway.report.sections import (
-    Code,
     Grid,
     GridCell,
     GridRow,
     Head,
-    Judgement,
-    Notes,
     Number,
     Paragraph,
-    Picture,
     Section,
-    Seeds,
 )
 from highway.report.status import StatusLine, row_status
 from highway.report.style import PLAIN
-from highway.report.verdicts import tone
+from highway.site.pages import Pages
 from highway.site.series import as_script, run_curves, table_curves
 from highway.sweep.grid import find, grid_names
 from highway.sweep.reading import table_ids
-from highway.sweep.table import Row, Table
+from highway.sweep.table import Figure, Row, Table
 
 PACKAGE = files("highway.site")
 DISTURBED = " (beside other work)"
@@ -51,12 +47,13 @@ DISTURBED = " (beside other work)"
 class BudgetReport:
     """A table at one budget, as its page shows it."""
 
-    report: Report
+    collected: Collected
+    figures: tuple[Figure, ...]  # those already drawn
     status: dict[str, list[StatusLine]]  # of the runs of a row, by row id
 
-    @property
-    def collected(self) -> Collected:
-        return self.report.collected
+    @cached_property
+    def report(self) -> Report:
+        return build_report(self.collected, self.figures)
 
     @property
     def budget(self) -> str:
@@ -93,9 +90,21 @@ class Shown:
     sample: Sample
     row: Row
 
+    @property
+    def baseline(self) -> Row:
+        return self.collected.table.rows[0]
+
+    @property
+    def overrides(self) -> Sequence[str]:
+        return self.collected.experiments.overrides[self.row.id]
+
+    @property
+    def baseline_overrides(self) -> Sequence[str]:
+        return self.collected.experiments.overrides.get(self.baseline.id, ())
+
 
 def build_site(outputs: Path, tables: Sequence[Table] | None = None, refresh: int = 0) -> Path:
-    """Write the site to outputs/report/ and return its index.
+    """Write the site to outputs/report/ and return its index. Pages that would not change are left as they are.
 
     refresh: seconds after which an open page reloads itself; 0: never.
     """
@@ -110,25 +119,26 @@ def build_site(outputs: Path, tables: Sequence[Table] | None = None, refresh: in
                 runs.setdefault(sample.directory, []).append(Shown(collected, sample, row))
     links = {directory: f"cells/{directory.parent.name}-{directory.name}.html" for directory in runs}
     _copy_assets(folder / "assets")
-    for table in chosen:
-        _write_table(table, reports[table.id], outputs, links, refresh)
+    pages = Pages(folder, kept_below(outputs), refresh)
+    keys = [_write_table(pages, table, reports[table.id], outputs, links) for table in chosen]
     for directory, rows in runs.items():
-        _write_run(folder / links[directory], directory, rows, refresh)
+        _write_run(pages, folder / links[directory], directory, rows)
     index = folder / "index.html"
-    tables_shown = [(table, reports[table.id]) for table in chosen]
-    _write(index, "index.html", folder, refresh, tables=tables_shown, total=_total(tables_shown))
+    shown = [(table, reports[table.id]) for table in chosen]
+    pages.write(index, keys, lambda: pages.rendered(index, "index.html", tables=shown, total=_total(shown)))
+    pages.close()
     return index
 
 
 def budget_reports(table: Table, outputs: Path, folder: Path) -> list[BudgetReport]:
-    """Return the report at each budget that has records or runs underway; its figures are those already drawn."""
+    """Return the report at each budget that has records or runs underway."""
     reports = []
     for budget in table.budgets:
         collected = collect(table, budget, outputs)
         status = {row.id: row_status(table, row, budget, outputs) for row in table.rows}
         if collected.every or any(status.values()):
-            drawn = [figure for figure in table.figures if (folder / table.id / budget / f"{figure.id}.svg").exists()]
-            reports.append(BudgetReport(build_report(collected, drawn), status))
+            drawn = (figure for figure in table.figures if (folder / table.id / budget / f"{figure.id}.svg").exists())
+            reports.append(BudgetReport(collected, tuple(drawn), status))
     return reports
 
 
@@ -161,22 +171,52 @@ def _costs(sample: Sample) -> tuple[GridCell, ...]:
 
 
 def _write_table(
-    table: Table, reports: list[BudgetReport], outputs: Path, links: dict[Path, str], refresh: int
-) -> None:
-    folder = outputs / "report"
+    pages: Pages, table: Table, reports: list[BudgetReport], outputs: Path, links: dict[Path, str]
+) -> object:
+    """Write the page of a table and its curves; return what tells the page from any other."""
+    key: list[object] = [table, _reference()]
     for budget_report in reports:
-        empty: dict[str, Any] = {"rows": [], "metrics": []}
-        curves = table_curves(budget_report.collected, outputs, links) if table.kind == "training" else empty
-        name = f"{table.id}/{budget_report.budget}"
-        write_text(folder / table.id / budget_report.budget / "curves.js", as_script(name, curves))
-    page = folder / table.id / "index.html"
-    _write(page, "table.html", folder, refresh, table=table, reports=reports, links=links)
+        collected = budget_report.collected
+        begun = underway(collected, outputs)
+        records = collected.trace(collected.samples)
+        curves = [table, collected.budget, records, {label: signature(path) for label, path in begun.items()}]
+        path = pages.folder / table.id / budget_report.budget / "curves.js"
+        pages.write(path, [curves, _reference()], partial(_curves_script, collected, begun, links))
+        key.append([budget_report.budget, records, budget_report.figures, budget_report.status])
+    page = pages.folder / table.id / "index.html"
+    pages.write(page, key, lambda: pages.rendered(page, "table.html", table=table, reports=reports, links=links))
+    return key
 
 
-def _write_run(path: Path, directory: Path, rows: list[Shown], refresh: int) -> None:
+def _reference() -> list[object]:
+    """Return the signatures of the published files, beside the records, that reports read."""
+    paths = (path for pattern in ("*.yaml", "series/*") for path in collecting.REFERENCE.glob(pattern))
+    return [(str(path), signature(path)) for path in sorted(paths)]
+
+
+def _curves_script(collected: Collected, begun: dict[tuple[str, str], Path], links: dict[Path, str]) -> str:
+    empty: dict[str, Any] = {"rows": [], "metrics": []}
+    curves = table_curves(collected, begun, links) if collected.table.kind == "training" else empty
+    return as_script(f"{collected.table.id}/{collected.budget}", curves)
+
+
+def _write_run(pages: Pages, path: Path, directory: Path, rows: list[Shown]) -> None:
+    sample = rows[0].sample
+    shown = [
+        (each.collected.table.id, each.collected.table.kind, each.collected.budget, each.row.id, each.row.label,
+         each.overrides, each.baseline.label, each.baseline_overrides)
+        for each in rows
+    ]  # fmt: skip
+    key = [str(directory), sample.result["sha256"], sample.marks, shown]
+    pages.write(path, key, lambda: pages.rendered(path, "run.html", **_run(path, directory, rows)))
+    if sample.result.get("row") is None:
+        pages.write(path.with_suffix(".js"), key, lambda: as_script(path.stem, run_curves(sample.curves, PLAIN)))
+
+
+def _run(path: Path, directory: Path, rows: list[Shown]) -> dict[str, Any]:
+    """Return what the page of a run shows."""
     shown = rows[0]
-    collected, sample = shown.collected, shown.sample
-    baseline = collected.table.rows[0]
+    collected, sample, baseline = shown.collected, shown.sample, shown.baseline
     experiment = collected.experiments[shown.row.id]
     baseline_experiment = collected.experiments.get(baseline.id, experiment)  # a budget may lack the baseline
     keys, baseline_keys = (flat(identity(each)["keys"]) for each in (experiment, baseline_experiment))
@@ -187,17 +227,19 @@ def _write_run(path: Path, directory: Path, rows: list[Shown], refresh: int) -> 
     }
     config = directory / "config.yaml"
     result = sample.result
-    if result.get("row") is None:
-        write_text(path.with_suffix(".js"), as_script(path.stem, run_curves(sample.curves, PLAIN)))
-    _write(
-        path, "run.html", path.parents[1], refresh,
-        sample=sample, result=result, name=path.stem, rows=rows,
-        machine={**flat(result["environment"]), "device": result["cost"]["device"]},
-        timing=collected.table.kind == "timing",
-        label=shown.row.label, baseline=baseline.label, differing=differing,
-        settings=flat(_settings(config)) if config.exists() else {},
-        published=directory.is_relative_to(REFERENCE),
-    )  # fmt: skip
+    return {
+        "sample": sample,
+        "result": result,
+        "name": path.stem,
+        "rows": rows,
+        "machine": {**flat(result["environment"]), "device": result["cost"]["device"]},
+        "timing": collected.table.kind == "timing",
+        "label": shown.row.label,
+        "baseline": baseline.label,
+        "differing": differing,
+        "settings": flat(_settings(config)) if config.exists() else {},
+        "published": directory.is_relative_to(collecting.REFERENCE),
+    }
 
 
 def _settings(path: Path) -> dict[str, Any]:
@@ -235,47 +277,3 @@ def _copy_assets(folder: Path) -> None:
         write_text(script, get_plotlyjs())
     for name in ("site.css", "site.js"):
         shutil.copyfile(str(PACKAGE / "static" / name), folder / name)
-
-
-def _write(path: Path, template: str, folder: Path, refresh: int, **content: Any) -> None:
-    root = Path(os.path.relpath(folder, path.parent)).as_posix()
-    write_text(path, templates().get_template(template).render(root=root, refresh=refresh, **content))
-
-
-@cache
-def templates() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("highway.site"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"tone": tone, "mark": mark, "for_page": for_page, "sort_value": sort_value}
-    kinds = (Code, Grid, Judgement, Notes, Number, Paragraph, Picture, Seeds)
-    environment.tests |= {f"{kind.__name__.lower()}_": _is(kind) for kind in kinds}  # jinja has a test `number`
-    return environment
-
-
-def _is(kind: type) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, kind)
-
-
-def mark(word: str) -> str:
-    """Return a sign for the tone of a verdict, so that colour is not its only sign."""
-    return {"for": "✓", "against": "✗", "open": "·"}[tone(word)]
-
-
-def for_page(grid: Grid) -> Grid:
-    """Return a grid as a page shows it: expanded, with the column of runs last."""
-    wide = grid.expanded()
-    order = sorted(
-        range(len(wide.heads)), key=lambda number: any(isinstance(r.cells[number], Seeds) for r in wide.rows)
-    )
-    rows = tuple(replace(row, cells=tuple(row.cells[number] for number in order)) for row in wide.rows)
-    return Grid(tuple(wide.heads[number] for number in order), rows)
-
-
-def sort_value(cell: GridCell) -> str:
-    """Return the value that a numeric column sorts a cell by; missing values come last."""
-    return f"{cell.value:.10g}" if isinstance(cell, Number) else ""

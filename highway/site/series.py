@@ -1,49 +1,82 @@
 """Curves as pages draw them: columns of numbers, thinned if a page would hold too many."""
 
+import csv
 import json
 import math
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from highway.config.metrics import KINDS
-from highway.report.collect import Collected, Curves, Point, Sample, authors_logs, underway
+from highway.errors import Corrupt
+from highway.report.collect import Collected, Curves, Outline, Point, Sample, authors_logs, read_curves
 from highway.report.style import SPLITS, looks
 
 ON_A_PAGE = 240_000  # the most points that the page of a table holds
-FEWEST, MOST = 60, 600  # points of a curve on that page
+FEWEST, MOST = 2, 600  # points of a curve on that page
 EVERY = 10**9
 COLUMNS = ("step", "epoch", "seconds", "tokens")
 
 
-def table_curves(collected: Collected, outputs: Path, links: dict[Path, str]) -> dict[str, Any]:
-    """Return what the page of a table draws: by row, the curves of each seed, and the authors' own."""
-    by_row: dict[str, list[tuple[str, str, Curves]]] = {}  # name, page and curves of each seed
-    for row in collected.table.at(collected.budget):
-        done = [(_name(sample), links[sample.directory], sample.curves) for sample in collected.samples[row.id]]
-        begun = underway(collected.experiments[row.id], outputs).items()
-        by_row[row.id] = [*done, *((name, "", curves) for name, curves in begun)]
+def table_curves(collected: Collected, begun: dict[tuple[str, str], Path], links: dict[Path, str]) -> dict[str, Any]:
+    """Return what the page of a table draws: by row, the curves of each seed, and the authors' own.
+
+    `begun` holds the curves.csv of runs underway, by row and label. One run's curves are in memory at a time.
+    """
+    rows = {row.id: list(collected.samples[row.id]) for row in collected.table.at(collected.budget)}
+    growing = {(row_id, name): curves for (row_id, name), path in begun.items() if (curves := _growing(path))}
+    outlines = [
+        outline
+        for row_id, samples in rows.items()
+        for outline in (
+            *(sample.outline for sample in samples),
+            *(tuple(curves) for (of_row, _), curves in growing.items() if of_row == row_id),
+        )
+    ]
     logs, row_looks = authors_logs(collected.table), looks(collected)
-    every = [curves for seeds in by_row.values() for *_, curves in seeds if curves]
-    points = min(max(ON_A_PAGE // max(sum(map(len, every)), 1), FEWEST), MOST)
-    rows = [
+    points = points_of_each([*outlines, *map(tuple, logs.values())])
+
+    def seeds(row_id: str) -> Iterator[dict[str, Any]]:
+        for sample in rows.get(row_id, ()):
+            if sample.outline:
+                splits = by_split(sample.curves, points)
+                yield {"name": _name(sample), "page": links[sample.directory], "splits": splits}
+        for (of_row, name), curves in growing.items():
+            if of_row == row_id:
+                yield {"name": name, "page": "", "splits": by_split(curves, points)}
+
+    drawn = [
         {
             "id": row.id,
             "label": row.label,
             "colour": row_looks[row.id].colour,
             "dash": DASHES[row_looks[row.id].dash],
             "paper": row.paper if collected.budget == "paper" else {},
-            "seeds": [
-                {"name": name, "page": page, "splits": by_split(curves, points)}
-                for name, page, curves in by_row.get(row.id, ())
-                if curves
-            ],
+            "seeds": list(seeds(row.id)),
             "log": by_split(logs[row.id], points) if row.id in logs else None,
         }
         for row in collected.table.rows
-        if by_row.get(row.id) or row.id in logs
+        if rows.get(row.id) or row.id in logs or any(of_row == row.id for of_row, _ in growing)
     ]
-    metrics = offered(list(dict.fromkeys(key for curves in every for key in curves)), collected)
-    return {"rows": rows, "metrics": metrics, "thinned": points, "comparable": collected.budget == "paper"}
+    metrics = offered(list(dict.fromkeys(key for outline in outlines for key in outline)), collected)
+    return {"rows": drawn, "metrics": metrics, "thinned": points, "comparable": collected.budget == "paper"}
+
+
+def points_of_each(outlines: Iterable[Outline]) -> int:
+    """Return how many points each split of each run may have, so that the page holds at most ON_A_PAGE.
+
+    Only above ON_A_PAGE / 2 curves does it hold more: two points each.
+    """
+    count = sum(len({split for split, _ in outline}) for outline in outlines)
+    return min(max(ON_A_PAGE // max(count, 1), FEWEST), MOST)
+
+
+def _growing(path: Path) -> Curves:
+    """Return the curves of a run underway; none while its first or last line is being written."""
+    try:
+        return read_curves(path).get("", {})
+    except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error, Corrupt):
+        return {}
 
 
 def _name(sample: Sample) -> str:
