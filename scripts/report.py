@@ -4,6 +4,8 @@ Without TABLE, render every table that has records, and the web site outputs/rep
 site on localhost and rebuild it while a sweep runs.
 """
 
+from contextlib import nullcontext
+
 from rich.console import Console
 
 from highway.cli import WITH, Arguments, one_sentence, outputs_folder, whole
@@ -12,7 +14,7 @@ from highway.errors import Refused
 from highway.report.publish import publish
 from highway.site.build import build_site
 from highway.site.watch import watch
-from highway.sweep.grid import find, grid_names
+from highway.sweep.grid import find, grid_names, left_out
 from highway.sweep.reading import table_ids
 
 
@@ -44,11 +46,13 @@ def main() -> None:
             watch(lambda: build_site(outputs, refresh=arguments.every), arguments.port, arguments.every)
             return
         for name in arguments.tables or [*table_ids(), *grid_names(outputs)]:
-            table = find(name, outputs)
-            budgets = [arguments.budget] if arguments.budget else list(table.budgets)
-            known = [budget for budget in budgets if arguments.tables or budget in table.budgets]
-            if not publish([(table, budget, tuple(arguments.added)) for budget in known], outputs, Console()):
-                print(f"{table.id}: no records yet. Type make {table.id} BUDGET={list(table.budgets)[-1]} to train it.")
+            with nullcontext() if arguments.tables else left_out(name):
+                table = find(name, outputs)
+                budgets = [arguments.budget] if arguments.budget else list(table.budgets)
+                known = [budget for budget in budgets if arguments.tables or budget in table.budgets]
+                if not publish([(table, budget, tuple(arguments.added)) for budget in known], outputs, Console()):
+                    again = f"make {table.id} BUDGET={list(table.budgets)[-1]}"
+                    print(f"{table.id}: no records yet. Type {again} to train it.")
         if not arguments.tables:
             print(f"The site: {build_site(outputs)}")
 

@@ -44,11 +44,16 @@ def key(
     description: str = "",
     *,
     unhashed: bool = False,
+    by_task: bool = False,
     read_when: ReadWhen | None = None,
     **metadata: Any,
 ) -> Any:
-    """Declare a key. `unhashed` keeps it out of a run's identity: it changes only where, how fast or how shown."""
-    metadata = {"description": description, "unhashed": unhashed, "read_when": read_when or {}, **metadata}
+    """Declare a key. `unhashed` keeps it out of a run's identity: it changes only where, how fast or how shown.
+
+    by_task: the neutral default is the attribute of this name of the task's card.
+    """
+    about = {"description": description, "unhashed": unhashed, "by_task": by_task, "read_when": read_when or {}}
+    metadata = {**about, **metadata}
     if isinstance(default, list):
         return dataclasses.field(default_factory=lambda: list(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -89,11 +94,11 @@ def neutral(kind: type) -> dict[str, Any]:
 
 
 def _read(section: Any) -> dict[str, Any]:
-    """Return a section's values without the `unhashed` keys; a key without effect has its default."""
+    """Return a section's values without the `unhashed` and `by_task` keys; a key without effect has its default."""
     values: dict[str, Any] = {}
     defaults, idle = type(section)(), unread(section)
     for item in dataclasses.fields(section):
-        if item.metadata.get("unhashed"):
+        if item.metadata.get("unhashed") or item.metadata.get("by_task"):
             continue
         value = getattr(defaults if item.name in idle else section, item.name)
         if dataclasses.is_dataclass(value):
@@ -102,6 +107,12 @@ def _read(section: Any) -> dict[str, Any]:
             value = [member for member in item.metadata["members"] if member in value]
         values[item.name] = value
     return values
+
+
+def differing_by_task(section: Any, card: Any) -> dict[str, Any]:
+    """Return the `by_task` keys of a section whose values differ from those of the task's card."""
+    names = [item.name for item in dataclasses.fields(section) if item.metadata.get("by_task")]
+    return {name: getattr(section, name) for name in names if getattr(section, name) != getattr(card, name)}
 
 
 def description_of(section: type, path: Sequence[str]) -> str:

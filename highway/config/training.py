@@ -103,7 +103,7 @@ class Trainer:
     )
     log_every: int = number(50, 1, description="steps between rows of the training curve", unhashed=True)
     diverged_above: float = number(
-        50.0, 0, description="a mean training loss above this, or not a number, ends the run as diverged", unhashed=True
+        50.0, 0, description="a mean training loss above this, or not a number, ends the run as diverged", by_task=True
     )
 
     @staticmethod

@@ -13,7 +13,7 @@ from typing import Any
 
 from highway.config.check import kinds_of
 from highway.config.experiment import Experiment
-from highway.config.fields import canonical, is_unhashed, neutral, unread
+from highway.config.fields import canonical, differing_by_task, is_unhashed, neutral, unread
 from highway.config.gates import GATES, GateOptions
 
 PARTS = ("model", "gate", "layers", "dataset", "optimizer", "trainer")
@@ -26,6 +26,7 @@ def identity(experiment: Experiment) -> dict[str, Any]:
     for name in PARTS:
         section = getattr(experiment, name)
         differing = _difference(_spelled(experiment, name), neutral(type(section)))
+        differing |= differing_by_task(section, experiment.task_card)
         if name == "model":
             differing["name"] = experiment.model.name
         if differing:

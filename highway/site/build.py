@@ -35,7 +35,7 @@ from highway.report.status import StatusLine, row_status
 from highway.report.style import PLAIN
 from highway.site.pages import Pages
 from highway.site.series import as_script, run_curves, table_curves
-from highway.sweep.grid import find, grid_names
+from highway.sweep.grid import find, grid_names, left_out
 from highway.sweep.reading import table_ids
 from highway.sweep.table import Figure, Row, Table
 
@@ -109,8 +109,15 @@ def build_site(outputs: Path, tables: Sequence[Table] | None = None, refresh: in
     refresh: seconds after which an open page reloads itself; 0: never.
     """
     folder = outputs / "report"
-    chosen = tables or [find(name, outputs) for name in (*table_ids(), *grid_names(outputs))]
-    reports = {table.id: budget_reports(table, outputs, folder) for table in chosen}
+    reports: dict[str, list[BudgetReport]] = {}
+    chosen = list(tables or ())
+    for table in chosen:
+        reports[table.id] = budget_reports(table, outputs, folder)
+    for name in () if tables else (*table_ids(), *grid_names(outputs)):
+        with left_out(name):
+            table = find(name, outputs)
+            reports[name] = budget_reports(table, outputs, folder)
+            chosen.append(table)
     runs: dict[Path, list[Shown]] = {}
     for budget_report in (budget_report for of_table in reports.values() for budget_report in of_table):
         collected = budget_report.collected

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from highway.errors import Refused, as_typed, counted
 from highway.files.plain import make_way
-from highway.sweep.launch import LOOK_AGAIN, Planned, RunLauncher, quoted
+from highway.sweep.launch import LOOK_AGAIN, Planned, RunLauncher, quoted, search_path
 
 TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
 LOOK = 0.02  # seconds between two polls of the running jobs; a slot stays empty at most that long
@@ -82,7 +82,7 @@ class EngineLauncher(RunLauncher):
 
     def command(self, planned: Planned) -> list[str]:
         """Return the command that trains a run, the same for every launcher."""
-        overrides = [str(override) for override in planned.overrides]
+        overrides = [*search_path(self.config), *map(str, planned.overrides)]
         if not any(override.startswith("trainer.threads=") for override in overrides):
             overrides.append(f"trainer.threads={self.threads}")
         for key in ("data_dir", "outputs_dir"):

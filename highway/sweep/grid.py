@@ -5,9 +5,11 @@ The table is saved with its command in outputs/grids/<name>/table.yaml, where re
 
 import hashlib
 import itertools
+import logging
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from highway.sweep.launch import command_line
 from highway.sweep.reading import load_table, parse_table, table_ids
 from highway.sweep.table import Table
 
+log = logging.getLogger("highway")
 FOLDERS = ("bench", "cache", "cells", "dashboards", "debug", "gpu-check", "grids", "reference", "report", "wandb")
 ALSO = ("parameters", "gate_parameters", "tokens_per_second", "train_seconds")
 
@@ -50,7 +53,11 @@ def described(choices: dict[str, list[str]], run: Sequence[Experiment]) -> dict[
     """Return a grid's table without its id and caption: the parts from which the default name is hashed."""
     chosen = {key: values for key, values in choices.items() if key not in ("seed", "budget")}
     varying = [key for key, values in chosen.items() if len(values) > 1]
-    fixed = [f"{key}={value[0]}" for key, value in chosen.items() if key not in varying and not changes_nothing(key)]
+    fixed = [
+        f"{key}={value[0]}"
+        for key, value in chosen.items()
+        if key == "hydra.searchpath" or (key not in varying and not changes_nothing(key))
+    ]
     rows = []
     for combination in itertools.product(*(chosen[key] for key in varying)):
         overrides = [f"{key}={value}" for key, value in zip(varying, combination, strict=True)]
@@ -91,7 +98,11 @@ def find(name: str, outputs_dir: Path) -> Table:
     """Load a table, or a grid that was run here, by its name."""
     grids = grid_names(outputs_dir)
     if name in grids:
-        return parse_table(yaml.safe_load(read_text(outputs_dir / "grids" / name / "table.yaml")))
+        path = outputs_dir / "grids" / name / "table.yaml"
+        try:
+            return parse_table(yaml.safe_load(read_text(path)))
+        except (yaml.YAMLError, UnicodeDecodeError, AttributeError, TypeError) as error:
+            raise Refused(f"{path} is not a table ({type(error).__name__}).") from error
     if name in table_ids():
         return load_table(name)
     known = [*table_ids(), *grids]
@@ -104,6 +115,20 @@ def command(table: Table, budget: str) -> str:
     if table.id in table_ids():
         return command_line(["-m", f"table={table.id}", f"budget={budget}", "seeds=1,2,3", *added])
     return " ".join([table.caption, shlex.join(added)]).strip()
+
+
+@contextmanager
+def left_out(name: str) -> Iterator[None]:
+    """Log why a grid cannot be shown, so that a report shows the other tables. An error in a table is raised.
+
+    The folder of options that a grid was run with (-cd, hydra.searchpath) may have gone since.
+    """
+    try:
+        yield
+    except Refused as wrong:
+        if name in table_ids():
+            raise
+        log.warning("grids/%s is left out: %s To forget it, delete its folder below grids/.", name, wrong)
 
 
 def grid_names(outputs_dir: Path) -> list[str]:

@@ -93,7 +93,7 @@ class InlineLauncher(RunLauncher):
                 time.sleep(LOOK_AGAIN)
                 continue
             waiting.remove(ready[0])
-            overrides = list(ready[0].overrides)
+            overrides = [*search_path(self.config), *ready[0].overrides]
             try:
                 if ready[0].alone:
                     status = self.time_rows(timing(overrides, partial(composed, self)), command_line(overrides))
@@ -120,10 +120,22 @@ def composed(plugin: Any, overrides: Sequence[str]) -> Experiment:
 _composer = cache(Composer)
 
 
+def search_path(config: DictConfig) -> list[str]:
+    """Return the override that repeats a command's -cd and hydra.searchpath elsewhere; an empty list without them."""
+    sources = [
+        f"file://{Path(source.path).resolve()}" if source.schema == "file" else f"{source.schema}://{source.path}"
+        for source in config.hydra.runtime.config_sources
+        if source.provider == "command-line" or source.provider.startswith("hydra.searchpath")
+    ]
+    return [f"hydra.searchpath=[{','.join(map(quoted, sources))}]"] if sources else []
+
+
 def command_line(overrides: Sequence[str]) -> str:
     """Return the shell command that repeats a run, without the folders and logger that a launcher adds."""
     kept = [
-        override for override in overrides if not re.match(r"(hydra\.|data_dir=|outputs_dir=|logger[.=])", override)
+        override
+        for override in overrides
+        if not re.match(r"(hydra\.(?!searchpath=)|data_dir=|outputs_dir=|logger[.=])", override)
     ]
     return f"python scripts/train.py {shlex.join(kept)}"
 

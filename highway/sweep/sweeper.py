@@ -37,7 +37,7 @@ from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import changes_nothing, identified, ignored
 from highway.sweep import grid
-from highway.sweep.launch import Planned, command_line, composed, last_line, quoted
+from highway.sweep.launch import Planned, command_line, composed, last_line, quoted, search_path
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import ReportRequest, Row, Table, last_on_each_key
 from highway.sweep.timed import timing
@@ -153,6 +153,9 @@ class HighwaySweeper(Sweeper):
         if self.planning or not all(_is_result(planned) for planned in plan):
             return plan, []
         choices = {override.get_key_element().removeprefix("++"): _values(override) for override in overrides.values()}
+        for override in search_path(self.config):
+            key, _, value = override.partition("=")
+            choices[key] = [value]
         command = command_line([f"{key}={','.join(values)}" for key, values in choices.items()])
         if len(name) > 1:
             raise Refused(f"name={','.join(name)} gives several names, but a grid has one. Write name={name[0]}.")

@@ -15,10 +15,11 @@ import pytest
 from highway.config.experiment import Experiment
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
+from highway.ledger.identity import changes_nothing
 from highway.sweep.launch import Planned
 from highway.sweep.overview import Overview
 from tests.support.commands import TRAIN
-from tests.support.overrides import FEW, TINY
+from tests.support.overrides import FEW, MUSIC, TINY
 from tests.support.runs import numbers, same_weights
 from tests.support.sweeps import inline, results, sweep
 from tests.support.waiting import wait_for
@@ -197,3 +198,12 @@ def pids(folder: Path) -> list[int]:
     """Return the process ids of the runs that are under way, as their leases give them."""
     running = [directory for directory in directories(folder) if directory.status == "running"]
     return [read_json(max(directory.leases.glob("[0-9]*.json")))["pid"] for directory in running]
+
+
+def test_the_bound_of_divergence_is_part_of_the_identity(experiment: Compose) -> None:
+    """It decides the outcome of a run. At its task's own value it changes no name, given as a default or typed."""
+    for overrides, usual in (((), 50), (("model=gru", "model.input=88", "optimizer=adam_music", *MUSIC), 500)):
+        name = RunDirectory.of(experiment(*overrides)).name
+        assert RunDirectory.of(experiment(*overrides, f"trainer.diverged_above={usual}")).name == name
+        assert RunDirectory.of(experiment(*overrides, "trainer.diverged_above=51")).name != name
+    assert not changes_nothing("trainer.diverged_above")

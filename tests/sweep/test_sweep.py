@@ -2,14 +2,18 @@
 
 import io
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+from highway.config import compose
 from highway.config.compose import experiment
 from highway.errors import Refused
 from highway.files.device import cores
@@ -222,3 +226,34 @@ def test_ctrl_c_stops_the_cells_and_the_same_command_goes_on(tmp_path: Path) -> 
     done = sweep(tmp_path, *overrides)
     assert done.returncode == 0, done.stderr
     assert [read_json(path)["status"] for path in results(tmp_path)] == ["finished", "finished"]
+
+
+@pytest.mark.parametrize("flag", ["-cd", "--config-dir", "hydra.searchpath"])
+def test_a_folder_of_options_goes_with_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str) -> None:
+    """A sweep hands its folder of options to its runs and its grid; reports leave a grid without its folder out."""
+    theirs, outputs = tmp_path / "their's" / "conf", tmp_path / "outputs"
+    (theirs / "gate").mkdir(parents=True)
+    (theirs / "gate" / "mine.yaml").write_text("defaults: [_neutral, _self_]\nresidual: sdu_conv\nkernel: 5\n")
+    monkeypatch.chdir(tmp_path)
+    arguments = ["hydra.searchpath=['their\\'s/conf']"] if flag == "hydra.searchpath" else [flag, "their's/conf"]
+    commands: list[str] = []
+
+    def run(experiment: Any, directory: Any, command: str) -> str:
+        commands.append(command)
+        return "failed"
+
+    monkeypatch.setattr("highway.train.run", run)
+    code, text = inline(monkeypatch, outputs, *TINY, "dataset.source=sample", "gate=none,mine", "name=ours", *arguments)
+    added = f"hydra.searchpath=['file://{theirs}']".replace("their's", "their\\'s")
+    assert code == 1, text
+    assert [shlex.split(command)[2] for command in commands] == [added, added]
+    table = grid.find("ours", outputs)
+    assert added in table.overrides(table.rows[1], "smoke", 1)
+    assert experiment(table.overrides(table.rows[1], "smoke", 1)).gate.kernel == 5
+    shutil.rmtree(theirs)
+    compose.composer.cache_clear()
+    with grid.left_out("ours"):
+        experiment(table.overrides(table.rows[1], "smoke", 1))
+        raise AssertionError
+    with pytest.raises(Refused), grid.left_out("highway_t1"):
+        raise Refused("a table")
