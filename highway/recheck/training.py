@@ -22,6 +22,7 @@ from highway.config.experiment import Experiment
 from highway.data.lanes import lanes_of
 from highway.errors import Refused
 from highway.files.device import device_name
+from highway.files.plain import open_text, read_text
 from highway.ledger.directory import RunDirectory
 from highway.run.checkpoint import Interrupted
 from highway.tasks.states import mapped
@@ -117,7 +118,7 @@ def train_again(record: Path, result: dict[str, Any], outputs: Path) -> tuple[Tr
     expected = first_row(record / "curves.csv")
     if expected is None:
         raise Refused(f"{name} has no row of training from the second step on to compare.")
-    experiment = experiment_of((record / "config.yaml").read_text(), RunDirectory(record))
+    experiment = experiment_of(read_text(record / "config.yaml"), RunDirectory(record))
     experiment.outputs_dir, experiment.logger.wandb = outputs, None
     experiment.trainer = replace(experiment.trainer, threads=environment["threads"], accelerator=accelerator)
     watch = FirstRow(int(expected["step"]))
@@ -146,7 +147,7 @@ def _accelerator(name: str, device: str) -> str:
 def first_row(curves: Path) -> Row | None:
     """Return the first row of training after at least two updates; None if there is none."""
     row: Row = {}
-    with open(curves, newline="") as file:
+    with open_text(curves) as file:
         for line in csv.DictReader(file):
             if line["split"] != "train" or int(line["step"]) < 2:
                 continue

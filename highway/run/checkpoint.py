@@ -21,16 +21,20 @@ from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
 import torch
+import yaml
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from pytorch_lightning.plugins.io import CheckpointIO
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from highway.config.check import check
 from highway.config.experiment import Experiment
 from highway.describe import flat
 from highway.errors import Corrupt, Refused
 from highway.files import seal
-from highway.files.plain import open_plain, read_bytes, set_aside
+from highway.files.plain import open_plain, read_bytes, read_text, set_aside
 from highway.files.writing import written_atomically
 from highway.ledger.directory import RunDirectory, step_of
 from highway.run.recorder import Recorder
@@ -143,14 +147,32 @@ def _checked(path: Path, directory: RunDirectory) -> dict[str, Any]:
     except Exception as error:  # a foreign file with a correct name can make torch raise anything
         raise Corrupt(f"{path} is no checkpoint of ours ({type(error).__name__})") from error
     written = read_bytes(directory.curves)[: known["curve_bytes"]] if directory.curves.exists() else b""
-    if known.get("run", directory.id) != directory.id:  # checkpoints before 2026-11-23 do not say it
-        raise Corrupt(f"{path} belongs to {known['run']}")
+    run = known.get("run") or run_in(directory.config)  # checkpoints before 2026-11-23 do not say it
+    if run != directory.id:
+        raise Corrupt(f"{path} belongs to {run}")
     if hashlib.sha256(written).hexdigest() != known["curve_sha256"]:
         raise Corrupt(f"{directory.curves} is corrupt: it is not what it was at step {step_of(path)}")
     if known["best_step"] >= 0:
         # Weights of later steps are fine, because the run repeats those steps
         check_weights(directory.best, directory.id, known["best_step"], or_after=step_of(path))
     return known
+
+
+def run_in(path: Path) -> str:
+    """Return the name of the run whose config.yaml this is. Raise Corrupt if it cannot be read."""
+    try:
+        return run_of(read_text(path), path)
+    except FileNotFoundError as error:
+        raise Corrupt(f"{path} is missing") from error
+
+
+def run_of(config: str, path: Path) -> str:
+    """Return the name of the run that a configuration describes; `path` is its file, for the message."""
+    try:
+        experiment = check(OmegaConf.create({**yaml.safe_load(config), "data_dir": "data", "outputs_dir": "outputs"}))
+    except (yaml.YAMLError, OmegaConfBaseException, Refused, ValueError, TypeError) as error:
+        raise Corrupt(f"{path} has a configuration that cannot be read ({type(error).__name__})") from error
+    return RunDirectory.of(experiment).id
 
 
 def save_weights(model: nn.Module, path: Path, header: dict[str, str], step: int) -> None:
@@ -203,8 +225,9 @@ def check_weights(path: Path, run: str, step: int, or_after: float = math.inf) -
     Raise Corrupt unless they are of this run, and of this step or of any step above `or_after`.
     """
     tensors, header = read_weights(path)
-    if header.get("run", run) != run:  # files before 2026-11-23 do not say it
-        raise Corrupt(f"{path} belongs to {header['run']}")
+    owner = header.get("run") or run_of(header["config"], path)  # files before 2026-11-23 do not say it
+    if owner != run:
+        raise Corrupt(f"{path} belongs to {owner}")
     saved = int(header["step"])
     if saved != step and not saved > or_after:
         raise Corrupt(f"{path} has the weights of step {saved}, not of step {step}")

@@ -6,13 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from highway.config.experiment import Experiment
 from highway.data.cache import cached
-from highway.errors import Refused
-from highway.files.writing import write_text
+from highway.errors import Corrupt, Refused
+from highway.files.writing import write_text, written_atomically
 from highway.ledger.directory import RunDirectory
-from highway.use.load import load
+from highway.ledger.identity import identity, run_name
+from highway.ledger.record import read_record
+from highway.report.collect import REFERENCE
+from highway.run import build
+from highway.run.checkpoint import check_weights, resumable, save_weights
+from highway.run.recorder import Recorder
+from highway.use.load import experiment_of, load
 from tests.support.overrides import EVERY_STEP
 from tests.support.runs import At, trained
 
@@ -81,6 +88,43 @@ def test_a_cache_that_changes_while_the_run_trains(ends_the_same: Callable[..., 
         path.write_bytes(content[:200] + content[:199:-1])
 
     ends_the_same(At(3, swap))
+
+
+def test_files_from_before_they_named_their_run(once: Once, tiny: Compose, tmp_path: Path) -> None:
+    """They are checked against the configuration beside them: a run under way goes on, another seed's does not."""
+    directory, _ = once(EVERY_STEP, tmp_path / "outputs", 3)
+    content = torch.load(directory.checkpoints[0], weights_only=True)
+    del content["callbacks"][Recorder.state_key]["run"]
+    for path in directory.checkpoints:
+        path.unlink()
+    with written_atomically(directory.best.with_name("resume-3.ckpt"), sealed=True) as file:
+        torch.save(content, file)
+    resumed = resumable(directory, forget=False)
+    assert resumed is not None and resumed.path == directory.checkpoints[0]
+    ours = directory.config.read_text()
+    theirs = ours.replace("seed: 1", "seed: 2")
+    directory.config.write_text(theirs)
+    assert resumable(directory, forget=False) is None
+
+    model = build.model(tiny(*EVERY_STEP))
+    save_weights(model, directory.best, {"config": ours}, 3)
+    check_weights(directory.best, directory.id, 3)
+    save_weights(model, directory.best, {"config": theirs}, 3)
+    with pytest.raises(Corrupt, match=f"belongs to {directory.name}/seed2"):
+        check_weights(directory.best, directory.id, 3)
+
+
+def test_published_records_are_those_of_their_directories() -> None:
+    """Each was written before files named their run; its configuration and revision give the name of its directory."""
+    configurations = list(REFERENCE.glob("cells/*/seed*/config.yaml"))
+    assert len(configurations) >= 58
+    for path in configurations:
+        result = read_record(path.with_name("result.json"))
+        assert result is not None, path
+        if "rows" not in result:  # a timing has the configurations of several rows
+            described = experiment_of(path.read_text(), RunDirectory(path.parent))
+            name = run_name(described.model.name, {**identity(described), "revision": result["revision"]})
+            assert (name, f"seed{described.seed}") == path.parts[-3:-1]
 
 
 def test_the_cache_of_another_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

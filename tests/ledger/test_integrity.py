@@ -151,7 +151,7 @@ def test_a_checkpoint_runs_no_code(
 def test_every_byte_of_weights_is_watched(tmp_path: Path) -> None:
     """A changed byte is refused in names, shapes, dtypes, configuration and values: weights may come from anybody."""
     path, model = tmp_path / "x.safetensors", torch.nn.Linear(3, 2)
-    save_weights(model, path, {"config": "a: 1\n"}, 5)
+    save_weights(model, path, {"config": "a: 1\n", "run": "x/seed1"}, 5)
     good = path.read_bytes()
     assert read_weights(path)[1]["step"] == "5"
     for place in range(len(good)):
