@@ -48,6 +48,7 @@ OTHERS = {  # runs that differ in one thing; their files are exchanged for those
     "revision": (),
     "step": (),
 }
+DIVERGED = cli.EXIT_CODES["diverged"]
 STOP = 4  # the step at which the run was stopped
 GRID = "sorts"
 VARIED = ("gate=none,sdu_tanh", "seed=1,2")
@@ -149,40 +150,40 @@ class Scenes:
             return False
         return not same_weights(first, second)
 
-    def judged(self, outputs: Path, *first: pl.Callback, fault: Callable[[], None] = lambda: None) -> Verdict:
-        """Give the command until it ends well, at most three times; judge what it said and what it left."""
+    def judged(self, outputs: Path, fault: Callable[[], Any] | None = None) -> Verdict:
+        """Give the command until it ends well, at most four times; judge what it said and what it left.
 
-        def disturbed() -> Any:
+        fault: called by the process of the first command, which it disturbs.
+        """
+
+        def command() -> int:
+            code = trains(self.at(outputs))()
+            return self._checked(outputs, code)
+
+        def disturbed() -> int:
+            assert fault is not None
             fault()
-            return trains(self.at(outputs), *first)()
+            return trains(self.at(outputs))()
 
-        ended = forked(disturbed)
-        said = ended.said
-        for _ in range(3):
+        ended, said = forked(command if fault is None else disturbed), False
+        for _ in range(4):
+            said = said or ended.said
             if verdict := ended.forbidden():
                 return verdict
             if ended.refused:
                 return Verdict("refused", ended.errors)
-            if ended.code == 3:
-                return Verdict("WRONG", f"the run diverged: {ended.errors[-300:]}")
-            if ended.code == 0:
-                checked = forked(lambda: self._check(outputs))
-                if verdict := checked.forbidden():
-                    return verdict
-                if checked.output == "same\n":
-                    return Verdict("mended" if said else "right", ended.errors)
-                if checked.output != "not finished\n":
-                    return Verdict("WRONG", f"{checked.output.strip()}: {ended.errors[-300:]}")
-                said = True  # the next start says so
-            ended = forked(trains(self.at(outputs)))
-            said = said or ended.said
+            if ended.output == "same\n":
+                return Verdict("mended" if said else "right", ended.errors)
+            if ended.output or ended.code == DIVERGED:
+                return Verdict("WRONG", f"{ended.output.strip() or 'diverged'}: {ended.errors[-300:]}")
+            ended = forked(command)  # it was interrupted, or a file was damaged after its end
         return Verdict("WRONG", f"never finished: exit {ended.code}: {ended.errors[-300:]}")
 
-    def _check(self, outputs: Path) -> None:
-        if self.directory(outputs).status != "finished":
-            print("not finished")
-        else:
+    def _checked(self, outputs: Path, code: int) -> int:
+        """Print how a run that has ended well compares with the undisturbed one; nothing if it has not."""
+        if code == 0 and self.directory(outputs).status == "finished":
             print(f"other {different}" if (different := self.difference(outputs)) else "same")
+        return code
 
 
 def with_outputs(described: Experiment, outputs: Path) -> Experiment:

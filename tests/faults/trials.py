@@ -32,6 +32,7 @@ SECONDS = 45.0  # a command that takes longer hangs; it needs one second on an i
 ALLOWED = ("right", "refused", "mended")
 OUTCOMES = (*ALLOWED, "WRONG", "traceback", "hang")
 SENTENCE = 600  # characters at most
+FULL = "could not be written"  # said of a file when a run stops with exit code 4, or refuses to start
 
 
 class Verdict(NamedTuple):
@@ -63,7 +64,7 @@ class Ended(NamedTuple):
         """Return the verdict on an end that is wrong whatever the command was; None if it may be right."""
         if self.code is None:
             return Verdict("hang", self.errors[-300:])
-        refusals = [line for line in self.errors.splitlines() if line.startswith("error: ")]
+        refusals = [line for line in self.errors.splitlines() if line.startswith("error: ") or FULL in line]
         if "Traceback (most recent call last)" in self.errors or self.code < 0:
             return Verdict("traceback", f"exit {self.code}: {self.errors[-900:]}")
         if self.code in (1, 2, 4) and (len(refusals) != 1 or not 10 < len(refusals[0]) < SENTENCE):
