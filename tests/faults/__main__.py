@@ -1,6 +1,7 @@
 """Try faults by the thousand, and print what came of them:  python -m tests.faults [--share 0.1] [--only WORD]
 
-The cases run in forks of this process. The sweeps run as real processes, unless --kills is 0.
+The cases run in forks of this process, in a random order; Ctrl-C ends them and prints the table so far. The sweeps run
+as real processes, unless --kills is 0.
 """
 
 import argparse

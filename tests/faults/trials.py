@@ -9,7 +9,6 @@ import os
 import random
 import resource
 import select
-import shutil
 import signal
 import sys
 import tempfile
@@ -190,16 +189,14 @@ class Tally:
 
 
 def tried(cases: Iterable[Case], report: Callable[[Case, Verdict], None] = lambda *_: None) -> Tally:
-    """Try every case in a folder of its own."""
+    """Try every case in a folder of its own. Ctrl-C ends it early, with the tally so far."""
     tally, began, used = Tally(), time.monotonic(), _cpu_seconds()
-    for case in cases:
-        folder = Path(tempfile.mkdtemp(prefix="fault-"))
-        try:
-            verdict = case.attempt(folder)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        tally.add(case, verdict)
-        report(case, verdict)
+    with suppress(KeyboardInterrupt):
+        for case in cases:
+            with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as folder:
+                verdict = case.attempt(Path(folder))
+            tally.add(case, verdict)
+            report(case, verdict)
     tally.seconds, tally.cpu_seconds = time.monotonic() - began, _cpu_seconds() - used
     return tally
 
@@ -209,8 +206,5 @@ def _cpu_seconds() -> float:
 
 
 def chosen(cases: list[Case], count: int, seed: int = 1) -> list[Case]:
-    """Return this many cases, spread over the kinds as they are in the list; the same ones for the same seed."""
-    if count >= len(cases):
-        return cases
-    numbers = sorted(random.Random(seed).sample(range(len(cases)), count))
-    return [cases[number] for number in numbers]
+    """Return this many cases in a random order, the same ones for the same seed."""
+    return random.Random(seed).sample(cases, min(count, len(cases)))
