@@ -148,7 +148,10 @@ def seed_directories(folder: Path) -> list[Path]:
     """Return the directories of a configuration's seeds. Log a warning for other names, such as `seed_old`."""
     try:
         names = [name for name in os.listdir(folder) if name.startswith("seed")]
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
+        return []
+    except OSError as error:  # something else has its name
+        leave_out(folder, f"it is not a folder ({error.strerror})")
         return []
     for name in sorted(names):
         if not SEED.fullmatch(name):

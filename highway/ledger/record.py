@@ -160,7 +160,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
             return leave_out(path.parent, wrong)
         belongs_to(path.parent, f"{content['cell']}/seed{content['seed']}")
         seal.check_files(path.parent, content["files"])
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
         return leave_out(path.parent, f"result.json cannot be read ({type(error).__name__})")

@@ -164,7 +164,16 @@ def reported(scenes: Scenes, outputs: Path) -> Verdict:
     def report(where: Path) -> Ended:
         return script("table.py", "render", GRID, "--format", "csv", outputs=where)
 
-    return compared(report(outputs), {_once(("report",), lambda: report(scenes.grid).output)}, without(scenes, report))
+    lesser = without(scenes, report)
+    gone = frozenset(run for run in scenes.runs if absent(outputs, run / "result.json"))
+    right = {_once(("report",), lambda: report(scenes.grid).output)} if not gone else {lesser.get(gone, "")}
+    return compared(report(outputs), right, set(lesser.values()))
+
+
+def absent(outputs: Path, path: Path) -> bool:
+    """Return True if a file is not there, and nothing else is in the place of it or of a folder above it."""
+    present = next(above for above in ((outputs / path), *(outputs / path).parents) if os.path.lexists(above))
+    return present != outputs / path and present.is_dir()
 
 
 _kept: dict[tuple[str, ...], Any] = {}
@@ -176,18 +185,19 @@ def _once(key: tuple[str, ...], compute: Callable[[], Any]) -> Any:
     return _kept[key]
 
 
-def without(scenes: Scenes, report: Callable[[Path], Ended]) -> set[str]:
-    """Return the reports that lack one of the runs, or all."""
+def without(scenes: Scenes, report: Callable[[Path], Ended]) -> dict[frozenset[Path], str]:
+    """Return the reports that lack a run, the runs of a row, or all."""
 
-    def compute() -> set[str]:
-        texts = set()
-        paths = sorted(path.relative_to(scenes.grid) for path in scenes.grid.glob("cells/*/*"))
-        for gone in ([path] for path in paths):
-            folder = Path(shutil.copytree(scenes.grid, scenes.folder / "without" / "outputs", symlinks=True))
-            for path in gone:
-                shutil.rmtree(folder / path)
-            texts.add(report(folder).output)
-            shutil.rmtree(folder.parent)
+    def compute() -> dict[frozenset[Path], str]:
+        cells = [[run for run in scenes.runs if run.parent == cell] for cell in {run.parent for run in scenes.runs}]
+        texts = {}
+        for gone in ([scenes.runs], cells, [[run] for run in scenes.runs]):
+            for runs in gone:
+                folder = Path(shutil.copytree(scenes.grid, scenes.folder / "without" / "outputs", symlinks=True))
+                for run in runs:
+                    shutil.rmtree(folder / run)
+                texts[frozenset(runs)] = report(folder).output
+                shutil.rmtree(folder.parent)
         return texts
 
     return _once(("without",), compute)

@@ -126,6 +126,11 @@ class Scenes:
         """Copy a scene into a case's folder, and return its outputs."""
         return Path(shutil.copytree(self.folder / state, folder / "outputs", symlinks=True))
 
+    @property
+    def runs(self) -> list[Path]:
+        """The directories of the grid's runs, relative to its outputs."""
+        return sorted(path.relative_to(self.grid) for path in self.grid.glob("cells/*/seed*"))
+
     # How a run ended
 
     def difference(self, outputs: Path) -> str | None:

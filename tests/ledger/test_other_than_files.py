@@ -5,6 +5,7 @@ import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from highway.errors import Corrupt
 from highway.files.plain import make_way, read_bytes
 from highway.files.writing import append_text, file_sha256
 from highway.ledger.directory import RunDirectory, seed_directories
+from highway.ledger.record import read_record
 from highway.run import build
 from highway.run.checkpoint import read_weights
 from highway.sweep.launch import last_line
@@ -111,3 +113,16 @@ def test_a_cache_is_made_anew(tiny: Compose, caplog: pytest.LogCaptureFixture, k
         assert np.array_equal(before["train"], build.data(tiny()).streams.splits["train"])
         assert not list(folder.glob(f".{name}.*")), "the temporary files of a killed process are removed"
         assert said(caplog, f"{name} is {kind}, not a file: move it away. It is rebuilt.")
+
+
+@pytest.mark.parametrize("taken", ["model-0123456789ab", "model-0123456789ab/seed1"])
+@pytest.mark.parametrize("make", [os.mkfifo, Path.touch, lambda path: path.symlink_to(path.name)])
+def test_something_else_in_the_place_of_a_run_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, taken: str, make: Any
+) -> None:
+    """Otherwise a report would lack the run, and not say so."""
+    cell = tmp_path / "model-0123456789ab"
+    (tmp_path / taken).parent.mkdir(exist_ok=True)
+    make(tmp_path / taken)
+    assert [read_record(seed / "result.json") for seed in seed_directories(cell)] in ([], [None])
+    assert said(caplog, f"{taken}: ") and said(caplog, "This record is left out.")
