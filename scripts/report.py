@@ -11,11 +11,14 @@ from rich.console import Console
 from highway.cli import WITH, Arguments, one_sentence, outputs_folder, whole
 from highway.config.guard import check_words, options
 from highway.errors import Refused
+from highway.report.across import across
+from highway.report.collect import collect
 from highway.report.publish import publish
+from highway.report.terminal import print_sections
 from highway.site.build import build_site
 from highway.site.watch import watch
 from highway.sweep.grid import find, grid_names, left_out
-from highway.sweep.reading import table_ids
+from highway.sweep.reading import load_table, table_ids
 
 
 def main() -> None:
@@ -25,6 +28,7 @@ def main() -> None:
         "--budget", choices=options("budget"), help="paper, mini or smoke; default: all that have records"
     )
     parser.add_argument("--with", **WITH)
+    parser.add_argument("--across", action="store_true", help="how often a gate beats no gate, over all tables")
     parser.add_argument("--watch", action="store_true", help="serve the site and keep it up to date")
     parser.add_argument(
         "--every",
@@ -44,6 +48,17 @@ def main() -> None:
             if arguments.tables or arguments.budget or arguments.added:
                 raise Refused("--watch serves every table: leave out tables, --budget and --with.")
             watch(lambda: build_site(outputs, refresh=arguments.every), arguments.port, arguments.every)
+            return
+        if arguments.across:
+            if arguments.added:
+                raise Refused("--across compares the rows of tables with their baselines: leave out --with.")
+            tables = [load_table(name) for name in arguments.tables or table_ids("training")]
+            chosen = {(table.id, budget): table for table in tables for budget in table.budgets}
+            wanted = [key for key in chosen if arguments.budget in (None, key[1])]
+            sections = across(collect(chosen[key], key[1], outputs) for key in wanted if key[1] != "smoke")
+            print_sections(sections, Console())
+            if not sections:
+                print("No row with a gate has run beside its baseline yet at paper or mini budget.")
             return
         for name in arguments.tables or [*table_ids(), *grid_names(outputs)]:
             with nullcontext() if arguments.tables else left_out(name):

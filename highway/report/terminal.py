@@ -1,5 +1,6 @@
 """A report on a terminal. A measured cell has our number on one line, the paper's and the difference below it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -21,6 +22,7 @@ from highway.report.sections import (
     Notes,
     Paragraph,
     Picture,
+    Section,
     Seeds,
 )
 from highway.report.verdicts import tone
@@ -32,7 +34,11 @@ TITLE = "bold"
 
 def print_report(report: Report, console: Console) -> None:
     console.print(Text(report.heading, style=TITLE))
-    for section in report.sections:
+    print_sections(report.sections, console)
+
+
+def print_sections(sections: Sequence[Section], console: Console) -> None:
+    for section in sections:
         if section.title:
             console.print(Text(f"\n{section.title}", style=TITLE))
         for block in section.blocks:

@@ -155,7 +155,7 @@ class Judged:
             ran = all(self.collected.samples[name] for name in self.names)
             why = "no seed counts for all its rows; times do only where nothing else ran"
             return Verdict(self.claim, "not run", why if ran else "")
-        if len({_data_identity(sample) for sample in samples}) > 1:
+        if len({data_identity(sample) for sample in samples}) > 1:
             return Verdict(self.claim, "not comparable", "the rows differ in their data or vocabulary")
         full = self.collected.budget == "paper" and self.collected.full_data
         enough = min(len(self.runs(name)) for name in self.names) >= ENOUGH_SEEDS
@@ -239,6 +239,7 @@ def p_text(value: float) -> str:
     return "below 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _data_identity(sample: Sample) -> tuple[str, str]:
+def data_identity(sample: Sample) -> tuple[str, str]:
+    """Return what two runs must share to be compared: vocabulary and data."""
     data = sample.result["data"]
     return data.get("vocabulary_sha256", ""), str(sorted(data["sha256"].items()))

@@ -18,6 +18,7 @@ from highway.files.plain import read_text
 from highway.files.writing import write_text
 from highway.ledger.identity import identity
 from highway.report import collect as collecting
+from highway.report.across import across
 from highway.report.collect import Collected, Sample, collect, underway
 from highway.report.kept import kept_below
 from highway.report.report import Report, build_report
@@ -130,6 +131,9 @@ def build_site(outputs: Path, tables: Sequence[Table] | None = None, refresh: in
     keys = [_write_table(pages, table, reports[table.id], outputs, links) for table in chosen]
     for directory, rows in runs.items():
         _write_run(pages, folder / links[directory], directory, rows)
+    everything = [of_budget.collected for of_table in reports.values() for of_budget in of_table]
+    over_all = folder / "across.html"
+    pages.write(over_all, keys, lambda: pages.rendered(over_all, "across.html", sections=across(everything)))
     index = folder / "index.html"
     shown = [(table, reports[table.id]) for table in chosen]
     pages.write(index, keys, lambda: pages.rendered(index, "index.html", tables=shown, total=_total(shown)))

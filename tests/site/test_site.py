@@ -85,6 +85,8 @@ def test_a_table_and_its_runs(tmp_path: Path) -> None:
     assert len(pages) == 6
     differing = next(path.read_text() for path in pages if "tanh SDU" in path.read_text())
     assert "gate.activation" in differing and "layers.attention" in differing
+    gates = " ".join(re.sub(r"<[^>]*>", " ", (index.parent / "across.html").read_text()).split())
+    assert "any gate 1 1 1.00 0.29 … 1.00" in gates, "three seeds of one row, of which each beats its baseline"
     rows = data_of(index.parent / "highway_t1" / "paper" / "curves.js")["rows"]
     assert [row["id"] for row in rows] == ["baseline", "tanh"]
     assert rows[1]["seeds"][0]["splits"]["valid"]["bpc"] == [2.15, 1.9, 1.65, 1.4]
