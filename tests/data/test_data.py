@@ -15,7 +15,7 @@ from highway.data import enwik8, sample
 from highway.data.download import Files
 from highway.errors import Refused
 from highway.run import build
-from tests.support.data import REAL_DATA, needs_real_data, write_corpus
+from tests.support.data import REAL_DATA, needs_file, needs_real_data, write_corpus
 
 Compose = Callable[..., Experiment]
 
@@ -201,7 +201,7 @@ def test_the_excerpt_is_the_beginning_of_the_whole(tmp_path: Path, experiment: C
     assert len(build.data(experiment(*byte_words(tmp_path, *overrides))).streams.splits["train"]) == 28_800
 
 
-@needs_real_data
+@needs_file("enwik8/enwik8.first4150000.gz")
 def test_published_counts_of_the_excerpt(experiment: Compose) -> None:
     described = experiment("model=transformer_xl", "dataset=enwik8_excerpt", f"data_dir={REAL_DATA}")
     splits = build.streams(described.dataset, REAL_DATA, described.outputs_dir).splits
@@ -227,3 +227,17 @@ def test_a_hundred_million_bytes_in_two_seconds(tmp_path: Path, monkeypatch: pyt
         streams = enwik8.streams(described, tmp_path, tmp_path / "cache")
         assert time.process_time() - started < 2
     assert 98_000_000 > len(streams.splits["train"]) + len(streams.splits["valid"]) > 90_000_000
+
+
+def test_missing_real_data_fails_where_it_is_promised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test() -> None:
+        raise AssertionError("it must not run")
+
+    monkeypatch.setattr("tests.support.data.REAL_DATA", tmp_path)
+    monkeypatch.setenv("HIGHWAY_DATA", str(tmp_path))
+    with pytest.raises(pytest.fail.Exception, match=r"a\.txt is missing from .*which is HIGHWAY_DATA"):
+        needs_file("a.txt")(test)()
+    monkeypatch.delenv("HIGHWAY_DATA")
+    assert needs_file("a.txt")(test).pytestmark[0].name == "skip"
+    (tmp_path / "a.txt").touch()
+    assert needs_file("a.txt")(test) is test

@@ -22,7 +22,7 @@ from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.tasks.classification import Classification
 from highway.tasks.music import Music
-from tests.support.data import REAL_DATA, needs_real_data
+from tests.support.data import REAL_DATA, needs_file
 from tests.support.overrides import EXAMPLES, MUSIC, PIXELS, SMALL
 from tests.support.runs import assert_resumes_exactly, trained
 
@@ -47,7 +47,7 @@ def test_idx_files(tmp_path: Path) -> None:
             mnist.idx(path)
 
 
-@needs_real_data
+@needs_file("mnist/train-images-idx3-ubyte.gz")
 def test_the_real_files(experiment: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIGHWAY_DATA", str(REAL_DATA))
     described = experiment("model=r_transformer_pixels", "dataset=mnist")

@@ -1,16 +1,37 @@
 """Data of tests: the real data of the person who runs them, and a corpus that a test writes."""
 
+import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.commands import ROOT
 
 REAL_DATA = Path(os.environ.get("HIGHWAY_DATA", ROOT.parent / "shared" / "data"))
-needs_real_data = pytest.mark.skipif(
-    not (REAL_DATA / "ptb" / "ptb.train.txt").exists(), reason=f"no real data in {REAL_DATA}: set HIGHWAY_DATA"
-)
+
+
+def needs_file(name: str) -> Callable[..., Any]:
+    """Mark a test that reads a file of the real data. Without the file it is skipped; if HIGHWAY_DATA is set, it fails."""
+    if (REAL_DATA / name).exists():
+        return lambda test: test
+    missing = f"{name} is missing from {REAL_DATA}"
+    if "HIGHWAY_DATA" not in os.environ:
+        return pytest.mark.skip(reason=f"{missing}: set HIGHWAY_DATA")
+
+    def failing(test: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(test)
+        def fail(*_: Any, **__: Any) -> None:
+            pytest.fail(f"{missing}, which is HIGHWAY_DATA. Put it there, or unset HIGHWAY_DATA.")
+
+        return fail
+
+    return failing
+
+
+needs_real_data = needs_file("ptb/ptb.train.txt")
 
 
 def write_corpus(folder: Path, train: str, other: str) -> None:

@@ -28,7 +28,7 @@ from highway.run import build
 from highway.tasks.scoring import scores, sparsity
 from highway.use.translate import translator_of
 from tests.support.commands import typed
-from tests.support.data import REAL_DATA
+from tests.support.data import REAL_DATA, needs_file
 from tests.support.overrides import PAIRS
 from tests.support.runs import assert_resumes_exactly, curve, trained
 
@@ -409,9 +409,8 @@ def test_the_sample_is_learned_within_two_minutes(tmp_path: Path) -> None:
     assert result["cost"]["seconds"] < 240  # half as much on an idle machine
 
 
+@needs_file("pt_en_substitute/tatoeba.pt")
 def test_real_data_is_complete_where_it_is(experiment: Compose) -> None:
-    if not (REAL_DATA / "pt_en_substitute" / "tatoeba.pt").exists():
-        pytest.skip(f"no real data in {REAL_DATA}: set HIGHWAY_DATA")
     overrides = ("model=encoder_decoder", "dataset=pt_en_substitute", "layers=none", f"data_dir={REAL_DATA}")
     data = build.data(experiment(*overrides))
     assert [side.get_piece_size() for side in (data.corpus.source, data.corpus.target)] == [7_765, 7_010]
