@@ -162,7 +162,7 @@ def test_parts_in_bf16(experiment: Compose, tmp_path: Path) -> None:
         overrides = ("trainer.precision=bf16", f"trainer.accumulate={parts}", f"outputs_dir={tmp_path}/{parts}")
         _, result = trained(experiment(*WORDS, *FEW, *overrides))
         losses.append(result["metrics"]["valid_loss"]["last"])
-    assert losses[1] == pytest.approx(losses[0], rel=1e-2)
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)  # a missed update: 1.8 %
 
 
 # Signals

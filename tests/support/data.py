@@ -14,7 +14,7 @@ REAL_DATA = Path(os.environ.get("HIGHWAY_DATA", ROOT.parent / "shared" / "data")
 
 
 def needs_file(name: str) -> Callable[..., Any]:
-    """Mark a test that reads a file of the real data. Without the file it is skipped; if HIGHWAY_DATA is set, it fails."""
+    """Mark a test that reads this file of the real data: without it, skip it, or fail it if HIGHWAY_DATA is set."""
     if (REAL_DATA / name).exists():
         return lambda test: test
     missing = f"{name} is missing from {REAL_DATA}"
