@@ -26,8 +26,15 @@ def key_loss(train: list[Any], test: list[Any]) -> float:
 
 
 def counting_loss(splits: dict[str, Any]) -> float:
-    """Return the test loss of counting on the splits of a text, of tunes or of images."""
+    """Return the test loss of counting on the splits of a text, of tunes, of images or of translations."""
     train, test = splits["train"], splits["test"]
     if isinstance(train, list):
         return key_loss(train, test)
-    return symbol_loss(getattr(train, "labels", train), getattr(test, "labels", test))
+    return symbol_loss(_symbols(train), _symbols(test))
+
+
+def _symbols(split: Any) -> Any:
+    """Return what is predicted: the labels of images, the pieces of target sentences after the start, or the text."""
+    if hasattr(split, "column_names"):
+        return np.concatenate([pieces[1:] for pieces in split["target"]])
+    return getattr(split, "labels", split)
