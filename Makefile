@@ -97,7 +97,7 @@ parity: $(VENV)/.dev  ## Transformer-XL against transformers 4.35, in an environ
 	$(VENV)-parity/bin/pip install -q --no-deps transformers==4.35.2 'huggingface_hub<1.0' 'tokenizers<0.19'
 	$(VENV)-parity/bin/python -m pytest -W ignore -p no:cacheprovider tests/models/test_transformer_xl.py
 
-mutate: $(VENV)/.dev  ## mutants of gates, blocks, lanes, optimisation and statistics: which of them no test notices
+mutate: $(VENV)/.dev  ## mutants of gates, blocks, lanes, optimisation and the rules of reports: which of them no test notices
 	$(call extra,mutate,mutmut)
 	OMP_NUM_THREADS=1 $(VENV)/bin/mutmut run --max-children 2
 	$(VENV)/bin/mutmut results
