@@ -63,6 +63,7 @@ def train_and_test(
     if experiment.trainer.precision == "64":
         task.double()  # Lightning would load a checkpoint before it converts the model, and so round it
     recorder = Recorder(directory.curves, experiment)
+    recorder.texts = data.description().get("sha256")
     header = {"run": directory.id, "config": read_text(directory.config)} if first_process() else {}
     header |= {key: value for key, value in data.description().items() if key == "vocabulary_sha256"}
     checkpointer = Checkpointer(directory, experiment, recorder, header)

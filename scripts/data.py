@@ -11,9 +11,10 @@ from rich.table import Table
 
 from highway.cli import Arguments, one_sentence
 from highway.config.compose import dataset as composed_dataset
-from highway.config.datasets import DATASETS
+from highway.config.datasets import DATASETS, PUBLISHED, DatasetCard
 from highway.config.guard import options
 from highway.errors import Refused, closest, listing
+from highway.files.writing import file_sha256
 from highway.run import build
 
 
@@ -64,6 +65,21 @@ def prepare(name: str, source: str) -> None:
         print(f"  {split:5} {len(stream):>11,} {streams.units}   sha256 of the text {streams.sha256[split]}")
     for remark in getattr(streams, "remarks", []):
         print(f"  {remark}")
+    if source == "files":
+        suggest_checksums(DATASETS[dataset.name], build.files(dataset, folders[0]))
+
+
+def suggest_checksums(card: DatasetCard, files: dict[str, Path]) -> None:
+    """Print the lines with which the card of your own data declares its files, if it does not declare them yet."""
+    if card.reader in PUBLISHED or card.checksums:
+        return
+    print(
+        "  Add these lines to its card: a changed file is then refused, and runs on it have directories of their own."
+    )
+    print("    checksums={")
+    for path in files.values():
+        print(f'        "{path.name}": "{file_sha256(path)}",')
+    print("    },")
 
 
 def _sizes(dataset: Any) -> str:

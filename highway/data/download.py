@@ -65,13 +65,14 @@ class Files:
         """Refuse a file that is missing or differs from the published file."""
         for path in paths:
             if not path.exists():
-                raise Refused(f"{path} is missing. To fetch it: python scripts/data.py prepare.")
+                mend = "To fetch it: python scripts/data.py prepare." if self.sources else "Put it there."
+                raise Refused(f"{path} is missing. {mend}")
             actual, expected = file_sha256(path), self.checksums.get(path.name)
             if expected and actual != expected:
                 if not self.sources:
                     raise Refused(
-                        f"{path} has changed: its sha256 is {actual}, and the card of {self.name} declares "
-                        f"{expected[:12]}.... Restore the file, or declare its sha256."
+                        f"{path} has changed: the sha256 that is declared for it begins with {expected[:12]}. Restore "
+                        f'the file, or declare "{path.name}": "{actual}" among the checksums of {self.name}.'
                     )
                 raise Refused(
                     f"{path} is not the published {self.name} file: its sha256 is {actual[:12]}..., "

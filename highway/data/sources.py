@@ -84,3 +84,23 @@ TED = Files(
     ),
     checksums={},  # none is published; the pairs are checked instead (highway/data/translation.py)
 )
+
+SUBSTITUTE = Files(
+    name="substitute corpus",
+    folder="pt_en_substitute",
+    sources=(),
+    checksums={
+        "bible.en": "9cff62d4e0f9b46bb211a4267cde5c5769822d3858fe3b0fb0567664a8faa287",
+        "bible.pt": "f87cf1818f8ed5a3cc3d8b16d7cf46c70f37636ffd5c7562fda456bf3ede20eb",
+        "flores101_devtest.en": "612e9fbe87997617c0fa8fa8929654a4f49b728d96738112c2b86ef6a1d78d88",
+        "flores101_devtest.pt": "15a9d9e7542fc55d2f055cf5278f5ce984777af76711e350d949d45b9e42fcf0",
+        "ntrex128.en": "3a62f94f5c42a395d4452ec890ca45afc75866b5b4b1d493429433cfe8469fe9",
+        "ntrex128.pt": "cc03ddc3cb9d8062c1057c8e7c5b72115e692ff3c7e269cbad9092eb5bcb4ee4",
+        "tatoeba.en": "e6e3bdd486f121fe4876439d92bf52cdc6faab7cdf816888360465bc61f11fab",
+        "tatoeba.pt": "8a5148ff3b5515cb4948e9b17621bed646851c13ad1d217c2e4ab6e3ac081389",
+        "tico19.en": "68dc657fadeedaf53f7a759db04b4c5a946fc7d924db7280db3281cc0b248030",
+        "tico19.pt": "2ca850c49cc4d291aefeac4f2f146b2d03afcd338303e39eee64a980effb18de",
+        "wiki_health.en": "cd4239a6efc1a73ac06ebe13207a954572c4adb22b2eec2c0b5312520a223af3",
+        "wiki_health.pt": "3b69385259d93fe305f317641feebd8e56cfda496c93e244e08ee89947a55f41",
+    },
+)

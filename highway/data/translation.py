@@ -27,7 +27,7 @@ from highway.config.datasets import DATASETS, END, PADDING, START, UNKNOWN, Tran
 from highway.data import sample_pairs
 from highway.data.cache import cached
 from highway.data.download import Unfit
-from highway.data.sources import TED
+from highway.data.sources import SUBSTITUTE, TED
 from highway.errors import Refused
 from highway.files.plain import read_bytes, read_text
 from highway.files.writing import write_json, written_atomically
@@ -236,6 +236,7 @@ def _texts(dataset: TranslationDataset, data_dir: Path) -> dict[str, Pairs]:
     missing = [path for path in ted if not path.exists()]
     if missing:
         TED.fetch(missing, _judge)
+    SUBSTITUTE.verify_all(path for path in paths.values() if path.parent.name == SUBSTITUTE.folder)
     texts = {}
     for split in SPLITS:
         if split == "train" and dataset.name == "pt_en_substitute":

@@ -158,12 +158,22 @@ class Collected:
     @property
     def full_data(self) -> bool:
         """True if the data are the paper's; the time of a step does not depend on the data."""
-        return self.data_source == "files" or self.table.kind == "timing"
+        return (self.data_source == "files" and not self._texts_differ) or self.table.kind == "timing"
+
+    @property
+    def _texts_differ(self) -> bool:
+        """True if records with the same data set and form were trained on different texts."""
+        data = [sample.result["data"] for sample in self.every]
+        whole = [about for about in data if about["source"] == "files"]
+        texts = {(about.get("name"), about.get("form"), str(about["sha256"])) for about in whole if "sha256" in about}
+        return len(texts) > len({text[:2] for text in texts})
 
     @property
     def caveat(self) -> str:
         """A phrase on the data of all records, such as `full data`."""
         caveats = {_caveat(sample.result["data"]) for sample in self.every}
+        if self._texts_differ:
+            caveats.add("rows on different texts under one name, so they do not compare")
         return "; ".join(sorted(caveats)) or "no records"
 
     @property

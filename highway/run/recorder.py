@@ -21,7 +21,7 @@ from torch.nn.utils import get_total_norm
 from highway.blocks import products
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
-from highway.errors import Corrupt
+from highway.errors import Corrupt, Refused
 from highway.files.plain import read_bytes
 from highway.files.writing import append_text, write_text, writing
 from highway.ledger.fingerprint import fingerprint
@@ -45,6 +45,7 @@ class Recorder(pl.Callback):
         self.products: str | None = None  # precision of a CPU's repeated products if autocast asks for bf16
         self.run = "/".join(path.parts[-3:-1])  # the name of the run, as in RunDirectory.id
         self.curve_bytes = 0  # length of curves.csv at the checkpoint that the run resumes from
+        self.texts: dict[str, str] | None = None  # the sha256 of each split that the run trains on
         self._curve: Any = None  # the hash of what this run has written to it; None before training
         self.log_every = experiment.trainer.log_every
         self.diverged_above = experiment.trainer.diverged_above
@@ -211,6 +212,7 @@ class Recorder(pl.Callback):
         curve, (nats, units) = self.checked_curve(), self._counted()
         return {
             "run": self.run,
+            "texts": self.texts,
             "threads": self.threads,
             "products": self.products,
             "curve_bytes": len(curve),
@@ -230,6 +232,11 @@ class Recorder(pl.Callback):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        if state.get("texts") not in (None, self.texts):  # checkpoints before 2026-11-23 do not say it
+            raise Refused(
+                f"The data have changed since step {state['steps']} of {self.path.parent}. Restore them, or move that "
+                "directory away to train on the new data."
+            )
         self.products = state.get("products")  # checkpoints before 2026-11-23 have none
         self.seconds_before, self.exclusive_before = state["seconds"], state["exclusive"]
         self.curve_bytes = state["curve_bytes"]

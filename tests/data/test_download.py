@@ -5,6 +5,7 @@ import http.server
 import io
 import logging
 import resource
+import runpy
 import tarfile
 import threading
 import zipfile
@@ -15,11 +16,13 @@ from typing import Any
 
 import pytest
 
+from highway.config.datasets import DATASETS, DatasetCard
 from highway.data import sources, transfer
 from highway.data.download import Files, Source, file_sha256, in_turn
 from highway.data.transfer import download
 from highway.errors import Refused, Unwritable
 from highway.files import archive
+from tests.support.commands import ROOT
 
 NOBODY = "http://127.0.0.1:9"  # no server listens there
 RIGHT = b"right" * 9
@@ -348,8 +351,8 @@ def test_file_sha256(tmp_path: Path) -> None:
 
 
 def test_every_data_set_has_a_mirror() -> None:
-    """Every data set has a second source, and a check of each file: its own sha256, or for TED its pairs."""
-    every = [files for files in vars(sources).values() if isinstance(files, Files)]
+    """Every published data set has a second source, and a check of each file: its own sha256, or for TED its pairs."""
+    every = [files for files in vars(sources).values() if isinstance(files, Files) and files is not sources.SUBSTITUTE]
     assert len(every) == 5
     for files in every:
         assert len({source.url for source in files.sources}) == len(files.sources) >= 2, files.name
@@ -366,5 +369,33 @@ def test_own_files_need_no_checksum_and_no_source(tmp_path: Path) -> None:
         notes.ensure([path])
     path.write_bytes(RIGHT)
     notes.ensure([path])
-    with pytest.raises(Refused, match=rf"its sha256 is {hashlib.sha256(RIGHT).hexdigest()}, and the card of notes"):
+    with pytest.raises(Refused, match=rf'declare "notes\.txt": "{sha256(RIGHT)}" among the checksums of notes'):
         replace(notes, checksums={"notes.txt": "0" * 64}).ensure([path])
+
+
+def test_a_changed_part_of_the_substitute_corpus_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "tatoeba.pt"
+    path.write_text("Olá.\n")
+    mend = rf'Restore the file, or declare "tatoeba\.pt": "{sha256(path.read_bytes())}" among the checksums of '
+    with pytest.raises(
+        Refused, match=rf"tatoeba\.pt has changed: .* begins with 8a5148ff3b55\. {mend}substitute corpus"
+    ):
+        sources.SUBSTITUTE.verify_all([path])
+    with pytest.raises(Refused, match=r"bible\.pt is missing\. Put it there\."):
+        sources.SUBSTITUTE.verify_all([tmp_path / "bible.pt"])
+
+
+def test_prepare_suggests_the_checksums_of_own_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "data.py"))
+    (tmp_path / "notes.txt").write_text("mine\n")
+    files = {"notes": tmp_path / "notes.txt"}
+    script["suggest_checksums"](DatasetCard("highway.data.notes", "language", {}), files)
+    declared = f'"notes.txt": "{sha256(b"mine" + bytes([10]))}",'
+    assert declared in capsys.readouterr().out
+    for card in (DATASETS["mnist"], DatasetCard("highway.data.notes", "language", {}, checksums={"notes.txt": "x"})):
+        script["suggest_checksums"](card, files)
+    assert capsys.readouterr().out == ""
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from highway.config.experiment import Experiment
+from highway.data import sample
 from highway.data.cache import cached
 from highway.errors import Corrupt, Refused
 from highway.files.writing import write_text, written_atomically
@@ -112,6 +113,16 @@ def test_files_from_before_they_named_their_run(once: Once, tiny: Compose, tmp_p
     save_weights(model, directory.best, {"config": theirs}, 3)
     with pytest.raises(Corrupt, match=f"belongs to {directory.name}/seed2"):
         check_weights(directory.best, directory.id, 3)
+
+
+def test_a_run_goes_on_only_with_its_own_text(
+    once: Once, tiny: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once(EVERY_STEP, tmp_path / "outputs", 3)
+    monkeypatch.setitem(sample.SENTENCES, "train", 301)
+    sample.penn_treebank.cache_clear()
+    with pytest.raises(Refused, match=r"The data have changed since step 3 of .*seed1\. Restore them, or move"):
+        trained(tiny(*EVERY_STEP))
 
 
 def test_published_records_are_those_of_their_directories() -> None:
