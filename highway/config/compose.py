@@ -16,11 +16,12 @@ import hydra
 import hydra._internal.hydra
 from hydra import version
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import CachingConfigRepository
+from hydra._internal.config_repository import CachingConfigRepository, ConfigRepository
 from hydra._internal.defaults_list import create_defaults_list
 from hydra._internal.utils import create_config_search_path, get_args_parser
 from hydra.core.config_store import ConfigStore
 from hydra.core.default_element import GroupDefault, ResultDefault
+from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult
@@ -30,11 +31,25 @@ from omegaconf import DictConfig, OmegaConf
 from highway.config.check import CONF, SECTIONS, check, check_dataset, flat, joined
 from highway.config.experiment import Experiment
 from highway.config.guard import check_words, composing
+from highway.config.yaml_file import read_yaml
 
 CHECKED_WITH = "1.3"  # the version of Hydra for which this module was written
 NEUTRAL = "the neutral default"
 # Groups whose option files list only their differences from the neutral defaults.
 WITH_NEUTRAL = ("gate", "layers", "optimizer", "trainer", "logger", "debug")
+
+load_config = ConfigRepository.load_config
+
+
+def _load_checked(repository: ConfigRepository, config_path: str) -> ConfigResult | None:
+    """Check the text of a configuration file before Hydra reads it."""
+    source = repository._find_object_source(config_path, ObjectType.CONFIG)
+    if source is not None and source.scheme() == "file":
+        read_yaml(Path(source.path) / f"{config_path.removesuffix('.yaml')}.yaml")
+    return load_config(repository, config_path)
+
+
+ConfigRepository.load_config = _load_checked  # type: ignore[method-assign, assignment]
 
 for group in WITH_NEUTRAL:
     ConfigStore.instance().store("_neutral", dataclasses.asdict(SECTIONS[group]()), group)

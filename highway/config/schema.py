@@ -7,7 +7,8 @@ Any, str, bool, int, float     `true` is not a number; a float is finite, and ma
 X | Y, Literal[...]            any of these
 list[X], tuple[X, ...]         a list
 dict[str, X]                   keys of any name
-a TypedDict or a dataclass     its keys, of which those without a default are required; a dataclass allows no others
+a TypedDict or a dataclass     its keys, of which those without a default are required; a dataclass allows no others,
+                               and metadata={"written": X} gives a field another type in a file, None none at all
 Annotated[int, Range(0, 1)]    one of the marks below, beside one of the first line's types
 """
 
@@ -66,7 +67,7 @@ class Pattern:
     description: str
 
     def fits(self, value: str) -> bool:
-        return re.fullmatch(self.expression, value, re.ASCII) is not None
+        return re.fullmatch(self.expression, value) is not None
 
     def __str__(self) -> str:
         return self.description
@@ -89,14 +90,16 @@ class Wrong(Exception):
     def __init__(self, what: str) -> None:
         self.what = what
         self.where: list[str | int] = []
+        self.place = ""  # `where` as a text, such as rows[baseline].paper.test_bpc
 
     def __str__(self) -> str:
-        texts = (f"[{key + 1}]" if isinstance(key, int) else f".{as_key(key)}" for key in reversed(self.where))
-        return f"{''.join(texts).removeprefix('.')} {self.what}".strip()
+        return f"{self.place.removeprefix('.')} {self.what}".strip()
 
-    def inside(self, key: str | int) -> "Wrong":
-        """Return the same mistake, seen from the value that holds this one under `key`."""
+    def inside(self, key: str | int, name: object = None) -> "Wrong":
+        """Return the same mistake, seen from the value that holds this one under `key`; a list's member has a name."""
         self.where.append(key)
+        step = f".{as_key(key)}" if isinstance(key, str) else f"[{as_key(name or key + 1)}]"
+        self.place = f"{step}{self.place}"
         return self
 
 
@@ -166,7 +169,7 @@ def _check_list(member: Check, kind: Any) -> Check:
             try:
                 member(each)
             except Wrong as wrong:
-                raise wrong.inside(number) from None
+                raise wrong.inside(number, each.get("id") if isinstance(each, dict) else None) from None
 
     return check
 
@@ -192,7 +195,7 @@ def _check_keys(kind: Any) -> Check:
     def check(value: Any) -> None:
         _is_mapping(value)
         for key, each in value.items():
-            if key in checks:
+            if isinstance(key, str) and key in checks:
                 try:
                     checks[key](each)
                 except Wrong as wrong:
@@ -217,7 +220,8 @@ def keys_of(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     types = {key: get_args(each)[0] if get_origin(each) is NotRequired else each for key, each in types.items()}
     if is_typeddict(kind):
         return types, tuple(key for key in types if key in kind.__required_keys__)
-    fields = dataclasses.fields(kind)
+    fields = [each for each in dataclasses.fields(kind) if each.metadata.get("written", types) is not None]
+    types = {each.name: each.metadata.get("written", types[each.name]) for each in fields}
     missing = dataclasses.MISSING
     return types, tuple(each.name for each in fields if each.default is missing and each.default_factory is missing)
 

@@ -9,29 +9,19 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 import numpy as np
-import yaml
 from omegaconf import OmegaConf
 
 from highway.config.check import check
 from highway.config.experiment import Experiment
 from highway.config.metrics import KINDS, SPLITS
+from highway.config.yaml_file import parsed
 from highway.errors import Refused
 from highway.report.addresses import run_names
 
 COLUMNS = ["step", "epoch", "seconds", "tokens", "split", "metric", "value"]
 RUN_METRICS = (*KINDS, "learning_rate", "gradient_norm", "gate_norm")
 TIMING_METRICS = ("step_seconds", "relative_time")  # in the curves of a timing, which have rows in place of splits
-LARGEST_CONFIG = 1 << 18  # bytes
 LARGEST_PROBE = 64 << 20  # bytes, unpacked
-
-
-class _NoAliases(yaml.SafeLoader):
-    """A loader that refuses aliases: nested aliases expand to more values than memory holds."""
-
-    def compose_node(self, *arguments: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("an alias")
-        return super().compose_node(*arguments)
 
 
 def problem(folder: str, result: dict[str, Any], files: dict[str, bytes]) -> str | None:
@@ -67,13 +57,11 @@ def _timing_problem(text: bytes, folders: set[str]) -> str | None:
 
 
 def _read(text: bytes) -> Any:
-    """Return the values of a YAML file, or a text that says what is wrong."""
-    if len(text) > LARGEST_CONFIG:
-        return "is too large"
+    """Return the values of config.yaml, or a text that says what is wrong."""
     try:
-        return _NoAliases(text).get_single_data()
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        return f"cannot be read ({type(error).__name__})"
+        return parsed(text, "it")
+    except Refused as error:
+        return f"cannot be read: {str(error).rstrip('.')}"
 
 
 def _experiment(values: Any) -> Experiment | str:

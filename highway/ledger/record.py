@@ -91,7 +91,7 @@ class RunParameters(Parameters):
 
 
 class Notes(TypedDict):
-    bleu_counts: NotRequired[list[Annotated[str, Pattern(r"\d{1,9}( \d{1,9}){9}", "ten counts")]]]
+    bleu_counts: NotRequired[list[Annotated[str, Pattern(r"[0-9]{1,9}( [0-9]{1,9}){9}", "ten counts")]]]
 
 
 class Ended(Record):

@@ -9,12 +9,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from highway.config.check import flat
-from highway.errors import Corrupt
+from highway.config.yaml_file import read_yaml
+from highway.errors import Refused
 from highway.files.kept import signature
-from highway.files.plain import read_text
 from highway.files.writing import write_text
 from highway.ledger.identity import identity
 from highway.report import collect as collecting
@@ -255,8 +253,8 @@ def _run(path: Path, directory: Path, rows: list[Shown]) -> dict[str, Any]:
 
 def _settings(path: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(read_text(path))
-    except (OSError, ValueError, yaml.YAMLError, Corrupt):
+        content = read_yaml(path)
+    except (OSError, Refused):
         return {"config.yaml": "cannot be read"}
     return content if isinstance(content, dict) else {}
 

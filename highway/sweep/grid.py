@@ -18,8 +18,8 @@ import yaml
 from highway.config.experiment import Experiment
 from highway.config.metrics import KINDS, SPLITS
 from highway.config.tasks import metrics_of
+from highway.config.yaml_file import LoaderOfKeys, read_yaml
 from highway.errors import Refused, as_typed, closest, listing
-from highway.files.plain import read_text
 from highway.files.writing import write_text
 from highway.ledger.identity import changes_nothing
 from highway.sweep.launch import command_line
@@ -99,10 +99,7 @@ def find(name: str, outputs_dir: Path) -> Table:
     grids = grid_names(outputs_dir)
     if name in grids:
         path = outputs_dir / "grids" / name / "table.yaml"
-        try:
-            return parse_table(yaml.safe_load(read_text(path)))
-        except (yaml.YAMLError, UnicodeDecodeError, AttributeError, TypeError) as error:
-            raise Refused(f"{path} is not a table ({type(error).__name__}).") from error
+        return parse_table(read_yaml(path, LoaderOfKeys), str(path))
     if name in table_ids():
         return load_table(name)
     known = [*table_ids(), *grids]

@@ -2,17 +2,18 @@
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Sequence
 from typing import Any
 
-import yaml
-
-from highway.config.check import CONF
+from highway.config.check import CONF, SECTIONS
 from highway.config.compose import composer, option
 from highway.config.datasets import DATASETS
 from highway.config.margins import general_margin
 from highway.config.metrics import KINDS, METRICS, OF_A_RECORD, OF_A_TIMING, SPLITS
+from highway.config.schema import Range, Wrong, check_of
 from highway.config.tasks import metrics_of
+from highway.config.yaml_file import LoaderOfKeys, read_yaml
 from highway.errors import Refused, closest, listing
 from highway.sweep.table import AXES, CLAIMS, Claim, Column, Figure, Row, Stated, Table
 
@@ -29,6 +30,7 @@ NEEDED: dict[str, tuple[str, ...]] = {  # kind of figure -> the keys that it mus
     "gradients": ("groups",),
 }
 FIGURES = tuple(NEEDED)
+RECIPE = ("model", "dataset", *SECTIONS)
 RENAMED = {"arms": "extra_rows", "shrunk": "at_budget"}  # a key of earlier versions -> its name today
 
 
@@ -44,37 +46,33 @@ def load_table(table_id: str) -> Table:
     if not path.exists():
         known = table_ids()
         raise Refused(f"there is no table '{table_id}'.{closest(table_id, known)} Available: {listing(known)}.")
-    try:
-        content = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        raise Refused(f"{path.name} is not valid YAML: {' '.join(str(error).split())}.") from error
+    content = read_yaml(path, LoaderOfKeys)
     if not isinstance(content, dict) or content.get("id") != table_id:
         raise Refused(f"{path.name}: the id of a table must be the name of its file. Write `id: {table_id}`.")
-    return parse_table(content)
+    return parse_table(content, path.name)
 
 
-def parse_table(content: dict[str, Any]) -> Table:
+def parse_table(content: dict[str, Any], file: str = "") -> Table:
     """Check the content of a table file and return the table."""
+    _typed(content, file)
+    name = content["id"]
     content = {key: value for key, value in content.items() if value is not None}
-    name = content.get("id", "a table")
-    extra_rows = content.get("extra_rows", [])
-    _known(content, [*_fields(Table), "extra_rows"], name, needed=("caption", "recipe", "columns", "rows", "budgets"))
-    if not content["rows"]:
-        raise Refused(f"{name} has no rows.")
-    rows = [_row(row, name, extra=False) for row in content["rows"]] + [
-        _row(row, name, extra=True) for row in extra_rows
-    ]
+    for part in ("rows", "columns", "budgets"):
+        if not content.get(part):
+            raise Refused(f"{name} has no {part}.")
+    rows = [_row(row, name, extra=False) for row in content["rows"]]
+    rows += [_row(row, name, extra=True) for row in content.get("extra_rows", [])]
     papers = [row.id for row in rows if not row.extra]
     made = {
         "recipe": tuple(content["recipe"]),
-        "choices": _sentences(content.get("choices", []), name),
+        "choices": tuple(content.get("choices", ())),
         "rows": tuple(rows),
         "columns": tuple(_column(column, name) for column in content["columns"]),
         "also": tuple(_column(column, name) for column in content.get("also", [])),
         "claims": tuple(_claim(claim, papers, name) for claim in content.get("claims", [])),
         "figures": tuple(_figure(figure, name) for figure in content.get("figures", [])),
         "stated": tuple(_stated(statement, rows, name) for statement in content.get("stated", [])),
-        "against": {base: _names(others, papers, (base,)) for base, others in content.get("against", {}).items()},
+        "against": {base: _names(rest, papers, (base,)) for base, rest in content.get("against", {}).items()},
         "budgets": {budget: tuple(overrides or ()) for budget, overrides in content["budgets"].items()},
     }
     table = Table(**{key: value for key, value in content.items() if key != "extra_rows"} | made)
@@ -82,56 +80,62 @@ def parse_table(content: dict[str, Any]) -> Table:
     return table
 
 
-def _fields(kind: type) -> list[str]:
-    return [item.name for item in dataclasses.fields(kind)]
+@dataclasses.dataclass(frozen=True)
+class TableFile(Table):
+    """The keys of a table file, whose extra rows stand by themselves."""
+
+    extra_rows: tuple[Row, ...] = ()
 
 
-def _known(content: dict[str, Any], keys: Sequence[str], where: str, needed: Sequence[str] = ()) -> None:
-    for key in content:
-        if key in RENAMED:
-            raise Refused(f"{where}: the key '{key}' is now called '{RENAMED[key]}'.")
-        if key not in keys:
-            raise Refused(
-                f"{where}: '{key}' is not a key here.{closest(key, list(keys))} Available: {listing(list(keys))}."
-            )
-    for key in needed:
-        if key not in content:
-            raise Refused(f"{where}: the key '{key}' is missing.")
+def _typed(content: Any, file: str) -> None:
+    """Check the types of all values of a table file."""
+    given = {key: value for key, value in content.items() if value is not None} if isinstance(content, dict) else {}
+    file = file or str(given.get("id", "a table"))
+    rows = given.get("rows")
+    for keys in (given, *(row for row in (rows if isinstance(rows, list) else ()) if isinstance(row, dict))):
+        for key in RENAMED.keys() & keys.keys():
+            raise Refused(f"{_place(keys, [key], file)}: the key '{key}' is now called '{RENAMED[key]}'.")
+    try:
+        check_of(TableFile)(given)
+    except Wrong as wrong:
+        hint = " Quote a text that has ': ' in it or is a number." if wrong.what.endswith("a text") else ""
+        end = "" if wrong.what[-1] in "?." else "."
+        raise Refused(f"{_place(content, wrong.where[::-1], file)}: {wrong}{end}{hint}") from None
 
 
-def _sentences(choices: Any, table: str) -> tuple[str, ...]:
-    if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
-        raise Refused(f"{table}: choices must be a list of sentences. Quote a sentence that has ': ' in it.")
-    return tuple(choices)
+def _place(content: Any, where: Sequence[str | int], file: str) -> str:
+    """Return the file, and the line of the innermost key on the way to a value."""
+    line = None
+    for step in where:
+        line = getattr(content, "lines", {}).get(step, line)
+        try:
+            content = content[step]
+        except (LookupError, TypeError):
+            break
+    return file if line is None else f"{file}, line {line}"
 
 
 def _row(content: dict[str, Any], table: str, extra: bool) -> Row:
-    where = f"{table}, row {content.get('id', '?')}"
-    _known(
-        content,
-        [key for key in _fields(Row) if key not in ("extra", "added")],
-        where,
-        needed=("id", "label", "overrides"),
-    )
-    for metric in content.get("paper", {}):
+    where = f"{table}, row {content['id']}"
+    for metric, value in content.get("paper", {}).items():
         _metric(metric, where)
+        low, high = METRICS[metric].range
+        if not low <= value <= high:
+            raise Refused(f"{where}: the paper's {metric}={value:g} is not {Range(low, high)}.")
     overrides, budgets = tuple(content["overrides"]), tuple(content.get("budgets", ()))
     at_budget = {budget: tuple(changes) for budget, changes in content.get("at_budget", {}).items()}
     return Row(**{**content, "overrides": overrides, "budgets": budgets, "at_budget": at_budget, "extra": extra})
 
 
 def _column(content: dict[str, Any], table: str) -> Column:
-    _known(content, _fields(Column), f"{table}, a column", needed=("metric",))
     _metric(content["metric"], f"{table}, a column")
     return Column.of(**content)
 
 
 def _claim(content: dict[str, Any], paper_rows: list[str], table: str) -> Claim:
     """Read a claim; `all` stands for every row of the paper, `rest` for every row not named on the other side."""
-    where = f"{table}, claim '{content.get('text', '?')}'"
-    keys = ["text", "than", "metric", "share", "to", "paired", *CLAIMS]
-    _known(content, keys, where, needed=("text", "metric"))
-    kinds = [kind for kind in CLAIMS if kind in content]
+    where = f"{table}, claim '{content['text']}'"
+    kinds = [kind for kind in CLAIMS if content.get(kind) is not None]
     if len(kinds) != 1:
         raise Refused(f"{where}: write exactly one of {listing(list(CLAIMS))}.")
     for metric in filter(None, (content["metric"], content.get("to"))):
@@ -144,8 +148,14 @@ def _claim(content: dict[str, Any], paper_rows: list[str], table: str) -> Claim:
         raise Refused(f"{where}: {content['metric']} has no curve, which `sooner` needs. Name a metric that has one.")
     rows = _names(content[kinds[0]], paper_rows, ())
     than = _names(content.get("than", []), paper_rows, rows)
-    if (kinds[0] == "growing" or content.get("paired")) and len(rows) != len(than):
+    by_pairs = kinds[0] == "growing" or content.get("paired")
+    if by_pairs and len(rows) != len(than):
         raise Refused(f"{where}: it pairs {len(rows)} rows with {len(than)}. Name as many rows in `than`.")
+    pairs = zip(rows, than, strict=True) if by_pairs else itertools.product(rows, than)
+    if itself := [row for row, other in pairs if row == other]:
+        raise Refused(f"{where}: it compares row {itself[0]} with itself.")
+    if not rows or ("than" in content and not than):
+        raise Refused(f"{where}: it compares no rows. Name them.")
     options = {key: content[key] for key in ("share", "to", "paired") if key in content}
     return Claim(content["text"], kinds[0], rows, than, content["metric"], **options)
 
@@ -154,8 +164,7 @@ KINDS_OF_STATED = ("value", "percent", "worse", "parameters", "built", "words")
 
 
 def _stated(content: dict[str, Any], rows: list[Row], table: str) -> Stated:
-    where = f"{table}, stated '{content.get('text', '?')}'"
-    _known(content, _fields(Stated), where, needed=("text", "rows"))
+    where = f"{table}, stated '{content['text']}'"
     if sum(kind in content for kind in KINDS_OF_STATED) != 1:
         raise Refused(f"{where}: write exactly one of {listing(list(KINDS_OF_STATED))}.")
     of_metric = {"value", "percent", "worse"} & set(content)
@@ -175,8 +184,7 @@ def _stated(content: dict[str, Any], rows: list[Row], table: str) -> Stated:
 
 
 def _figure(content: dict[str, Any], table: str) -> Figure:
-    where = f"{table}, figure {content.get('id', '?')}"
-    _known(content, _fields(Figure), where, needed=("id", "caption"))
+    where = f"{table}, figure {content['id']}"
     values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in content.items()}
     figure = Figure(**values)
     if figure.kind not in FIGURES:
@@ -210,13 +218,18 @@ def _names(value: str | list[str], every: list[str], others: Sequence[str]) -> t
 
 
 def _check(table: Table) -> None:
-    if table.select not in ("best", "last") or table.kind not in ("training", "timing"):
-        raise Refused(f"{table.id}: select must be best or last, and kind must be training or timing.")
-    ids = [row.id for row in table.rows]
-    if len(set(ids)) < len(ids):
-        raise Refused(
-            f"{table.id}: two rows have the id {next(duplicate for duplicate in ids if ids.count(duplicate) > 1)}."
-        )
+    for what, names in (
+        ("rows have the id", [row.id for row in table.rows]),
+        ("figures have the id", [figure.id for figure in table.figures]),
+        ("columns show", [column.metric for column in (*table.columns, *table.also)]),
+        ("baselines are compared with row", [row for rows in table.against.values() for row in rows]),
+    ):
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise Refused(f"{table.id}: two {what} {twice[0]}. Leave one of them out.")
+    for base, rows in table.against.items():
+        if base in rows:
+            raise Refused(f"{table.id}, against: row {base} is compared with itself.")
+    _check_overrides(table)
     if table.kind == "timing" and table.rounds < 2:
         raise Refused(f"{table.id}: a timing reports medians over rounds. Write `rounds: 2` or more.")
     groups = [claim.rows + claim.than for claim in table.claims]
@@ -238,6 +251,18 @@ def _check(table: Table) -> None:
             )
     _check_budgets(table)
     _check_metrics(table)
+
+
+def _check_overrides(table: Table) -> None:
+    """Refuse overrides that are not of a run's recipe, such as the folder where results are kept."""
+    of_rows = [changes for row in table.rows for changes in (row.overrides, *row.at_budget.values())]
+    for override in itertools.chain(table.recipe, *table.budgets.values(), *of_rows):
+        section = re.split(r"[.=]", override.lstrip("+"))[0]
+        if section not in RECIPE:
+            raise Refused(
+                f"{table.id}: {override} cannot be set in a table, only keys of {listing(list(RECIPE))}. "
+                "Type it on the command line."
+            )
 
 
 def _check_budgets(table: Table) -> None:

@@ -5,29 +5,40 @@ Sweeps, make targets, reports and figures all derive from these files. highway/s
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
 
 from highway.config.metrics import METRICS
+from highway.config.schema import Pattern, Range
 from highway.errors import Refused, closest, listing
 
 AXES = ("epoch", "step", "seconds", "tokens")  # horizontal axes of curves
+FileName = Annotated[str, Pattern(r"[\w=+][\w.=,+-]{0,199}", "a name of letters, digits and . = , + - _")]
+Override = Annotated[str, Pattern(r"\+{0,2}[A-Za-z_][\w.]*=.*", "an override, as in gate=sdu_tanh")]
+Names = str | tuple[str, ...]  # one row, several, or `all` or `rest`
+Share = Annotated[float, Range(0, 10)]
 CLAIMS = ("better", "sooner", "within", "growing", "unrelated", "opposed")
+
+
+UNWRITTEN: dict[str, Any] = {"written": None}  # of a field that no file sets
 
 
 @dataclass(frozen=True)
 class Row:
     """A row of a table, as a user reads it (label) and as it is trained (overrides)."""
 
-    id: str
+    id: FileName
     label: str
-    overrides: tuple[str, ...]
+    overrides: tuple[Override, ...]
     paper: dict[str, float] = field(default_factory=dict)
     reported: str = ""  # its name in tests/fixtures/reported.yaml
     copied: str = ""  # the source from which the paper has copied its numbers
-    at_budget: dict[str, tuple[str, ...]] = field(default_factory=dict)  # budget -> its further overrides for this row
+    at_budget: dict[str, tuple[Override, ...]] = field(
+        default_factory=dict
+    )  # budget -> its further overrides for this row
     budgets: tuple[str, ...] = ()  # budgets that have this row; empty: all
     disputed: str = ""  # why the paper's numbers of this row are not of this row
-    extra: bool = False  # True for an extra row, which the paper lacks
-    added: tuple[str, ...] = ()  # overrides of the command line, which no table file sets
+    extra: bool = field(default=False, metadata=UNWRITTEN)  # True for an extra row, which the paper lacks
+    added: tuple[str, ...] = field(default=(), metadata=UNWRITTEN)  # overrides of the command line
 
     def with_added(self, overrides: Sequence[str]) -> "Row":
         """Return this row with overrides of the command line, as an extra row."""
@@ -46,7 +57,7 @@ class Column:
 
     metric: str
     title: str = ""
-    digits: int = -1
+    digits: int = field(default=-1, metadata={"written": Annotated[int, Range(0, 10)]})
     printed: str = ""  # the paper's name for it, if the paper calls it something else
 
     @property
@@ -85,6 +96,24 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class WrittenClaim:
+    """A claim as a file has it: exactly one of the kinds, with its rows."""
+
+    text: str
+    metric: str
+    better: Names | None = None
+    sooner: Names | None = None
+    within: Names | None = None
+    growing: Names | None = None
+    unrelated: Names | None = None
+    opposed: Names | None = None
+    than: Names = ()
+    share: Share = 0.0
+    to: str = ""
+    paired: bool = False
+
+
+@dataclass(frozen=True)
 class Stated:
     """A statement of the paper's text or code about rows, which scripts/audit.py compares with the table and models.
 
@@ -101,9 +130,9 @@ class Stated:
     value: float | None = None
     percent: float | None = None
     worse: bool = False
-    parameters: float | None = None
-    built: int | None = None
-    words: tuple[str, ...] = ()
+    parameters: Annotated[float, Range(0)] | None = None
+    built: Annotated[int, Range(0)] | None = None
+    words: tuple[Override, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,7 +146,7 @@ class Figure:
     gradients: gradient norms by distance, for each group.
     """
 
-    id: str
+    id: FileName
     caption: str
     kind: str = "curves"
     metrics: tuple[str, ...] = ()
@@ -133,26 +162,30 @@ class Figure:
 class Table:
     """A table: rows that are trained, and what the report shows of them. It is the paper's, or a user's."""
 
-    id: str
+    id: FileName
     caption: str
-    recipe: tuple[str, ...]
+    recipe: tuple[Override, ...]
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]  # the paper's rows first, then the extra rows
-    budgets: dict[str, tuple[str, ...]]  # budget -> its overrides
+    budgets: dict[str, tuple[str, ...]] = field(metadata={"written": dict[str, tuple[Override, ...] | None]})
     paper: str = ""  # the paper whose table it is; empty: a user's table
     reported: str = ""  # its name in tests/fixtures/reported.yaml
     note: str = ""
     choices: tuple[str, ...] = ()  # sentences: where the paper and its code are silent or disagree, and our choice
-    select: str = "best"  # best | last: the checkpoint whose test result is the number
-    claims: tuple[Claim, ...] = ()
+    select: Literal["best", "last"] = "best"  # best | last: the checkpoint whose test result is the number
+    claims: tuple[Claim, ...] = field(default=(), metadata={"written": tuple[WrittenClaim, ...]})
     figures: tuple[Figure, ...] = ()
     reaches: str | None = None  # the report says when each row first reaches the first row's final value of this metric
     ranked_by: str | None = None  # the column by which the order of the rows is compared with the paper's
-    kind: str = "training"  # training: a run for each row and seed | timing: one run of all rows, in interleaved rounds
-    rounds: int = 0  # rounds of a timing
+    kind: Literal["training", "timing"] = (
+        "training"  # training: a run for each row and seed | timing: one run of all rows, in interleaved rounds
+    )
+    rounds: Annotated[int, Range(0, 10_000)] = 0  # rounds of a timing
     also: tuple[Column, ...] = ()  # columns of the report that the paper lacks
     stated: tuple[Stated, ...] = ()  # statements of the paper that the audit compares with the table
-    against: dict[str, tuple[str, ...]] = field(default_factory=dict)  # baseline -> its rows; empty: the first row
+    against: dict[str, tuple[str, ...]] = field(  # baseline -> its rows; empty: the first row
+        default_factory=dict, metadata={"written": dict[str, Names]}
+    )
     margins: dict[str, float] = field(default_factory=dict)  # metric -> a margin below that of report/reproduction.py
 
     @property

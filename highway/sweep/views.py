@@ -5,11 +5,10 @@ Where overrides of the command line change a row's configuration, they are part 
 
 import os
 
-import yaml
-
 from highway.config.check import flat
 from highway.config.experiment import Experiment
-from highway.files.plain import make_way, read_text
+from highway.config.yaml_file import read_yaml
+from highway.files.plain import make_way
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import PARTS, changes_nothing, configuration
 
@@ -38,7 +37,7 @@ def differences(earlier: RunDirectory, experiment: Experiment) -> list[str]:
     """List what has changed in a recipe since an earlier run, as in `model.width 128 -> 64`."""
     if not earlier.config.exists():
         return ["that run was never started"]
-    old, new = yaml.safe_load(read_text(earlier.config)), configuration(experiment)
+    old, new = read_yaml(earlier.config), configuration(experiment)
     before, after = (flat({name: values[name] for name in PARTS}) for values in (old, new))
     keys = [key for key, value in before.items() if value != after.get(key) and not changes_nothing(key)]
     return [f"{key} {before[key]} -> {after.get(key, 'absent')}" for key in keys]

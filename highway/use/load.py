@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from omegaconf import OmegaConf
 
 from highway.config.check import check
 from highway.config.compose import dataset
 from highway.config.experiment import Experiment
 from highway.config.tasks import TASKS
+from highway.config.yaml_file import parsed
 from highway.errors import Refused, closest, listing
 from highway.files.plain import open_text, read_text
 from highway.ledger.directory import RunDirectory
@@ -125,8 +125,8 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
 def experiment_of(config: str, directory: RunDirectory) -> Experiment:
     """Return the experiment that a config.yaml describes, with the folders of this machine."""
     try:
-        values = yaml.safe_load(config)
-    except yaml.YAMLError:
+        values = parsed(config.encode(), "the configuration")
+    except Refused:
         values = None
     if not isinstance(values, dict):
         raise Refused(f"{directory.path}: the configuration cannot be read. Use what this project has written.")

@@ -185,7 +185,7 @@ def test_orders_are_tested_once_on_means(tmp_path: Path) -> None:
     rows = [row for row in TRANSLATION.rows if not row.extra]
     for seed in (1, 2, 3):
         for rank, row in enumerate(rows):
-            orders = {"valid_accuracy": rank, "sparsity": -rank, "valid_loss": rank * 7 % 15}
+            orders = {"valid_accuracy": rank / 100, "sparsity": 50 - rank, "valid_loss": rank * 7 % 15}
             put_translation(tmp_path, row.id, seed=seed, bleu=rank, **orders)
     found = {verdict.claim.text: verdict for verdict in judge(collect(TRANSLATION, "paper", tmp_path))}
     assert found["BLEU does not follow accuracy"].word == "refuted"

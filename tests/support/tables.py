@@ -27,7 +27,7 @@ def content(**changes: Any) -> dict[str, Any]:
         "paper": "p",
         "select": "best",
         "recipe": [],
-        "columns": [],
+        "columns": [{"metric": "test_bpc"}],
         "rows": [row],
         "claims": [],
         "figures": [],

@@ -1,5 +1,7 @@
 """Every table file: it agrees with the papers, every YAML composes, every row trains."""
 
+import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,21 +164,25 @@ def test_claim_about_a_row_that_is_not_there_is_refused() -> None:
         parse_table(content(claims=[claim]))
 
 
+def row(**changes: Any) -> dict[str, Any]:
+    return {"id": "a", "label": "A", "overrides": ["gate=none"], **changes}
+
+
 CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "splits": ["valid"]}
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"captoin": "x"}, "t: 'captoin' is not a key here\\. Did you mean 'caption'\\? Available: id, caption"),
-        ({"rows": [{"id": "a", "label": "A", "overrides": [], "note": "x"}]}, "t, row a: 'note' is not a key here"),
+        ({"captoin": "x"}, "t: has no key 'captoin'\\. Did you mean 'caption'\\? Available: id, caption"),
+        ({"rows": [{"id": "a", "label": "A", "overrides": [], "note": "x"}]}, r"t: rows\[a\] has no key 'note'\."),
         ({"arms": []}, "t: the key 'arms' is now called 'extra_rows'\\."),
-        ({"rows": [{"id": "a", "label": "A"}]}, "t, row a: the key 'overrides' is missing"),
+        ({"rows": [{"id": "a", "label": "A"}]}, r"t: rows\[a\]\.overrides is missing\."),
         ({"rows": []}, "t has no rows"),
-        ({"choices": "one sentence"}, "t: choices must be a list of sentences"),
-        ({"choices": [{"the rate": "is ours"}]}, "t: choices must .* Quote a sentence that has ': ' in it"),
+        ({"choices": "one sentence"}, r"t: choices is not a list\."),
+        ({"choices": [{"the rate": "is ours"}]}, r"t: choices\[1\] is not a text\. Quote a text that has ': ' in it"),
         ({"columns": [{"metric": "test_bcp"}]}, "t, a column: metric test_bcp is unknown. Did you mean 'test_bpc'?"),
-        ({"columns": [{"metric": "test_bpc", "better": "lower"}]}, "t, a column: 'better' is not a key here"),
+        ({"columns": [{"metric": "test_bpc", "better": "lower"}]}, r"t: columns\[1\] has no key 'better'\."),
         (
             {"columns": [{"metric": "test_ppl"}]},
             "t: its runs do not measure test_ppl. They measure valid_loss, valid_bpc",
@@ -187,7 +193,10 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
             {"kind": "timing", "rounds": 3, "columns": [{"metric": "test_bpc"}]},
             "not measure test_bpc. They measure step",
         ),
-        ({"claims": [{"text": "x", "bettr": "a", "than": "a", "metric": "test_bpc"}]}, "'bettr' is not a key here"),
+        (
+            {"claims": [{"text": "x", "bettr": "a", "than": "a", "metric": "test_bpc"}]},
+            r"claims\[1\] has no key 'bettr'\. Did you mean 'better'\?",
+        ),
         ({"claims": [{"text": "x", "metric": "test_bpc"}]}, "t, claim 'x': write exactly one of better, sooner"),
         (
             {"claims": [{"text": "x", "better": "a", "than": "a", "metric": "bpc"}]},
@@ -204,8 +213,8 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ({"figures": [{"id": "f", "caption": "c"}]}, "t, figure f: a figure of kind curves needs metrics"),
         ({"figures": [{"id": "f", "caption": "c", "kind": "biases"}]}, "a figure of kind biases needs rows"),
         (
-            {"figures": [{**CURVES, "kind": "scatter", "metrics": ["test_bpc"]}]},
-            "draws test_bpc, which is not a col",
+            {"figures": [{**CURVES, "kind": "scatter", "metrics": ["test_loss"]}]},
+            "draws test_loss, which is not a col",
         ),
         ({"claims": [{"text": "x", "better": "a", "metric": "test_bpc"}]}, "'x': `than` is missing"),
         ({"claims": [{"text": "x", "opposed": "all", "metric": "test_bpc"}]}, "'x': .* with `to`"),
@@ -215,9 +224,57 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ({"reaches": "train_seconds"}, "t: reaches: train_seconds has no curve"),
         ({"against": {"b": ["a"]}}, "has no row 'b'"),
         ({"reaches": "bleu"}, "its runs do not measure bleu"),
-        ({"select": "first"}, "select must be best or last"),
+        ({"select": "first"}, "t: select is not one of best, last"),
         ({"budgets": {"tiny": []}}, "t: budget tiny does not exist. Available: mini, paper, smoke"),
         ({"rows": [{"id": "a", "label": "A", "overrides": [], "budgets": ["huge"]}]}, "row a names budget huge"),
+        ({"columns": []}, "t has no columns"),
+        ({"budgets": {}}, "t has no budgets"),
+        (
+            {"columns": [{"metric": "test_bpc", "digits": 99999}]},
+            r"columns\[1\]\.digits is not a whole number from 0 to 10",
+        ),
+        ({"columns": [{"metric": "test_bpc", "digits": "2"}]}, r"columns\[1\]\.digits is not a whole number"),
+        ({"columns": [{"metric": "test_bpc"}] * 2}, "t: two columns show test_bpc"),
+        ({"columns": "test_bpc"}, "t: columns is not a list"),
+        ({"columns": ["test_bpc"]}, r"t: columns\[1\] is not a set of keys with values"),
+        ({"rows": [row(paper={"test_bpc": math.nan})]}, r"rows\[a\]\.paper\.test_bpc is not a finite number"),
+        ({"rows": [row(paper={"test_bpc": math.inf})]}, r"rows\[a\]\.paper\.test_bpc is not a finite number"),
+        ({"rows": [row(paper={"test_bpc": "1.3"})]}, r"rows\[a\]\.paper\.test_bpc is not a finite number"),
+        ({"rows": [row(paper={"test_bpc": -1})]}, "t, row a: the paper's test_bpc=-1 is not at least 0"),
+        ({"rows": [row(paper=[1.3])]}, r"rows\[a\]\.paper is not a set of keys with values"),
+        ({"rows": [row(overrides="gate=none")]}, r"rows\[a\]\.overrides is not a list"),
+        (
+            {"rows": [row(overrides=[{"gate": "none"}])]},
+            r"rows\[a\]\.overrides\[1\] is not an override, as in gate=sdu_t",
+        ),
+        ({"rows": [row(overrides=["gate"])]}, r"rows\[a\]\.overrides\[1\] is not an override"),
+        ({"rows": [row(overrides=["outputs_dir=/tmp"])]}, "t: outputs_dir=/tmp cannot be set in a table"),
+        ({"rows": [row(overrides=["hydra.run.dir=x"])]}, r"t: hydra\.run\.dir=x cannot be set in a table"),
+        ({"recipe": ["++data_dir=x"]}, r"t: \+\+data_dir=x cannot be set in a table"),
+        ({"rows": [row(at_budget={"paper": ["seed=3"]})]}, "t: seed=3 cannot be set in a table"),
+        ({"rows": [row(id="../../x")]}, "id is not a name of letters, digits"),
+        ({"rows": [row(id=3)]}, r"rows\[3\]\.id is not a name of letters"),
+        ({"rows": [row(extra=True)]}, r"rows\[a\] has no key 'extra'"),
+        ({"rows": {"a": row()}}, "t: rows is not a list"),
+        ({"rows": [row(label=3)]}, r"rows\[a\]\.label is not a text\. Quote a text"),
+        ({"figures": [{**CURVES, "id": "../../x"}]}, "id is not a name of letters, digits"),
+        ({"figures": [CURVES, CURVES]}, "t: two figures have the id f"),
+        ({"figures": [{**CURVES, "metrics": "loss"}]}, r"figures\[f\]\.metrics is not a list"),
+        ({"figures": [{**CURVES, "logs": "maybe"}]}, r"figures\[f\]\.logs is not true or false"),
+        (
+            {"claims": [{"text": "x", "better": "a", "than": "a", "metric": "test_bpc"}]},
+            "it compares row a with itself",
+        ),
+        ({"claims": [{"text": "x", "better": [], "than": "a", "metric": "test_bpc"}]}, "it compares no rows"),
+        ({"claims": [{"text": "x", "better": 3, "than": "a", "metric": "test_bpc"}]}, "better is not a text or a list"),
+        ({"claims": [{"text": "x", "within": "a", "share": math.nan}]}, "share is not a finite number from 0 to 10"),
+        ({"claims": "none"}, "t: claims is not a list"),
+        ({"against": {"a": ["a"]}}, "against: row a is compared with itself"),
+        ({"against": [1]}, "t: against is not a set of keys with values"),
+        ({"budgets": {"paper": "gate=none"}}, r"t: budgets\.paper is not a list or null"),
+        ({"kind": "timing", "rounds": 10**6}, "t: rounds is not a whole number from 0 to 10000"),
+        ({"margins": {"test_bpc": "small"}}, r"t: margins\.test_bpc is not a finite number"),
+        ({"recipe": None}, "t: recipe is missing"),
     ],
 )
 def test_what_a_table_may_have_wrong(changes: dict[str, Any], sentence: str) -> None:
@@ -233,6 +290,28 @@ def test_a_series_is_over_what_its_rows_set() -> None:
         parse_table(content(figures=[{**figure, "along": "model.depth"}]))
     with pytest.raises(Refused, match="pairs 1 rows with 2"):
         parse_table(content(claims=[{"text": "x", "growing": "a", "than": ["a", "a"], "metric": "test_bpc"}]))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("digits: 4", "digits: 99999"), ".digits is not a whole number from 0 to 10."),
+        (("select: best", "select: best\nselect: last"), "'select' is given twice, first in line"),
+        (("label: ", "labl: "), "has no key 'labl'. Did you mean 'label'?"),
+        (("select: best", "select: ["), "is not valid YAML"),
+        (("select: best", "select: b\xe9st"), "is not UTF-8 text. Save the file as UTF-8."),
+    ],
+)
+def test_a_mistake_has_a_line(
+    change: tuple[str, str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (CONF / "table" / "highway_t1.yaml").read_text()
+    assert change[0] in text
+    monkeypatch.setattr("highway.sweep.reading.TABLES", tmp_path)
+    (tmp_path / "highway_t1.yaml").write_bytes(text.replace(*change, 1).encode("latin-1"))
+    with pytest.raises(Refused) as refusal:
+        load_table("highway_t1")
+    assert sentence in str(refusal.value) and re.search(r"highway_t1\.yaml, line [0-9]+", str(refusal.value))
 
 
 def test_a_table_is_called_as_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,56 @@
+"""What is refused in a YAML file, whoever wrote it: the sentence names the file and the line."""
+
+from pathlib import Path
+
+import pytest
+
+from highway.config.compose import experiment
+from highway.config.yaml_file import LARGEST, parsed, read_yaml
+from highway.errors import Refused
+
+BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
+    f"{name}: &{name} [{','.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcdef", "bcdefg", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (b"a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\n", "x.yaml, line 5: 'c' is given twice, first in line 3."),
+        (b"a: 1\n'a': 2\n", "x.yaml, line 2: 'a' is given twice, first in line 1."),
+        (BOMB.encode(), "x.yaml has more than 100,000 values, aliases expanded."),
+        (b"a: &a [*a]\n", "x.yaml, line 1: a value contains itself."),
+        (b"a:\n " + b"[" * 500_000, "x.yaml, line 2: more than 100 values inside one another."),
+        (b"a: 1\nb: caf\xe9\n", "x.yaml, line 2, is not UTF-8 text. Save the file as UTF-8."),
+        (b"a: 1\nb: [1\n", "x.yaml, line 3, is not valid YAML"),
+        (b"a: 1\nb: !!python/object/apply:os.system [true]\n", "x.yaml, line 2, is not valid YAML"),
+        (b"a: \x00\n", "x.yaml is not valid YAML"),
+        (b"? [a]\n: 1\n", "x.yaml, line 1, is not valid YAML"),
+        (b"a: 1\n---\nb: 2\n", "x.yaml, line 2, is not valid YAML"),
+        (b"#" * (LARGEST + 1), f"x.yaml is larger than {LARGEST:,} bytes."),
+    ],
+    ids=range(12),
+)
+def test_what_is_refused(text: bytes, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_bytes(text)
+    with pytest.raises(Refused) as refusal:
+        read_yaml(tmp_path / "x.yaml")
+    assert sentence in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_aliases_and_merged_keys_are_read() -> None:
+    text = b"a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\nc: *a\nd: {<<: *a}\n"
+    assert parsed(text, "x") == {
+        "a": {"x": 1, "y": 2},
+        "b": {"x": 1, "y": 3},
+        "c": {"x": 1, "y": 2},
+        "d": {"x": 1, "y": 2},
+    }
+    assert parsed(b"", "x") is None
+
+
+def test_hydra_reads_the_same_way(tmp_path: Path) -> None:
+    (tmp_path / "gate").mkdir()
+    (tmp_path / "gate" / "mine.yaml").write_bytes(b"residual: none\nresidual: sdu\n")
+    with pytest.raises(Refused, match=r"gate/mine\.yaml, line 2: 'residual' is given twice, first in line 1"):
+        experiment([f"hydra.searchpath=[file://{tmp_path}]", "gate=mine"])
