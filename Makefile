@@ -79,7 +79,7 @@ test-ray: $(VENV)/.dev  ## sweeps on a real Ray cluster of two nodes on this mac
 	$(call extra,ray,Ray: 80 MB to download)
 	$(RUN) -m pytest -m ray
 
-faults: $(VENV)/.dev  ## four thousand faults: damage, wrong inputs, altered archives, interruptions; an hour on one core
+faults: $(VENV)/.dev  ## four thousand faults and a table of what came of each, in forty minutes of one core; Ctrl-C prints it so far
 	$(RUN) -m tests.faults
 
 # Outside of .ci/run, since where the index has only the build for CUDA it downloads 1.7 GB

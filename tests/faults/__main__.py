@@ -6,6 +6,7 @@ as real processes, unless --kills is 0.
 
 import argparse
 import gc
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -41,6 +42,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="the cases whose kind or name has this word")
     parser.add_argument("--kills", type=int, default=51, help="kill -9 in sweeps; 0: no sweeps; default: 51")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & ignores it
     with tempfile.TemporaryDirectory() as folder:
         with small_data(Path(folder)):
             scenes = Scenes.made(Path(folder))

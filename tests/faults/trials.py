@@ -31,7 +31,7 @@ SECONDS = 45.0  # a command that takes longer hangs; it needs one second on an i
 ALLOWED = ("right", "refused", "mended")
 OUTCOMES = (*ALLOWED, "WRONG", "traceback", "hang")
 SENTENCE = 600  # characters at most
-FULL = "could not be written"  # said of a file when a run stops with exit code 4, or refuses to start
+WITHOUT_ERROR = ("could not be written", "was taken over")  # in sentences that do not begin with "error: "
 
 
 class Verdict(NamedTuple):
@@ -63,7 +63,8 @@ class Ended(NamedTuple):
         """Return the verdict on an end that is wrong whatever the command was; None if it may be right."""
         if self.code is None:
             return Verdict("hang", self.errors[-300:])
-        refusals = [line for line in self.errors.splitlines() if line.startswith("error: ") or FULL in line]
+        lines = self.errors.splitlines()
+        refusals = [line for line in lines if line.startswith("error: ") or any(part in line for part in WITHOUT_ERROR)]
         if "Traceback (most recent call last)" in self.errors or self.code < 0:
             return Verdict("traceback", f"exit {self.code}: {self.errors[-900:]}")
         if self.code in (1, 2, 4) and (len(refusals) != 1 or not 10 < len(refusals[0]) < SENTENCE):
@@ -114,7 +115,8 @@ def _become(command: Callable[[], Any], output: int, errors: int) -> None:
         empty = os.open(os.devnull, os.O_RDONLY)
         for number, handle in enumerate((empty, output, errors)):
             os.dup2(handle, number)
-        sys.stdin, sys.stdout, sys.stderr = (open(n, mode, closefd=False) for n, mode in ((0, "r"), (1, "w"), (2, "w")))  # noqa: SIM115
+        sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115  # by lines, as a process has it
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
         code = _code_of(command)
