@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytorch_lightning as pl
+from torch import Tensor
 
 from highway.config.experiment import Experiment
 from highway.dashboard.mirror import Mirror
@@ -87,13 +88,13 @@ def train_and_test(
             trainer.validate(task, data, verbose=False)
         if trainer.is_global_zero:
             save_weights(task.model, directory.last, header, recorder.steps)
-        record.metrics = test_best_and_last(trainer, task, data, recorder, directory)
+        record.metrics, units = test_best_and_last(trainer, task, data, recorder, directory)
         record.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
         record.content["notes"] = task.notes
         if trainer.is_global_zero:
             recorder.checked_curve()
             write_text(directory.config, header["config"])  # something else may have changed it while the run trained
-            save_probes(task.observed(data), directory.path / "probes")
+            save_probes({**task.observed(data), **units}, directory.path / "probes")
 
 
 def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl.Callback]) -> pl.Trainer:
@@ -121,17 +122,19 @@ def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl
 
 def test_best_and_last(
     trainer: pl.Trainer, task: Task, data: ExperimentData, recorder: Recorder, directory: RunDirectory
-) -> dict[str, dict[str, float]]:
+) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, Tensor]]]:
     """Test the last and the best model, because papers differ in which one they report.
 
-    Return metric -> {"best": value, "last": value}. The task holds the best model afterwards.
+    Return metric -> {"best": value, "last": value}, and the losses of the test units of both as arrays to keep. The
+    task holds the best model afterwards.
     """
-    last = tested(trainer, task, data, recorder.validation)
-    best = last
+    last = best = tested(trainer, task, data, recorder.validation)
+    units_of_last = task.test_units
     if recorder.best_step != recorder.steps:
         load_weights(task.model, directory.best, directory.id, recorder.best_step)
         best = tested(trainer, task, data, recorder.best)
-    return {name: {"best": best[name], "last": last[name]} for name in last}
+    units = {"test_units_best": task.test_units, "test_units_last": units_of_last} if task.test_units else {}
+    return {name: {"best": best[name], "last": last[name]} for name in last}, units
 
 
 def tested(trainer: pl.Trainer, task: Task, data: ExperimentData, validation: dict[str, float]) -> dict[str, float]:
@@ -142,11 +145,10 @@ def tested(trainer: pl.Trainer, task: Task, data: ExperimentData, validation: di
     data.final = data.final_differs
     metrics: dict[str, float] = {}
     for split in dict.fromkeys((data.watched, "test")):
-        if split == data.watched and not data.final:
-            values = validation
-        else:
+        known = split == data.watched and not data.final
+        if not known or split == "test":  # the losses of its units are kept
             data.tested = split
             trainer.test(task, data, verbose=False)
-            values = task.results_of[split]
+        values = validation if known else task.results_of[split]
         metrics |= {f"{split}_{name}": value for name, value in values.items()}
     return {**metrics, **task.finished(data)}

@@ -1,9 +1,10 @@
-"""Move and check records:  python scripts/records.py export FILE [TABLE...] | import FILE | check [RECORD...]
+"""Move and check records:  python scripts/records.py export FILE [TABLE...] | import FILE | check | rescore RUN
 
 export FILE [TABLE...] [--budget mini]     write the records of these tables and grids (default: all), no checkpoints
 export FILE TABLE --rows tanh --with K=V   write these rows alone, and as trained with these overrides
 import FILE [--into outputs/reference]     merge a file into the records here; a record that ended better is kept
 check [RECORD...]                          train the first steps of records again; default: all published ones
+rescore RUN                                add the losses of its test units to a finished run that has its weights
 """
 
 import sys
@@ -33,6 +34,8 @@ def main() -> None:
     merge.add_argument("--into", type=Path, metavar="FOLDER", help="default: $HIGHWAY_OUTPUTS, or outputs/")
     again = actions.add_parser("check", help="train the first steps of records with today's code")
     again.add_argument("records", nargs="*", type=Path, metavar="RECORD", help="run directory; default: all published")
+    rescore = actions.add_parser("rescore", help="add the losses of the test units to a finished run")
+    rescore.add_argument("run", type=Path, metavar="RUN", help="run directory with its checkpoints/")
     arguments = parser.parse_args()
     outputs = outputs_folder()
     with one_sentence():
@@ -49,6 +52,10 @@ def main() -> None:
             print(f"{arguments.file}: {counted(len(samples), 'record')}, {size}")
         elif arguments.action == "check":
             sys.exit(_check(arguments.records, outputs))
+        elif arguments.action == "rescore":
+            from highway.recheck.rescore import rescore as add_units  # imports torch
+
+            print(f"{arguments.run}: {', '.join(add_units(arguments.run, outputs))} added")
         else:
             folder = arguments.into or outputs
             imported = import_records(arguments.file, folder)

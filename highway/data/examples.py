@@ -89,11 +89,19 @@ class ExampleData(ExperimentData):
 
     def evaluated(self, split: str) -> EvaluationBatches:
         """Return the evaluation batches of this device: whole groups, so that no example is evaluated twice."""
-        debug, count = self.experiment.debug, self.experiment.trainer.evaluation_batch
         share, shares = self.device_share()
-        if debug.overfit:
+        if self.experiment.debug.overfit:
             rows = self._epochs().order(0)[: self.experiment.dataset.batch]
             return EvaluationBatches([rows][share::shares], lambda rows: self.batch("train", rows, 0, 1))
+        return EvaluationBatches(self._groups(split), lambda rows: self.batch(split, rows, 0, 1))
+
+    def positions(self, split: str) -> tuple[Iterator[Rows], int] | None:
+        return None if self.experiment.debug.overfit else (iter(self._groups(split)), len(self.streams.splits[split]))
+
+    def _groups(self, split: str) -> list[Rows]:
+        """Return the examples of each evaluation batch of this device."""
+        debug, count = self.experiment.debug, self.experiment.trainer.evaluation_batch
+        share, shares = self.device_share()
         rows = self.together(split)
         groups = [rows[start : start + count] for start in range(0, len(rows), count)][: debug.windows]
-        return EvaluationBatches(groups[share::shares], lambda rows: self.batch(split, rows, 0, 1))
+        return groups[share::shares]

@@ -1,5 +1,6 @@
 """The base class of all data modules: the length of a run, and the splits that it evaluates."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytorch_lightning as pl
@@ -63,6 +64,13 @@ class ExperimentData(pl.LightningDataModule):
     def evaluated(self, split: str) -> Any:
         """Return the batches of a split."""
         raise NotImplementedError
+
+    def positions(self, split: str) -> tuple[Iterator[Any], int] | None:
+        """Return the positions in the split that each batch of `evaluated` scores, and the length of the split.
+
+        None if the losses of this data set's units are not kept.
+        """
+        return None
 
     def val_dataloader(self) -> Any:
         return [self.evaluated(split) for split in self.curves]

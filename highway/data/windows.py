@@ -49,19 +49,29 @@ class LanguageData(ExperimentData):
         return TrainingBatches(self._windows("train", rank, world), self.total_steps)
 
     def evaluated(self, split: str) -> "EvaluationBatches":
+        return self._evaluated(split, self.streams.splits[split])
+
+    def _evaluated(self, split: str, stream: torch.Tensor) -> "EvaluationBatches":
         rank, world = self.device_share()
         if self.experiment.dataset.carry_state:  # in order, one window at a time; each device has its lanes
-            windows = self._windows(split, rank, world)
+            windows = self._windows(split, rank, world, stream)
             return EvaluationBatches(windows if len(windows.lanes) else windows.first(0), 1, 0, 1)
-        return EvaluationBatches(self._windows(split), self.experiment.trainer.evaluation_batch, rank, world)
+        windows = self._windows(split, stream=stream)
+        return EvaluationBatches(windows, self.experiment.trainer.evaluation_batch, rank, world)
 
-    def _windows(self, split: str, share: int = 0, shares: int = 1) -> Windows:
+    def positions(self, split: str) -> tuple[Iterator[torch.Tensor], int] | None:
+        """Cut the positions of the stream as `evaluated` cuts its symbols."""
+        length = len(self.streams.splits[split])
+        batches = self._evaluated(split, torch.arange(length))
+        return None if self.experiment.debug.overfit else ((batch.targets for batch in batches), length)
+
+    def _windows(self, split: str, share: int = 0, shares: int = 1, stream: torch.Tensor | None = None) -> Windows:
         dataset, debug = self.experiment.dataset, self.experiment.debug
         if debug.overfit:
             windows = Windows(self.streams.splits["train"], dataset.train, share, shares)
             return windows.first(1, again=len(windows) if split == "train" else 1)
         cut = dataset.train if split == "train" else self.evaluation_cut
-        windows = Windows(self.streams.splits[split], cut, share, shares)
+        windows = Windows(self.streams.splits[split] if stream is None else stream, cut, share, shares)
         return windows.first(debug.windows) if debug.windows and split != "train" else windows
 
 

@@ -49,10 +49,11 @@ DIFFERENCES = (
     "differences together with 95 %, and p-values are corrected in the same way (Bonferroni)."
 )
 BOOTSTRAP = (
-    "Two trained models on the same test sentences: the difference in BLEU, its 95 % interval over resampled "
-    "sentences, and the p-value of approximate randomisation after Holm's correction, both of 10,000 draws. It is "
-    "about these sentences and says nothing about other seeds."
+    "Two trained models on the same {units}: the difference in {metric}, its 95 % interval over resampled {units}, and "
+    "the p-value of approximate randomisation after Holm's correction, both of 10,000 draws. It is about these {units} "
+    "and says nothing about other seeds."
 )
+UNITS = {"bleu": "test sentences", "test_loss": "units of the test set"}  # by metric
 STATISTICS = "docs/STATISTICS.md"
 
 
@@ -151,7 +152,7 @@ class Report:
             ("claims", "Claims of the paper" if table.paper else "Claims", _claims(self)),
             ("convergence", f"Steps to reach the final {table.reaches} of {baseline}", _convergence(self)),
             ("differences", f"Compared by {headline.name}", _differences(self)),
-            ("bootstrap", "Compared on the test sentences", _bootstrap(self)),
+            ("bootstrap", "Compared on the test set", _bootstrap(self)),
             ("figures", "Figures", [Picture(figure.id, figure.caption) for figure in self.figures]),
             ("choices", "What the paper leaves open, and what we chose", _notes(table.choices)),
             ("environments", "Where the runs were made", _notes(environments(self.collected))),
@@ -296,21 +297,26 @@ def _differences(report: Report) -> list[Block]:
 
 
 def _bootstrap(report: Report) -> list[Block]:
-    numbers = (Head(title, numeric=True) for title in ("seed", "BLEU", "difference", "95 % interval", "p"))
-    heads = (Head("model"), Head("baseline"), *numbers)
+    if not report.compared:
+        return []
+    metric = report.compared[0].metric
+    name, digits = ("BLEU", 2) if metric == "bleu" else (METRICS[metric].name, 4)
+    numbers = (Head(title, numeric=True) for title in ("seed", name, "difference", "95 % interval", "p"))
+    heads = (Head("model"), Head("baseline"), *numbers, Head("in words"))
     rows = [
         (
             pair.row.label,
             pair.base.label,
             Number(pair.seed, "d"),
-            Number(pair.bleu, ".2f"),
-            Number(pair.difference, "+.2f"),
-            f"{pair.low:+.2f} … {pair.high:+.2f}",
+            Number(pair.value, f".{digits}f"),
+            Number(pair.difference, f"+.{digits}f"),
+            f"{pair.low:+.{digits}f} … {pair.high:+.{digits}f}",
             p_text(pair.p),
+            pair.word,
         )
         for pair in report.compared
     ]
-    return [Paragraph.of(BOOTSTRAP, style="note"), grid(heads, rows)] if rows else []
+    return [Paragraph.of(BOOTSTRAP.format(units=UNITS[metric], metric=name), style="note"), grid(heads, rows)]
 
 
 def _notes(texts: Sequence[str]) -> list[Block]:

@@ -209,7 +209,10 @@ class Judged:
         tests = self.test.pairs
         least = int(np.argmax(np.where(np.isnan(tests.advantage[0]), -1, tests.above[0])))
         if np.isnan(tests.advantage[0, least]):
-            return f"{self.claim.metric}: no spread over seeds, and no test-set interval"
+            pairs = {name for pair in pairs_of(self.claim) for name in pair}
+            kept = all(sample.has_test_units for name in pairs for sample in self.collected.finished(name))
+            interval = "its models are compared on the test set" if kept else "no test-set interval"
+            return f"{self.claim.metric}: no spread over seeds, and {interval}"
         count = tests.above.shape[1]
         name = f"least of {count} advantages: " if count > 1 else "advantage "
         evidence = f"{self.claim.metric}, {name}{self._size(tests.advantage[0, least])}"

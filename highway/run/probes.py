@@ -12,4 +12,4 @@ def save_probes(probes: dict[str, dict[str, Tensor]], folder: Path) -> None:
     for name, values in probes.items():
         arrays = {location: value.detach().float().cpu().numpy() for location, value in values.items()}
         with written_atomically(folder / f"{name}.npz") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]

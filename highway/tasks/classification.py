@@ -28,8 +28,10 @@ class Classification(Task):
 
     def score(self, batch: ImageBatch) -> None:
         logits = self._logits(batch)
-        total = F.cross_entropy(logits, batch.labels, reduction="sum")
-        self.add(nats=total, right=(logits.argmax(-1) == batch.labels).sum(), units=len(batch.labels))
+        losses = F.cross_entropy(logits, batch.labels, reduction="none" if self.unit_losses else "sum")
+        if self.unit_losses:
+            self.unit_losses.add(losses)
+        self.add(nats=losses.sum(), right=(logits.argmax(-1) == batch.labels).sum(), units=len(batch.labels))
         self.measure(logits, batch.labels)
 
     def results(self, counts: dict[str, float]) -> dict[str, Any]:

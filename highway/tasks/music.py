@@ -25,15 +25,19 @@ class Music(Task):
         return batch.steps
 
     def learn(self, batch: TuneBatch) -> Learnt:
-        nats = self._nats(batch)
+        nats = self._nats(batch, "sum")
         return Learnt(nats * self.devices, nats, batch.counts.double().sum())
 
-    def _nats(self, batch: TuneBatch) -> Tensor:
+    def _nats(self, batch: TuneBatch, reduction: str) -> Tensor:
+        """Return the nats of all keys, or of each key at each step (B, T, 88); padding has 0."""
         features, _ = self.model(batch.inputs.to(self.dtype))
         logits, targets = self.model.logits(features).double(), batch.targets.double()
         return F.binary_cross_entropy_with_logits(
-            logits, targets, weight=batch.counts.double()[..., None], reduction="sum"
+            logits, targets, weight=batch.counts.double()[..., None], reduction=reduction
         )
 
     def score(self, batch: TuneBatch) -> None:
-        self.add(nats=self._nats(batch), units=batch.counts.double().sum())
+        nats = self._nats(batch, "none" if self.unit_losses else "sum")
+        if self.unit_losses:
+            self.unit_losses.add(nats.sum((1, 2)), batch.counts.sum(1))
+        self.add(nats=nats.sum(), units=batch.counts.double().sum())

@@ -38,6 +38,7 @@ from highway.data.module import ExperimentData
 from highway.describe import flat, named_parameters, probes_of
 from highway.errors import Refused
 from highway.tasks.optimisation import build_optimizer, prepare_gradients, schedule_of
+from highway.tasks.units import UnitLosses
 
 
 class Learnt(NamedTuple):
@@ -84,6 +85,8 @@ class Task(pl.LightningModule):
         self.schedule = schedule_of(experiment.optimizer, total_steps)
         self.notes: dict[str, Any] = {}  # entries of result.json that are not numbers
         self.results_of: dict[str, dict[str, float]] = {}  # split -> metrics of its last evaluation
+        self.unit_losses: UnitLosses | None = None  # while the test split of a trained model is evaluated
+        self.test_units: dict[str, Tensor] = {}  # of the last such evaluation
         self.part = 0  # the part of the batch that is being learnt, with trainer.accumulate above 1
         measures = measures_of(experiment.task).items()
         self.measures: dict[str, Measure] = {kind: loaded(code)() for kind, code in measures}
@@ -106,7 +109,10 @@ class Task(pl.LightningModule):
         raise NotImplementedError
 
     def score(self, batch: Any) -> None:
-        """Evaluate a batch: add its counts with `add`, and hand the predictions to `measure`."""
+        """Evaluate a batch: add its counts with `add`, and hand the predictions to `measure`.
+
+        If there are `unit_losses`, add to them the loss of each scored position or example.
+        """
         raise NotImplementedError
 
     def results(self, counts: dict[str, float]) -> dict[str, float]:
@@ -219,12 +225,17 @@ class Task(pl.LightningModule):
 
     def on_test_epoch_start(self) -> None:
         self.start_evaluation()
+        kept = self.data.positions("test") if self.data.tested == "test" else None
+        self.unit_losses = UnitLosses(*kept, self.device) if kept else None
 
     def test_step(self, batch: Any, batch_idx: int) -> None:
         self.score(batch)
 
     def on_test_epoch_end(self) -> None:
         self._finish_evaluation(self.data.tested)
+        if self.unit_losses:
+            self.test_units = self.unit_losses.arrays(self.trainer.strategy.reduce)
+            self.unit_losses = None
 
     # Checkpoints: state beyond weights, optimiser and position
 

@@ -1,0 +1,100 @@
+"""The losses of the units of the test split: the same units however a row reads them, and reports that compare them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from highway.config.experiment import Experiment
+from highway.errors import Refused
+from highway.exchange.records import MEMBER
+from highway.files.writing import read_json
+from highway.ledger.record import read_record, write_record
+from highway.recheck.rescore import rescore
+from highway.report.collect import collect
+from highway.report.formats import to_markdown
+from highway.report.report import build_report
+from highway.run import build
+from tests.support.overrides import CARRY, MUSIC, PIXELS, SHORT
+from tests.support.runs import trained
+from tests.support.tables import TABLE, put
+
+Compose = Callable[..., Experiment]
+NAMES = ("test_units_best", "test_units_last")
+
+
+def units(directory: Path, name: str = "test_units_best") -> dict[str, Any]:
+    return dict(np.load(directory / "probes" / f"{name}.npz"))
+
+
+@pytest.mark.parametrize("overrides", [(), CARRY], ids=["windows", "carried"])
+def test_the_units_add_up_to_the_test_loss(tiny: Compose, overrides: tuple[str, ...]) -> None:
+    directory, result = trained(tiny(*SHORT, *overrides))
+    for which in ("best", "last"):
+        kept = units(directory.path, f"test_units_{which}")
+        expected = result["metrics"]["test_loss"][which]
+        assert kept["nats"].sum() / kept["scored"].sum() == pytest.approx(expected, rel=1e-6)
+        assert f"probes/test_units_{which}.npz" in result["files"]
+        assert MEMBER.fullmatch(f"{directory.id}/probes/test_units_{which}.npz")
+
+
+@pytest.mark.parametrize("overrides", [(*PIXELS, "model=gru"), (*MUSIC, "model=gru")], ids=["images", "tunes"])
+def test_the_units_of_examples_add_up(experiment: Compose, overrides: tuple[str, ...]) -> None:
+    directory, result = trained(experiment(*overrides, "model.width=8", "trainer.max_steps=2"))
+    kept = units(directory.path)
+    assert kept["nats"].sum() / kept["scored"].sum() == pytest.approx(result["metrics"]["test_loss"]["best"], rel=1e-5)
+
+
+def test_rows_that_read_otherwise_have_the_same_units(tiny: Compose) -> None:
+    """Each position scored lies in the unit of its place in the text, whatever the lanes, windows and batches."""
+    for settings in ((), CARRY, ("trainer.evaluation_batch=3",)):
+        data = build.data(tiny(*settings))
+        found = data.positions("test")
+        assert found is not None
+        batches = list(data.evaluated("test"))
+        stream = data.streams.splits["test"]
+        for batch, positions in zip(batches, found[0], strict=True):
+            assert (stream[positions].long() == batch.targets).all()
+        assert found[1] == len(stream)
+
+
+def test_rescoring_gives_the_record_what_the_run_would_have(tiny: Compose, tmp_path: Path) -> None:
+    directory, result = trained(tiny(*SHORT))
+    original = {name: units(directory.path, name) for name in NAMES}
+    for name in NAMES:
+        (directory.path / "probes" / f"{name}.npz").unlink()
+    write_record(directory.path, {key: value for key, value in result.items() if key != "sha256"})
+    assert rescore(directory.path, tmp_path / "outputs") == list(NAMES)
+    again = read_record(directory.path / "result.json")
+    assert (
+        again is not None and again["metrics"] == result["metrics"] and again["files"].keys() == result["files"].keys()
+    )
+    for name in NAMES:
+        for key, values in units(directory.path, name).items():
+            assert np.allclose(values, original[name][key], rtol=1e-5)
+    metrics = {**result["metrics"], "test_loss": {"best": 1.0, "last": 1.0}}
+    write_record(directory.path, {**read_json(directory.path / "result.json"), "metrics": metrics})
+    with pytest.raises(Refused, match="its best weights give a test loss of"):
+        rescore(directory.path, tmp_path / "outputs")
+    with pytest.raises(Refused, match="not the directory of a finished run"):
+        rescore(tmp_path, tmp_path / "outputs")
+
+
+@pytest.mark.usefixtures("no_published_records")
+def test_a_report_compares_two_models_on_their_units(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    scored, base = np.full(200, 50.0), rng.normal(150, 20, 200)
+    losses = {"baseline": base, "tanh": base + 5 + rng.normal(0, 5, 200), "sigmoid": base + rng.normal(0, 5, 200)}
+    for row, nats in losses.items():
+        folder = put(tmp_path, row, 1, 1.4)
+        (folder / "probes").mkdir()
+        np.savez(folder / "probes" / "test_units_best.npz", nats=nats, scored=scored)
+        write_record(folder, read_json(folder / "result.json"))
+    report = build_report(collect(TABLE, "paper", tmp_path))
+    words = {pair.row.id: pair.word for pair in report.compared}
+    assert words == {"tanh": "these two models differ", "sigmoid": "no difference beyond noise"}
+    (pair,) = (pair for pair in report.compared if pair.row.id == "tanh")
+    assert pair.difference == pytest.approx((losses["tanh"] - base).sum() / scored.sum()) and pair.low > 0
+    assert "its models are compared on the test set" in to_markdown(report)
