@@ -211,8 +211,7 @@ class Judged:
         if np.isnan(tests.advantage[0, least]):
             pairs = {name for pair in pairs_of(self.claim) for name in pair}
             kept = all(sample.has_test_units for name in pairs for sample in self.collected.finished(name))
-            interval = "its models are compared on the test set" if kept else "no test-set interval"
-            return f"{self.claim.metric}: no spread over seeds, and {interval}"
+            return f"{self.claim.metric}: no spread over seeds{'' if kept else ', and no test-set interval'}"
         count = tests.above.shape[1]
         name = f"least of {count} advantages: " if count > 1 else "advantage "
         evidence = f"{self.claim.metric}, {name}{self._size(tests.advantage[0, least])}"
