@@ -55,13 +55,14 @@ def compare(collected: Collected) -> list[Compared]:
                 pairs.append((row, collected.table.row(base), sample.seed, *units))
     tests = [randomisation(ours, theirs, STATISTICS[metric]) for *_, metric, ours, theirs in pairs]
     corrected = holm(np.array(tests)) if tests else np.ones(0)
-    return [
-        Compared(
-            row, base, seed, metric, float((score := STATISTICS[metric])(ours.sum(0))),
-            float(score(ours.sum(0)) - score(theirs.sum(0))), *interval(resampled(ours, theirs, score)), float(p),
-        )
-        for (row, base, seed, metric, ours, theirs), p in zip(pairs, corrected, strict=True)
-    ]  # fmt: skip
+    return [_compared(*pair, float(p)) for pair, p in zip(pairs, corrected, strict=True)]
+
+
+def _compared(row: Row, base: Row, seed: int, metric: str, ours: Array, theirs: Array, p: float) -> Compared:
+    score = STATISTICS[metric]
+    value, difference = float(score(ours.sum(0))), float(score(ours.sum(0)) - score(theirs.sum(0)))
+    low, high = interval(resampled(ours, theirs, score))
+    return Compared(row, base, seed, metric, value, difference, low, high, p)
 
 
 def _units(ours: Sample, theirs: Sample, select: str) -> tuple[str, Array, Array] | None:
