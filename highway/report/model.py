@@ -16,65 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
+from highway.report.design import Array, design, square_sums
+
 LEVEL = 0.05  # of all verdicts of a table together
 ROW_LEVEL = 0.03  # of one row: below it, pairs with the row are judged by the rows' own spreads
 SPREAD_LEVEL = 0.05  # of all rows together: below it, the row with the largest spread leaves the pool
 RANK_SEEDS = 5  # runs of each row from which a pair with failed runs is judged, by ranks
-
-Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Design:
-    """Least squares for one pattern of runs. N: the number of runs."""
-
-    effects: Array  # (R, N): from runs to row effects, of which only contrasts have a meaning
-    residuals: Array  # (N, N)
-    freedom: int  # residual degrees of freedom
-    shared: bool  # True: with seed effects, because shared seeds connect all rows; False: rows alone
-    of_rows: Array  # (N, R): 1 where a run is of the row
-    added: Array  # (N, N): residuals' quadratic form, by row: what the row adds to the squares of the others' own fit
-    added_freedom: Array  # (R,)
-
-
-def design(runs: NDArray[np.bool_], shared: bool | None = None) -> Design:
-    """Return the design for runs (R, S); `shared` None: with seed effects if shared seeds connect all rows."""
-    rows, seeds = runs.any(1), runs.any(0)
-    used = runs[rows][:, seeds]
-    fitted = _design(used.tobytes(), used.shape, shared)
-    if rows.all():
-        return fitted
-    effects, of_rows = np.zeros((len(runs), len(fitted.of_rows))), np.zeros((len(fitted.of_rows), len(runs)))
-    added_freedom = np.zeros(len(runs))
-    effects[rows], of_rows[:, rows], added_freedom[rows] = fitted.effects, fitted.of_rows, fitted.added_freedom
-    return Design(effects, fitted.residuals, fitted.freedom, fitted.shared, of_rows, fitted.added, added_freedom)
-
-
-@cache
-def _design(runs: bytes, shape: tuple[int, int], shared: bool | None) -> Design:
-    """Return the design for runs of which every row and every seed has some."""
-    rows, seeds = np.nonzero(np.frombuffer(runs, bool).reshape(shape))
-    of_rows, of_seeds = np.eye(shape[0])[rows], np.eye(shape[1])[seeds]
-    both = np.concatenate([of_rows, of_seeds], axis=1)
-    rank = int(np.linalg.matrix_rank(both)) if len(rows) else 0
-    if shared is None:
-        shared = rank == sum(shape) - 1 and len(rows) > shape[1]
-    matrix = both if shared else of_rows
-    inverse = np.linalg.pinv(matrix) if len(rows) else matrix.T
-    residuals = np.eye(len(rows)) - matrix @ inverse
-    freedom = len(rows) - (rank if shared else shape[0])
-    added, added_freedom = np.zeros_like(residuals), np.zeros(shape[0])
-    for row in range(shape[0]):
-        block = np.ix_(rows == row, rows == row)
-        added[block] = np.linalg.pinv(residuals[block], rtol=1e-9, hermitian=True)
-        added_freedom[row] = np.linalg.matrix_rank(residuals[block], tol=1e-9, hermitian=True)
-    return Design(inverse[: shape[0]], residuals, freedom, shared, of_rows, added, added_freedom)
-
-
-def square_sums(values: Array, runs: NDArray[np.bool_], shared: bool) -> tuple[Array, int]:
-    """Return the residual sums of squares (B,) of the runs, and their degrees of freedom."""
-    fitted = design(runs, shared)
-    return np.square(values[:, runs] @ fitted.residuals).sum(1), fitted.freedom
 
 
 @dataclass(frozen=True)
@@ -153,7 +100,7 @@ def _test_sound(
         if fitted.freedom and len(pooled):
             squares, _ = square_sums(values[members], pool, shared)
             spread = np.maximum(np.sqrt(squares / fitted.freedom), floor)
-            weights = contrasts[pooled] @ fitted.effects
+            weights = fitted.weights(contrasts[pooled])
             advantage = values[members][:, pool] @ weights.T + offsets[pooled]
             error = spread[:, None] * np.sqrt(np.square(weights).sum(1))
             tests.put(np.ix_(tables[members], pooled), advantage, error, fitted.freedom)
@@ -179,8 +126,8 @@ def wide_rows(values: Array, runs: NDArray[np.bool_], shared: bool) -> tuple[NDA
         for pattern, members in groups(apart[active]):
             tables, pool = active[members], runs & ~pattern[:, None]
             fitted = design(pool, shared)
-            residuals = values[tables][:, pool] @ fitted.residuals
-            added = (residuals * (residuals @ fitted.added)) @ fitted.of_rows
+            residuals = fitted.residuals(values[tables][:, pool])
+            added = fitted.added_squares(residuals)
             rest = np.maximum(np.square(residuals).sum(1, keepdims=True) - added, 1e-30)
             rest_freedom = fitted.freedom - fitted.added_freedom
             testable = (fitted.added_freedom > 0) & (rest_freedom > 0)

@@ -1,6 +1,7 @@
 """The model of a table's numbers, against naive versions and scipy."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -225,3 +226,14 @@ def test_many_tables_are_tested_as_each_alone() -> None:
         alone = test_contrasts(of_table[None], contrasts)
         for name in ("advantage", "error", "freedom", "above", "below"):
             np.testing.assert_allclose(getattr(together, name)[number], getattr(alone, name)[0], rtol=1e-9)
+
+
+def test_a_large_table_needs_no_array_of_runs_by_runs() -> None:
+    values = np.random.default_rng(0).normal(size=(1, 100, 20))
+    contrasts = np.eye(100)[1:] - np.eye(100)[:1]
+    tracemalloc.start()
+    try:
+        test_contrasts(values, contrasts)
+        assert tracemalloc.get_traced_memory()[1] < 2000 * 2000 * 8 / 2
+    finally:
+        tracemalloc.stop()

@@ -6,6 +6,7 @@ python -m tests.support.many RUN_DIRECTORY OUTPUTS [--rows 667] [--seeds 8]
 import argparse
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,14 @@ from highway.sweep.reading import parse_table
 from highway.sweep.table import Table
 
 
-def copied(source: Path, outputs: Path, rows: int, seeds: int, name: str = "many") -> Table:
-    """Write a grid of learning rates with a record for each row and seed; return its table."""
-    command = str(read_json(source / "result.json")["command"]).split()
-    typed = dict(word.split("=", 1) for word in command if "=" in word and not word.startswith("seed="))
+def copied(source: Path, outputs: Path, recipe: Sequence[str], rows: int, seeds: int, name: str = "many") -> Table:
+    """Write a grid of learning rates with a record for each row and seed; return its table.
+
+    `recipe` holds the overrides of the run in `source`, without its seed.
+    """
     rates = [f"{(number + 1) / 1000:g}" for number in range(rows)]
-    choices = {**{key: [value] for key, value in typed.items()}, "optimizer.lr": rates}
-    recipe = [f"{key}={value}" for key, value in typed.items()]
-    content = grid.as_table(name, "a copied grid", choices, [experiment(recipe)])
+    choices = {**{key: [value] for key, value in (word.split("=", 1) for word in recipe)}, "optimizer.lr": rates}
+    content = grid.as_table(name, "a copied grid", choices, [experiment([*recipe])])
     grid.keep(content, outputs)
     table = parse_table(content)
     for number, row in enumerate(table.rows):
@@ -69,7 +70,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=667)
     parser.add_argument("--seeds", type=int, default=8)
     arguments = parser.parse_args()
-    copied(arguments.source, arguments.outputs, arguments.rows, arguments.seeds)
+    words = str(read_json(arguments.source / "result.json")["command"]).split()
+    recipe = [word for word in words if "=" in word and not word.startswith("seed=")]
+    copied(arguments.source, arguments.outputs, recipe, arguments.rows, arguments.seeds)
 
 
 if __name__ == "__main__":
