@@ -24,30 +24,30 @@ help:  ## this list
 setup: $(VENV)/.dev  ## the environment in .venv; PYTHON=... chooses the interpreter, and its torch is kept if it has one
 
 demo: $(VENV)/.core  ## Table 1 of Highway Transformer on generated text, in four minutes with set-up, and its report
-	$(RUN) scripts/train.py -m table=highway_t1 budget=smoke seeds=1
+	$(RUN) -m highway train -m table=highway_t1 budget=smoke seeds=1
 
 $(TABLES): $(VENV)/.core
-	$(RUN) scripts/train.py -m table=$@ budget=$(BUDGET) seeds=$(SEEDS) hydra/launcher=$(LAUNCHER)
+	$(RUN) -m highway train -m table=$@ budget=$(BUDGET) seeds=$(SEEDS) hydra/launcher=$(LAUNCHER)
 
 all: $(TABLES)  ## every table, one after the other
 
 report: $(VENV)/.core  ## every table that has records, and the site: outputs/report/index.html
-	$(RUN) scripts/report.py
+	$(RUN) -m highway report
 
 watch: $(VENV)/.core  ## the site on localhost, kept up to date while a sweep runs
-	$(RUN) scripts/report.py --watch
+	$(RUN) -m highway report --watch
 
 sync: $(VENV)/.core  ## upload what logger=wandb has mirrored offline
-	$(RUN) scripts/dashboard.py --sync
+	$(RUN) -m highway dashboard --sync
 
 audit: $(VENV)/.core  ## the papers held against their own numbers and models: no data, no training, under a minute
-	$(RUN) scripts/audit.py
+	$(RUN) -m highway audit
 
 bench: $(VENV)/.bench  ## training speed at every table's shape against torch.nn and x-transformers; needs an idle machine
-	$(RUN) scripts/benchmark.py
+	$(RUN) -m highway benchmark
 
 gpu-check: $(VENV)/.dev $(VENV)/.bench  ## all that only a GPU can show, in ten minutes, as one report to send
-	$(RUN) scripts/gpu_check.py
+	$(RUN) -m highway gpu-check
 
 lint: $(VENV)/.dev  ## ruff and mypy
 	$(RUN) -m ruff check . && $(RUN) -m ruff format --check -q .

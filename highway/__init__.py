@@ -15,7 +15,7 @@ def load(run: Any, last: bool = False) -> Any:
     """Load the trained model of a run directory, or of a file of weights, with the best weights or the last.
 
     It has `experiment`, `model` (a torch module), `streams`, `logits(text)`, `curve(split, metric)`. Of a record
-    without weights, as `records.py import` leaves it, only `experiment` and `curve` can be used.
+    without weights, as `highway records import` leaves it, only `experiment` and `curve` can be used.
     """
     from highway.use.load import load as loaded  # importing torch takes seconds, and most of highway does not need it
 

@@ -9,6 +9,7 @@ from hydra.plugins.config_source import ConfigResult
 from omegaconf import OmegaConf
 
 from highway.config.layers import OPTIONS, option
+from highway.config.project import confs
 from highway.sweep import launch, local, ray, slurm, sweeper
 
 LAYERS = "layers"
@@ -94,10 +95,12 @@ class LayersSource(config_source.ConfigSource):
 
 
 class LayersSearchPath(search_path_plugin.SearchPathPlugin):
-    """Adds the source to every search path."""
+    """Adds the source, and the configurations of a project, to every search path."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         search_path.append("highway", f"{LayersSource.scheme()}://")
+        for conf in confs()[1:]:
+            search_path.append("project", f"file://{conf}")
 
 
 def _option(path: str) -> dict[str, str] | None:

@@ -1,63 +1,6 @@
-"""All that only a GPU can show, in under ten minutes, as one report to send:  python scripts/gpu_check.py [CHECK...]
+"""highway gpu-check"""
 
-Without a GPU nothing runs. --device cpu tries the checks themselves, the CPU against itself.
-"""
-
-import platform
-import sys
-import tempfile
-import time
-from pathlib import Path
-
-import torch
-
-from highway.bench.checklist import Setting, run_all
-from highway.bench.device_checks import CHECKS
-from highway.cli import Arguments, one_sentence, outputs_folder
-from highway.errors import Refused, closest, listing
-from highway.files.device import device_name
-from highway.run.machine import commit
-
-
-def main() -> None:
-    parser = Arguments(__doc__)
-    parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"all by default: {', '.join(CHECKS)}")
-    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--tables", nargs="*", default=[], metavar="TABLE", help="only rows of these tables")
-    parser.add_argument("--rows", nargs="*", default=[], metavar="ROW", help="only these rows")
-    parser.add_argument("--budget", default="paper", choices=["paper", "mini", "smoke"], help="of the measured shapes")
-    arguments = parser.parse_args()
-    with one_sentence():
-        for name in arguments.checks:
-            if name not in CHECKS:
-                raise Refused(
-                    f"check '{name}' is unknown.{closest(name, list(CHECKS))} There are {listing(list(CHECKS))}."
-                )
-        if arguments.device == "cuda" and not torch.cuda.is_available():
-            print("There is no CUDA device here, so nothing was tried: 0 checks run.")
-            return
-        checks = {name: check for name, check in CHECKS.items() if not arguments.checks or name in arguments.checks}
-        report = outputs_folder() / "gpu-check" / f"{time.strftime('%Y-%m-%d-%H%M%S')}.md"
-        with tempfile.TemporaryDirectory() as folder:
-            chosen = (tuple(arguments.tables), tuple(arguments.rows), arguments.budget)
-            setting = Setting(arguments.device, Path(folder), *chosen)
-            results = run_all(
-                checks, setting, report, header(arguments.device), tell=lambda line: print(line, flush=True)
-            )
-        failed = sum(not result.passed for result in results)
-        print(f"{len(results)} checks run, {failed} failed. The report to send: {report}")
-    sys.exit(bool(failed))
-
-
-def header(device: str) -> list[str]:
-    """Describe the machine for a reader of the report; no names of hosts, people or folders."""
-    lines = [f"# gpu-check, {time.strftime('%Y-%m-%d')}", "", f"- device: {device_name(device)}"]
-    if device == "cuda":
-        about = torch.cuda.get_device_properties(0)
-        lines.append(f"- {about.total_memory / 2**30:.0f} GiB, compute capability {about.major}.{about.minor}")
-        lines.append(f"- CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}")
-    return [*lines, f"- torch {torch.__version__}, Python {platform.python_version()}", f"- commit {commit()}", ""]
-
+from highway.__main__ import main
 
 if __name__ == "__main__":
-    main()
+    main("gpu-check")

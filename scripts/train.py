@@ -1,6 +1,6 @@
-"""Train a model, or with -m a table or a grid:  python scripts/train.py -m table=highway_t1 budget=mini seeds=1,2,3"""
+"""highway train"""
 
-from highway.cli import train
+from highway.__main__ import main
 
 if __name__ == "__main__":
-    train()
+    main("train")

@@ -15,8 +15,8 @@ from highway.config.experiment import Experiment
 from highway.data import sample
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
+from highway.testing.runs import StopAt, trained
 from tests.support.overrides import TINY
-from tests.support.runs import StopAt, trained
 
 
 @pytest.fixture(autouse=True, scope="session")

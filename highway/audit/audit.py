@@ -111,7 +111,7 @@ def cells(row_cost: Cost) -> list[str]:
 INTRODUCTION = """# Findings
 
 What `make audit` finds in the four papers: everything below is computed from their printed numbers, from their models,
-built here without data, and from the recipes of their released code. `python scripts/audit.py --write docs/FINDINGS.md`
+built here without data, and from the recipes of their released code. `highway audit --write docs/FINDINGS.md`
 writes this page. What training says of their claims is in the reports: `make report`.
 """
 
@@ -127,7 +127,7 @@ def to_markdown(audited: Audited) -> str:
         out += [f"## {table.paper}", "", f"`{table.id}`: {table.caption}. {agreeing} other statements agree.", ""]
         out += ["| the paper, or its code | computed | shown by |", "| --- | --- | --- |"]
         for finding in differing:
-            command = finding.command or f"python scripts/audit.py {table.id}"
+            command = finding.command or f"highway audit {table.id}"
             out.append(f"| {finding.says} | {finding.computed} | `{command}` |")
         out.append("")
     return "\n".join(out)

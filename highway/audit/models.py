@@ -47,7 +47,7 @@ def _size(table: Table, stated: Stated, rows: list[Row], costs: dict[str, Cost])
     assert stated.parameters is not None
     holds = all(abs(count / stated.parameters - 1) <= CLOSE for count in counts)
     computed = "; ".join(f"{row.label}: {count:,}" for row, count in zip(rows, counts, strict=True))
-    return Finding(table, stated.text, computed, holds, f"python scripts/table.py explain {table.id} {rows[0].id}")
+    return Finding(table, stated.text, computed, holds, f"highway table explain {table.id} {rows[0].id}")
 
 
 def _unused(table: Table, stated: Stated, row: Row, costs: dict[str, Cost]) -> Finding:
@@ -74,7 +74,7 @@ def _start(table: Table, stated: Stated, row: Row) -> Finding:
     if log := authors_logs(table).get(row.id, {}).get(("train", "loss")):
         computed += f"; the authors' log has {log[0].value / math.log(2):.2f} after {log[0].step:.0f} steps"
     same = identified(experiment(recipe)) == identified(experiment([*recipe, *stated.words]))
-    return Finding(table, stated.text, computed, same, f"python scripts/train.py {' '.join([*recipe, *stated.words])}")
+    return Finding(table, stated.text, computed, same, f"highway train {' '.join([*recipe, *stated.words])}")
 
 
 @torch.no_grad()
@@ -95,7 +95,7 @@ def _selections(table: Table) -> Iterator[Finding]:
             continue
         if identified(experiment([*overrides, AS_RELEASED])) == baseline:
             computed = f"the released code gates no layer at all: it is the run of {table.rows[0].label}"
-            command = f"python scripts/train.py {' '.join([*overrides, AS_RELEASED])}"
+            command = f"highway train {' '.join([*overrides, AS_RELEASED])}"
             yield Finding(table, f"{row.label}: gates on some layers", computed, holds=False, command=command)
 
 

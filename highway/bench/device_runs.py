@@ -1,4 +1,4 @@
-"""Check a device with real runs, started as a user would: scripts/train.py, scripts/benchmark.py and pytest."""
+"""Check a device with real runs, started as a user would: highway train, highway benchmark and pytest."""
 
 import os
 import re
@@ -36,12 +36,12 @@ def cuda_tests(setting: Setting) -> list[str]:
 
 
 def benchmark_at_four_shapes(setting: Setting) -> list[str]:
-    """Run scripts/benchmark.py at the shapes of four tables."""
+    """Run `highway benchmark` at the shapes of four tables."""
     lines, wrong = [], []
     for table in FOUR_SHAPES:
         arguments = [table, "--budget", setting.budget, "--rounds", "3"]
         try:
-            output = _finished([sys.executable, str(ROOT / "scripts" / "benchmark.py"), *arguments], setting)
+            output = _finished([sys.executable, "-m", "highway", "benchmark", *arguments], setting)
         except Failed as failure:
             wrong.append(f"{table} ({failure.reason})")
             output = "\n".join(failure.lines)
@@ -106,7 +106,7 @@ def directory_of(setting: Setting, folder: str, seed: int) -> RunDirectory:
 
 
 def start(setting: Setting, folder: str, seed: int) -> "subprocess.Popen[str]":
-    command = [sys.executable, str(ROOT / "scripts" / "train.py"), *overrides(setting, folder, seed)]
+    command = [sys.executable, "-m", "highway", "train", *overrides(setting, folder, seed)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_surroundings())
 
 

@@ -1,4 +1,4 @@
-"""Measure the waiting time besides training: in a sweep for each run, for `table.py status`, before the first step.
+"""Measure the waiting that is not training: for each run of a sweep, for `highway table status`, before the first step.
 
 Processor seconds are measured beside clock seconds, because they do not depend on what else the machine does.
 """
@@ -19,15 +19,14 @@ from highway.sweep.reading import load_table
 
 ROOT = Path(__file__).parents[2]
 SWEEP = f"""
-from pathlib import Path
-from highway import cli
+from highway.commands import cli
 from highway.sweep import engine
-engine.TRAIN = Path({trivial.__file__!r})
+engine.TRAIN = [{trivial.__file__!r}]
 cli.train()
 """
 FIRST_STEP = """
 import os
-from highway import cli
+from highway.commands import cli
 from highway.tasks.task import Task
 Task.on_train_batch_end = lambda *_: os._exit(0)
 cli.train()
@@ -67,7 +66,7 @@ def of_status(outputs: Path, runs: int) -> Spent:
         described = experiment([*table.overrides(row, "smoke", seed=1), f"outputs_dir={outputs}"])
         for seed in range(1, runs // len(rows) + 1):
             trivial.write(RunDirectory.of(described).path.parent / f"seed{seed}", seed)
-    return spent(outputs, str(ROOT / "scripts" / "table.py"), "status", table.id)
+    return spent(outputs, "-m", "highway", "table", "status", table.id)
 
 
 def of_the_first_step(outputs: Path) -> Spent:

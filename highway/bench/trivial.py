@@ -1,4 +1,4 @@
-"""Write a record without training. A sweep starts this in place of scripts/train.py when its overhead is measured."""
+"""Write a record without training. A sweep starts this in place of `highway train` when its overhead is measured."""
 
 import sys
 from pathlib import Path

@@ -16,8 +16,8 @@ from highway.config.datasets import DATASETS
 from highway.config.experiment import Experiment, Layers
 from highway.config.fields import declared, options_of
 from highway.config.gates import GATES, GateOptions
-from highway.config.guard import CONF as CONF
 from highway.config.guard import check_hydra
+from highway.config.home import CONF as CONF
 from highway.config.models import MODELS, ModelCard, Remembers
 from highway.config.tasks import TASKS, TaskCard
 from highway.config.training import Debug, Logger, Optimizer, Trainer
@@ -56,7 +56,7 @@ def check(config: DictConfig) -> Experiment:
         check_hydra(config.hydra)
     for key in SWEEP_ONLY:
         if config.get(key):
-            raise Refused(f"{key}=... belongs to a sweep: add -m, as in python scripts/train.py -m table=highway_t1.")
+            raise Refused(f"{key}=... belongs to a sweep: add -m, as in highway train -m table=highway_t1.")
     model = MODELS[_name(config, "model", list(MODELS))].options
     sections_of = {**SECTIONS, "dataset": _dataset_options(config), "model": model}
     sections: dict[str, Any] = {name: _section(config, name, section) for name, section in sections_of.items()}

@@ -23,7 +23,7 @@ class DatasetCard:
     watched: str = "valid"  # the split that is evaluated in training; `test` if the papers use no other
     extent: str = "files"  # files: the whole data set of the papers; otherwise its name in records
     caveat: str = "full data"  # the remark of reports on results with it
-    checked: str = "every file has its declared sha256"  # the statement of scripts/data.py verify
+    checked: str = "every file has its declared sha256"  # the statement of highway data verify
     checksums: dict[str, str] = dataclasses.field(default_factory=dict)  # of your own files; part of a run's identity
     revision: int = 1
 

@@ -11,16 +11,15 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from highway.config import layers
+from highway.config.project import confs
 from highway.errors import Refused, listing
 
-CONF = Path(__file__).parents[2] / "conf"
 PLUGIN = re.compile(r"hydra_plugins\.\w+\.\w+")
 SWEEPER = "hydra_plugins.highway_sweep.HighwaySweeper"
 READ = ("HIGHWAY_DATA", "HIGHWAY_OUTPUTS")
@@ -40,16 +39,18 @@ GROUP = re.compile(r"(?P<group>hydra/\w+|\w+)=\s*(?P<option>.*?)\s*", re.DOTALL)
 
 def groups() -> list[str]:
     """Return the names of the configuration groups."""
-    return sorted({path.name for path in CONF.iterdir() if path.is_dir()} | {"layers"})
+    return sorted({path.name for conf in confs() for path in conf.glob("*/")} | {"layers"})
 
 
 def is_group(name: str) -> bool:
-    return name == "layers" or (CONF / name).is_dir()
+    return name == "layers" or any((conf / name).is_dir() for conf in confs())
 
 
 def options(group: str) -> list[str]:
     """Return the options of a configuration group; of `layers`, which takes any range, some examples."""
-    return list(layers.OPTIONS) if group == "layers" else sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+    if group == "layers":
+        return list(layers.OPTIONS)
+    return sorted({path.stem for conf in confs() for path in (conf / group).glob("*.yaml")})
 
 
 def offered(group: str) -> str:

@@ -12,7 +12,7 @@ class TaskCard:
     data: str  # "module:class" of the Lightning data module
     module: str  # "module:class" of the Lightning module
     ends: str  # "module:class" of the input and output layers around the backbone
-    script: str  # the script or function that uses a trained model
+    command: str  # the command or function that uses a trained model
     reads: str = "sequence"  # or "pair": the input that the backbone must read
     also: tuple[str, ...] = ()  # further metrics of the trained model
     diverged_above: float = 50.0  # the neutral default of trainer.diverged_above
@@ -25,14 +25,14 @@ TASKS = {
         data="highway.data.windows:LanguageData",
         module="highway.tasks.language:LanguageModelling",
         ends="highway.models.symbols:Symbols",
-        script="scripts/generate.py",
+        command="highway generate",
     ),
     "translation": TaskCard(
         TranslationDataset,
         data="highway.data.pairs:TranslationData",
         module="highway.tasks.translation:Translation",
         ends="highway.models.pieces:Pieces",
-        script="scripts/translate.py",
+        command="highway translate",
         reads="pair",
         also=(
             *("bleu", "chrf", "decoding_seconds", "inference_seconds"),
@@ -44,14 +44,14 @@ TASKS = {
         data="highway.data.images:ImageData",
         module="highway.tasks.classification:Classification",
         ends="highway.models.values:Pixels",
-        script="highway.load",
+        command="highway.load",
     ),
     "music": TaskCard(
         MusicDataset,
         data="highway.data.tunes:TuneData",
         module="highway.tasks.music:Music",
         ends="highway.models.values:Keys",
-        script="scripts/generate.py",
+        command="highway generate",
         diverged_above=500.0,  # the sum over 88 keys starts at 61 nats
     ),
 }

@@ -65,7 +65,7 @@ class Files:
         """Refuse a file that is missing or differs from the published file."""
         for path in paths:
             if not path.exists():
-                mend = "To fetch it: python scripts/data.py prepare." if self.sources else "Put it there."
+                mend = "To fetch it: highway data prepare." if self.sources else "Put it there."
                 raise Refused(f"{path} is missing. {mend}")
             actual, expected = file_sha256(path), self.checksums.get(path.name)
             if expected and actual != expected:

@@ -58,7 +58,7 @@ def verify(dataset: LanguageDataset, data_dir: Path) -> None:
     """Refuse a file that is missing or differs from the published file."""
     file = _file(dataset, data_dir)
     if not file.path.exists():
-        raise Refused(f"{file.path} is missing. To fetch it: python scripts/data.py prepare.")
+        raise Refused(f"{file.path} is missing. To fetch it: highway data prepare.")
     _check(file, file.read())
 
 

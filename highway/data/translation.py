@@ -89,7 +89,7 @@ def verify(dataset: TranslationDataset, data_dir: Path) -> None:
     """Refuses files that are missing or not the published ones."""
     for path in files(dataset, data_dir).values():
         if not path.exists():
-            raise Refused(f"{path} is missing; python scripts/data.py prepare fetches what can be fetched.")
+            raise Refused(f"{path} is missing; highway data prepare fetches what can be fetched.")
     _texts(dataset, data_dir)
 
 

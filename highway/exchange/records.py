@@ -103,7 +103,7 @@ def _read(source: Path) -> dict[str, dict[str, bytes]]:
     except FileNotFoundError as error:
         raise Refused(f"{source} does not exist.") from error
     except (*BROKEN, OSError) as error:
-        raise Refused(f"{source} is not a complete file of `records.py export` ({error}).") from error
+        raise Refused(f"{source} is not a complete file of `highway records export` ({error}).") from error
     for name, files in runs.items():
         _check(source, name, files)
     return runs

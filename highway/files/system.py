@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from highway.config.home import HOME, SHIPPED
+
 PROC = Path("/proc")
 UNKNOWN = ""
 
@@ -95,6 +97,17 @@ def processor_name() -> str:
         return match[1].strip()
     name = _output_of("sysctl", "-n", "machdep.cpu.brand_string").strip()
     return name or platform.processor() or platform.machine()
+
+
+def commit(folder: Path = HOME) -> str | None:
+    """Return the commit of the code in a folder, with `+` if files differ from it; None if it is unknown.
+
+    An installed package holds the commit from which it was built.
+    """
+    if folder == SHIPPED:
+        return (SHIPPED / "COMMIT").read_text() or None
+    described = _output_of("git", "-C", str(folder), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*")
+    return described.strip() or None
 
 
 def way_to_start_processes() -> str:

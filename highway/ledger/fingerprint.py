@@ -13,9 +13,10 @@ from pathlib import Path
 
 from highway.config.experiment import Experiment
 from highway.config.gates import GATES
+from highway.config.home import CODE
 from highway.config.metrics import measures_of
+from highway.config.project import project
 
-ROOT = Path(__file__).parents[2]
 COMPUTING = ("gates", "blocks", "models", "data", "tasks", "describe")  # rooms and modules whose imports are followed
 FETCHING = ("highway.data.download", "highway.data.sources")  # left out: the sha256 of the fetched files is checked
 OF_EVERY_RUN = ("highway.train", "highway.run.build", "highway.run.recorder", "highway.config.layers")
@@ -69,13 +70,22 @@ def _reached(roots: Iterable[str]) -> set[str]:
 
 
 def _computes(module: str) -> bool:
+    if (own := project()) and module.split(".")[0] == own.package:
+        return True
     return module.startswith("highway.") and module.split(".")[1] in COMPUTING and module not in FETCHING
+
+
+def _file(module: str) -> Path | None:
+    """Return the file of one of our modules or of the project's; None if it is neither."""
+    folders = [CODE.parent, *([own.folder] if (own := project()) else [])]
+    paths = (folder / (module.replace(".", "/") + ".py") for folder in folders)
+    return next((path for path in paths if path.exists()), None)
 
 
 @cache
 def _tree(module: str) -> ast.Module:
-    path = ROOT / (module.replace(".", "/") + ".py")
-    return ast.parse(path.read_text()) if path.exists() else ast.Module([], [])
+    path = _file(module)
+    return ast.parse(path.read_text()) if path else ast.Module([], [])
 
 
 def _imports(module: str) -> list[str]:
@@ -85,7 +95,7 @@ def _imports(module: str) -> list[str]:
             imported += [name.name for name in node.names]
         if isinstance(node, ast.ImportFrom) and node.module:
             inside = [f"{node.module}.{name.name}" for name in node.names]
-            modules = [name for name in inside if (ROOT / (name.replace(".", "/") + ".py")).exists()]
+            modules = [name for name in inside if _file(name)]
             imported += modules or [node.module]
     return imported
 

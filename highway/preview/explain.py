@@ -9,17 +9,18 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from highway.config.check import CONF, flat
+from highway.config.check import flat
 from highway.config.code import where
 from highway.config.compose import NEUTRAL, composer, experiment
 from highway.config.experiment import Experiment
 from highway.config.fields import description_of
 from highway.config.gates import GATES, READINGS
+from highway.config.project import conf_file
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
 from highway.sweep.grid import command
 from highway.sweep.launch import command_line
-from highway.sweep.reading import TABLES, table_ids
+from highway.sweep.reading import table_ids
 from highway.sweep.table import Row, Table
 
 KERNELS = (
@@ -62,7 +63,7 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
         "table": f"{table.caption}.{f' {table.paper}.' if table.paper else ''}",
         "model": f"{model.description} Here {_layers(described.model)}.",
         **_gates(described),
-        "data": _first_comment(CONF / "dataset" / f"{composer().choices(overrides)['dataset']}.yaml"),
+        "data": _first_comment(conf_file(f"dataset/{composer().choices(overrides)['dataset']}.yaml")),
         "length": _length(described),
         "parameters": _parameters_in_words(table, described, budget),
     }
@@ -149,7 +150,7 @@ def _print_numbers(table: Table, row: Row, console: Console) -> None:
         grid.add_row(f"{column.title} ({column.metric}, {column.better} is better)", *texts)
     console.print(grid)
     console.print(
-        f"Source: {_first_comment(TABLES / f'{table.id}.yaml', skip=1)} {table.note}".rstrip(), soft_wrap=True
+        f"Source: {_first_comment(conf_file(f'table/{table.id}.yaml'), skip=1)} {table.note}".rstrip(), soft_wrap=True
     )
 
 

@@ -1,6 +1,6 @@
 """The checks of records with later code. checks.yaml, beside the folder `cells` of the records, has one entry a record.
 
-`python scripts/records.py check` writes it. An entry holds for the record whose curves.csv has its sha256.
+`highway records check` writes it. An entry holds for the record whose curves.csv has its sha256.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ import yaml
 from highway.files.plain import read_text
 from highway.files.writing import write_text
 
-HEAD = "# Written by: python scripts/records.py check. Each record was trained up to `step` by the code of `commit`.\n"
+HEAD = "# Written by: highway records check. Each record was trained up to `step` by the code of `commit`.\n"
 
 
 @dataclass(frozen=True)

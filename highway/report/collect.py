@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from highway.config.datasets import DATASETS, RANDOM, SAMPLE
 from highway.config.experiment import Experiment
+from highway.config.home import REFERENCE as REFERENCE
 from highway.config.metrics import METRICS, OF_A_RECORD, Metric
 from highway.errors import Corrupt, Refused, counted
 from highway.files.kept import Kept
@@ -28,8 +29,6 @@ from highway.sweep.table import Row, Table
 
 if TYPE_CHECKING:
     import numpy as np
-
-REFERENCE = Path(__file__).parents[2] / "outputs" / "reference"
 
 
 class Point(NamedTuple):

@@ -79,7 +79,7 @@ def _design(runs: bytes, shape: tuple[int, int], shared: bool | None) -> Design:
         shared = rank == sum(shape) - 1 and len(centred) > shape[1]
     if not shared:
         shares, centred = shares[:, :0], centred[:, :0]
-    inverse = np.linalg.pinv(centred, rcond=1e-9) if centred.size else centred.T
+    inverse = np.asarray(np.linalg.pinv(centred, rcond=1e-9) if centred.size else centred.T, float)
     blocks = [
         np.eye(count) - 1 / count - centred[of_row] @ inverse[:, of_row]
         for count, of_row in zip(counts.tolist(), _runs_of(counts), strict=True)

@@ -242,7 +242,7 @@ def _overrides(report: Report) -> list[Sentence]:
     recipe: Sentence = ("The recipe with ", *listed, ".") if overrides else ("The recipe unchanged.",)
     if not any(row.at_budget.get(budget) for row in table.rows):
         return [recipe]
-    command = f"python scripts/table.py explain {table.id}"
+    command = f"highway table explain {table.id}"
     return [recipe, ("Some rows have further overrides: see ", Code(command), ".")]
 
 

@@ -1,7 +1,7 @@
 """Simulates tables of known rows, and counts how often the rules of docs/STATISTICS.md are wrong or find an effect.
 
 Runs are normal with deviation 1; a metric of a table is drawn apart from the others. Verdicts come from the functions
-that reports use. scripts/simulate.py prints the tables; a slow test holds the error rates.
+that reports use. `highway simulate` prints the tables; a slow test holds the error rates.
 """
 
 from collections.abc import Sequence

@@ -8,7 +8,6 @@ import math
 import os
 import platform
 import resource
-import subprocess
 import sys
 import time
 import warnings
@@ -20,8 +19,9 @@ import torch
 import yaml
 
 from highway.config.experiment import Experiment
+from highway.config.project import project
 from highway.files.device import cores
-from highway.files.system import Process, processes
+from highway.files.system import Process, commit, processes
 from highway.files.writing import write_text, writing
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import configuration
@@ -114,8 +114,11 @@ def _quiet_lightning() -> None:
 
 def environment(experiment: Experiment, processes: int) -> dict[str, Any]:
     """Describe the code, packages, precision and threads of a run, for its record."""
+    own = project()
+    about_own = {"package": own.package, "version": own.version, "git_commit": commit(own.folder)} if own else None
     return {
         "git_commit": commit(),
+        **({"project": about_own} if about_own else {}),
         "python": platform.python_version(),
         "versions": {name: version for name in PACKAGES if (version := _version(name))},
         "precision": experiment.trainer.precision,
@@ -195,18 +198,3 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def commit() -> str | None:
-    """Return the commit of the code, with `+` if files differ from it; None if git does not tell."""
-    root = Path(__file__).parents[2]
-    try:
-        described = subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return described.stdout.strip()

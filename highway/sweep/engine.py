@@ -15,7 +15,7 @@ from highway.errors import Refused, as_typed, counted
 from highway.files.plain import make_way
 from highway.sweep.launch import LOOK_AGAIN, Planned, RunLauncher, quoted, search_path
 
-TRAIN = Path(__file__).parents[2] / "scripts" / "train.py"
+TRAIN = ("-m", "highway", "train")  # arguments of python
 LOOK = 0.02  # seconds between two polls of the running jobs; a slot stays empty at most that long
 
 
@@ -88,7 +88,7 @@ class EngineLauncher(RunLauncher):
         for key in ("data_dir", "outputs_dir"):
             overrides.append(f"{key}={quoted(str(Path(self.config[key]).resolve()))}")
         overrides.append(f"hydra.run.dir={quoted(str(planned.directory.path.resolve()))}")
-        return [sys.executable, str(TRAIN), *overrides]
+        return [sys.executable, *TRAIN, *overrides]
 
     def _work(self, fail_fast: bool) -> None:
         look_at = 0.0

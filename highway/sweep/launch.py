@@ -137,7 +137,7 @@ def command_line(overrides: Sequence[str]) -> str:
         for override in overrides
         if not re.match(r"(hydra\.(?!searchpath=)|data_dir=|outputs_dir=|logger[.=])", override)
     ]
-    return f"python scripts/train.py {shlex.join(kept)}"
+    return f"highway train {shlex.join(kept)}"
 
 
 def last_line(path: Path) -> str:

@@ -6,18 +6,19 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from highway.config.check import CONF, SECTIONS
+from highway.config.check import SECTIONS
 from highway.config.compose import composer, option
 from highway.config.datasets import DATASETS
+from highway.config.guard import options
 from highway.config.margins import general_margin
 from highway.config.metrics import KINDS, METRICS, OF_A_RECORD, OF_A_TIMING, SPLITS
+from highway.config.project import conf_file
 from highway.config.schema import Range, Wrong, check_of
 from highway.config.tasks import metrics_of
 from highway.config.yaml_file import LoaderOfKeys, read_yaml
 from highway.errors import Refused, closest, listing
 from highway.sweep.table import AXES, CLAIMS, Claim, Column, Figure, Row, Stated, Table
 
-TABLES = CONF / "table"
 NEEDED: dict[str, tuple[str, ...]] = {  # kind of figure -> the keys that it must set
     "curves": ("metrics", "splits"),
     "biases": ("rows",),
@@ -36,13 +37,13 @@ RENAMED = {"arms": "extra_rows", "shrunk": "at_budget"}  # a key of earlier vers
 
 def table_ids(kind: str | None = None) -> list[str]:
     """List the ids of all tables, or of those of one kind."""
-    names = sorted(path.stem for path in TABLES.glob("*.yaml"))
+    names = options("table")
     return [name for name in names if kind is None or load_table(name).kind == kind]
 
 
 def load_table(table_id: str) -> Table:
     """Read and check the table of this id."""
-    path = TABLES / f"{table_id}.yaml"
+    path = conf_file(f"table/{table_id}.yaml")
     if not path.exists():
         known = table_ids()
         raise Refused(f"there is no table '{table_id}'.{closest(table_id, known)} Available: {listing(known)}.")
@@ -266,7 +267,7 @@ def _check_overrides(table: Table) -> None:
 
 
 def _check_budgets(table: Table) -> None:
-    known = sorted(path.stem for path in (CONF / "budget").glob("*.yaml"))
+    known = options("budget")
     for budget in table.budgets:
         if budget not in known:
             raise Refused(f"{table.id}: budget {budget} does not exist. Available: {listing(known)}.")

@@ -1,6 +1,6 @@
 """hydra/launcher=slurm: trains each run as a Slurm job; submitit submits the jobs of a sweep in a few arrays.
 
-Slurm sends SIGTERM before a job's time limit and before it pre-empts a job. scripts/train.py then saves a checkpoint
+Slurm sends SIGTERM before a job's time limit and before it pre-empts a job. The run then saves a checkpoint
 and exits with 130; the job is requeued and resumes. After `scancel` a job saves a checkpoint and is not requeued.
 """
 

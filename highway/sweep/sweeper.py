@@ -160,7 +160,8 @@ class HighwaySweeper(Sweeper):
         if len(name) > 1:
             raise Refused(f"name={','.join(name)} gives several names, but a grid has one. Write name={name[0]}.")
         given_name = name[0] if name and name[0] != "null" else None
-        described = grid.as_table(given_name, command.replace("train.py", "train.py -m"), choices, experiments)
+        typed = command.replace("highway train", "highway train -m", 1)
+        described = grid.as_table(given_name, typed, choices, experiments)
         self.then.append(partial(grid.keep, described, experiments[0].outputs_dir))
         table = parse_table(described)
         rows = {row.overrides: row for row in table.rows}

@@ -115,7 +115,7 @@ class WrittenClaim:
 
 @dataclass(frozen=True)
 class Stated:
-    """A statement of the paper's text or code about rows, which scripts/audit.py compares with the table and models.
+    """A statement of the paper's text or code about rows, which `highway audit` compares with the table and models.
 
     It has one of these. `value`: the value of `metric`. `percent`: by how much `metric` exceeds that of the partner in
     `than`, averaged over the rows. `worse`: each row is worse than its partner in `than`. `parameters`: size of the

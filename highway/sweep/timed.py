@@ -1,6 +1,6 @@
 """The single run that a table of `kind: timing` is.
 
-`python scripts/train.py table=highway_t7 budget=mini seed=1` is such a run; further overrides apply to every row.
+`highway train table=highway_t7 budget=mini seed=1` is such a run; further overrides apply to every row.
 """
 
 from collections.abc import Callable, Sequence

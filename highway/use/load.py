@@ -28,7 +28,7 @@ from highway.use.spelling import Spelling
 
 @dataclass(frozen=True)
 class Recorded:
-    """A record without weights, as `records.py import` leaves it: a run, its configuration and its curves."""
+    """A record without weights, as `highway records import` leaves it: a run, its configuration and its curves."""
 
     directory: RunDirectory
     experiment: Experiment  # with the folders of this machine
@@ -69,7 +69,7 @@ class Trained(Recorded):
         spelled = self.experiment.dataset_card.forms[self.experiment.dataset.form]
         if spelled not in ("words", "characters", "bytes"):
             raise Refused(
-                f"a {self.experiment.task} model does not read text. Use {self.experiment.task_card.script} instead."
+                f"a {self.experiment.task} model does not read text. Use {self.experiment.task_card.command} instead."
             )
         return Spelling(self.streams.vocabulary, in_words=spelled == "words", in_bytes=spelled == "bytes")
 
@@ -109,7 +109,7 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
         raise Refused(f"{path} belongs to {header['run']}, not to {directory.id}. Name the file to load it anyway.")
     experiment = experiment_of(header["config"], directory)
     if tasks and experiment.task not in tasks:
-        raise Refused(f"{where} holds a {experiment.task} model. Use {TASKS[experiment.task].script} instead.")
+        raise Refused(f"{where} holds a {experiment.task} model. Use {TASKS[experiment.task].command} instead.")
     machine.keep_freed_memory()
     model = build.model(experiment)
     put_into(model, tensors, path)

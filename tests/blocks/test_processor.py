@@ -21,7 +21,7 @@ from highway.models import recurrent
 from highway.run import build, cautions, progress
 from highway.run.record import Record
 from highway.sweep.overview import Overview
-from tests.support.runs import trained
+from highway.testing.runs import trained
 
 Compose = Callable[..., Experiment]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from highway.cli import sentence
+from highway.commands.cli import sentence
 from highway.config import compose
 from highway.config.check import CONF, check
 from highway.config.compose import experiment

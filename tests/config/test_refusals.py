@@ -1,6 +1,6 @@
 """Wrong command lines give one sentence, exit code 2 and no stack trace, and leave nothing behind.
 
-Most are run in this process, as scripts/train.py and the other scripts would; a few as a user's shell does.
+Most are run in this process, as `highway` would; a few as a user's shell does.
 """
 
 import logging
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from highway import cli
+from highway.commands import cli
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 TRAIN = SCRIPTS / "train.py"
@@ -349,7 +349,7 @@ OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in t
     "data prepare nothing": "there is no data set 'nothing'",
     "data prepare mnist --source network": "choose from 'files', 'sample'",
     "data explode": "choose from 'list', 'prepare', 'verify'",
-    "dashboard": "dashboard.py needs a table",
+    "dashboard": "dashboard needs a table",
     "dashboard highway_t7 --dry-run": "is a timing and has no curves",
     "dashboard highway_t1 --budget huge": "choose from 'mini', 'paper', 'smoke'",
 }

@@ -22,9 +22,9 @@ from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.tasks.classification import Classification
 from highway.tasks.music import Music
+from highway.testing.runs import assert_resumes_exactly, trained
 from tests.support.data import REAL_DATA, needs_file
 from tests.support.overrides import EXAMPLES, MUSIC, PIXELS, SMALL
-from tests.support.runs import assert_resumes_exactly, trained
 
 Compose = Callable[..., Experiment]
 

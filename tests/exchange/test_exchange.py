@@ -1,4 +1,4 @@
-"""scripts/records.py: records of one machine are readable on another, and nothing finished is replaced."""
+"""highway records: records of one machine are readable on another, and nothing finished is replaced."""
 
 import contextlib
 import hashlib
@@ -122,8 +122,8 @@ def test_files_that_are_no_records_are_refused(cluster: Path, tmp_path: Path) ->
         **{f"{name}/result.json": (cluster / "cells" / name / "result.json").read_text()},
     )
     sentences = {
-        "half": "not a complete file of `records.py export`",
-        "text": "not a complete file of `records.py export`",
+        "half": "not a complete file of `highway records export`",
+        "text": "not a complete file of `highway records export`",
         "none": "does not exist",
         "escapes": r"contains '\.\./\.\./x', which is not a file of a record",
         "lacks": "has no result.json",

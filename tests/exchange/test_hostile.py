@@ -12,7 +12,7 @@ import torch
 import yaml
 from omegaconf import OmegaConf
 
-from highway import cli
+from highway.commands import cli
 from highway.config import compose
 from highway.config.experiment import Experiment
 from highway.config.guard import check_hydra
@@ -22,9 +22,9 @@ from highway.site.build import build_site
 from highway.sweep import grid
 from highway.sweep.launch import quoted
 from highway.sweep.reading import parse_table
+from highway.testing.runs import trained
 from highway.use.load import load
 from tests.support.overrides import TINY
-from tests.support.runs import trained
 
 Compose = Callable[..., Experiment]
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ FEW = ("trainer.max_steps=2", "trainer.validate_every=2")
 def typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Iterator[Callable[..., tuple[int, str]]]:
-    """Run scripts/train.py in this process, in its own folder; return the exit code and the errors."""
+    """Run `highway train` in this process, in its own folder; return the exit code and the errors."""
     log = logging.getLogger("highway")
     handlers, level = list(log.handlers), log.level
     monkeypatch.chdir(tmp_path)
@@ -62,7 +62,7 @@ def payload(target: str) -> dict[str, object]:
 ROADS = {  # top-level keys of a file in the group `optimizer`, beside the settings that it seems to be about
     "a callback": {"callbacks": {"x": payload("builtins.open")}},
     "a callback through torch": {"callbacks": {"x": payload("torch.serialization.open")}},
-    "a callback through ours": {"callbacks": {"x": payload("highway.cli.os.system")}},
+    "a callback through ours": {"callbacks": {"x": payload("highway.commands.cli.os.system")}},
     "a launcher": {"launcher": payload("os.open")},
     "inside a launcher": {"launcher": {"slots": payload("os.open")}},
     "a sweeper": {"sweeper": payload("hydra_plugins.highway_sweep.Path")},

@@ -171,12 +171,12 @@ FLAGS = (
     "-",
 )
 PREFIXES = ("~", "+", "++", "hydra.", "hydra/", "@", ".", "trainer.", "-", "--")
-SCRIPTS = ("train.py", "table.py", "report.py", "records.py", "data.py", "dashboard.py", "generate.py", "translate.py")
+NAMES = ("train", "table", "report", "records", "data", "dashboard", "generate", "translate")
 
 
 def command_lines(scenes: Scenes, folder: Path, chance: random.Random) -> Verdict:
     """Make mistakes in the commands of the documentation, which are cut off before they train or download."""
-    known = [line.split() for line in COMMANDS if line.startswith(tuple(f"python scripts/{name}" for name in SCRIPTS))]
+    known = [line.split() for line in COMMANDS if line.startswith(tuple(f"highway {name}" for name in NAMES))]
     _, name, *words = chance.choice([line for line in known if "|" not in line])
     words = [word.replace('"', "") for word in words]
     for _ in range(chance.choice((1, 1, 1, 2))):
@@ -187,7 +187,7 @@ def command_lines(scenes: Scenes, folder: Path, chance: random.Random) -> Verdic
         words = [GRID if word in ("highway_t1", "highway_t3", "rates") else word for word in words]
 
     words = [word for word in words if "\0" not in word and word not in ("--watch", "--send", "--sync", "prepare")]
-    verdict = script(name.removeprefix("scripts/"), *words, outputs=outputs, before=cut_off)
+    verdict = script(f"{name}.py", *words, outputs=outputs, before=cut_off)
     what = f"{name} {' '.join(map(repr, words))[:300]}"
     if wrong := verdict.forbidden():
         return _with(what, wrong)

@@ -15,7 +15,7 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
-from highway import cli
+from highway.commands import cli
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.config.models import MODELS
@@ -24,11 +24,11 @@ from highway.errors import Refused
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
 from highway.run import memory
+from highway.testing.runs import StopAt, curve, numbers, same_weights
 from highway.train import run
 from highway.use.load import load
 from tests.faults.trials import Verdict, forked, script
 from tests.support.overrides import TINY
-from tests.support.runs import StopAt, curve, numbers, same_weights
 
 RUN = (  # six steps; a validation every two, a checkpoint after each
     *TINY,
@@ -74,7 +74,7 @@ def small_data(folder: Path) -> Iterator[None]:
 
 
 def trains(described: Experiment, *callbacks: pl.Callback) -> Callable[[], int]:
-    """Return the command that trains a run: the end of `python scripts/train.py`, once the settings are checked."""
+    """Return the command that trains a run: the end of `highway train`, once the settings are checked."""
     return lambda: cli.EXIT_CODES[run(described, RunDirectory.of(described), "train.py", callbacks)]
 
 

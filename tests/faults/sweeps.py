@@ -19,9 +19,9 @@ from pathlib import Path
 
 from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import Lease
+from highway.testing.runs import curve, numbers, same_weights
 from tests.support.commands import ROOT, TRAIN
 from tests.support.overrides import TINY
-from tests.support.runs import curve, numbers, same_weights
 
 SWEEP = (  # four runs of some seconds each, which save all the time
     *TINY,

@@ -9,8 +9,8 @@ import pytorch_lightning as pl
 
 from highway.config.experiment import Experiment
 from highway.ledger.directory import RunDirectory
+from highway.testing.runs import curve, numbers, same_weights, trained
 from tests.support.overrides import EVERY_STEP
-from tests.support.runs import curve, numbers, same_weights, trained
 
 Compose = Callable[..., Experiment]
 Once = Callable[..., tuple[RunDirectory, dict[str, Any]]]

@@ -20,9 +20,9 @@ from highway.report.collect import REFERENCE
 from highway.run import build
 from highway.run.checkpoint import check_weights, resumable, save_weights
 from highway.run.recorder import Recorder
+from highway.testing.runs import At, trained
 from highway.use.load import experiment_of, load
 from tests.support.overrides import EVERY_STEP
-from tests.support.runs import At, trained
 
 Compose = Callable[..., Experiment]
 Once = Callable[..., tuple[RunDirectory, dict[str, Any]]]

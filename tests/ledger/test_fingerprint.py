@@ -14,7 +14,7 @@ Compose = Callable[..., Experiment]
 
 def changed(monkeypatch: pytest.MonkeyPatch, module: str, old: str, new: str) -> None:
     """Make the fingerprint see a module as if it had been edited."""
-    text = (fingerprints.ROOT / (module.replace(".", "/") + ".py")).read_text()
+    text = (fingerprints.CODE.parent / (module.replace(".", "/") + ".py")).read_text()
     assert old in text
     tree, edited = fingerprints._tree, ast.parse(text.replace(old, new))
     monkeypatch.setattr(fingerprints, "_tree", lambda name: edited if name == module else tree(name))

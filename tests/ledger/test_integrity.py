@@ -15,9 +15,9 @@ from highway.files.writing import written_atomically
 from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.run.checkpoint import load_weights, read_weights, resumable, save_weights
+from highway.testing.runs import At, said, trained
 from highway.train import run
 from tests.support.overrides import EVERY_STEP
-from tests.support.runs import At, said, trained
 
 Compose = Callable[..., Experiment]
 Stopped = Callable[[int], RunDirectory]

@@ -18,9 +18,9 @@ from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import changes_nothing
 from highway.sweep.launch import Planned
 from highway.sweep.overview import Overview
+from highway.testing.runs import numbers, same_weights
 from tests.support.commands import TRAIN
 from tests.support.overrides import FEW, MUSIC, TINY
-from tests.support.runs import numbers, same_weights
 from tests.support.sweeps import inline, results, sweep
 from tests.support.waiting import wait_for
 

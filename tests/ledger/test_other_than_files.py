@@ -19,8 +19,8 @@ from highway.ledger.record import read_record
 from highway.run import build
 from highway.run.checkpoint import read_weights
 from highway.sweep.launch import last_line
+from highway.testing.runs import At, said
 from tests.support.overrides import EVERY_STEP
-from tests.support.runs import At, said
 
 Compose = Callable[..., Experiment]
 EndsTheSame = Callable[..., RunDirectory]

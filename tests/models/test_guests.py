@@ -22,8 +22,8 @@ from highway.models.initial import LikeTorch, initialise
 from highway.run import build
 from highway.run.checkpoint import load_weights, read_weights, save_weights
 from highway.run.trial import Entry, operations
+from highway.testing.runs import assert_resumes_exactly, curve, trained
 from tests.guests import leaky, parity, steps
-from tests.support.runs import assert_resumes_exactly, curve, trained
 
 Compose = Callable[..., Experiment]
 CONF = f"hydra.searchpath=[file://{Path(__file__).parents[1] / 'guests' / 'conf'}]"

@@ -30,7 +30,7 @@ from highway.sweep.reading import load_table
 from highway.tasks import recurrent_figures as figures
 from highway.tasks.recurrent_figures import gate_values, gradient_norms
 from highway.tasks.states import flattened, mapped
-from tests.support.runs import assert_resumes_exactly, trained
+from highway.testing.runs import assert_resumes_exactly, trained
 
 Compose = Callable[..., Experiment]
 RHN = (

@@ -11,14 +11,14 @@ import pytest
 from tests.support.commands import ROOT
 from tests.support.typed_words import COMMANDS, PAGES
 
-PYTHON = list(dict.fromkeys(command for command in COMMANDS if command.startswith("python ")))
+TYPED = list(dict.fromkeys(command for command in COMMANDS if command.startswith("highway ")))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", PYTHON)
-def test_python_commands_run(command: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", TYPED)
+def test_commands_run(command: str, tmp_path: Path) -> None:
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
-    arguments = command.replace("python", sys.executable, 1).split()
+    arguments = [sys.executable, "-m", *command.split()]
     done = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr

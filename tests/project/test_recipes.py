@@ -57,9 +57,9 @@ def typed(project: Path, command: str) -> str:
 
 
 def test_the_new_gate_is_known_everywhere(project: Path) -> None:
-    told = typed(project, "COLUMNS=120 python scripts/table.py explain mine rezero --budget smoke")
+    told = typed(project, "COLUMNS=120 highway table explain mine rezero --budget smoke")
     assert "x + alpha * f(x)" in told and ", of which 6 in gates;" in told and "highway/gates/rezero.py" in told
-    refused = typed(project, "python scripts/train.py gate.residual=rezer 2>&1 || true")
+    refused = typed(project, "highway train gate.residual=rezer 2>&1 || true")
     assert "Did you mean 'rezero'?" in refused
 
 
@@ -77,10 +77,10 @@ def test_every_command_of_the_recipes(project: Path) -> None:
     for block in COMMANDS.findall(RECIPES.read_text()):
         for command in block.splitlines():
             printed = typed(project, command)
-            if command.startswith("python scripts/report.py mine"):
+            if command.startswith("highway report mine"):
                 assert "sample text" in printed
                 assert "they give no verdict" in printed and "ReZero beats no gate" in printed
-            if command.startswith("python scripts/report.py calibrated"):
+            if command.startswith("highway report calibrated"):
                 assert re.search(r"accuracy +calibration error .*GRU +0\.\d+ +0\.\d+", printed, re.DOTALL)
     results = [read_json(path) for path in (project / "outputs").glob("cells/*/seed1/result.json")]
     rezero = {result["cell"].split("-")[0] for result in results if 0 < result["parameters"]["gate"] < 99}

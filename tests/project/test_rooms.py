@@ -15,7 +15,8 @@ ROW = re.compile(r"^\| `(?P<room>\w+)` \|.*\|(?P<imports>[^|]*)\|$", re.MULTILIN
 def picture() -> dict[str, set[str]]:
     """Return for each room the rooms that it may import, from the table in docs/ARCHITECTURE.md."""
     text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
-    return {match["room"]: set(re.findall(r"\w+", match["imports"])) for match in ROW.finditer(text)}
+    rooms = {match["room"]: set(re.findall(r"\w+", match["imports"])) for match in ROW.finditer(text)}
+    return {room: set(rooms) - {room, "__main__"} if to == {"everything"} else to for room, to in rooms.items()}
 
 
 def modules() -> dict[str, ast.Module]:
@@ -59,7 +60,7 @@ def test_imports_follow_the_arrows() -> None:
 
 def test_every_arrow_is_used() -> None:
     known, allowed = set(modules()), picture()
-    used: dict[str, set[str]] = {}
+    used: dict[str, set[str]] = {"commands": allowed["commands"]}  # it may import everything
     for name, tree in modules().items():
         used.setdefault(room(name), set()).update(room(other) for other in imports(tree, known))
     assert {here: rooms - used[here] for here, rooms in allowed.items() if rooms - used[here]} == {}

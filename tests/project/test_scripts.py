@@ -72,7 +72,7 @@ def test_explain_counts_parameters(
 def test_explain_a_row(typed: Callable[..., tuple[int, str, str]]) -> None:
     _, out, _ = typed("table explain highway_t1 tanh")
     assert "x + f(x) + psi(x W1 + b1) * (x W2 + b2)" in out
-    assert "python scripts/train.py model=transformer layers=all dataset=ptb_char" in out
+    assert "highway train model=transformer layers=all dataset=ptb_char" in out
     text = " ".join(out.split())
     assert "psi = tanh" in text
     assert "each position adds a linear map of its own x" in text
@@ -134,7 +134,7 @@ def test_status_of_a_table(typed: Callable[..., tuple[int, str, str]], experimen
 
 GRID = {
     "id": "rates",
-    "caption": "python scripts/train.py -m gate=none,sdu_tanh budget=smoke",
+    "caption": "highway train -m gate=none,sdu_tanh budget=smoke",
     "recipe": ["model.width=16", "model.heads=2"],
     "columns": [{"metric": "test_bpc"}],
     "rows": [{"id": f"gate={gate}", "label": gate, "overrides": [f"gate={gate}"]} for gate in ("none", "sdu_tanh")],
@@ -155,7 +155,7 @@ def test_commands_take_a_grid_and_rows_with_overrides(
     assert "gate=sdu_tanh,layers=l2-3 finished: seed 2" in " ".join(out.split())
     _, out, _ = typed("table explain rates --with layers=l2-3")
     assert "gate=none,layers" not in out and "gate=sdu_tanh,layers=l2-3" in out
-    assert "all rows: python scripts/train.py -m gate=none,sdu_tanh budget=smoke layers=l2-3" in out
+    assert "all rows: highway train -m gate=none,sdu_tanh budget=smoke layers=l2-3" in out
     _, out, _ = typed("table explain rates gate=sdu_tanh --with layers=l2-3")
     assert rows_of(out, "model.width") == [["16", "grids/rates/table.yaml", "(recipe)"]]
     assert rows_of(out, "layers.attention") == [["[2,", "3]", "the", "command"]]

@@ -15,9 +15,9 @@ from highway.report.checks import file_of
 from highway.report.collect import Sample
 from highway.tasks.language import LanguageModelling
 from highway.tasks.task import Learnt, Task
+from highway.testing.runs import trained
 from tests.support.data import REAL_DATA, needs_real_data
 from tests.support.overrides import CARRY, SHORT
-from tests.support.runs import trained
 
 FIRST = "trainer.log_every=4"  # step of the first row
 Once = Callable[..., tuple[RunDirectory, dict[str, Any]]]

@@ -17,8 +17,8 @@ from highway.report.collect import collect
 from highway.report.formats import to_markdown
 from highway.report.report import build_report
 from highway.run import build
+from highway.testing.runs import trained
 from tests.support.overrides import CARRY, MUSIC, PIXELS, SHORT
-from tests.support.runs import trained
 from tests.support.tables import TABLE, put
 
 Compose = Callable[..., Experiment]

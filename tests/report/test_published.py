@@ -21,5 +21,5 @@ def test_a_published_report_is_up_to_date(folder: Path, tmp_path: Path) -> None:
         ("table.csv", to_csv(report)),
         ("table.tex", to_latex(report)),
     ):
-        mend = f"run HIGHWAY_OUTPUTS=EMPTY_FOLDER python scripts/report.py {table.id} and copy {name} to {folder}"
+        mend = f"run HIGHWAY_OUTPUTS=EMPTY_FOLDER highway report {table.id} and copy {name} to {folder}"
         assert (folder / name).read_text() == text, mend

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from highway.config.compose import experiment
+from highway.testing.runs import trained
 from tests.support.commands import ROOT
 from tests.support.many import copied
 from tests.support.overrides import TINY
-from tests.support.runs import trained
 
 RECIPE = (*TINY[1:4], *TINY[6:], "model=transformer", "dataset=ptb_char", "dataset.source=sample")
 SHORT = ("trainer.max_steps=30", "trainer.validate_every=10", "trainer.log_every=1", "trainer.evaluation_batch=64")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from highway import cli
+from highway.commands import cli
 from highway.config.experiment import Experiment
 from highway.ledger.directory import RunDirectory
 from highway.run import beforehand

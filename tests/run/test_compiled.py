@@ -15,7 +15,7 @@ from highway.ledger.directory import RunDirectory
 from highway.ledger.together import Timing
 from highway.run import build
 from highway.run.compiled import FixedShapes, compile_training
-from tests.support.runs import StopAt, numbers, trained
+from highway.testing.runs import StopAt, numbers, trained
 
 Compose = Callable[..., Experiment]
 FEW = ("trainer.max_epochs=2", "gate=sdu_tanh", "model.dropout=0.3")

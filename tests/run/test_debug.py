@@ -7,7 +7,7 @@ import pytest
 
 from highway.config.experiment import Experiment
 from highway.ledger.directory import RunDirectory
-from tests.support.runs import curve, trained
+from highway.testing.runs import curve, trained
 
 Compose = Callable[..., Experiment]
 

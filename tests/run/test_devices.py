@@ -26,9 +26,9 @@ from highway.run.checkpoint import Interrupted
 from highway.run.companions import companions
 from highway.tasks.states import joined
 from highway.tasks.task import rows_of
+from highway.testing.runs import StopAt, curve, trained
 from tests.support.commands import ROOT, TRAIN
 from tests.support.overrides import EXAMPLES, PAIRS, TINY
-from tests.support.runs import StopAt, curve, trained
 from tests.support.stand_ins import trainer, waits
 from tests.support.waiting import wait_for
 

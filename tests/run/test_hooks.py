@@ -12,7 +12,7 @@ import pytest
 import highway.tasks.task
 import highway.train
 from highway.config.experiment import Experiment
-from tests.support.runs import trained
+from highway.testing.runs import trained
 
 HIGHWAY = str(Path(highway.train.__file__).parent)
 MOST_FILES, MOST_CLIMBS = 12, 8

@@ -21,7 +21,7 @@ from highway.data import sample
 from highway.describe import named_parameters
 from highway.ledger.directory import RunDirectory
 from highway.run.recorder import Recorder
-from tests.support.runs import StopAt, curve, trained
+from highway.testing.runs import StopAt, curve, trained
 
 WRITTEN = Path(__file__).parents[1] / "fixtures" / "a4d60ae"
 STOPPED, STEPS = 13, 27

@@ -13,9 +13,9 @@ import pytest
 
 from highway.config.experiment import Experiment
 from highway.ledger.directory import RunDirectory
+from highway.testing.runs import StopAt, assert_resumes_exactly, curve, same_weights, trained
 from tests.support.commands import TRAIN
 from tests.support.overrides import CARRY, SHORT, TINY
-from tests.support.runs import StopAt, assert_resumes_exactly, curve, same_weights, trained
 from tests.support.stand_ins import Stateful
 from tests.support.waiting import wait_for
 

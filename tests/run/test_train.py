@@ -23,9 +23,9 @@ from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
 from highway.run import build
 from highway.run.checkpoint import load_weights
+from highway.testing.runs import curve, trained
 from highway.train import run
 from tests.support.overrides import CARRY
-from tests.support.runs import curve, trained
 from tests.support.stand_ins import Stateful
 from tests.support.wandb_files import Offline
 

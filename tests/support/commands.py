@@ -49,7 +49,7 @@ def _server() -> Any:
 
 
 def _serve() -> None:
-    import highway.cli
+    import highway.commands.cli
     import highway.report.publish
     import highway.sweep.local
     import highway.train

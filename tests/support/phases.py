@@ -5,8 +5,8 @@ from pathlib import Path
 
 from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import Lease
+from highway.testing.runs import curve, same_weights
 from tests.support.overrides import TINY
-from tests.support.runs import curve, same_weights
 
 RUNS = (*TINY, "gate=none,sdu_tanh", "trainer.max_steps=400", "trainer.validate_every=100")
 PHASES: dict[str, Callable[[RunDirectory], bool]] = {

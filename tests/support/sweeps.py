@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from highway import cli
+from highway.commands import cli
 from tests.support.commands import typed
 
 
 def sweep(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
-    """Run `train.py -m` with these words and this folder of outputs; return the finished process."""
+    """Run `highway train -m` with these words and this folder of outputs; return the finished process."""
     return typed("train.py", "-m", *overrides, HIGHWAY_OUTPUTS=str(folder))
 
 

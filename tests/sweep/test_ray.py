@@ -20,9 +20,9 @@ from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import Lease
 from highway.sweep.launch import Planned
 from highway.sweep.ray import RayLauncher, Task
+from highway.testing.runs import curve, same_weights
 from tests.support import phases
 from tests.support.commands import TRAIN
-from tests.support.runs import curve, same_weights
 from tests.support.sweeps import results, sweep
 from tests.support.waiting import wait_for
 

@@ -22,10 +22,10 @@ from highway.sweep.engine import EngineLauncher, Job
 from highway.sweep.launch import Planned
 from highway.sweep.slurm import SlurmLauncher
 from highway.sweep.submitted import Becomes
+from highway.testing.runs import curve, same_weights
 from tests.support.commands import TRAIN
 from tests.support.overrides import TINY
 from tests.support.phases import PHASES, RUNS, as_if_undisturbed, holder, reached
-from tests.support.runs import curve, same_weights
 from tests.support.sweeps import results, sweep
 from tests.support.tables import write_ended
 from tests.support.waiting import wait_for
@@ -243,7 +243,7 @@ def test_slurm_may_refuse(tmp_path: Path, pretended: Pretended) -> None:
 def test_what_cannot_be_is_refused(
     word: str, sentence: str, capfd: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
-    from highway import cli
+    from highway.commands import cli
 
     monkeypatch.setattr(sys, "argv", ["train.py", "-m", "hydra/launcher=slurm", f"hydra.launcher.{word}"])
     with pytest.raises(SystemExit) as end:

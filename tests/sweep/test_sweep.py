@@ -23,9 +23,9 @@ from highway.ledger.record import write_record
 from highway.report.publish import publish
 from highway.sweep import grid
 from highway.sweep.reading import load_table
+from highway.testing.runs import same_weights
 from tests.support.commands import TRAIN
 from tests.support.overrides import FEW, TINY
-from tests.support.runs import same_weights
 from tests.support.sweeps import inline, results, sweep
 from tests.support.tables import write_ended
 from tests.support.waiting import wait_for
@@ -51,7 +51,7 @@ def test_a_table_in_processes_of_its_own(tmp_path: Path, few: tuple[str, ...]) -
         "finished",
         max(cores() // min(cores(), 4), 1),
     )
-    assert result["command"].startswith("python scripts/train.py model=transformer layers=all")
+    assert result["command"].startswith("highway train model=transformer layers=all")
     assert str(tmp_path) not in result["command"]
 
     again = sweep(tmp_path, *arguments)
@@ -64,9 +64,7 @@ def test_a_grid_inline(tmp_path: Path) -> None:
     done = sweep(tmp_path, "hydra/launcher=inline", "name=layers_study", *overrides)
     assert done.returncode == 0, done.stderr
     assert len(results(tmp_path)) == 6  # no gate on layer 1 and no gate on all layers are one experiment
-    assert "layers_study: python scripts/train.py -m gate=none,highway layers=l1,all seed=1,2" in " ".join(
-        done.stdout.split()
-    )
+    assert "layers_study: highway train -m gate=none,highway layers=l1,all seed=1,2" in " ".join(done.stdout.split())
     assert "gate=highway layers=all" in done.stdout and "seeds 1, 2" in done.stdout
     assert (tmp_path / "report" / "layers_study" / "smoke" / "curves.svg").exists()
     table = grid.find("layers_study", tmp_path)
@@ -180,7 +178,7 @@ def test_a_printed_command_can_be_pasted(tmp_path: Path) -> None:
     command = read_json(path)["command"]
     assert "'dataset.train={lanes:4,window:24,stride:20,scored:20}'" in command
     again = subprocess.run(
-        ["bash", "-c", command.replace("python", sys.executable, 1)],
+        ["bash", "-c", command.replace("highway", f"{sys.executable} -m highway", 1)],
         env=environment,
         cwd=TRAIN.parents[1],
         capture_output=True,

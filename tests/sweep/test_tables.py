@@ -17,7 +17,7 @@ from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.sweep.reading import load_table, parse_table, table_ids
 from highway.sweep.table import Table
-from tests.support.runs import trained
+from highway.testing.runs import trained
 from tests.support.tables import content
 
 Compose = Callable[..., Experiment]

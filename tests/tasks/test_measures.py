@@ -10,7 +10,7 @@ from highway.config import metrics
 from highway.config.experiment import Experiment
 from highway.config.tasks import metrics_of
 from highway.run import build
-from tests.support.runs import trained
+from highway.testing.runs import trained
 
 
 class Confidence:

@@ -26,11 +26,11 @@ from highway.errors import Refused
 from highway.files.writing import read_json
 from highway.run import build
 from highway.tasks.scoring import scores, sparsity
+from highway.testing.runs import assert_resumes_exactly, curve, trained
 from highway.use.translate import translator_of
 from tests.support.commands import typed
 from tests.support.data import REAL_DATA, needs_file
 from tests.support.overrides import PAIRS
-from tests.support.runs import assert_resumes_exactly, curve, trained
 
 Compose = Callable[..., Experiment]
 ROOT = Path(__file__).parents[2]
@@ -393,7 +393,7 @@ def test_translate_reads_words_files_and_standard_input(experiment: Compose, tmp
     long = translate(str(where.path), *("bota " * 80).split())
     assert "1 of 1 line truncated to 64 pieces." in long.stderr
     generated = typed("generate.py", str(where.path))
-    assert "holds a translation model. Use scripts/translate.py instead." in generated.stderr
+    assert "holds a translation model. Use highway translate instead." in generated.stderr
 
 
 @pytest.mark.slow

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from highway import cli, timing
+from highway import timing
+from highway.commands import cli
 from highway.errors import Refused
 from highway.files.writing import read_json
 from highway.report import collect as collecting
@@ -126,7 +127,7 @@ Typed = Callable[..., int]
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Typed:
-    """Return a function that runs scripts/train.py in this process, on a quiet machine; it returns the exit code."""
+    """Return a function that runs `highway train` in this process, on a quiet machine; it returns the exit code."""
     others(monkeypatch, 0.0)
     monkeypatch.setattr(timing, "BLOCK_SECONDS", 1e-9)
     monkeypatch.setattr(timing, "peak_memory", lambda entry, threads: 2**20)
@@ -149,7 +150,7 @@ def test_a_timing_is_one_cell_with_its_report(typed: Typed, tmp_path: Path, capl
     assert typed(*WORDS) == 0
     (path,) = outputs.glob("cells/timing-*/seed1/result.json")
     result = read_json(path)
-    assert result["command"] == f"python scripts/train.py {' '.join(WORDS)}"
+    assert result["command"] == f"highway train {' '.join(WORDS)}"
     assert len(result["rows"]) == 5 and result["cost"]["exclusive"]
     assert result["environment"]["threads"] == 1
     collected = collect(load_table("highway_t7"), "smoke", outputs)

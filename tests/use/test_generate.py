@@ -13,12 +13,12 @@ from highway.data.stream import Streams
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.run import build
+from highway.testing.runs import trained
 from highway.use.generate import Sampling, Writer
 from highway.use.load import Trained, load
 from highway.use.tunes import beginning, continued, write_midi
 from tests.support import commands
 from tests.support.overrides import FEW, TINY
-from tests.support.runs import trained
 
 Compose = Callable[..., Experiment]
 MEMORY = (

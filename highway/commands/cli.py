@@ -1,4 +1,4 @@
-"""The command line of scripts/train.py: Hydra composes a configuration, highway checks it, mistakes get one line each.
+"""The command line of `highway train`: Hydra composes a configuration, highway checks it, mistakes get one line each.
 
 Hydra prints its own errors over several lines and exits with code 1. This module catches them, prints one line and
 exits with code 2; debug=trace also prints the stack trace.
@@ -37,7 +37,7 @@ log = logging.getLogger("highway")
 
 
 def train() -> None:
-    """Run scripts/train.py."""
+    """Run `highway train`."""
     log.addHandler(logging.StreamHandler())
     log.setLevel(logging.INFO)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then hands us its exceptions and prints nothing itself

@@ -1,0 +1,62 @@
+"""The command `highway`: it hands over to the module of a subcommand. Help imports nothing else, so it is immediate."""
+
+import sys
+from importlib import import_module
+
+from highway.errors import closest, listing
+
+COMMANDS = {  # the subcommands; each is a module of highway/commands/ with a function main()
+    "init": "begin a project of your own, with a gate, a data set and a table",
+    "train": "train a model, or with -m a table or a grid",
+    "table": "show the progress of a table, explain its rows, or render it",
+    "report": "render tables and the web site from the records",
+    "records": "move records between machines",
+    "data": "list, download or verify data sets",
+    "generate": "generate text or music with a trained model",
+    "translate": "translate with a trained model",
+    "dashboard": "show a table on Weights & Biases",
+    "audit": "check statements of the papers against their numbers and models",
+    "benchmark": "compare training speed with public implementations",
+    "simulate": "count on simulated tables how often verdicts are wrong",
+    "gpu-check": "run all that only a GPU can show, as one report",
+}
+EXAMPLES = """
+examples:
+  highway train model=transformer gate=sdu_tanh dataset=ptb_char seed=1
+  highway train -m table=highway_t1 budget=smoke seeds=1,2
+  highway report highway_t1 --budget smoke
+
+exit codes:
+  0 done, 1 a run failed, 2 the command is wrong, 3 a run diverged, 4 a file cannot be written, 130 interrupted
+
+`highway COMMAND --help` describes a command."""
+
+
+def main(name: str | None = None) -> None:
+    """Run a subcommand: `name`, or the first argument."""
+    chosen, *arguments = [name, *sys.argv[1:]] if name else sys.argv[1:] or ["--help"]
+    if chosen in ("-h", "--help"):
+        print("usage: highway COMMAND ...\n\nReproduces the tables of four papers on gating.\n\ncommands:")
+        print(*(f"  {command:<10} {does}" for command, does in COMMANDS.items()), EXAMPLES, sep="\n")
+    elif chosen == "--version":
+        from highway.commands.version import describe
+
+        print(describe())
+    elif chosen in COMMANDS:
+        from highway.commands.cli import one_sentence
+        from highway.config.project import load
+
+        sys.argv = [f"highway {chosen}", *arguments]
+        with one_sentence():
+            load()
+        import_module(f"highway.commands.{chosen.replace('-', '_')}").main()
+    else:
+        print(
+            f"error: {chosen} is not a command.{closest(chosen, list(COMMANDS))} Available: {listing(list(COMMANDS))}.",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""List, download or verify data sets:  highway data list | prepare [DATASET...] | verify [DATASET...]"""
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from highway.commands.cli import Arguments, one_sentence
+from highway.config.compose import dataset as composed_dataset
+from highway.config.datasets import DATASETS, PUBLISHED, DatasetCard
+from highway.config.guard import options
+from highway.errors import Refused, closest, listing
+from highway.files.writing import file_sha256
+from highway.run import build
+
+
+def main() -> None:
+    parser = Arguments(__doc__)
+    parser.add_argument("action", choices=["list", "prepare", "verify"])
+    parser.add_argument("datasets", nargs="*", metavar="DATASET", help="default: every data set")
+    parser.add_argument(
+        "--source", default="files", choices=["files", "sample"], help="files (default), or the bundled sample"
+    )
+    arguments = parser.parse_args()
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("highway").setLevel(logging.INFO)  # shows the source from which a file was downloaded
+    with one_sentence():
+        known = options("dataset")
+        for name in arguments.datasets:
+            if name not in known:
+                raise Refused(f"there is no data set '{name}'.{closest(name, known)} Available: {listing(known)}.")
+        names = arguments.datasets or known
+        if arguments.action == "list":
+            list_datasets(names)
+        else:
+            for name in names:
+                (prepare if arguments.action == "prepare" else verify)(name, arguments.source)
+
+
+def list_datasets(names: list[str]) -> None:
+    """Print the data sets, and which of their files are missing."""
+    data_dir = Path(os.environ.get("HIGHWAY_DATA", "data"))
+    grid = Table(box=SIMPLE_HEAD, title=f"data sets, with files in {data_dir}", title_justify="left")
+    for head in ("data set", "form", "vocabulary", "files"):
+        grid.add_column(head)
+    for name in names:
+        dataset, data_dir, _ = composed_dataset([f"dataset={name}"])
+        missing = [path.name for path in build.files(dataset, data_dir).values() if not path.exists()]
+        state = f"missing {', '.join(missing)}" if missing else "present"
+        grid.add_row(name, dataset.form, _sizes(dataset), state)
+    Console().print(grid)
+
+
+def prepare(name: str, source: str) -> None:
+    """Download missing files, check every sha256, build the vocabulary, and print the sizes."""
+    dataset, *folders = composed_dataset([f"dataset={name}", f"dataset.source={source}"])
+    streams = build.streams(dataset, *folders)
+    vocabulary = f": vocabulary {_sizes(dataset)}, sha256 {streams.vocabulary_sha256}" if _sizes(dataset) else ""
+    print(f"{name} ({source}){vocabulary}")
+    for split, stream in streams.splits.items():
+        print(f"  {split:5} {len(stream):>11,} {streams.units}   sha256 of the text {streams.sha256[split]}")
+    for remark in getattr(streams, "remarks", []):
+        print(f"  {remark}")
+    if source == "files":
+        suggest_checksums(DATASETS[dataset.name], build.files(dataset, folders[0]))
+
+
+def suggest_checksums(card: DatasetCard, files: dict[str, Path]) -> None:
+    """Print the lines with which the card of your own data declares its files, if it does not declare them yet."""
+    if card.reader in PUBLISHED or card.checksums:
+        return
+    print(
+        "  Add these lines to its card: a changed file is then refused, and runs on it have directories of their own."
+    )
+    print("    checksums={")
+    for path in files.values():
+        print(f'        "{path.name}": "{file_sha256(path)}",')
+    print("    },")
+
+
+def _sizes(dataset: Any) -> str:
+    return " + ".join(f"{size:,}" for size in getattr(dataset, "vocabulary_sizes", ()))
+
+
+def verify(name: str, source: str) -> None:
+    """Check the sha256 of the files that are present, without downloading any."""
+    if source == "sample":
+        print(f"{name}: its sample is generated; there is nothing to check")
+        return
+    dataset, data_dir, _ = composed_dataset([f"dataset={name}"])
+    build.verify(dataset, data_dir)
+    print(f"{name}: {DATASETS[dataset.name].checked}")

@@ -1,0 +1,73 @@
+"""Move and check records:  highway records export FILE [TABLE...] | import FILE | check | rescore RUN
+
+export FILE [TABLE...] [--budget mini]     write the records of these tables and grids (default: all), no checkpoints
+export FILE TABLE --rows tanh --with K=V   write these rows alone, and as trained with these overrides
+import FILE [--into outputs/reference]     merge a file into the records here; a record that ended better is kept
+check [RECORD...]                          train the first steps of records again; default: all published ones
+rescore RUN                                add the losses of its test units to a finished run that has its weights
+"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from highway.commands.cli import WITH, Arguments, one_sentence, outputs_folder
+from highway.config.guard import check_words, options
+from highway.errors import Refused, counted
+from highway.exchange.records import export_records, import_records
+from highway.report.collect import with_overrides
+from highway.sweep.grid import find, grid_names
+from highway.sweep.reading import table_ids
+
+
+def main() -> None:
+    parser = Arguments(__doc__)
+    actions = parser.add_subparsers(dest="action", required=True)
+    export = actions.add_parser("export", help="write the records of tables to a file")
+    export.add_argument("file", type=Path, metavar="FILE")
+    export.add_argument("tables", nargs="*", metavar="TABLE", help="table or grid; default: every one")
+    export.add_argument("--budget", choices=options("budget"), help="paper, mini or smoke; default: all")
+    export.add_argument("--rows", nargs="+", metavar="ROW", help="of each TABLE; default: all rows")
+    export.add_argument("--with", **WITH)
+    merge = actions.add_parser("import", help="merge an exported file into the records here")
+    merge.add_argument("file", type=Path, metavar="FILE")
+    merge.add_argument("--into", type=Path, metavar="FOLDER", help="default: $HIGHWAY_OUTPUTS, or outputs/")
+    again = actions.add_parser("check", help="train the first steps of records with today's code")
+    again.add_argument("records", nargs="*", type=Path, metavar="RECORD", help="run directory; default: all published")
+    rescore = actions.add_parser("rescore", help="add the losses of the test units to a finished run")
+    rescore.add_argument("run", type=Path, metavar="RUN", help="run directory with its checkpoints/")
+    arguments = parser.parse_args()
+    outputs = outputs_folder()
+    with one_sentence():
+        if arguments.action == "export":
+            check_words(arguments.added)
+            if arguments.rows and not arguments.tables:
+                raise Refused("--rows chooses among the rows of a table: name the table before it.")
+            tables = [find(name, outputs) for name in arguments.tables or [*table_ids(), *grid_names(outputs)]]
+            if arguments.rows:
+                tables = [replace(table, rows=tuple(map(table.row, arguments.rows))) for table in tables]
+            tables = [with_overrides(table, [*table.budgets], arguments.added) for table in tables]
+            samples = export_records(tables, arguments.budget, outputs, arguments.file)
+            size = f"{arguments.file.stat().st_size / 1024:,.0f} KiB"
+            print(f"{arguments.file}: {counted(len(samples), 'record')}, {size}")
+        elif arguments.action == "check":
+            sys.exit(_check(arguments.records, outputs))
+        elif arguments.action == "rescore":
+            from highway.recheck.rescore import rescore as add_units  # imports torch
+
+            print(f"{arguments.run}: {', '.join(add_units(arguments.run, outputs))} added")
+        else:
+            folder = arguments.into or outputs
+            imported = import_records(arguments.file, folder)
+            print(f"{folder}: {counted(len(imported.new), 'record')} imported, {len(imported.kept)} kept as before")
+
+
+def _check(records: list[Path], outputs: Path) -> int:
+    """Check records; return 1 if one differs, 2 if none could be checked, else 0."""
+    from highway.recheck.checks import check_records, published  # imports torch
+
+    agree = []
+    for checked in check_records(records or published(), outputs):
+        print(checked.sentence, flush=True)
+        agree.append(checked.agrees)
+    return 1 if False in agree else 2 if True not in agree else 0

@@ -1,0 +1,72 @@
+"""Render tables with verdicts and figures from the records:  highway report [TABLE...] [--budget mini]
+
+Without TABLE, render every table that has records, and the web site outputs/report/index.html. With --watch, serve the
+site on localhost and rebuild it while a sweep runs.
+"""
+
+from contextlib import nullcontext
+
+from rich.console import Console
+
+from highway.commands.cli import WITH, Arguments, one_sentence, outputs_folder, whole
+from highway.config.guard import check_words, options
+from highway.errors import Refused
+from highway.report.across import across
+from highway.report.collect import collect
+from highway.report.publish import publish
+from highway.report.terminal import print_sections
+from highway.site.build import build_site
+from highway.site.watch import watch
+from highway.sweep.grid import find, grid_names, left_out
+from highway.sweep.reading import load_table, table_ids
+
+
+def main() -> None:
+    parser = Arguments(__doc__)
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help="table or grid; default: all that have records")
+    parser.add_argument(
+        "--budget", choices=options("budget"), help="paper, mini or smoke; default: all that have records"
+    )
+    parser.add_argument("--with", **WITH)
+    parser.add_argument("--across", action="store_true", help="how often a gate beats no gate, over all tables")
+    parser.add_argument("--watch", action="store_true", help="serve the site and keep it up to date")
+    parser.add_argument(
+        "--every",
+        type=whole(1, 86400),
+        default=20,
+        metavar="SECONDS",
+        help="time between two updates with --watch; default: 20",
+    )
+    parser.add_argument(
+        "--port", type=whole(0, 65535), default=8000, help="port for --watch; 0: any free port; default: 8000"
+    )
+    arguments = parser.parse_args()
+    outputs = outputs_folder()
+    with one_sentence():
+        check_words(arguments.added)
+        if arguments.watch:
+            if arguments.tables or arguments.budget or arguments.added:
+                raise Refused("--watch serves every table: leave out tables, --budget and --with.")
+            watch(lambda: build_site(outputs, refresh=arguments.every), arguments.port, arguments.every)
+            return
+        if arguments.across:
+            if arguments.added:
+                raise Refused("--across compares the rows of tables with their baselines: leave out --with.")
+            tables = [load_table(name) for name in arguments.tables or table_ids("training")]
+            chosen = {(table.id, budget): table for table in tables for budget in table.budgets}
+            wanted = [key for key in chosen if arguments.budget in (None, key[1])]
+            sections = across(collect(chosen[key], key[1], outputs) for key in wanted if key[1] != "smoke")
+            print_sections(sections, Console())
+            if not sections:
+                print("No row with a gate has run beside its baseline yet at paper or mini budget.")
+            return
+        for name in arguments.tables or [*table_ids(), *grid_names(outputs)]:
+            with nullcontext() if arguments.tables else left_out(name):
+                table = find(name, outputs)
+                budgets = [arguments.budget] if arguments.budget else list(table.budgets)
+                known = [budget for budget in budgets if arguments.tables or budget in table.budgets]
+                if not publish([(table, budget, tuple(arguments.added)) for budget in known], outputs, Console()):
+                    again = f"make {table.id} BUDGET={list(table.budgets)[-1]}"
+                    print(f"{table.id}: no records yet. Type {again} to train it.")
+        if not arguments.tables:
+            print(f"The site: {build_site(outputs)}")

@@ -1,0 +1,84 @@
+"""A project of your own beside this package: a folder with its configurations and the package of its code.
+
+A folder is a project if its pyproject.toml says so:
+
+    [tool.highway]
+    package = "myproject"      # importing it adds its cards; conf/ beside it adds its configurations
+
+$HIGHWAY_PROJECT names the folder; without it, the nearest such folder counts, from the current one upwards.
+"""
+
+import os
+import sys
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+from highway.config.home import CONF
+from highway.errors import Refused
+
+SETTING = "HIGHWAY_PROJECT"
+
+
+@dataclass(frozen=True)
+class Project:
+    folder: Path
+    package: str
+    version: str | None
+
+    @property
+    def conf(self) -> Path:
+        return self.folder / "conf"
+
+
+@cache
+def project() -> Project | None:
+    """Return the project, or None outside of one. Processes that this one starts have the same project."""
+    given = os.environ.get(SETTING)
+    here = Path(given) if given else Path.cwd()
+    for folder in (here,) if given else (here, *here.parents):
+        if found := _read(folder.resolve()):
+            os.environ[SETTING] = str(found.folder)
+            return found
+    if given:
+        raise Refused(f"{SETTING}={given} is no project: its pyproject.toml has no [tool.highway] with a package.")
+    return None
+
+
+def load() -> None:
+    """Import the project's package, which adds its cards to ours."""
+    found = project()
+    if found is None or found.package in sys.modules:
+        return
+    if str(found.folder) not in sys.path:
+        sys.path.insert(0, str(found.folder))
+    try:
+        import_module(found.package)
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        raise Refused(f"the package {found.package} of {found.folder} cannot be imported ({text}).") from error
+
+
+def confs() -> list[Path]:
+    """Return the folders of configurations: ours, then the project's."""
+    found = project()
+    return [CONF, *([found.conf] if found else [])]
+
+
+def conf_file(name: str) -> Path:
+    """Return the path of a configuration file, in the first folder that has it; else where ours would be."""
+    return next((folder / name for folder in confs() if (folder / name).exists()), CONF / name)
+
+
+def _read(folder: Path) -> Project | None:
+    path = folder / "pyproject.toml"
+    if not path.is_file():
+        return None
+    try:
+        content = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Refused(f"{path} is not valid TOML: {error}.") from error
+    package = content.get("tool", {}).get("highway", {}).get("package")
+    return Project(folder, package, content.get("project", {}).get("version")) if package else None

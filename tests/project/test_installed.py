@@ -1,0 +1,112 @@
+"""A project of your own, written by `highway init` and found in its folder; the wheel, installed in an empty folder."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from highway.commands.init import begin
+from highway.errors import Refused
+from highway.files.writing import read_json
+
+ROOT = Path(__file__).parents[2]
+PYTHON = (sys.executable, "-m", "highway")
+
+
+def run(folder: Path, *command: str, **environment: str) -> str:
+    """Run a command in a folder, as a user who has set nothing; return what it printed."""
+    outside = {key: value for key, value in os.environ.items() if not key.startswith("HIGHWAY_")}
+    done = subprocess.run(command, cwd=folder, env={**outside, **environment}, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return begin(tmp_path / "my_gates")
+
+
+def test_init_gives_every_file_its_name(project: Path) -> None:
+    files = [path for path in project.rglob("*") if path.is_file()]
+    assert (project / "my_gates" / "layer_scale.py").exists()
+    assert not [path for path in files if "myproject" in f"{path} {path.read_text()}"]
+    assert sum(len(path.read_text().splitlines()) for path in files) < 120 + 20, "code and configuration; the README"
+
+
+@pytest.mark.parametrize("name", ["highway", "My-Gates", "1st", "a.b"])
+def test_names_that_no_package_can_have_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(Refused, match="cannot name a package"):
+        begin(tmp_path / name)
+
+
+def test_nothing_is_overwritten(project: Path) -> None:
+    with pytest.raises(Refused, match="exists already"):
+        begin(project)
+
+
+def test_a_project_is_found_from_a_folder_inside_it(project: Path) -> None:
+    shown = run(project / "conf", *PYTHON, "table", "explain", "first", "layer_scale", "--budget", "smoke")
+    assert "x + a * f(x)" in shown and "Code: my_gates/layer_scale.py" in shown
+    shown = run(ROOT, *PYTHON, "table", "explain", "first", "none", "--budget", "smoke", HIGHWAY_PROJECT=str(project))
+    assert "A gate of this project beside two others." in shown
+
+
+def test_a_broken_project_is_one_sentence(project: Path, tmp_path: Path) -> None:
+    (project / "my_gates" / "__init__.py").write_text("1 / 0")
+    for folder, environment, sentence in (
+        (project, {}, "the package my_gates of"),
+        (ROOT, {"HIGHWAY_PROJECT": str(tmp_path)}, "is no project: its pyproject.toml has no [tool.highway]"),
+    ):
+        done = subprocess.run(
+            [*PYTHON, "table", "status", "first"], cwd=folder, env={**os.environ, **environment}, capture_output=True
+        )
+        assert done.returncode == 2 and sentence in done.stderr.decode(), done.stderr.decode()
+        assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_project_is_treated_as_our_own_tables(project: Path) -> None:
+    """Its table is trained by processes; its records say whose code it was; its report, site and tests work."""
+    run(project, "git", "init", "-q")
+    few = ("trainer.max_steps=4", "trainer.validate_every=2")
+    run(project, *PYTHON, "train", "-m", "table=first", "budget=smoke", "seeds=1", *few, "hydra.launcher.slots=2")
+    records = [read_json(path) for path in project.glob("outputs/cells/*/seed1/result.json")]
+    assert len(records) == 3
+    assert {record["environment"]["project"]["package"] for record in records} == {"my_gates"}
+    assert {record["environment"]["project"]["version"] for record in records} == {"0.1"}
+    gated = [record for record in records if record["parameters"]["gate"] == 2 * 3 * 32]
+    assert len(gated) == 1
+    assert "finished" in run(project, *PYTHON, "table", "status", "first", "--with", *few)
+    run(project, *PYTHON, "report")
+    assert "first" in (project / "outputs" / "report" / "index.html").read_text()
+    assert "3 passed" in run(project, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+
+
+@pytest.mark.slow
+def test_the_wheel_works_where_nothing_else_is(tmp_path: Path) -> None:
+    """The wheel of a clean checkout, in an environment that has our dependencies but not this checkout."""
+    clean = tmp_path / "clean"
+    run(tmp_path, "git", "clone", "-q", "--no-hardlinks", str(ROOT), str(clean))
+    pip = (sys.executable, "-m", "pip")
+    run(clean, *pip, "wheel", "-q", "--no-deps", "-w", str(tmp_path / "wheels"), ".")
+    (wheel,) = (tmp_path / "wheels").glob("highway-*.whl")
+    run(tmp_path, sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "empty"))
+    (packages,) = (tmp_path / "empty").glob("lib/python*/site-packages")
+    run(tmp_path, *pip, "install", "-q", "--no-deps", "--target", str(packages), str(wheel))
+    (packages / "dependencies.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
+    shutil.rmtree(clean)
+    there, python = tmp_path / "there", (str(tmp_path / "empty" / "bin" / "python"), "-m", "highway")
+    there.mkdir()
+    assert str(packages) in run(there, python[0], "-c", "import highway; print(highway.__file__)")
+    version = run(there, *python, "--version")
+    assert "unknown" not in version and "torch" in version
+    few = ("budget=smoke", "seeds=1", "trainer.max_steps=4", "trainer.validate_every=2")
+    run(there, *python, "train", "-m", "table=highway_t1", "rows=baseline,tanh", *few)
+    run(there, *python, "report")
+    assert (there / "outputs" / "report" / "index.html").exists()
+    run(there, *python, "init", "mine")
+    run(there / "mine", *python, "train", "-m", "table=first", "rows=layer_scale", *few)
