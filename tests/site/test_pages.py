@@ -15,6 +15,8 @@ from highway.site.series import FEWEST, MOST, ON_A_PAGE, points_of_each
 from tests.support.changes import CHANGES, prepared, seed_folder
 from tests.support.tables import TABLE, put
 
+PAGES = 6 * 2 + 4  # each run has a page and a script; the table has them, too; the index, and the page over all tables
+
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -74,7 +76,7 @@ def test_a_site_after_a_change_is_the_site_from_nothing(tmp_path: Path, change: 
 def test_only_pages_that_change_are_written(tmp_path: Path, written: list[str]) -> None:
     prepared(tmp_path)
     site(tmp_path)
-    assert len(written) == 6 * 2 + 3  # each run has a page and a script; the table has them, too; and the index
+    assert len(written) == PAGES
     written.clear()
     site(tmp_path)
     assert not written
@@ -82,7 +84,9 @@ def test_only_pages_that_change_are_written(tmp_path: Path, written: list[str]) 
     run = seed_folder(tmp_path, "tanh", 1)
     site(tmp_path)
     name = f"{run.parent.name}-{run.name}"
-    assert sorted(written) == sorted(["curves.js", "index.html", "index.html", f"{name}.html", f"{name}.js"])
+    assert sorted(written) == sorted(
+        ["across.html", "curves.js", "index.html", "index.html", f"{name}.html", f"{name}.js"]
+    )
 
 
 def test_other_code_and_another_refresh_write_every_page(
@@ -92,11 +96,11 @@ def test_other_code_and_another_refresh_write_every_page(
     site(tmp_path)
     written.clear()
     site(tmp_path, refresh=5)
-    assert len(written) == 6 * 2 + 3
+    assert len(written) == PAGES
     written.clear()
     monkeypatch.setattr(keeping, "code_version", lambda: "another")
     site(tmp_path, refresh=5)
-    assert len(written) == 6 * 2 + 3
+    assert len(written) == PAGES
 
 
 @pytest.mark.parametrize(("runs", "points"), [(1, MOST), (200, MOST), (2000, 60), (5336, 22), (60_000, FEWEST)])

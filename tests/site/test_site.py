@@ -140,7 +140,7 @@ def test_nothing_of_a_record_is_markup(tmp_path: Path) -> None:
     for page in index.parent.rglob("*.html"):
         text = page.read_text()
         assert "<script>" not in text and "abbbc" not in text, page
-        assert "&lt;script&gt;" in text
+        assert "&lt;script&gt;" in text or page.name == "across.html", "the page over all tables names none here"
 
 
 @pytest.mark.usefixtures("alone")
