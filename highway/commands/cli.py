@@ -106,6 +106,7 @@ def _run_directory(*, _root_: DictConfig) -> str:
 
 NOT_OURS = {
     "--config-path": "configurations are read from conf/",
+    "--hydra-help": "it describes Hydra itself; type highway train --help",
     "--config-name": "every run starts from conf/train.yaml",
     "--experimental-rerun": "type the command in result.json to repeat a run",
 }
@@ -123,7 +124,7 @@ def _check_flags(arguments: list[str]) -> None:
     parser.error = _refuse  # type: ignore[assignment]
     flags = parser.parse_args(arguments)
     for name, reason in NOT_OURS.items():
-        if getattr(flags, name[2:].replace("-", "_")) is not None:
+        if getattr(flags, name[2:].replace("-", "_")):
             raise Refused(f"{name} cannot be used here: {reason}.")
     shown = [name for name in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(flags, name)]
     if len(shown) > 1:

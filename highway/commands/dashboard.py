@@ -11,7 +11,7 @@ from pathlib import Path
 
 from highway.commands.cli import Arguments, one_sentence, outputs_folder
 from highway.config.guard import options
-from highway.errors import Refused
+from highway.errors import Refused, counted
 
 
 def main() -> None:
@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--budget", default="paper", choices=options("budget"))
     parser.add_argument("--project", default="highway")
     parser.add_argument("--entity", default=os.environ.get("WANDB_ENTITY", ""))
-    parser.add_argument("--dry-run", action="store_true", help="only print what would be created")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be created, sent or uploaded")
     parser.add_argument("--send", action="store_true", help="log finished runs, and the rendered table")
     parser.add_argument(
         "--online", action="store_true", help="with --send: upload at once instead of writing to outputs/wandb"
@@ -30,8 +30,11 @@ def main() -> None:
     outputs = outputs_folder()
     with one_sentence():
         if arguments.sync:
-            from highway.dashboard.sync import sync
+            from highway.dashboard.sync import offline_runs, sync
 
+            if arguments.dry_run:
+                print(f"{counted(len(offline_runs(outputs)), 'offline run')} would be uploaded.")
+                return
             sys.exit(0 if sync(outputs) else 1)
         if not arguments.table:
             raise Refused("dashboard needs a table: type highway dashboard highway_t5 --dry-run.")
@@ -40,7 +43,7 @@ def main() -> None:
 
 def of_table(arguments: argparse.Namespace, outputs: Path) -> None:
     """Create, update, send or print the dashboard of a table."""
-    from highway.dashboard.send import send, send_report
+    from highway.dashboard.send import send, send_report, unsent
     from highway.dashboard.workspace import describe, save, workspace
     from highway.report.collect import collect
     from highway.report.publish import write_report
@@ -54,6 +57,11 @@ def of_table(arguments: argparse.Namespace, outputs: Path) -> None:
     if arguments.send:
         if not collected.every:
             raise Refused(f"{collected.table.id} has no records at budget {collected.budget} yet: train it first.")
+        if arguments.dry_run:
+            print(
+                f"{counted(len(unsent(collected, outputs / 'wandb')), 'finished run')} would be sent, and the report."
+            )
+            return
         mode = "online" if arguments.online else "offline"
         count = send(collected, mode, arguments.project, outputs / "wandb")
         _, paths = write_report(collected, outputs / "report" / collected.table.id / collected.budget)

@@ -68,7 +68,11 @@ def check_words(overrides: Sequence[str]) -> None:
         key, _, value = override.lstrip("+~").partition("=")
         if key in RENAMED:
             raise Refused(f"{key}= is now called {RENAMED[key]}=. Write {RENAMED[key]}={value}.")
+        if override.startswith("~") and "." in key:
+            raise Refused(f"{override} would remove a key, and a run needs them all. Perhaps you mean {key}=null.")
         match = GROUP.fullmatch(override)
+        if match is not None and match["group"] == "hydra":
+            raise Refused(f"{override} cannot be set: of Hydra's own groups only hydra/launcher can be chosen.")
         if match is None:
             continue
         group, option = match["group"], match["option"]

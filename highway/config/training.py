@@ -132,6 +132,9 @@ class Trainer:
         return f"trainer.devices={self.devices}" + (f" on trainer.nodes={self.nodes}" if self.nodes > 1 else "")
 
 
+NOT_IN_A_PROJECT = "/\\#?%:"  # W&B refuses these characters, but only when a run begins
+
+
 @dataclass
 class Logger:
     wandb: str | None = key(None, "null, offline or online: mirrors the curves to Weights & Biases")
@@ -142,6 +145,8 @@ class Logger:
     def check(self) -> None:
         if self.wandb not in (None, "offline", "online"):
             raise Refused(f"logger.wandb={self.wandb} is unknown. Available: null, offline or online.")
+        if not self.project or set(self.project) & set(NOT_IN_A_PROJECT):
+            raise Refused(f"logger.project={self.project} cannot name a W&B project: it has one of {NOT_IN_A_PROJECT}.")
 
 
 @dataclass

@@ -17,15 +17,21 @@ def send(collected: Collected, mode: str, project: str, folder: Path) -> int:
 
     A run that is a seed of several rows is sent as the first of them.
     """
+    waiting = unsent(collected, folder)
+    for row, sample in waiting.values():
+        _send(collected, row, sample, mode, project, folder)
+    return len(waiting)
+
+
+def unsent(collected: Collected, folder: Path) -> dict[Path, tuple[Row, Sample]]:
+    """Return the finished records of a table that were not mirrored, by their directory."""
     waiting: dict[Path, tuple[Row, Sample]] = {}
     for row in collected.table.rows:
         for sample in collected.finished(row.id):
             mirrored = [sample.directory / "wandb", folder / _id(sample) / "wandb"]
             if not any(path.exists() for path in mirrored):
                 waiting.setdefault(sample.directory, (row, sample))
-    for row, sample in waiting.values():
-        _send(collected, row, sample, mode, project, folder)
-    return len(waiting)
+    return waiting
 
 
 def _id(sample: Sample) -> str:

@@ -39,7 +39,9 @@ class Kept:
         return content["value"] if content["made from"] == [self.version, key] else None
 
     def write(self, name: str, key: Any, value: Any) -> None:
-        """Keep a value; where the folder cannot be written, nothing is kept."""
+        """Keep a value; where there are no outputs, or nothing can be written, nothing is kept."""
+        if not self.folder.parents[1].is_dir():
+            return
         text = json.dumps({"made from": [self.version, key], "value": value}).encode()
         with suppress(Unwritable), written_atomically(self.folder / f"{name}.json", durable=False) as file:
             file.write(_sha256(text) + b"\n" + text)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from highway.errors import Unwritable
+from highway.errors import Refused, Unwritable
 from highway.files.plain import plain_handle, read_text
 
 
@@ -31,6 +31,8 @@ def written_atomically(path: Path, durable: bool = True, sealed: bool = False) -
 
     `sealed` adds the file's checksum to its name: x.ckpt becomes x.<16 digits>.ckpt (highway/files/seal.py).
     """
+    if not path.name:  # as for an empty text
+        raise Refused(f"{path} is a folder, not a file. Name a file in it.")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -8,6 +8,7 @@ import torch
 
 from highway.config.experiment import Experiment
 from highway.errors import Refused
+from highway.files.plain import read_text
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
 from highway.run import build, machine
@@ -33,7 +34,7 @@ def rescore(record: Path, outputs: Path) -> list[str]:
         )
     if not (directory.best.exists() and directory.last.exists()):
         raise Refused(f"{record} has no weights in checkpoints/, so it cannot be tested again.")
-    experiment = experiment_of(directory.config.read_text(), directory)
+    experiment = experiment_of(read_text(directory.config), directory)
     experiment.outputs_dir, experiment.trainer.threads = outputs, result["environment"]["threads"]
     with directory.leased():
         losses, units = tested_again(directory, experiment)

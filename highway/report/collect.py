@@ -251,13 +251,18 @@ def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str
     whole = replace(table, rows=(*table.rows, *changed), against=against | own)
     known = {identified(described(table, row, budget)) for budget in budgets for row in table.at(budget)}
 
+    refusals: list[Refused] = []
+
     def differs(row: Row, budget: str) -> bool:
         try:
             return identified(described(whole, row, budget)) not in known
-        except Refused:  # the overrides do not fit this row
+        except Refused as refused:  # the overrides do not fit this row
+            refusals.append(refused)
             return False
 
     new = [row for row in changed if any(differs(row, budget) for budget in budgets)]
+    if len(refusals) == len(changed) * len(budgets):
+        raise refusals[0]
     return replace(whole, rows=(*table.rows, *new))
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from highway.config.datasets import DATASETS
 from highway.config.gates import GATES
+from highway.config.home import CODE
 from highway.config.metrics import METRICS
 from highway.config.models import MODELS
+from highway.config.project import confs
 from highway.config.tasks import TASKS
 from highway.files.kept import Kept
 
-ROOT = Path(__file__).parents[2]
 TEXTS = (".py", ".yaml", ".html", ".css", ".js")
 PACKAGES = ("hydra-core", "omegaconf", "PyYAML", "numpy", "scipy", "scikit-learn", "matplotlib", "jinja2", "rich")
 
@@ -29,7 +30,7 @@ def kept_below(outputs_dir: Path) -> Kept:
 def code_version() -> str:
     """Return a hash of our code and configuration, and of the versions of the packages that reports use."""
     digest = hashlib.sha256(repr([sys.version, *(version(package) for package in PACKAGES)]).encode())
-    for folder in (ROOT / "highway", ROOT / "conf"):
+    for folder in (CODE, *confs()):
         for path in sorted(path for path in folder.rglob("*") if path.suffix in TEXTS):
-            digest.update(f"{path.relative_to(ROOT)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+            digest.update(f"{path.relative_to(folder)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()

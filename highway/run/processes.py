@@ -31,7 +31,7 @@ def environment(trainer: Trainer) -> ClusterEnvironment:
     """Return Lightning's environment. Lightning itself takes any shell on a cluster for srun's, and requeues jobs."""
     tasks = started_by_srun()
     if trainer.processes == 1 and not first_process():
-        raise Refused(f"{trainer.processes_as_asked} takes one process, but this one is told to be another. {UNSET}")
+        raise Refused(f"{trainer.processes_as_asked} takes one process, but this one has the rank of another. {UNSET}")
     if tasks > 1 and tasks != trainer.processes:
         raise Refused(f"srun has started {tasks} processes, {trainer.processes_as_asked} takes {trainer.processes}.")
     if tasks > 1:

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
+import torch
+
 from highway.config.experiment import Experiment
+from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import HeldLease
 from highway.run import machine, memory
@@ -30,6 +33,8 @@ def started(experiment: Experiment, directory: RunDirectory) -> Iterator[Start |
     Of several processes, the first one alone holds the lease, deletes files and writes the log.
     """
     first = first_process()
+    if experiment.trainer.accelerator == "gpu" and not torch.cuda.is_available():
+        raise Refused("trainer.accelerator=gpu is set, but torch sees no GPU here. Write trainer.accelerator=cpu.")
     if experiment.debug.scratch and first:
         shutil.rmtree(directory.path, ignore_errors=True)
     with directory.leased() if first else nullcontext() as lease:

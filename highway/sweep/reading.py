@@ -259,7 +259,7 @@ def _check_overrides(table: Table) -> None:
     of_rows = [changes for row in table.rows for changes in (row.overrides, *row.at_budget.values())]
     for override in itertools.chain(table.recipe, *table.budgets.values(), *of_rows):
         section = re.split(r"[.=]", override.lstrip("+"))[0]
-        if section not in RECIPE:
+        if section not in RECIPE and not override.startswith("hydra.searchpath="):
             raise Refused(
                 f"{table.id}: {override} cannot be set in a table, only keys of {listing(list(RECIPE))}. "
                 "Type it on the command line."

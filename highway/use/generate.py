@@ -11,6 +11,8 @@ from torch import Tensor
 from highway.errors import Refused
 from highway.use.load import Trained
 
+COLDEST = 1e-6  # of temperatures above 0: float32 could not divide by a much smaller one
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -22,9 +24,9 @@ class Sampling:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature < math.inf:
+        if not (self.temperature == 0 or COLDEST <= self.temperature < math.inf):
             raise Refused(
-                f"--temperature {self.temperature:g} is out of range. Write a number from 0 upwards; "
+                f"--temperature {self.temperature:g} is out of range. Write 0, or a number from {COLDEST:g} upwards; "
                 "0 always takes the likeliest symbol."
             )
         if self.top_k is not None and self.top_k < 1:

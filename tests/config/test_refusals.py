@@ -178,6 +178,10 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "data_dir={a:1}": "is not a name",
     "outputs_dir=/dev/null/x dataset.source=sample": "could not be written: Not a directory",
     "logger.wandb=cloud": "null, offline or online",
+    "logger.project=../../x": "cannot name a W&B project",
+    "hydra=null": "of Hydra's own groups only hydra/launcher can be chosen",
+    "~trainer.max_steps": "Perhaps you mean trainer.max_steps=null",
+    "--hydra-help": "type highway train --help",
     # Hydra's own settings
     "hydra.mode=MULTIRUN": "hydra.mode=MULTIRUN cannot be set. Add -m",
     "hydra.run.dir=elsewhere dataset.source=sample": "Write outputs_dir=FOLDER to choose where runs are kept",
@@ -350,6 +354,8 @@ OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in t
     "data prepare mnist --source network": "choose from 'files', 'sample'",
     "data explode": "choose from 'list', 'prepare', 'verify'",
     "dashboard": "dashboard needs a table",
+    "records export ''": "is a folder, not a file",
+    "report highway_t3 --budget mini --with model.width=-1": "model.width=-1",
     "dashboard highway_t7 --dry-run": "is a timing and has no curves",
     "dashboard highway_t1 --budget huge": "choose from 'mini', 'paper', 'smoke'",
 }

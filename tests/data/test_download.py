@@ -5,7 +5,6 @@ import http.server
 import io
 import logging
 import resource
-import runpy
 import tarfile
 import threading
 import zipfile
@@ -16,13 +15,13 @@ from typing import Any
 
 import pytest
 
+from highway.commands.data import suggest_checksums
 from highway.config.datasets import DATASETS, DatasetCard
 from highway.data import sources, transfer
 from highway.data.download import Files, Source, file_sha256, in_turn
 from highway.data.transfer import download
 from highway.errors import Refused, Unwritable
 from highway.files import archive
-from tests.support.commands import ROOT
 
 NOBODY = "http://127.0.0.1:9"  # no server listens there
 RIGHT = b"right" * 9
@@ -386,14 +385,13 @@ def test_a_changed_part_of_the_substitute_corpus_is_named(tmp_path: Path) -> Non
 
 
 def test_prepare_suggests_the_checksums_of_own_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    script = runpy.run_path(str(ROOT / "scripts" / "data.py"))
     (tmp_path / "notes.txt").write_text("mine\n")
     files = {"notes": tmp_path / "notes.txt"}
-    script["suggest_checksums"](DatasetCard("highway.data.notes", "language", {}), files)
+    suggest_checksums(DatasetCard("highway.data.notes", "language", {}), files)
     declared = f'"notes.txt": "{sha256(b"mine" + bytes([10]))}",'
     assert declared in capsys.readouterr().out
     for card in (DATASETS["mnist"], DatasetCard("highway.data.notes", "language", {}, checksums={"notes.txt": "x"})):
-        script["suggest_checksums"](card, files)
+        suggest_checksums(card, files)
     assert capsys.readouterr().out == ""
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from highway import train
+from highway.config.home import CONF
 from highway.run import beforehand
 from highway.sweep import engine, reading
 from tests.faults import nonsense
@@ -61,13 +62,13 @@ def records(scenes: Scenes, folder: Path, chance: random.Random) -> Verdict:
 
 def tables(scenes: Scenes, folder: Path, chance: random.Random) -> Verdict:
     """Put nonsense into a table file: it is refused, and no part of it is left for a sweep or a report to fail on."""
-    path = chance.choice(sorted(reading.TABLES.glob("*.yaml")))
+    path = chance.choice(sorted((CONF / "table").glob("*.yaml")))
     (folder / "table").mkdir()
     text, what, must_refuse = _altered(path.read_text(), chance)
     (folder / "table" / path.name).write_bytes(text)
 
     def load() -> None:
-        reading.TABLES = folder / "table"
+        reading.conf_file = lambda _: folder / "table" / path.name
         reading.load_table(path.stem)
 
     ended = forked(load)

@@ -17,7 +17,11 @@ OTHER_FILES = {  # the package's own files, and the system's
     "report/kept.py",
     "sweep/reading.py",
     "files/",
-    "cli.py",
+    "testing/",
+    "commands/cli.py",
+    "commands/init.py",
+    "commands/translate.py",  # a text may come through a FIFO, as in --file <(command)
+    "commands/version.py",
 }
 WRITTEN = {"ledger/lease.py", "data/transfer.py", "sweep/local.py", "sweep/ray.py", "sweep/submitted.py"}
 

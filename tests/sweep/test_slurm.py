@@ -103,7 +103,13 @@ def launcher(folder: Path, **asked: Any) -> SlurmLauncher:
     from omegaconf import OmegaConf
 
     made = SlurmLauncher(**asked)
-    made.config = OmegaConf.create({"outputs_dir": str(folder / "outputs"), "data_dir": str(folder / "data")})
+    made.config = OmegaConf.create(
+        {
+            "outputs_dir": str(folder / "outputs"),
+            "data_dir": str(folder / "data"),
+            "hydra": {"runtime": {"config_sources": []}},
+        }
+    )
     made.prepare([], 9)
     return made
 
@@ -304,7 +310,7 @@ def test_a_rank_left_over_in_the_shell(surroundings: Any, variables: dict[str, s
 def test_several_processes_for_one_device(surroundings: Any) -> None:
     """A process that keeps no record must not train alone and exit with 0."""
     surroundings(RANK="1", **STARTED)
-    with pytest.raises(Refused, match="takes one process, but this one is told to be another"):
+    with pytest.raises(Refused, match="takes one process, but this one has the rank of another"):
         environment(experiment(["trainer.devices=1"]).trainer)
 
 

@@ -307,7 +307,7 @@ def test_a_mistake_has_a_line(
 ) -> None:
     text = (CONF / "table" / "highway_t1.yaml").read_text()
     assert change[0] in text
-    monkeypatch.setattr("highway.sweep.reading.TABLES", tmp_path)
+    monkeypatch.setattr("highway.sweep.reading.conf_file", lambda name: tmp_path / Path(name).name)
     (tmp_path / "highway_t1.yaml").write_bytes(text.replace(*change, 1).encode("latin-1"))
     with pytest.raises(Refused) as refusal:
         load_table("highway_t1")
@@ -315,7 +315,7 @@ def test_a_mistake_has_a_line(
 
 
 def test_a_table_is_called_as_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("highway.sweep.reading.TABLES", tmp_path)
+    monkeypatch.setattr("highway.sweep.reading.conf_file", lambda name: tmp_path / Path(name).name)
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content(id="other")))
     with pytest.raises(Refused, match=r"mine\.yaml: the id of a table must be the name of its file\. Write `id: mine`"):
         load_table("mine")

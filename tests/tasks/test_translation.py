@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,7 @@ SUBSTITUTE = ("model=encoder_decoder", "dataset=pt_en_substitute", "dataset.corp
 def short_ted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translation, "COUNTS", {"train": 2, "valid": 2, "test": 1})
     monkeypatch.setattr(translation, "PAIRS_SHA256", {})
+    monkeypatch.setattr(translation, "SUBSTITUTE", replace(translation.SUBSTITUTE, checksums={}))
 
 
 @pytest.mark.usefixtures("short_ted")
@@ -113,10 +115,11 @@ def test_what_a_file_may_have_wrong(experiment: Compose, tmp_path: Path, files: 
 
 def test_missing_corpus_and_changed_pairs(experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translation, "COUNTS", {"train": 2, "valid": 2, "test": 1})
+    monkeypatch.setattr(translation, "SUBSTITUTE", replace(translation.SUBSTITUTE, checksums={}))
     folder = written(tmp_path / "data")
     with pytest.raises(Refused, match="the pairs of valid are not those of TED pt-en"):
         build.data(experiment(*SUBSTITUTE, f"data_dir={folder}"))
-    with pytest.raises(Refused, match=r"ntrex128\.pt is missing, and it has no source to download it from"):
+    with pytest.raises(Refused, match=r"ntrex128\.pt is missing\. Put it there\."):
         build.data(experiment(*SUBSTITUTE, "dataset.corpora=[ntrex128]", f"data_dir={folder}"))
 
 
