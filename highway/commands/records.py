@@ -2,7 +2,7 @@
 
 export FILE [TABLE...] [--budget mini]     write the records of these tables and grids (default: all), no checkpoints
 export FILE TABLE --rows tanh --with K=V   write these rows alone, and as trained with these overrides
-import FILE [--into outputs/reference]     merge a file into the records here; a record that ended better is kept
+import FILE [--into outputs/reference]     merge a file into the records here; a run that ended here keeps its record
 check [RECORD...]                          train the first steps of records again; default: all published ones
 rescore RUN                                add the losses of its test units to a finished run that has its weights
 """
@@ -60,6 +60,8 @@ def main() -> None:
             folder = arguments.into or outputs
             imported = import_records(arguments.file, folder)
             print(f"{folder}: {counted(len(imported.new), 'record')} imported, {len(imported.kept)} kept as before")
+            for name in imported.other:
+                print(f"{name} has another record here, which stays.")
 
 
 def _check(records: list[Path], outputs: Path) -> int:

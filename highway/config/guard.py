@@ -70,6 +70,8 @@ def check_words(overrides: Sequence[str]) -> None:
             raise Refused(f"{key}= is now called {RENAMED[key]}=. Write {RENAMED[key]}={value}.")
         if override.startswith("~") and "." in key:
             raise Refused(f"{override} would remove a key, and a run needs them all. Perhaps you mean {key}=null.")
+        if key == "hydra.searchpath" and (scheme := re.search(r"(\w+)://", value)) and scheme[1] != "file":
+            raise Refused(f"{override} is no folder. Write one, as in hydra.searchpath=[my/conf].")
         match = GROUP.fullmatch(override)
         if match is not None and match["group"] == "hydra":
             raise Refused(f"{override} cannot be set: of Hydra's own groups only hydra/launcher can be chosen.")

@@ -20,7 +20,7 @@ from highway.files import seal
 from highway.files.archive import BROKEN, tarred
 from highway.files.plain import read_bytes
 from highway.files.writing import written_atomically
-from highway.ledger.directory import RunDirectory
+from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.record import problem
 from highway.report.collect import Sample, collect
 from highway.sweep.table import Table
@@ -39,6 +39,7 @@ class Imported:
 
     new: list[str]
     kept: list[str]  # runs that are here already and ended as well or better
+    other: list[str]  # those of them whose record here has another content
 
 
 def export_records(tables: list[Table], budget: str | None, outputs: Path, target: Path) -> list[Sample]:
@@ -68,12 +69,14 @@ def export_records(tables: list[Table], budget: str | None, outputs: Path, targe
 
 def import_records(source: Path, outputs: Path) -> Imported:
     """Merge a file of records into outputs/cells; the whole file is checked before anything is written."""
-    imported = Imported([], [])
+    imported = Imported([], [], [])
     for name, files in sorted(_read(source).items()):
         directory = RunDirectory(outputs / "cells" / name)
         here, there = directory.status, json.loads(files["result.json"])["status"]
-        if here == "running" or RANKS.index(here) >= RANKS.index(there):
+        if here in DONE or here == "running" or RANKS.index(here) >= RANKS.index(there):
             imported.kept.append(name)
+            if here in DONE and read_bytes(directory.path / "result.json") != files["result.json"]:
+                imported.other.append(name)
             continue
         with directory.leased():
             directory.begin()

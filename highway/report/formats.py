@@ -90,6 +90,7 @@ def to_csv(report: Report) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
     collected = report.collected
+    select = collected.table.select
     origin = [collected.table.id, collected.budget, collected.data_source]
     grids = [block for section in report.sections for block in section.blocks if isinstance(block, Grid)]
     measured: dict[str, list[list[object]]] = {row.row.id: [] for row in report.rows}
@@ -99,10 +100,15 @@ def to_csv(report: Report) -> str:
             for cell in line.cells:
                 if line.row and isinstance(cell, Measured):
                     numbers = _csv_numbers(cell, report.comparison)
-                    labels = [line.row.id, line.row.label, line.extra, cell.column.metric, collected.table.select]
+                    labels = [line.row.id, _text(line.row.label), line.extra, cell.column.metric, select]
                     measured[line.row.id].append([*origin, *labels, *numbers, marks[line.row.id]])
     writer.writerows(line for lines in measured.values() for line in lines)
     return text.getvalue()
+
+
+def _text(label: str) -> str:
+    """Mark a label that a spreadsheet would take for a formula, as it asks for it: with an apostrophe."""
+    return f"'{label}" if label[:1] in ("=", "+", "-", "@") else label
 
 
 def _csv_numbers(cell: Measured, comparison: str) -> Sequence[float | None]:

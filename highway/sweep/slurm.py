@@ -82,6 +82,9 @@ class SlurmLauncher(EngineLauncher):
             raise Refused(
                 f"hydra.launcher.parameters={self.parameters} is not a mapping: write it as {{constraint: a100}}."
             )
+        for name, value in self.parameters.items():
+            if "\n" in f"{name}{value}":
+                raise Refused(f"hydra.launcher.parameters: {name!r} has a line break. Write each option by itself.")
         if not isinstance(self.setup_lines, list):
             raise Refused(
                 f"hydra.launcher.setup_lines={self.setup_lines} is not a list: write it as ['module load cuda']."

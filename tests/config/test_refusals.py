@@ -179,6 +179,7 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "outputs_dir=/dev/null/x dataset.source=sample": "could not be written: Not a directory",
     "logger.wandb=cloud": "null, offline or online",
     "logger.project=../../x": "cannot name a W&B project",
+    "hydra.searchpath=[pkg://this]": "Write one, as in hydra.searchpath=[my/conf]",
     "hydra=null": "of Hydra's own groups only hydra/launcher can be chosen",
     "~trainer.max_steps": "Perhaps you mean trainer.max_steps=null",
     "--hydra-help": "type highway train --help",

@@ -1,5 +1,7 @@
 """The published reports are what today's code makes of the published records."""
 
+import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -23,3 +25,11 @@ def test_a_published_report_is_up_to_date(folder: Path, tmp_path: Path) -> None:
     ):
         mend = f"run HIGHWAY_OUTPUTS=EMPTY_FOLDER highway report {table.id} and copy {name} to {folder}"
         assert (folder / name).read_text() == text, mend
+
+
+def test_no_cell_of_the_csv_is_a_formula(tmp_path: Path) -> None:
+    """A spreadsheet computes a cell that begins with one of these; numbers may."""
+    text = to_csv(build_report(collect(load_table("highway_t3"), "mini", tmp_path)))
+    cells = [cell for line in csv.reader(text.splitlines()) for cell in line]
+    assert "'+ tanh SDU" in cells
+    assert not [cell for cell in cells if re.match(r"[=+@-](?!\d)", cell)]

@@ -259,6 +259,12 @@ def test_what_cannot_be_is_refused(
     assert sentence in said and said.count("\n") == 1
 
 
+def test_a_parameter_is_one_line() -> None:
+    """A line break, from a configuration file, would begin another line of the script that sbatch reads."""
+    with pytest.raises(Refused, match="'comment' has a line break"):
+        SlurmLauncher(parameters={"comment": "a\n#SBATCH --uid=0"})
+
+
 def test_where_there_is_no_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Refused, match="start it on a login node"):
