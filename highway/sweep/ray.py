@@ -17,6 +17,7 @@ from contextlib import redirect_stdout
 from functools import partial
 from typing import Any
 
+from highway.config.project import SETTING, project
 from highway.errors import Refused
 from highway.files.writing import append_text
 from highway.ledger.lease import SWEEP
@@ -186,6 +187,8 @@ class RayLauncher(EngineLauncher):
 
         planned.directory.path.mkdir(parents=True, exist_ok=True)
         surroundings = {"HIGHWAY_SLOTS": str(self.at_once), "OMP_NUM_THREADS": str(self.threads)}
+        if own := project():
+            surroundings[SETTING] = str(own.folder)
         needs = self.needs(planned)
         task = ray.remote(num_cpus=needs["CPU"], num_gpus=needs["GPU"], max_retries=0)(run_cell)
         return task.remote(self.command(planned), str(planned.directory.log.resolve()), surroundings)
