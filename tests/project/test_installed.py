@@ -80,7 +80,7 @@ def test_a_project_is_treated_as_our_own_tables(project: Path) -> None:
     assert {record["environment"]["project"]["version"] for record in records} == {"0.1"}
     gated = [record for record in records if record["parameters"]["gate"] == 2 * 3 * 32]
     assert len(gated) == 1
-    assert "finished" in run(project, *PYTHON, "table", "status", "first", "--with", *few)
+    assert "finished" in run(project, *PYTHON, "table", "status", "first", "--with", *few, COLUMNS="160")
     run(project, *PYTHON, "report")
     assert "first" in (project / "outputs" / "report" / "index.html").read_text()
     assert "3 passed" in run(project, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")

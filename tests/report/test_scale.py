@@ -15,7 +15,7 @@ from tests.support.overrides import TINY
 
 RECIPE = (*TINY[1:4], *TINY[6:], "model=transformer", "dataset=ptb_char", "dataset.source=sample")
 SHORT = ("trainer.max_steps=30", "trainer.validate_every=10", "trainer.log_every=1", "trainer.evaluation_batch=64")
-REPORT = "import sys; sys.argv = ['report.py', 'many']; from scripts import report; report.main()"
+REPORT = "import sys; sys.argv = ['report.py', 'many']; from highway.commands import report; report.main()"
 SITE = """
 from pathlib import Path
 from highway.site.build import build_site

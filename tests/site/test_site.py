@@ -29,7 +29,7 @@ from highway.site.series import thinned
 from highway.site.watch import watch
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import Table
-from tests.support.tables import put
+from tests.support.tables import put, write_ended
 
 needs_chromium = pytest.mark.skipif(  # CI has a browser and says so; there a missing one is a failure
     not (shutil.which("chromedriver") or "HIGHWAY_BROWSER" in os.environ), reason="needs chromium and chromedriver"
@@ -355,17 +355,7 @@ def many_cells(outputs: Path, rows: int, seeds: int, points: int) -> Table:
             ]
             head = "step,epoch,seconds,tokens,split,metric,value"
             write_text(folder / "curves.csv", "\n".join([head, *curve]) + "\n")
-            record = {
-                "cell": folder.parent.name,
-                "seed": seed,
-                "budget": "paper",
-                "status": "finished",
-                "metrics": {"test_bpc": {"best": 2 + number / 100, "last": 2.0}},
-                "data": {"source": "files", "sha256": {}},
-                "cost": {"device": "a device", "seconds": 100.0},
-                "environment": {"versions": {}, "precision": "32", "git_commit": "abc"},
-            }
-            write_record(folder, record)
+            write_ended(folder, "finished", metrics={"test_bpc": {"best": 2 + number / 100, "last": 2.0}})
     return table
 
 
