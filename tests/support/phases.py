@@ -1,7 +1,10 @@
 """The phases of a run, as the files in its directory tell them; tests of clusters lose a node in each."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import Lease
@@ -16,6 +19,10 @@ PHASES: dict[str, Callable[[RunDirectory], bool]] = {
     "after a validation": lambda directory: directory.best.exists(),
     "in the evaluation": lambda directory: directory.last.exists(),
 }
+
+WITH_FAULTS = pytest.mark.skipif(
+    os.environ.get("HIGHWAY_FAULTS") != "yes", reason="takes ten minutes: HIGHWAY_FAULTS=yes make test-slurm test-ray"
+)
 
 
 def reached(folder: Path, phase: str) -> list[RunDirectory]:

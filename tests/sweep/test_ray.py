@@ -254,6 +254,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.ray
+@phases.WITH_FAULTS
 @pytest.mark.parametrize("phase", phases.PHASES)
 def test_a_node_that_is_lost_in_each_phase(cluster: Any, calm: Path, tmp_path: Path, phase: str) -> None:
     """The node goes with its worker and its run; the run ends on another node as an undisturbed one does."""

@@ -25,7 +25,7 @@ from highway.sweep.submitted import Becomes
 from highway.testing.runs import curve, same_weights
 from tests.support.commands import TRAIN
 from tests.support.overrides import TINY
-from tests.support.phases import PHASES, RUNS, as_if_undisturbed, holder, reached
+from tests.support.phases import PHASES, RUNS, WITH_FAULTS, as_if_undisturbed, holder, reached
 from tests.support.sweeps import results, sweep
 from tests.support.tables import write_ended
 from tests.support.waiting import wait_for
@@ -475,6 +475,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @on_slurm
+@WITH_FAULTS
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_node_that_is_lost_in_each_phase(tmp_path: Path, sweeping: Any, calm: Path, phase: str) -> None:
     """Slurm puts the run back into the queue, and it ends on the other node as an undisturbed one does."""
