@@ -111,7 +111,7 @@ class Folder:
     def processes(self) -> Iterator[int]:
         """Yield the process ids of the runs that are under way."""
         for directory in self.directories:
-            lease = Lease.latest(directory.leases)
+            lease = Lease.latest(directory.leases, directory.id)
             if lease is not None and lease.alive and "pid" in lease.content:
                 yield lease.content["pid"]
 

@@ -33,7 +33,7 @@ def reached(folder: Path, phase: str) -> list[RunDirectory]:
 
 def holder(directory: RunDirectory) -> int | None:
     """Return the process that holds a run, or None."""
-    lease = Lease.latest(directory.leases)
+    lease = Lease.latest(directory.leases, directory.id)
     return lease.content.get("pid") if lease is not None and lease.alive else None
 
 

@@ -207,7 +207,7 @@ def begun(folder: Path) -> list[RunDirectory]:
 
 
 def holder(directory: RunDirectory) -> int:
-    lease = Lease.latest(directory.leases)
+    lease = Lease.latest(directory.leases, directory.id)
     assert lease is not None and lease.alive
     pid: int = lease.content["pid"]
     return pid
