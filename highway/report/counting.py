@@ -1,4 +1,4 @@
-"""Whether a run has learned more than counting: the test loss of the frequencies in the training data.
+"""Compare a run with counting: with the test loss of the frequencies in the training data.
 
 outputs/reference/counting.yaml has that loss for each data set; highway/data/counting.py computes it.
 """

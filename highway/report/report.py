@@ -87,7 +87,7 @@ class Report:
 
     @property
     def comparison(self) -> str:
-        """What numbers are compared with: `paper` at paper budget and data, `base` below it, nothing for smoke runs."""
+        """The other side of comparisons: `paper` at paper budget and data, `base` below it, "" for smoke runs."""
         if not self.has_paper or self.collected.budget == "smoke":
             return ""
         return "paper" if self.collected.budget == "paper" and self.collected.full_data else "base"
