@@ -1,8 +1,8 @@
 """Train the first steps of a record again with today's code, and compare the first row of its curve.
 
 A row of training has the mean loss of the updates since the row before. Other code for the same computation may round
-otherwise. Rounding is told from a mistake by its size: for the last batches of the row we also compute the loss without
-the update before each. Half of the least that one such update changes in the row is the bound of rounding; an earlier
+otherwise. Size tells rounding from a mistake: for the last batches of the row we also compute the loss without the
+update before each. Half of the least that one such update changes in the row is the bound of rounding; an earlier
 update that is missing changes more batches of the row. A record is checked on a machine of its kind, because dropout
 may draw other masks elsewhere.
 """

@@ -37,7 +37,7 @@ class Compared:
 
     @property
     def word(self) -> str:
-        """What one seed of each can say."""
+        """The verdict that one seed of each row allows."""
         return DIFFER if self.p < LEVEL else NOISE
 
 

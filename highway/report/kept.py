@@ -1,4 +1,4 @@
-"""What reports keep in outputs/cache/report for the next report. Everything there may be deleted."""
+"""Values that reports keep in outputs/cache/report for the next report. The folder may be deleted at any time."""
 
 import hashlib
 import re

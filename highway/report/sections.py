@@ -139,7 +139,7 @@ class Seeds:
 
     @property
     def marks(self) -> list[str]:
-        """What is unknown or has changed about the code of these runs."""
+        """The remarks on the code of these runs: unknown, changed, or checked since."""
         return of_seeds({sample.seed: sample.marks for sample in self.samples})
 
 

@@ -1,4 +1,4 @@
-"""What is refused in a YAML file, whoever wrote it: the sentence names the file and the line."""
+"""Mistakes in YAML files are refused, and the sentence names the file and the line."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the faults are inflicted on: runs of a few steps that nothing has disturbed, stopped ones and finished ones.
+"""The scenes of faults: runs of a few steps that nothing has disturbed, stopped and finished ones.
 
 A scene is a folder of outputs. Each case gets a copy of it, damages the copy, and gives a command that reads it.
 """

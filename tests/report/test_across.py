@@ -29,7 +29,7 @@ def _no_published_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 def test_the_share_of_wins_is_counted_pair_by_pair() -> None:
     rng = np.random.default_rng(0)
     row, base = rng.integers(0, 5, 4).astype(float), rng.integers(0, 5, 3).astype(float)
-    wins = sum(1.0 if one > other else 0.5 if one == other else 0.0 for one in row for other in base)
+    wins = sum(1.0 if ours > other else 0.5 if ours == other else 0.0 for ours in row for other in base)
     assert probability_of_improvement(row, base) == pytest.approx(wins / 12)
     whole = stats.mannwhitneyu(row, base).statistic / 12
     assert probability_of_improvement(row, base) == pytest.approx(whole)

@@ -1,4 +1,4 @@
-"""What a user may type: the commands of README and docs, and every key of a configuration."""
+"""Commands and keys that a user may type: the commands of README and docs, and every key of a configuration."""
 
 import re
 

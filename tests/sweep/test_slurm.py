@@ -490,7 +490,7 @@ def test_a_node_that_is_lost_in_each_phase(tmp_path: Path, sweeping: Any, calm: 
         os.kill(int(pid or 0), signal.SIGKILL)
         until(process, lambda: restarts(number) > 0)
     finally:
-        # It refuses for a node that has come back by itself (ReturnToService)
+        # scontrol fails where the node has come back by itself (ReturnToService)
         subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], capture_output=True)
     assert "did not finish" not in told(process, 0)
     assert as_if_undisturbed(tmp_path, calm)
