@@ -18,8 +18,9 @@ from highway.bench.decoding import decoded
 from highway.bench.field import PRECISIONS, Asked, contenders, measurable, precisions
 from highway.bench.measure import MIB, measure
 from highway.bench.overhead import overhead
-from highway.commands.cli import Arguments, one_sentence, outputs_folder, whole
+from highway.commands.cli import Arguments, one_sentence, whole
 from highway.config.guard import options
+from highway.config.home import outputs_folder
 from highway.errors import Refused, counted
 from highway.files.device import cores
 from highway.files.writing import write_json

@@ -9,8 +9,9 @@ import os
 import sys
 from pathlib import Path
 
-from highway.commands.cli import Arguments, one_sentence, outputs_folder
+from highway.commands.cli import Arguments, one_sentence
 from highway.config.guard import options
+from highway.config.home import outputs_folder
 from highway.errors import Refused, counted
 
 

@@ -13,7 +13,8 @@ import torch
 
 from highway.bench.checklist import Setting, run_all
 from highway.bench.device_checks import CHECKS
-from highway.commands.cli import Arguments, one_sentence, outputs_folder
+from highway.commands.cli import Arguments, one_sentence
+from highway.config.home import outputs_folder
 from highway.errors import Refused, closest, listing
 from highway.files.device import device_name
 from highway.files.system import commit

@@ -11,8 +11,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from highway.commands.cli import WITH, Arguments, one_sentence, outputs_folder
+from highway.commands.cli import WITH, Arguments, one_sentence
 from highway.config.guard import check_words, options
+from highway.config.home import outputs_folder
 from highway.errors import Refused, counted
 from highway.exchange.records import export_records, import_records
 from highway.report.collect import with_overrides

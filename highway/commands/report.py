@@ -5,12 +5,15 @@ site on localhost and rebuild it while a sweep runs.
 """
 
 from contextlib import nullcontext
+from pathlib import Path
 
 from rich.console import Console
 
-from highway.commands.cli import WITH, Arguments, one_sentence, outputs_folder, whole
+from highway.commands.cli import WITH, Arguments, one_sentence, whole
 from highway.config.guard import check_words, options
-from highway.errors import Refused
+from highway.config.home import outputs_folder
+from highway.errors import Refused, counted
+from highway.files.writing import written_atomically
 from highway.report.across import across
 from highway.report.collect import collect
 from highway.report.publish import publish
@@ -40,14 +43,22 @@ def main() -> None:
     parser.add_argument(
         "--port", type=whole(0, 65535), default=8000, help="port for --watch; 0: any free port; default: 8000"
     )
+    parser.add_argument(
+        "--data", metavar="FILE", help="write the numbers of all runs to FILE.parquet or FILE.csv, and no report"
+    )
     arguments = parser.parse_args()
     outputs = outputs_folder()
     with one_sentence():
         check_words(arguments.added)
         if arguments.watch:
-            if arguments.tables or arguments.budget or arguments.added:
-                raise Refused("--watch serves every table: leave out tables, --budget and --with.")
+            if arguments.tables or arguments.budget or arguments.added or arguments.data:
+                raise Refused("--watch serves every table: leave out tables, --budget, --with and --data.")
             watch(lambda: build_site(outputs, refresh=arguments.every), arguments.port, arguments.every)
+            return
+        if arguments.data:
+            if len(arguments.tables) > 1 or arguments.added or arguments.across:
+                raise Refused("--data writes the runs of one table, or of all: leave out --with and --across.")
+            write_runs(arguments.data, next(iter(arguments.tables), None), arguments.budget)
             return
         if arguments.across:
             if arguments.added:
@@ -70,3 +81,15 @@ def main() -> None:
                     print(f"{table.id}: no records yet. Type {again} to train it.")
         if not arguments.tables:
             print(f"The site: {build_site(outputs)}")
+
+
+def write_runs(file: str, table: str | None, budget: str | None) -> None:
+    """Write what `highway.runs` returns to a Parquet or CSV file."""
+    if not file.endswith((".parquet", ".csv")):
+        raise Refused(f"--data {file}: the name of the file ends in .parquet or .csv.")
+    from highway.api.frames import runs  # importing pandas takes a second
+
+    frame = runs(table, budget, outputs_folder())
+    with written_atomically(Path(file)) as binary:
+        frame.to_parquet(binary) if file.endswith(".parquet") else frame.to_csv(binary, index=False)
+    print(f"{file}: {counted(len(frame), 'line')}")

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from highway.commands.cli import WITH, Arguments, one_sentence, outputs_folder
+from highway.commands.cli import WITH, Arguments, one_sentence
 from highway.config.guard import check_words, options
+from highway.config.home import outputs_folder
 from highway.errors import Refused
 from highway.report.collect import with_overrides
 from highway.report.status import print_status

@@ -38,6 +38,11 @@ class Recorded:
             raise Refused(f"{self.directory.path} is a record without weights, so it has no {name}: only `curve`.")
         raise AttributeError(name)
 
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """The numbers of the run: metrics["test_loss"]["best"] or ["last"]; empty for a file of weights."""
+        return (self.directory.result() or {}).get("metrics", {})
+
     def curve(self, split: str, metric: str) -> tuple[Any, Any]:
         """Return a curve of the run as two arrays: steps and values."""
         if not self.directory.curves.exists():

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from highway.commands.cli import sentence
 from highway.config import compose
 from highway.config.check import CONF, check
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.config.guard import groups, options
+from highway.config.sentences import sentence
 from highway.errors import Refused
 from highway.ledger.identity import configuration, identified
 from highway.ledger.record import problem, read_record

@@ -1,0 +1,105 @@
+"""Records as pandas frames: a line for each number of a run, or for each point of its curves."""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+from omegaconf import OmegaConf
+
+from highway.config import project
+from highway.config.compose import composer
+from highway.config.guard import groups
+from highway.ledger.directory import RunDirectory
+from highway.report.collect import Collected, Sample, collect
+from highway.sweep.grid import find, grid_names, left_out
+from highway.sweep.reading import table_ids
+
+RUN = ("run", "directory", "table", "budget", "row", "seed", "status")
+RUNS = (*RUN, "metric", "checkpoint", "value")
+POINT = ("step", "epoch", "seconds", "tokens", "split", "metric", "value")
+
+
+def runs(table: str | None, budget: str | None, outputs: Path) -> pd.DataFrame:
+    """Return a line for each run, metric and checkpoint (best or last), with the settings that a table varies."""
+    lines: list[dict[str, Any]] = []
+    swept: dict[str, None] = {}
+    for collected in _collected(table, budget, outputs):
+        settings = _swept(collected)
+        for row, sample in _samples(collected):
+            about, values = _about(collected, row, sample), settings[row]
+            swept |= dict.fromkeys(values)
+            for metric, by_checkpoint in sample.result["metrics"].items():
+                for checkpoint, value in by_checkpoint.items():
+                    lines.append({**values, **about, "metric": metric, "checkpoint": checkpoint, "value": value})
+    frame = pd.DataFrame(lines, columns=[*RUNS, *(key for key in swept if key not in RUNS)])
+    for key in swept:
+        frame[key] = _typed(frame[key])
+    return frame
+
+
+def curves(table: str | None, budget: str | None, split: str | None, metric: str | None, outputs: Path) -> pd.DataFrame:
+    """Return a line for each point of the curves."""
+    lines = [
+        (*_about(collected, row, sample).values(), *point[:2], point.seconds, point.tokens, *name, point.value)
+        for collected in _collected(table, budget, outputs)
+        for row, sample in _samples(collected)
+        for name, points in sample.curves.items()
+        if split in (None, name[0]) and metric in (None, name[1])
+        for point in points
+    ]
+    return pd.DataFrame(lines, columns=[*RUN, *POINT])
+
+
+def _collected(table: str | None, budget: str | None, outputs: Path) -> Iterator[Collected]:
+    """Yield the records of a table or grid, or of all, at a budget or at each."""
+    project.load()
+    for name in [table] if table else [*table_ids(), *grid_names(outputs)]:
+        with nullcontext() if table else left_out(name):
+            found = find(name, outputs)
+            for chosen in found.budgets if budget is None else [budget] if table or budget in found.budgets else []:
+                yield collect(found, chosen, outputs)
+
+
+def _samples(collected: Collected) -> Iterator[tuple[str, Sample]]:
+    return ((row.id, sample) for row in collected.table.rows for sample in collected.samples[row.id])
+
+
+def _about(collected: Collected, row: str, sample: Sample) -> dict[str, Any]:
+    run = RunDirectory(sample.directory)
+    values = (run.id, str(run.path), collected.table.id, collected.budget, row, sample.seed, sample.result["status"])
+    return dict(zip(RUN, values, strict=True))
+
+
+def _swept(collected: Collected) -> dict[str, dict[str, str]]:
+    """Return by row the settings in which the rows of a table differ, each as it is typed."""
+    overrides = {row: tuple(words) for row, words in collected.experiments.overrides.items() if collected.samples[row]}
+    set_by = {
+        row: dict(word.lstrip("+~").split("=", 1) for word in words if "=" in word) for row, words in overrides.items()
+    }
+    keys = dict.fromkeys(key for values in set_by.values() for key in values if not key.startswith("hydra."))
+    for row, values in set_by.items():
+        if missing := [key for key in keys if key not in values]:
+            values |= _in_effect(overrides[row], missing)
+    differing = [key for key in keys if len({values.get(key) for values in set_by.values()}) > 1]
+    return {row: {key: values[key] for key in differing if key in values} for row, values in set_by.items()}
+
+
+def _by_key(overrides: tuple[str, ...]) -> dict[str, str]:
+    return dict(override.lstrip("+~").split("=", 1) for override in overrides if "=" in override)
+
+
+def _in_effect(overrides: tuple[str, ...], keys: list[str]) -> dict[str, str]:
+    """Return the values of settings that the overrides of a row leave as they are."""
+    compose = composer(tuple(override for override in overrides if override.startswith("hydra.")))
+    config, choices = compose(overrides), compose.choices(overrides)
+    values = {key: choices.get(key) if key in groups() else OmegaConf.select(config, key) for key in keys}
+    return {key: yaml.safe_dump(value).split("\n")[0] for key, value in values.items() if value is not None}
+
+
+def _typed(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Return a column of numbers if all its texts are numbers, else of texts, so that every format can hold it."""
+    numbers = pd.to_numeric(column, errors="coerce")
+    return numbers if numbers.notna().equals(column.notna()) else column

@@ -1,0 +1,78 @@
+"""Errors of Hydra and OmegaConf in one sentence each, with what to type instead."""
+
+import dataclasses
+import re
+from collections.abc import Callable
+
+from hydra.errors import HydraException, OverrideParseException
+
+from highway.config.check import SWEEP_ONLY, kinds_of
+from highway.config.guard import groups, offered, options
+from highway.errors import Refused, as_typed, closest, listing
+
+
+def sentence(error: BaseException) -> str:
+    """Return the line to print for an exception: our message as it is, a message of Hydra or OmegaConf reworded."""
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:  # the chain may be circular
+        chain.append(cause)
+    for link in chain:
+        if isinstance(link, Refused):
+            return " ".join(str(link).split())
+    if isinstance(error, OSError) and not isinstance(error, HydraException):  # some of Hydra's errors are also OSErrors
+        return f"{error.filename or 'a file'} cannot be used: {error.strerror or error}."
+    for link in reversed(chain):  # the innermost error is the most specific
+        if isinstance(link, OverrideParseException):
+            return f"{as_typed(link.override)} could not be read. Write settings as key=value, as in gate=sdu_tanh."
+        for kind, say in _SAYINGS:
+            if isinstance(link, kind) and (message := say(str(link))):
+                return message
+    return " ".join(str(chain[-1]).split()) or type(chain[-1]).__name__
+
+
+def _unknown_option(message: str) -> str | None:
+    """Reword Hydra's "Could not find 'gate/x' ... Available options in 'gate': a b c", or return None."""
+    match = re.search(r"(?:Could not find|In '.*?': Could not (?:find|load)) '([\w/]+?)/([^/']+)'", message)
+    if match is None:
+        return None
+    group, option = match[1], match[2]
+    return f"{group}={option} does not exist.{closest(option, options(group))} {group} has {offered(group)}."
+
+
+def _unknown_key(message: str) -> str | None:
+    """Reword Hydra's "Could not override 'a.b'. ... Key 'b' is not in struct", or return None."""
+    match = re.search(r"Could not (?:override|append to config\.|delete from config\.)? ?'([^']+)'", message)
+    if match is None:
+        return None
+    key = match[1]
+    known = [*groups(), "seed", "data_dir", "outputs_dir", *SWEEP_ONLY]
+    if "." not in key:
+        return f"{key} is neither a key nor a group.{closest(key, known)} Available: {listing(known)}."
+    parent, name = key.rsplit(".", 1)
+    keys = _keys_of(parent)
+    if not keys:
+        return f"{key} is not a key.{closest(parent, known)}"
+    return f"{key} is not a key.{closest(name, keys)} {parent} has {listing(keys)}."
+
+
+def _keys_of(parent: str) -> list[str]:
+    """List the keys below a key; where they depend on the model or task, those of all models or tasks."""
+    section, *rest = parent.split(".")
+    kinds = kinds_of(section)
+    for name in rest:
+        below = [item.type for kind in kinds for item in dataclasses.fields(kind) if item.name == name]
+        kinds = [kind for kind in below if isinstance(kind, type) and dataclasses.is_dataclass(kind)]
+    return list(dict.fromkeys(item.name for kind in kinds for item in dataclasses.fields(kind)))
+
+
+def _several_values(message: str) -> str | None:
+    """Reword Hydra's "Ambiguous value for argument 'gate=none,sdu_tanh' ...", or return None."""
+    match = re.search(r"Ambiguous value for argument '(.+?)'\n", message)
+    return f"{match[1]} gives several values: add -m to run each of them." if match else None
+
+
+_SAYINGS: list[tuple[type[BaseException], Callable[[str], str | None]]] = [
+    (HydraException, _several_values),
+    (HydraException, _unknown_option),
+    (HydraException, _unknown_key),
+]

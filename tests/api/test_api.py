@@ -1,0 +1,192 @@
+"""`import highway`: the page docs/PYTHON.md, the frames, the comparison and the errors."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import highway
+from highway.api.train import as_overrides, bar
+from highway.config.home import REFERENCE
+from highway.errors import Refused
+from highway.ledger.directory import RunDirectory
+from highway.testing.runs import same_weights
+from tests.support.commands import ROOT, typed
+from tests.support.overrides import TINY
+
+PAGE = (ROOT / "docs" / "PYTHON.md").read_text()
+T3 = {"table": "highway_t3", "budget": "mini"}
+
+
+@pytest.mark.slow
+def test_every_line_of_the_page_runs() -> None:
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.S):
+        exec(block, names)
+    run, again, last = names["run"], names["again"], names["last"]
+    assert run.metrics == again.metrics == last.metrics and run.metrics["test_bpc"]["best"] > 0
+    assert names["logits"].shape[0] == 3 and len(names["steps"]) == len(names["values"]) == 2
+    assert names["published"].metrics["test_ppl"]["best"] == names["best"].iloc[0].value
+    assert set(names["best"].gate) == {"none", "sdu_tanh", "sdu_sigmoid"}
+
+
+def test_every_function_is_on_the_page() -> None:
+    assert set(re.findall(r"`highway\.(\w+)`", PAGE)) == set(highway.__all__)
+
+
+def test_importing_highway_imports_nothing_large() -> None:
+    code = (
+        "import sys, highway; print(sorted({'torch', 'pandas', 'numpy', 'hydra', 'rich', 'yaml'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_train_is_callable_beside_the_module_of_its_name() -> None:
+    import highway.train
+
+    assert callable(highway.train.run)
+    with pytest.raises(Refused, match="several overrides are a list"):
+        highway.train("seed=1")  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("settings", "overrides"),
+    [
+        (["gate=sdu_tanh", "seed=1"], ["gate=sdu_tanh", "seed=1"]),
+        ({"a": None, "b": True, "c": 1e-5, "d": 3}, ["a=null", "b=true", "c=1e-05", "d=3"]),
+        ({"a": {"b": {"c": [1, "x y"]}}}, ["a.b.c=[1,'x y']"]),
+        ({"data_dir": "/a b/c,d"}, ["data_dir='/a b/c,d'"]),
+    ],
+)
+def test_settings_become_overrides(settings: Any, overrides: list[str]) -> None:
+    assert as_overrides(settings) == overrides
+
+
+@pytest.mark.parametrize("value", ["a b", "it's", "x,y", "[1]", "${seed}", "a=b", "plain"])
+def test_texts_arrive_as_they_are(value: str) -> None:
+    from highway.config.compose import composer
+
+    (override,) = as_overrides({"outputs_dir": value})
+    from omegaconf import OmegaConf
+
+    config: Any = OmegaConf.to_container(composer()([override]), resolve=False)
+    assert config["outputs_dir"].replace("\\$", "$") == value
+
+
+def test_refused_settings_raise_the_sentence_of_the_command_line() -> None:
+    with pytest.raises(Refused, match=r"^gate\.strength is not a key\. gate has "):
+        highway.train({"gate.strength": -1})  # type: ignore[operator]
+
+
+def test_a_run_that_fails_raises_its_error() -> None:
+    settings = [*TINY, "trainer.max_steps=2", "optimizer.lr=1e30"]
+    with pytest.raises(Refused, match="is diverged: "):
+        highway.train(settings, progress=False)  # type: ignore[operator]
+
+
+def test_a_run_that_is_refused_when_it_starts_raises_its_sentence() -> None:
+    with pytest.raises(Refused, match=r"^trainer\.accelerator=gpu is set, but torch sees no GPU"):
+        highway.train([*TINY, "trainer.accelerator=gpu"], progress=False)  # type: ignore[operator]
+
+
+def test_python_and_the_command_line_train_the_same_run(tmp_path: Path) -> None:
+    settings = [*TINY, "trainer.max_steps=2", "trainer.validate_every=1"]
+    first = highway.train([*settings, f"outputs_dir={tmp_path / 'python'}"]).directory  # type: ignore[operator]
+    assert typed("train.py", *settings, f"outputs_dir={tmp_path / 'typed'}").returncode == 0
+    second = RunDirectory(tmp_path / "typed" / "cells" / first.id)
+    assert same_weights(first.last, second.last)
+
+
+def test_progress_is_one_line() -> None:
+    numbers = {"step": 5, "steps": 20, "tokens_per_second": 9.0, "seconds_left": 61.0, "train_loss": 1.5}
+    assert bar({}) == "starting"
+    assert bar(numbers).startswith("██████" + "░" * 18 + "  25%  step 5/20  train loss 1.5000  1:01 left")
+
+
+def test_a_frame_has_every_number_of_every_run() -> None:
+    frame = highway.runs(**T3)
+    for run, lines in frame.groupby("run"):
+        result = RunDirectory(REFERENCE / "cells" / str(run)).result()
+        assert result is not None
+        metrics = {(line.metric, line.checkpoint): line.value for line in lines.itertuples()}
+        expected = {(name, which): value for name, both in result["metrics"].items() for which, value in both.items()}
+        assert metrics == expected
+    assert set(frame.table) == {"highway_t3"} and set(frame.status) == {"finished"}
+    assert frame.groupby("row").gate.first().to_dict() == {
+        "baseline": "none",
+        "sigmoid": "sdu_sigmoid",
+        "tanh": "sdu_tanh",
+    }
+
+
+def test_the_frame_of_a_table_without_runs_is_empty() -> None:
+    frame = highway.runs("highway_t3", "smoke")
+    assert frame.empty and list(frame.columns[:4]) == ["run", "directory", "table", "budget"]
+
+
+def test_numbers_among_the_swept_settings_are_numbers(
+    once: Callable[..., Any], monkeypatch: Any, tmp_path: Path
+) -> None:
+    sweep = ["-m", *TINY, "trainer.max_steps=2", "optimizer.lr=0.5,1.0", "name=rates", "hydra/launcher=inline"]
+    assert typed("train.py", *sweep).returncode == 0
+    frame = highway.runs("rates")
+    assert sorted(set(frame["optimizer.lr"])) == [0.5, 1.0]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_a_report_writes_the_frame(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"runs.{ending}"
+    done = typed("report.py", "highway_t3", "--budget", "mini", "--data", str(path))
+    assert done.returncode == 0, done.stderr
+    written = pd.read_parquet(path) if ending == "parquet" else pd.read_csv(path)
+    pd.testing.assert_frame_equal(written, highway.runs(**T3), check_dtype=False)
+    assert typed("report.py", "--data", "runs.txt").returncode == 2
+
+
+def test_curves_are_those_of_the_runs() -> None:
+    frame = highway.curves(**T3, split="valid", metric="loss")
+    run = highway.load(highway.runs(**T3).iloc[0])
+    steps, values = run.curve("valid", "loss")
+    lines = frame[frame.run == run.directory.id]
+    assert lines.step.tolist() == steps.tolist() and lines.value.tolist() == values.tolist()
+
+
+class _Tags(HTMLParser):
+    """Checks that every tag is closed, and counts them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.open.append(tag)
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_a_comparison_prints_and_is_shown_as_html() -> None:
+    comparison = highway.compare("highway_t3", "mini")
+    html, tags = comparison._repr_html_(), _Tags()
+    tags.feed(html)
+    assert not tags.open and tags.seen.count("table") >= 2
+    for row in comparison.report.rows:
+        assert row.row.label in str(comparison) and row.row.label.replace("&", "&amp;") in html
+    assert comparison.to_markdown().startswith("# ")
+
+
+def test_html_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    from highway.api import compare
+    from highway.report.sections import Head, Notes, Paragraph, grid
+
+    blocks = [Paragraph.of("a <b"), Notes(("<i>",)), grid([Head("<u>")], [("<s>",)])]
+    assert not re.search(r"<[bius]>", "".join(map(compare._html, blocks)))
