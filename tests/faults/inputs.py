@@ -143,7 +143,9 @@ def leases(scenes: Scenes, folder: Path, chance: random.Random) -> Verdict:
 
 
 def _make(path: Path, content: bytes, share: float) -> None:
-    """Write a file; in one of five cases, a folder or a FIFO."""
+    """Write a file; in one of five cases, a folder or a FIFO. Leave alone what is no file already."""
+    if path.exists() and not path.is_file():
+        return
     if share < 0.8:
         path.write_bytes(content)
     elif not path.exists():

@@ -50,6 +50,14 @@ def test_wrong_outcomes_are_kept() -> None:
     assert tally.counts["kind"].total() == 3
 
 
+def test_a_case_that_fails_itself_is_wrong_and_the_others_go_on() -> None:
+    def broken(_: Path) -> Verdict:
+        raise IsADirectoryError("a lease")
+
+    tally = tried([Case("kind", "broken", broken), Case("kind", "whole", lambda _: Verdict("right"))])
+    assert tally.counts["kind"] == {"WRONG": 1, "right": 1}
+
+
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenes]:
     folder = tmp_path_factory.mktemp("scenes")

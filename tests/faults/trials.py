@@ -196,11 +196,19 @@ def tried(cases: Iterable[Case], report: Callable[[Case, Verdict], None] = lambd
     with suppress(KeyboardInterrupt):
         for case in cases:
             with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as folder:
-                verdict = case.attempt(Path(folder))
+                verdict = attempted(case, Path(folder))
             tally.add(case, verdict)
             report(case, verdict)
     tally.seconds, tally.cpu_seconds = time.monotonic() - began, _cpu_seconds() - used
     return tally
+
+
+def attempted(case: Case, folder: Path) -> Verdict:
+    """Try a case. A mistake in the case itself is WRONG too, and the other cases go on."""
+    try:
+        return case.attempt(folder)
+    except Exception:
+        return Verdict("WRONG", f"the harness failed: {traceback.format_exc()[-900:]}")
 
 
 def _cpu_seconds() -> float:
