@@ -118,6 +118,8 @@ class Undefined(TypedDict):
 
 
 class OfARun(Ended):
+    steps: NotRequired[Count]
+    best_step: NotRequired[Annotated[int, Range(-1)]]  # the step of best.safetensors; records before 2026-11-23 lack it
     cost: RunCost
     parameters: RunParameters
     notes: NotRequired[Notes]

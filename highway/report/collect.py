@@ -105,6 +105,10 @@ class Sample:
             outline = tuple(self.curves)
         except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error, Corrupt) as error:
             return leave_out(self.directory, f"curves.csv cannot be read ({type(error).__name__})")
+        lost = [f"{split}_{kind}" for split, kind in outline if split in ("valid", "test")]
+        lost = [name for name in lost if name not in self.result["metrics"]]
+        if self.finished and lost:
+            return leave_out(self.directory, f"metrics.{lost[0]} is missing, but curves.csv has it")
         return replace(self, outline=outline) if outline or not self.finished else None
 
     def curve(self, metric: Metric) -> list[Point]:

@@ -34,7 +34,7 @@ from highway.config.experiment import Experiment
 from highway.describe import flat
 from highway.errors import Corrupt, Refused
 from highway.files import seal
-from highway.files.plain import open_plain, read_bytes, read_text, set_aside
+from highway.files.plain import make_way, open_plain, read_bytes, read_text, set_aside
 from highway.files.writing import written_atomically
 from highway.ledger.directory import RunDirectory, step_of
 from highway.run.recorder import Recorder
@@ -108,7 +108,8 @@ class Checkpointer(pl.Callback):
         trainer.save_checkpoint(self.directory.best.with_name(f"resume-{self.recorder.steps}.ckpt"))
         if trainer.is_global_zero:
             for old in self.directory.checkpoints[KEPT:]:
-                old.unlink()
+                make_way(old)
+                old.unlink(missing_ok=True)
         self._saved_at = time.monotonic()
         if trainer.strategy.reduce_boolean_decision(self.stop_asked, all=False):
             raise Interrupted(f"stopped at step {self.recorder.steps}")

@@ -105,13 +105,13 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
     path = where if where.is_file() else directory.last if last else directory.best
     if where.is_file() and last:
         raise Refused(f"--last chooses a checkpoint of a run, but {where} is a file of weights. Leave --last out.")
-    if not path.is_file():
+    if not os.path.lexists(path):  # a FIFO or a link to nothing is refused below, when it is read
         if directory.result() and not (last or tasks):
             return Recorded(directory, experiment_of(read_text(directory.config), directory))
         raise Refused(f"{where} has no {path.name}. Name the directory of a run that has been trained.")
     tensors, header = read_weights(path)
-    if where.is_dir() and header.get("run", directory.id) != directory.id:
-        raise Refused(f"{path} belongs to {header['run']}, not to {directory.id}. Name the file to load it anyway.")
+    if where.is_dir():
+        check_owner(path, header, directory, "steps" if last else "best_step")
     experiment = experiment_of(header["config"], directory)
     if tasks and experiment.task not in tasks:
         raise Refused(f"{where} holds a {experiment.task} model. Use {TASKS[experiment.task].command} instead.")
@@ -125,6 +125,18 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
             f"Put the text on which it was trained into {experiment.data_dir}, or set HIGHWAY_DATA to its folder."
         )
     return Trained(directory, experiment, model.eval(), streams)
+
+
+def check_owner(path: Path, header: dict[str, str], directory: RunDirectory, key: str) -> None:
+    """Refuse weights in a run directory that are of another run, or of another step than the record has at `key`."""
+    if header.get("run", directory.id) != directory.id:
+        raise Refused(f"{path} belongs to {header['run']}, not to {directory.id}. Name the file to load it anyway.")
+    recorded = (directory.result() or {}).get(key)
+    if recorded is not None and header["step"] != str(recorded):
+        raise Refused(
+            f"{path} has the weights of step {header['step']}, but result.json says step {recorded}. "
+            "Name the file to load it anyway."
+        )
 
 
 def experiment_of(config: str, directory: RunDirectory) -> Experiment:

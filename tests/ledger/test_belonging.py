@@ -66,6 +66,20 @@ def test_a_finished_run_in_the_directory_of_another(
     assert list(directory.best.parent.glob("unusable-*")), "a checkpoint that cannot be used is kept under another name"
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_weights_of_another_step_are_not_those_of_the_record(
+    once: Once, tiny: Compose, tmp_path: Path, last: bool
+) -> None:
+    directory, record = once(EVERY_STEP, tmp_path / "outputs")
+    path, step = (directory.last, record["steps"]) if last else (directory.best, record["best_step"])
+    load(directory.path, last)
+    header = {"config": directory.config.read_text(), "run": directory.id}
+    save_weights(build.model(tiny(*EVERY_STEP)), path, header, step - 1)
+    with pytest.raises(Refused, match=f"the weights of step {step - 1}, but result.json says step {step}. Name the"):
+        load(directory.path, last)
+    load(path)
+
+
 @pytest.mark.parametrize("kind", ["curves.csv", "config.yaml"])
 def test_a_file_that_changes_while_the_run_trains(
     ends_the_same: Callable[..., RunDirectory], tiny: Compose, kind: str

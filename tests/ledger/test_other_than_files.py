@@ -20,6 +20,7 @@ from highway.run import build
 from highway.run.checkpoint import read_weights
 from highway.sweep.launch import last_line
 from highway.testing.runs import At, said
+from highway.use.load import load
 from tests.support.overrides import EVERY_STEP
 
 Compose = Callable[..., Experiment]
@@ -52,6 +53,15 @@ def test_only_plain_files_are_opened(tmp_path: Path, kind: str) -> None:
     assert sorted(os.listdir(tmp_path)) == ["unusable-2-x", "unusable-x"]
 
 
+def test_weights_that_are_a_fifo_are_not_taken_for_a_record_without_weights(
+    once: Callable[..., tuple[RunDirectory, Any]], tmp_path: Path
+) -> None:
+    directory, _ = once(EVERY_STEP, tmp_path / "outputs")
+    put("a FIFO", directory.best)
+    with pytest.raises(Corrupt, match=r"best\.safetensors is a FIFO, not a file: move it away"):
+        load(directory.path)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_before_a_resume(
     stopped: Callable[[int], RunDirectory], ends_the_same: EndsTheSame, caplog: pytest.LogCaptureFixture, kind: str
@@ -81,6 +91,21 @@ def test_while_it_trains(ends_the_same: EndsTheSame, tiny: Compose, name: str) -
             put(kind, path)
 
     ends_the_same(At(12, replace))
+
+
+def test_an_old_checkpoint_while_it_trains(
+    ends_the_same: EndsTheSame, tiny: Compose, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The checkpoint that would be deleted next is a directory: it is moved away, and the run goes on."""
+    directory = RunDirectory.of(tiny(*EVERY_STEP))
+    kinds = iter(["a directory"])
+
+    def replace() -> None:
+        for kind in kinds:
+            put(kind, directory.checkpoints[-1])
+
+    ends_the_same(At(12, replace))
+    assert said(caplog, ".ckpt is not a file. It is now") and list(directory.best.parent.glob("unusable-resume-*"))
 
 
 @pytest.mark.parametrize("kind", KINDS)

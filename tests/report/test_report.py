@@ -421,12 +421,17 @@ def test_a_wrong_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.Log
     (flipped / "result.json").write_bytes(b"\xff\x00{")
     (curveless / "curves.csv").write_bytes(bytes(range(256)))
     folders += [("result.json is corrupt", flipped), ("curves.csv is corrupt", curveless)]
+    lacking = put(tmp_path, "tanh", 97, 1.4)
+    result = json.loads((lacking / "result.json").read_text())
+    del result["metrics"]["valid_bpc"]
+    (lacking / "result.json").write_bytes(sealed(result))
     with caplog.at_level(logging.WARNING):
         report = build_report(collect(TABLE, "paper", tmp_path))
         build_report(collect(TABLE, "paper", tmp_path))
     assert next(str(line.seeds) for line in report.rows if line.row.id == "tanh") == "seed 0"
     messages = [record.getMessage() for record in caplog.records]
-    assert len(messages) == len(folders), "each is named once"
+    assert len(messages) == len(folders) + 1, "each is named once"
+    assert any(f"{lacking}: metrics.valid_bpc is missing, but curves.csv has it" in line for line in messages)
     for sentence, folder in folders:
         assert any(f"{folder}: " in line and sentence in line for line in messages), sentence
         assert RunDirectory(folder).status not in DONE, sentence
