@@ -3,23 +3,9 @@
 import sys
 from importlib import import_module
 
+from highway.commands.helps import COMMANDS
 from highway.errors import closest, listing
 
-COMMANDS = {  # the subcommands; each is a module of highway/commands/ with a function main()
-    "init": "begin a project of your own, with a gate, a data set and a table",
-    "train": "train a model, or with -m a table or a grid",
-    "table": "show the progress of a table, explain its rows, or render it",
-    "report": "render tables and the web site from the records",
-    "records": "move records between machines",
-    "data": "list, download or verify data sets",
-    "generate": "generate text or music with a trained model",
-    "translate": "translate with a trained model",
-    "dashboard": "show a table on Weights & Biases",
-    "audit": "check statements of the papers against their numbers and models",
-    "benchmark": "compare training speed with public implementations",
-    "simulate": "count on simulated tables how often verdicts are wrong",
-    "gpu-check": "run all that only a GPU can show, as one report",
-}
 EXAMPLES = """
 examples:
   highway train model=transformer gate=sdu_tanh dataset=ptb_char seed=1
@@ -43,7 +29,7 @@ def main(name: str | None = None) -> None:
 
         print(describe())
     elif chosen in COMMANDS:
-        from highway.commands.cli import one_sentence
+        from highway.commands.arguments import one_sentence
         from highway.config.project import load
 
         sys.argv = [f"highway {chosen}", *arguments]

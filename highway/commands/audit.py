@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.console import Console
 
 from highway.audit.audit import audit, show, to_markdown
-from highway.commands.cli import Arguments, one_sentence
+from highway.commands.arguments import Arguments, one_sentence
 from highway.errors import Refused
 from highway.files.writing import write_text
 from highway.sweep.reading import table_ids

@@ -18,7 +18,7 @@ from highway.bench.decoding import decoded
 from highway.bench.field import PRECISIONS, Asked, contenders, measurable, precisions
 from highway.bench.measure import MIB, measure
 from highway.bench.overhead import overhead
-from highway.commands.cli import Arguments, one_sentence, whole
+from highway.commands.arguments import Arguments, one_sentence, whole
 from highway.config.guard import options
 from highway.config.home import outputs_folder
 from highway.errors import Refused, counted
@@ -32,17 +32,18 @@ def main() -> None:
     parser.add_argument("tables", nargs="*", metavar="TABLE", help="measure at its shape; every table by default")
     parser.add_argument("--row", help="row of the table; by default the first that has a public counterpart")
     parser.add_argument("--local-rnn", action="store_true", help="time one LocalRNN alone, forward and backward")
-    parser.add_argument("--budget", default="paper", choices=options("budget"))
+    parser.add_argument("--budget", default="paper", choices=options("budget"), help="default: paper")
     parser.add_argument("--precision", choices=PRECISIONS, help="by default both; without bf16 where that is slower")
-    parser.add_argument("--rounds", type=whole(1, 1000), default=5)
-    parser.add_argument("--threads", type=whole(1, 1024), default=cores())
+    parser.add_argument("--rounds", type=whole(1, 1000), default=5, help="interleaved rounds; default: 5")
+    parser.add_argument("--threads", type=whole(1, 1024), default=cores(), help="default: every core")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="as in dataset.train.lanes=4")
     parser.add_argument("--compile", action="store_true", help="time our model compiled as well")
-    parser.add_argument(
+    other = parser.add_argument_group("instead of training speed")
+    other.add_argument(
         "--decoding", type=Path, metavar="RUN", help="time the translations of this trained model instead"
     )
-    parser.add_argument("--sentences", type=whole(1), default=500, help="of the test set, for --decoding")
-    parser.add_argument("--overhead", action="store_true", help="measure the waiting that is not training instead")
+    other.add_argument("--sentences", type=whole(1), default=500, help="of the test set, for --decoding")
+    other.add_argument("--overhead", action="store_true", help="measure the waiting that is not training instead")
     arguments = parser.parse_args()
     folder = outputs_folder() / "bench"
     device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -4,27 +4,21 @@ Hydra prints its own errors over several lines and exits with code 1. This modul
 exits with code 2; debug=trace also prints the stack trace.
 """
 
-import argparse
 import logging
-import math
 import os
 import re
 import sys
-import traceback
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
+from highway.commands.arguments import one_sentence
+from highway.commands.helps import ending
 from highway.config import compose
 from highway.config.check import check
-from highway.config.guard import check_hydra, check_words
-from highway.config.sentences import sentence
-from highway.errors import Refused, SweepFailed, closest
+from highway.config.guard import check_hydra, check_words, groups, options
+from highway.errors import Refused, closest, listing
 from highway.files.device import rank
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import ignored
@@ -33,6 +27,22 @@ from highway.sweep.timed import is_timing, timing
 
 LAUNCHED = "logger.group="  # set for each run of a sweep; a row may ignore what its table's recipe sets
 EXIT_CODES = {"finished": 0, "failed": 1, "diverged": 3, "unwritable": 4, "interrupted": 130}
+HELP = """\
+Train a model, or with -m every run of a table or of a grid that is missing.
+
+usage: highway train [-m] [GROUP=OPTION ...] [KEY=VALUE ...]
+
+A run that has finished is not repeated; one that was stopped is resumed. Flags: -m (a sweep), --cfg job (print the
+configuration), -cd FOLDER (your own options), -h. Launchers of a sweep: hydra/launcher=local|slurm|ray|inline.
+What a table contains: highway table explain TABLE.
+
+groups and their options:
+{groups}
+
+keys and their values, which groups and keys on this command line change:
+$CONFIG
+
+"""
 log = logging.getLogger("highway")
 
 
@@ -42,6 +52,7 @@ def train() -> None:
     log.setLevel(logging.INFO)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then hands us its exceptions and prints nothing itself
     OmegaConf.register_new_resolver("run_directory", _run_directory, replace=True)
+    OmegaConf.register_new_resolver("help_of_train", _help, replace=True)
     with one_sentence():
         rank()  # Lightning, when it is imported, fails on one that is no number
         _check_flags(sys.argv[1:])
@@ -50,6 +61,13 @@ def train() -> None:
         if {"-m", "--multirun"} & set(sys.argv):
             sys.argv = [*map(_of_some_rows, sys.argv)]
         compose.command_line(_task, _checked)
+
+
+def _help() -> str:
+    """Return the template of Hydra's help, which replaces $CONFIG."""
+    return HELP.format(groups="\n".join(f"  {group}: {listing(options(group))}" for group in groups())) + ending(
+        "train"
+    )
 
 
 def _checked(config: DictConfig, mode: RunMode) -> None:
@@ -137,76 +155,3 @@ def _check_flags(arguments: list[str]) -> None:
 
 def _refuse(message: str) -> None:
     raise Refused(f"{message}.")
-
-
-class Arguments(argparse.ArgumentParser):
-    """The argument parser of the other scripts, which reports a mistake in one line."""
-
-    def __init__(self, description: str | None = None, **options: Any) -> None:
-        layout = argparse.RawDescriptionHelpFormatter
-        super().__init__(description=description, formatter_class=layout, allow_abbrev=False, **options)
-
-    def error(self, message: str) -> Any:
-        print(f"error: {message}.", file=sys.stderr)
-        sys.exit(2)
-
-
-WITH: dict[str, Any] = {  # the flag --with of scripts that show rows
-    "nargs": "+",
-    "default": (),
-    "dest": "added",
-    "metavar": "KEY=VALUE",
-    "help": "also the rows as a sweep with these overrides trains them",
-}
-
-
-def whole(low: int, high: int = 2**31 - 1) -> Callable[[str], int]:
-    """Return an argument type: a whole number from low to high."""
-
-    def read(text: str) -> int:
-        if not re.fullmatch(r"-?[0-9]{1,20}", text) or not low <= int(text) <= high:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
-        return int(text)
-
-    return read
-
-
-def between(low: float, high: float, open_below: bool = False) -> Callable[[str], float]:
-    """Return an argument type: a number from low to high, without low if open_below."""
-
-    def read(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not low <= value <= high or (open_below and value == low):
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not a number {'above' if open_below else 'from'} {low:g} up to {high:g}"
-            )
-        return value
-
-    return read
-
-
-class one_sentence:  # noqa: N801 (reads as what it does: `with one_sentence():`)
-    """A context that turns errors which a user can fix into one line on stderr and exit code 2."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, KeyboardInterrupt):
-            print("interrupted. Type the same command again to resume.", file=sys.stderr)
-            sys.exit(130)
-        if isinstance(error, SweepFailed):
-            print(f"error: {error}", file=sys.stderr)
-            sys.exit(1)
-        if isinstance(error, BrokenPipeError):  # the reader has gone, as in `... | head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(1)
-        if error is None or not isinstance(error, Refused | HydraException | OmegaConfBaseException | OSError):
-            return
-        if "debug=trace" in sys.argv:
-            traceback.print_exception(error)
-        print(f"error: {sentence(error)}", file=sys.stderr)
-        sys.exit(2)

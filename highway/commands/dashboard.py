@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from highway.commands.cli import Arguments, one_sentence
+from highway.commands.arguments import Arguments, one_sentence
 from highway.config.guard import options
 from highway.config.home import outputs_folder
 from highway.errors import Refused, counted
@@ -17,16 +17,17 @@ from highway.errors import Refused, counted
 
 def main() -> None:
     parser = Arguments(__doc__)
-    parser.add_argument("table", nargs="?", metavar="TABLE")
-    parser.add_argument("--budget", default="paper", choices=options("budget"))
-    parser.add_argument("--project", default="highway")
-    parser.add_argument("--entity", default=os.environ.get("WANDB_ENTITY", ""))
+    parser.add_argument("table", nargs="?", metavar="TABLE", help="a table, or a grid that was run here")
+    parser.add_argument("--budget", default="paper", choices=options("budget"), help="default: paper")
+    wandb = parser.add_argument_group("Weights & Biases")
+    wandb.add_argument("--project", default="highway", help="default: highway")
+    wandb.add_argument("--entity", default=os.environ.get("WANDB_ENTITY", ""), help="default: $WANDB_ENTITY")
     parser.add_argument("--dry-run", action="store_true", help="only print what would be created, sent or uploaded")
-    parser.add_argument("--send", action="store_true", help="log finished runs, and the rendered table")
-    parser.add_argument(
+    wandb.add_argument("--send", action="store_true", help="log finished runs, and the rendered table")
+    wandb.add_argument(
         "--online", action="store_true", help="with --send: upload at once instead of writing to outputs/wandb"
     )
-    parser.add_argument("--sync", action="store_true", help="upload every offline run in the outputs folder")
+    wandb.add_argument("--sync", action="store_true", help="upload every offline run in the outputs folder")
     arguments = parser.parse_args()
     outputs = outputs_folder()
     with one_sentence():

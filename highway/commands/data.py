@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from highway.commands.cli import Arguments, one_sentence
+from highway.commands.arguments import Arguments, one_sentence
 from highway.config.compose import dataset as composed_dataset
 from highway.config.datasets import DATASETS, PUBLISHED, DatasetCard
 from highway.config.guard import options
@@ -20,7 +20,7 @@ from highway.run import build
 
 def main() -> None:
     parser = Arguments(__doc__)
-    parser.add_argument("action", choices=["list", "prepare", "verify"])
+    parser.add_argument("action", choices=["list", "prepare", "verify"], help="prepare downloads what is missing")
     parser.add_argument("datasets", nargs="*", metavar="DATASET", help="default: every data set")
     parser.add_argument(
         "--source", default="files", choices=["files", "sample"], help="files (default), or the bundled sample"

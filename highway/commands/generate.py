@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from highway.commands.cli import Arguments, between, one_sentence, whole
+from highway.commands.arguments import Arguments, between, one_sentence, whole
 from highway.config.check import LARGEST_SEED
 from highway.errors import Refused
 from highway.use.generate import Sampling, Writer

@@ -13,7 +13,7 @@ import torch
 
 from highway.bench.checklist import Setting, run_all
 from highway.bench.device_checks import CHECKS
-from highway.commands.cli import Arguments, one_sentence
+from highway.commands.arguments import Arguments, one_sentence
 from highway.config.home import outputs_folder
 from highway.errors import Refused, closest, listing
 from highway.files.device import device_name
@@ -23,10 +23,11 @@ from highway.files.system import commit
 def main() -> None:
     parser = Arguments(__doc__)
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"all by default: {', '.join(CHECKS)}")
-    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--tables", nargs="*", default=[], metavar="TABLE", help="only rows of these tables")
-    parser.add_argument("--rows", nargs="*", default=[], metavar="ROW", help="only these rows")
-    parser.add_argument("--budget", default="paper", choices=["paper", "mini", "smoke"], help="of the measured shapes")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="default: cuda")
+    shapes = parser.add_argument_group("measured shapes")
+    shapes.add_argument("--tables", nargs="*", default=[], metavar="TABLE", help="only rows of these tables")
+    shapes.add_argument("--rows", nargs="*", default=[], metavar="ROW", help="only these rows")
+    shapes.add_argument("--budget", default="paper", choices=["paper", "mini", "smoke"], help="of the measured shapes")
     arguments = parser.parse_args()
     with one_sentence():
         for name in arguments.checks:

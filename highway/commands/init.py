@@ -1,18 +1,13 @@
-"""Begin a project of your own: a gate, a data set and a table, with their code, tests and README.
+"""Begin a project of your own: a gate, a data set and a table, with their code, tests and README:  highway init NAME
 
 The folder NAME then holds a small project that runs at once. `highway`, in this folder or below it, knows its gates,
 data sets and tables beside ours.
-
-examples:
-  highway init myproject
-  cd myproject && highway train -m table=first budget=smoke seeds=1,2
-  python -m pytest
 """
 
 import re
 from pathlib import Path
 
-from highway.commands.cli import Arguments, one_sentence
+from highway.commands.arguments import Arguments, one_sentence
 from highway.config.home import HOME
 from highway.errors import Refused
 from highway.files.writing import write_text

@@ -11,7 +11,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from highway.commands.cli import WITH, Arguments, one_sentence
+from highway.commands.arguments import WITH, Arguments, one_sentence
 from highway.config.guard import check_words, options
 from highway.config.home import outputs_folder
 from highway.errors import Refused, counted
@@ -25,13 +25,13 @@ def main() -> None:
     parser = Arguments(__doc__)
     actions = parser.add_subparsers(dest="action", required=True)
     export = actions.add_parser("export", help="write the records of tables to a file")
-    export.add_argument("file", type=Path, metavar="FILE")
+    export.add_argument("file", type=Path, metavar="FILE", help="its name ends in .tar.gz")
     export.add_argument("tables", nargs="*", metavar="TABLE", help="table or grid; default: every one")
     export.add_argument("--budget", choices=options("budget"), help="paper, mini or smoke; default: all")
     export.add_argument("--rows", nargs="+", metavar="ROW", help="of each TABLE; default: all rows")
     export.add_argument("--with", **WITH)
     merge = actions.add_parser("import", help="merge an exported file into the records here")
-    merge.add_argument("file", type=Path, metavar="FILE")
+    merge.add_argument("file", type=Path, metavar="FILE", help="its name ends in .tar.gz")
     merge.add_argument("--into", type=Path, metavar="FOLDER", help="default: $HIGHWAY_OUTPUTS, or outputs/")
     again = actions.add_parser("check", help="train the first steps of records with today's code")
     again.add_argument("records", nargs="*", type=Path, metavar="RECORD", help="run directory; default: all published")

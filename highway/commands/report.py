@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from highway.commands.cli import WITH, Arguments, one_sentence, whole
+from highway.commands.arguments import WITH, Arguments, one_sentence, whole
 from highway.config.guard import check_words, options
 from highway.config.home import outputs_folder
 from highway.errors import Refused, counted
@@ -31,20 +31,21 @@ def main() -> None:
         "--budget", choices=options("budget"), help="paper, mini or smoke; default: all that have records"
     )
     parser.add_argument("--with", **WITH)
-    parser.add_argument("--across", action="store_true", help="how often a gate beats no gate, over all tables")
-    parser.add_argument("--watch", action="store_true", help="serve the site and keep it up to date")
     parser.add_argument(
+        "--data", metavar="FILE", help="write the numbers of all runs to FILE.parquet or FILE.csv, and no report"
+    )
+    parser.add_argument("--across", action="store_true", help="how often a gate beats no gate, over all tables")
+    site = parser.add_argument_group("web site")
+    site.add_argument("--watch", action="store_true", help="serve the site and keep it up to date")
+    site.add_argument(
         "--every",
         type=whole(1, 86400),
         default=20,
         metavar="SECONDS",
         help="time between two updates with --watch; default: 20",
     )
-    parser.add_argument(
+    site.add_argument(
         "--port", type=whole(0, 65535), default=8000, help="port for --watch; 0: any free port; default: 8000"
-    )
-    parser.add_argument(
-        "--data", metavar="FILE", help="write the numbers of all runs to FILE.parquet or FILE.csv, and no report"
     )
     arguments = parser.parse_args()
     outputs = outputs_folder()

@@ -5,7 +5,7 @@ Prints Markdown. A share with an exclamation mark is significantly above 5 %. do
 
 import numpy as np
 
-from highway.commands.cli import Arguments, one_sentence, whole
+from highway.commands.arguments import Arguments, one_sentence, whole
 from highway.report.simulation import CASES, HELD, errors, errors_before, number_rates, power
 from highway.sweep.reading import load_table, table_ids
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from highway.commands.cli import WITH, Arguments, one_sentence
+from highway.commands.arguments import WITH, Arguments, one_sentence
 from highway.config.guard import check_words, options
 from highway.config.home import outputs_folder
 from highway.errors import Refused
@@ -23,13 +23,18 @@ from highway.sweep.table import Table
 
 def main() -> None:
     parser = Arguments(__doc__)
-    parser.add_argument("action", choices=["status", "explain", "render"])
+    parser.add_argument("action", choices=["status", "explain", "render"], help="what to do with the table")
     parser.add_argument("table", metavar="TABLE", help="a table, or a grid that was run here")
     parser.add_argument("row", metavar="ROW", nargs="?", help="with explain or status: a row; default: the whole table")
     parser.add_argument(
         "--budget", choices=options("budget"), help="paper (default), mini or smoke; of a grid, its first by default"
     )
-    parser.add_argument("--format", default="terminal", choices=["terminal", "markdown", "csv", "latex"])
+    parser.add_argument(
+        "--format",
+        default="terminal",
+        choices=["terminal", "markdown", "csv", "latex"],
+        help="with render; default: terminal",
+    )
     parser.add_argument("--with", **WITH)
     arguments = parser.parse_args()
     outputs = outputs_folder()

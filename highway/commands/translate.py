@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from highway.commands.cli import Arguments, between, one_sentence, whole
+from highway.commands.arguments import Arguments, between, one_sentence, whole
 from highway.data.translation import like_ted
 from highway.errors import Refused
 
@@ -22,14 +22,15 @@ def main() -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="a run directory, or a file of weights")
     parser.add_argument("text", nargs="*", help="sentence to translate; default: standard input, or --file")
     parser.add_argument("--file", type=Path, help="UTF-8 file with a sentence in each line")
-    parser.add_argument(
+    search = parser.add_argument_group("search")
+    search.add_argument(
         "--beam",
         type=whole(1, 100),
         default=1,
         metavar="WIDTH",
         help="width of the beam search; default: 1, which is greedy",
     )
-    parser.add_argument(
+    search.add_argument(
         "--penalty", type=between(-10, 10), default=0.6, help="exponent of the length penalty ((5 + n) / 6) ** penalty"
     )
     parser.add_argument("--last", action="store_true", help="use the last checkpoint instead of the best")

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from highway.commands.cli import one_sentence
+from highway.commands.arguments import one_sentence
 from tests.support.commands import ROOT, run_script
 
 SECONDS = 45.0  # a command that takes longer hangs; it needs one second on an idle core
