@@ -1,13 +1,17 @@
 """Check records with today's code: their first steps of training, and their evaluation where that can be known."""
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from highway.config.experiment import Experiment
 from highway.errors import Refused
+from highway.ledger.directory import RunDirectory
 from highway.ledger.fingerprint import fingerprint
 from highway.ledger.record import read_record
+from highway.recheck.rescore import TOLERANCE, tested_again
 from highway.recheck.training import Trained, train_again
 from highway.report.checks import Check, file_of, keep
 from highway.report.collect import REFERENCE, read_curves
@@ -53,13 +57,29 @@ def seconds(record: Path) -> float:
 def _checked(record: Path, name: str, result: dict[str, Any], outputs: Path) -> Checked:
     again, experiment = train_again(record, result, outputs)
     numbers = f"loss {again.loss:.7g} at step {again.step}, recorded {again.recorded:.7g}, bound {again.bound:.1g}"
-    evaluation = fingerprint(experiment) == result.get("fingerprint")
-    keep(file_of(record), [_entry(name, result, again, evaluation)])
-    words = "evaluation by unchanged code" if evaluation else "evaluation not checked"
-    return Checked(f"{name}: training {again.word} ({numbers}); {words}", again.equal)
+    unchanged = fingerprint(experiment) == result.get("fingerprint")
+    evaluated = unchanged or evaluates_alike(RunDirectory(record), result, experiment)
+    keep(file_of(record), [_entry(name, result, again, evaluated)])
+    evaluation = "by unchanged code" if unchanged else "of its weights as recorded" if evaluated else "not checked"
+    processor = "" if again.device == result["cost"]["device"] else f", on {again.device}"
+    return Checked(f"{name}: training {again.word} ({numbers}{processor}); evaluation {evaluation}", again.equal)
+
+
+def evaluates_alike(directory: RunDirectory, result: dict[str, Any], experiment: Experiment) -> bool:
+    """Return True if the run has its weights, and they give every test metric of the record; times are no metrics."""
+    if result["status"] != "finished" or not (directory.best.exists() and directory.last.exists()):
+        return False
+    with directory.leased():
+        again, _ = tested_again(directory, experiment)
+    return all(
+        math.isclose(value, result["metrics"][name][which], rel_tol=TOLERANCE)
+        for which, metrics in again.items()
+        for name, value in metrics.items()
+        if name in result["metrics"] and not name.endswith("_seconds")
+    )
 
 
 def _entry(name: str, result: dict[str, Any], again: Trained, evaluation: bool) -> Check:
     date, code = datetime.now(UTC).date().isoformat(), commit() or "unknown"
     curves = result["files"]["curves.csv"]
-    return Check(name, curves, date, code, result["cost"]["device"], again.step, again.word, evaluation)
+    return Check(name, curves, date, code, again.device, again.step, again.word, evaluation)

@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -14,7 +13,7 @@ from highway.ledger.record import write_record
 from highway.run import build, machine
 from highway.run.checkpoint import load_weights
 from highway.run.probes import save_probes
-from highway.train import make_trainer
+from highway.train import make_trainer, tested
 from highway.use.load import experiment_of
 
 TOLERANCE = 1e-5  # relative, of the test loss: what other batches or threads change by rounding
@@ -37,8 +36,8 @@ def rescore(record: Path, outputs: Path) -> list[str]:
     experiment = experiment_of(read_text(directory.config), directory)
     experiment.outputs_dir, experiment.trainer.threads = outputs, result["environment"]["threads"]
     with directory.leased():
-        losses, units = tested_again(directory, experiment)
-        for which, loss in losses.items():
+        metrics, units = tested_again(directory, experiment)
+        for which, loss in ((which, values["test_loss"]) for which, values in metrics.items()):
             recorded = result["metrics"]["test_loss"][which]
             if not math.isclose(loss, recorded, rel_tol=TOLERANCE):
                 raise Refused(
@@ -52,18 +51,16 @@ def rescore(record: Path, outputs: Path) -> list[str]:
     return sorted(units)
 
 
-def tested_again(directory: RunDirectory, experiment: Experiment) -> tuple[dict[str, float], Units]:
-    """Return the test loss of the best and the last weights, and the losses of the test units of both."""
+def tested_again(directory: RunDirectory, experiment: Experiment) -> tuple[dict[str, dict[str, float]], Units]:
+    """Return the test metrics of the best and the last weights, and the losses of the test units of both."""
     machine.prepare(experiment.trainer.threads or 1)
     data = build.data(experiment)
     task = build.task(experiment, data.steps_per_epoch, data.total_steps)
     trainer = make_trainer(experiment, data.validate_every, [])
-    data.final = data.final_differs
-    losses: dict[str, Any] = {}
+    metrics: dict[str, dict[str, float]] = {}
     units: Units = {}
     for which, weights in (("best", directory.best), ("last", directory.last)):
         load_weights(task.model, weights)
-        trainer.test(task, data, verbose=False)
-        losses[which] = task.results_of["test"]["loss"]
+        metrics[which] = tested(trainer, task, data, {})
         units |= {f"test_units_{which}": task.test_units} if task.test_units else {}
-    return losses, units
+    return metrics, units

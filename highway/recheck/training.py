@@ -3,8 +3,12 @@
 A row of training has the mean loss of the updates since the row before. Other code for the same computation may round
 otherwise. Size tells rounding from a mistake: for the last batches of the row we also compute the loss without the
 update before each. Half of the least that one such update changes in the row is the bound of rounding; an earlier
-update that is missing changes more batches of the row. A record is checked on a machine of its kind, because dropout
-may draw other masks elsewhere.
+update that is missing changes more batches of the row.
+
+Any processor can check the record of another one: random numbers are the same on all, and only rounding differs. Some
+recipes amplify rounding within the row by more than an update changes it. Therefore a difference between processors
+counts only if the row stays within the bound when all initial weights change by 16 units of their last digit, up or
+down at random: as much as sums of some hundred terms differ in another order.
 """
 
 import csv
@@ -33,6 +37,7 @@ from highway.use.load import experiment_of
 EQUAL, ROUNDED, DIFFERENT = "equal to the digit", "equal within rounding", "different from step {}"
 MEASURED = 5  # of the last updates before a row, to bound rounding by what they change
 RATE_TOLERANCE = 1e-9  # relative, of the learning rate
+LAST_DIGITS = 16 * 2.0**-23  # relative, of a 32-bit number
 Row = dict[str, str]  # metric -> its text in curves.csv; also step, epoch and tokens
 
 
@@ -45,6 +50,7 @@ class Trained:
     loss: float
     recorded: float
     bound: float  # of rounding
+    device: str = ""  # that trained it again
 
     @property
     def equal(self) -> bool:
@@ -52,15 +58,33 @@ class Trained:
 
 
 class FirstRow(pl.Callback):
-    """Stops a run after `step` updates, and measures what one missed update would change in the row of that step."""
+    """Stops a run after `step` updates, and measures what one missed update would change in the row of that step.
 
-    def __init__(self, step: int) -> None:
-        self.step = step
+    nudge: the relative change of each initial weight, up or down at random.
+    """
+
+    def __init__(self, step: int, nudge: float = 0.0) -> None:
+        self.step, self.nudge = step, nudge
         self.done = False
         self.effect = math.inf  # the least that one of the last updates changes in the mean loss of the row
         self._before: list[Tensor] = []  # the weights before the last update
         self._changes: list[float] = []  # of the summed loss of a batch, by the update before it
         self._units: Any = 0.0
+        self._sizes: set[float] = set()  # units of a batch
+        self._sum_of_means: Any = 0.0  # of the loss of each batch
+
+    @property
+    def mean_over_batches(self) -> float | None:
+        """The mean of the losses of the batches, each with the same weight; None if all batches have equal sizes."""
+        return float(self._sum_of_means) / self.step if len(self._sizes) > 1 else None
+
+    @torch.no_grad()
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        assert isinstance(pl_module, Task)
+        generator = torch.Generator().manual_seed(0)
+        for weight in pl_module.weights if self.nudge else ():
+            signs = torch.randint(0, 2, weight.shape, generator=generator) * 2 - 1
+            weight.mul_(1 + self.nudge * signs.to(weight.device))
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, _: int) -> None:
         assert isinstance(pl_module, Task)
@@ -73,6 +97,8 @@ class FirstRow(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         self._units = self._units + outputs["units"]
+        self._sizes.add(float(outputs["units"]))
+        self._sum_of_means = self._sum_of_means + outputs["nats"] / outputs["units"]
         if self._without is not None:
             self._changes.append(abs(self._without - float(outputs["nats"])))
         if trainer.global_step == self.step:
@@ -107,41 +133,65 @@ def _put(weights: list[Tensor], task: Task) -> None:
 def train_again(record: Path, result: dict[str, Any], outputs: Path) -> tuple[Trained, Experiment]:
     """Train a record up to the first row of its curve, in a folder of its own; return how that row compares.
 
-    Raise Refused if this machine cannot: no such device, no such data, a timing.
+    Raise Refused if this machine cannot: no such device, no such data, a timing, or rounding that hides an update.
     """
     name, environment = f"{record.parent.name}/{record.name}", result["environment"]
     if "rows" in result:
         raise Refused(f"{name} is a timing: it measures steps and has no training to compare.")
     if environment.get("processes", 1) > 1:
         raise Refused(f"{name} was trained on {environment['processes']} devices; only records of one can be checked.")
-    accelerator = _accelerator(name, result["cost"]["device"])
+    accelerator = _accelerator(name, result)
     expected = first_row(record / "curves.csv")
     if expected is None:
         raise Refused(f"{name} has no row of training from the second step on to compare.")
     experiment = experiment_of(read_text(record / "config.yaml"), RunDirectory(record))
     experiment.outputs_dir, experiment.logger.wandb = outputs, None
     experiment.trainer = replace(experiment.trainer, threads=environment["threads"], accelerator=accelerator)
-    watch = FirstRow(int(expected["step"]))
+    step, of_batches = int(expected["step"]), not result.get("fingerprint")
+    ours, bound = _trained_row(record, experiment, FirstRow(step), of_batches)
+    device = device_name("cuda" if accelerator == "gpu" else "cpu")
+    trained = replace(compared(ours, expected, bound), device=device)
+    if device != result["cost"]["device"] and not trained.equal:
+        nudged, _ = _trained_row(record, experiment, FirstRow(step, LAST_DIGITS), of_batches)
+        noise = abs(float(nudged["loss"]) - trained.loss)
+        if noise > bound:
+            raise Refused(
+                f"{name}: loss {trained.loss:.7g} at step {step}, recorded {trained.recorded:.7g}; but the last digits "
+                f"of its initial weights change that by {noise:.1g}, and a missed update by {2 * bound:.1g}. Check it "
+                f"on {result['cost']['device']}."
+            )
+    return trained, experiment
+
+
+def _trained_row(record: Path, experiment: Experiment, watch: FirstRow, of_batches: bool) -> tuple[Row, float]:
+    """Train up to the first row, and return that row with the bound of rounding.
+
+    of_batches: give all batches the same weight in the loss, as the rows of records without a fingerprint do. Since
+    commit a102d22, which changed what is shown and not what is trained, every unit has the same weight.
+    """
+    name = f"{record.parent.name}/{record.name}"
     with tempfile.TemporaryDirectory(prefix="highway-check-") as folder:
         directory = RunDirectory(Path(folder) / record.parent.name / record.name)
         outcome = run(experiment, directory, "records.py check", (watch,))
         if not watch.done:
             error = (directory.result() or {}).get("error")
             raise Refused(f"{name}: training it again ended before step {watch.step}: {outcome} ({error}).")
-        ours = first_row(directory.curves)
-    assert ours is not None
-    return compared(ours, expected, watch.effect / 2), experiment
+        row = first_row(directory.curves)
+    assert row is not None
+    if of_batches and watch.mean_over_batches is not None:
+        row["loss"] = str(watch.mean_over_batches)
+    return row, watch.effect / 2
 
 
-def _accelerator(name: str, device: str) -> str:
-    """Return which accelerator of this machine is the device of a record."""
-    here = {device_name("cpu"): "cpu"} | ({device_name("cuda"): "gpu"} if torch.cuda.is_available() else {})
-    if device not in here:
-        raise Refused(
-            f"{name} was made on {device}, and this machine has {', '.join(here)}: check it on a machine of its kind, "
-            "because dropout may draw other masks elsewhere."
-        )
-    return here[device]
+def _accelerator(name: str, result: dict[str, Any]) -> str:
+    """Return the accelerator of this machine on which to check a record: the same GPU, or any processor."""
+    device, environment = result["cost"]["device"], result["environment"]
+    if torch.cuda.is_available() and device == device_name("cuda"):
+        return "gpu"
+    without_gpu = environment["precision"] == "32" and environment.get("tf32") is False
+    if device == device_name("cpu") or without_gpu or environment["versions"].get("torch", "").endswith("+cpu"):
+        return "cpu"
+    raise Refused(f"{name} was made on {device}: check it on such a device, because others draw other dropout masks.")
 
 
 def first_row(curves: Path) -> Row | None:

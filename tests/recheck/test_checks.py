@@ -1,23 +1,27 @@
 """Records trained again: equal code, other rounding, a missed update, and what cannot be checked."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytorch_lightning as pl
 
 from highway.config.experiment import Experiment
+from highway.files.system import processor_name
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
 from highway.recheck.checks import Checked, check_records, published, seconds
+from highway.recheck.training import first_row
 from highway.report.checks import file_of
 from highway.report.collect import Sample
 from highway.tasks.language import LanguageModelling
 from highway.tasks.task import Learnt, Task
 from highway.testing.runs import trained
 from tests.support.data import REAL_DATA, needs_real_data
-from tests.support.overrides import CARRY, SHORT
+from tests.support.overrides import CARRY, PAIRS, SHORT
 
 FIRST = "trainer.log_every=4"  # step of the first row
 Once = Callable[..., tuple[RunDirectory, dict[str, Any]]]
@@ -77,7 +81,72 @@ def test_other_rounding_is_within_the_bound(record: Path, tmp_path: Path, monkey
     assert checked.agrees and "training equal within rounding" in checked.sentence
 
 
+def test_stored_weights_check_the_evaluation(record: Path, tmp_path: Path) -> None:
+    metrics = read_json(record / "result.json")["metrics"]
+    changed(record, fingerprint="0" * 12)
+    assert check(record, tmp_path).sentence.endswith("evaluation of its weights as recorded")
+    other = {**metrics["test_bpc"], "last": metrics["test_bpc"]["last"] * 1.001}
+    sample = changed(record, fingerprint="0" * 12, metrics={**metrics, "test_bpc": other})
+    assert check(record, tmp_path).sentence.endswith("evaluation not checked")
+    assert sample.changes[0].startswith("training checked on ")
+
+
+def test_another_processor_checks_within_rounding(record: Path, tmp_path: Path) -> None:
+    cost = read_json(record / "result.json")["cost"]
+    changed(record, cost={**cost, "device": "Abacus 3"})
+    checked = check(record, tmp_path)
+    assert checked.agrees and f", on {processor_name()}); evaluation" in checked.sentence
+    assert f"device: {processor_name()}" in file_of(record).read_text()
+    curves = record / "curves.csv"
+    loss = float((first_row(curves) or {})["loss"])
+    curves.write_text(curves.read_text().replace(str(loss), str(loss * 1.1)))
+    changed(record)
+    checked = check(record, tmp_path)
+    assert checked.agrees is False and "training different from step 4" in checked.sentence
+
+
+def test_a_recipe_that_amplifies_rounding_is_not_checked_elsewhere(
+    record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cost = read_json(record / "result.json")["cost"]
+    curves = record / "curves.csv"
+    loss = float((first_row(curves) or {})["loss"])
+    curves.write_text(curves.read_text().replace(str(loss), str(loss * 1.1)))
+    monkeypatch.setattr("highway.recheck.training.LAST_DIGITS", 1.0)  # weights that differ by more than an update
+    changed(record)
+    assert check(record, tmp_path).agrees is False  # the same processor rounds in the same way
+    changed(record, cost={**cost, "device": "Abacus 3"})
+    checked = check(record, tmp_path)
+    assert checked.agrees is None and "the last digits of its initial weights change that by" in checked.sentence
+
+
+class Means(pl.Callback):
+    """Keeps the mean loss of every batch."""
+
+    def __init__(self) -> None:
+        self.means: list[float] = []
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, *_: Any) -> None:
+        self.means.append(float(outputs["nats"] / outputs["units"]))
+
+
+def test_rows_without_a_fingerprint_give_all_batches_the_same_weight(
+    experiment: Callable[..., Experiment], tmp_path: Path
+) -> None:
+    """Batches of translations differ in size; before commit a102d22, a row showed the mean over batches."""
+    kept = Means()
+    directory, _ = trained(experiment(*PAIRS, "trainer.max_steps=4", "trainer.validate_every=4", FIRST), kept)
+    loss, earlier = (first_row(directory.curves) or {})["loss"], sum(kept.means) / 4
+    assert abs(earlier - float(loss)) > 1e-3
+    directory.curves.write_text(directory.curves.read_text().replace(loss, str(earlier)))
+    changed(directory.path)
+    assert check(directory.path, tmp_path).agrees is False
+    changed(directory.path, fingerprint=None)
+    assert check(directory.path, tmp_path).agrees
+
+
 def test_a_checked_record_is_not_stale(record: Path, tmp_path: Path) -> None:
+    shutil.rmtree(record / "checkpoints")
     stale = changed(record, fingerprint="0" * 12)
     assert "stale: other code" in stale.changes
     assert check(record, tmp_path).sentence.endswith("evaluation not checked")
@@ -90,9 +159,10 @@ def test_a_checked_record_is_not_stale(record: Path, tmp_path: Path) -> None:
 
 def test_what_cannot_be_checked_is_said(record: Path, tmp_path: Path) -> None:
     cost = read_json(record / "result.json")["cost"]
-    changed(record, cost={**cost, "device": "Abacus 3"})
+    environment = {**read_json(record / "result.json")["environment"], "tf32": True, "versions": {"torch": "2.13.0"}}
+    changed(record, cost={**cost, "device": "Abacus 3"}, environment=environment)
     checked = check(record, tmp_path)
-    assert checked.agrees is None and "was made on Abacus 3, and this machine has " in checked.sentence
+    assert checked.agrees is None and "was made on Abacus 3: check it on such a device" in checked.sentence
     assert "is not the directory of a finished run" in check(tmp_path / "nothing", tmp_path).sentence
     timing = next(path for path in published() if path.parent.name.startswith("timing-"))
     assert "is a timing" in check(timing, tmp_path).sentence
