@@ -21,7 +21,7 @@ help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 	@echo "$(TABLES)" | tr ' ' '\n' | sed 's/$$/   BUDGET=paper|mini|smoke SEEDS=1,2,3 LAUNCHER=local|slurm|ray|inline/'
 
-setup: $(VENV)/.dev  ## the environment in .venv; PYTHON=... chooses the interpreter, and its torch is kept if it has one
+setup: $(VENV)/.dev $(VENV)/.ray  ## the environment in .venv, with every extra; PYTHON=... chooses the interpreter, and its torch is kept if it has one
 
 demo: $(VENV)/.core  ## Table 1 of Highway Transformer on generated text, in four minutes with set-up, and its report
 	$(RUN) -m highway train -m table=highway_t1 budget=smoke seeds=1
@@ -31,10 +31,10 @@ $(TABLES): $(VENV)/.core
 
 all: $(TABLES)  ## every table, one after the other
 
-report: $(VENV)/.core  ## every table that has records, and the site: outputs/report/index.html
+report: $(VENV)/.site  ## every table that has records, and the site: outputs/report/index.html
 	$(RUN) -m highway report
 
-watch: $(VENV)/.core  ## the site on localhost, kept up to date while a sweep runs
+watch: $(VENV)/.site  ## the site on localhost, kept up to date while a sweep runs
 	$(RUN) -m highway report --watch
 
 sync: $(VENV)/.core  ## upload what logger=wandb has mirrored offline
@@ -73,10 +73,9 @@ test-slow: $(VENV)/.dev  ## kills, two processes, the README's commands
 	$(RUN) -m pytest -n 2 -m slow
 
 test-slurm: $(VENV)/.dev  ## sweeps through a real Slurm of two nodes, installed where it is missing (Debian, Ubuntu)
-	tests/with_slurm $(RUN) -m pytest -m slurm tests/sweep/test_slurm.py
+	tests/with_slurm $(RUN) -m pytest -m slurm tests/sweep/test_slurm.py tests/project/test_installed.py
 
-test-ray: $(VENV)/.dev  ## sweeps on a real Ray cluster of two nodes on this machine, of which a worker and a node are killed
-	$(call extra,ray,Ray: 80 MB to download)
+test-ray: $(VENV)/.dev $(VENV)/.ray  ## sweeps on a real Ray cluster of two nodes on this machine, of which a worker and a node are killed
 	$(RUN) -m pytest -m ray
 
 faults: $(VENV)/.dev  ## four thousand faults and a table of what came of each, in forty minutes of one core; Ctrl-C prints it so far
@@ -121,6 +120,14 @@ $(VENV)/.core: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.core
 	$(call extra,dev,the tools for tests: 40 MB to download, 0.15 GB on disk)
+	@touch $@
+
+$(VENV)/.site: $(VENV)/.core
+	$(call extra,site,what the web site needs: 10 MB to download)
+	@touch $@
+
+$(VENV)/.ray: $(VENV)/.core
+	$(call extra,ray,Ray: 80 MB to download)
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.core

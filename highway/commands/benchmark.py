@@ -19,6 +19,7 @@ from highway.bench.field import PRECISIONS, Asked, contenders, measurable, preci
 from highway.bench.measure import MIB, measure
 from highway.bench.overhead import overhead
 from highway.commands.arguments import Arguments, one_sentence, whole
+from highway.config.extras import need
 from highway.config.guard import options
 from highway.config.home import outputs_folder
 from highway.errors import Refused, counted
@@ -56,6 +57,9 @@ def main() -> None:
             show_overhead(record)
             print(folder / "overhead.json")
             return
+        if not arguments.decoding:
+            need("x_transformers", "bench", "highway benchmark")
+            need("pytorch_tcn", "bench", "highway benchmark")
         torch.set_num_threads(arguments.threads)
         chosen, remarks = precisions(arguments.precision, device)
         if arguments.decoding:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from highway.commands.arguments import Arguments, one_sentence
+from highway.config.extras import need
 from highway.config.guard import options
 from highway.config.home import outputs_folder
 from highway.errors import Refused, counted
@@ -45,6 +46,7 @@ def main() -> None:
 
 def of_table(arguments: argparse.Namespace, outputs: Path) -> None:
     """Create, update, send or print the dashboard of a table."""
+    need("wandb_workspaces", "dashboards", "highway dashboard")
     from highway.dashboard.send import send, send_report, unsent
     from highway.dashboard.workspace import describe, save, workspace
     from highway.report.collect import collect

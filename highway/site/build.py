@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from highway.config.check import flat
+from highway.config.extras import need
 from highway.config.yaml_file import read_yaml
 from highway.errors import Refused
 from highway.files.kept import signature
@@ -278,6 +279,7 @@ def _total(tables: list[tuple[Table, list[BudgetReport]]]) -> dict[str, Any]:
 
 
 def _copy_assets(folder: Path) -> None:
+    need("plotly", "site", "the web site")
     from plotly.offline import get_plotlyjs  # the package contains plotly's script
 
     folder.mkdir(parents=True, exist_ok=True)

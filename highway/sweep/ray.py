@@ -5,7 +5,6 @@ process and waits for it. When the Ray worker is lost, the process saves a check
 resumes the run.
 """
 
-import importlib.util
 import os
 import signal
 import socket
@@ -17,6 +16,7 @@ from contextlib import redirect_stdout
 from functools import partial
 from typing import Any
 
+from highway.config.extras import need
 from highway.config.project import SETTING, project
 from highway.errors import Refused
 from highway.files.writing import append_text
@@ -129,8 +129,7 @@ class RayLauncher(EngineLauncher):
         per_gpu: int = 1,
         retries: int = 3,
     ) -> None:
-        if importlib.util.find_spec("ray") is None:
-            raise Refused("hydra/launcher=ray needs Ray, which is not installed: pip install -e '.[ray]'.")
+        need("ray", "ray", "hydra/launcher=ray")
         if address is not None and not isinstance(address, str):
             raise Refused(f"hydra.launcher.address={address} must be auto, host:port, ray://host:port or null.")
         if cores is not None:

@@ -15,6 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from highway.config.extras import need
 from highway.errors import Refused
 from highway.ledger.lease import STALE
 from highway.sweep.engine import EngineLauncher, Job, check_whole
@@ -91,12 +92,7 @@ class SlurmLauncher(EngineLauncher):
             )
 
     def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
-        try:
-            import submitit  # noqa: F401
-        except ImportError as error:
-            raise Refused(
-                "hydra/launcher=slurm needs submitit, which is not installed: pip install -e '.[slurm]'."
-            ) from error
+        need("submitit", "slurm", "hydra/launcher=slurm")
         if not (shutil.which("sbatch") and shutil.which("srun")):
             raise Refused(
                 "hydra/launcher=slurm needs sbatch and srun, which this machine lacks: start it on a login node."

@@ -4,10 +4,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import mido
 import torch
 from torch import Tensor
 
+from highway.config.extras import need
 from highway.config.models import Remembers
 from highway.errors import Refused
 from highway.files.writing import written_atomically
@@ -53,6 +53,9 @@ def write_midi(keys: Tensor, path: Path, step_seconds: float) -> None:
     if not 1 / (2 * TICKS) <= step_seconds <= 60:
         raise Refused(f"--step-seconds {step_seconds:g} is out of range. Write a number from 0.001 to 60.")
     ticks = round(step_seconds * 2 * TICKS)
+    need("mido", "music", "a MIDI file")
+    import mido
+
     track: Any = mido.MidiTrack()
     padded = torch.nn.functional.pad(keys.int(), (0, 0, 1, 1))
     since = 0

@@ -1,6 +1,7 @@
 """A project of your own, written by `highway init` and found in its folder; the wheel, installed in an empty folder."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from highway.errors import Refused
 from highway.files.writing import read_json
 
 ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "example"
 PYTHON = (sys.executable, "-m", "highway")
 
 
@@ -35,6 +37,40 @@ def test_init_gives_every_file_its_name(project: Path) -> None:
     assert (project / "my_gates" / "layer_scale.py").exists()
     assert not [path for path in files if "myproject" in f"{path} {path.read_text()}"]
     assert sum(len(path.read_text().splitlines()) for path in files) < 120 + 20, "code and configuration; the README"
+
+
+def test_the_page_shows_the_whole_example() -> None:
+    page = (ROOT / "docs" / "OWN.md").read_text()
+    shown = dict(re.findall(r"^`([\w/.]+)`\n\n```\w+\n(.*?)```$", page, flags=re.M | re.S))
+    paths = [path for path in EXAMPLE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert shown == {str(path.relative_to(EXAMPLE)): path.read_text() for path in paths if path.suffix != ".md"}
+    lines = sum(len(text.splitlines()) for text in shown.values())
+    assert lines < 120 and f"the {lines} lines below" in page
+
+
+@pytest.mark.slurm
+@pytest.mark.skipif(os.environ.get("HIGHWAY_SLURM") != "yes", reason="needs a running Slurm: make test-slurm")
+def test_the_example_through_slurm(project: Path) -> None:
+    assert_two_rows(project, "hydra/launcher=slurm")
+
+
+@pytest.mark.ray
+def test_the_example_through_ray(project: Path) -> None:
+    assert_two_rows(project, "hydra/launcher=ray", "hydra.launcher.cores=2")
+
+
+@pytest.mark.slow
+def test_the_example_through_processes_here(project: Path) -> None:
+    assert_two_rows(project, "hydra/launcher=local")
+
+
+def assert_two_rows(project: Path, *launcher: str) -> None:
+    """Check that a launcher trains a row with the project's gate and one with ours, and that its records say so."""
+    few = ("budget=smoke", "seeds=1", "rows=tanh,layer_scale", "trainer.max_steps=4", "trainer.validate_every=2")
+    shown = run(project, *PYTHON, "train", "-m", "table=first", *few, *launcher, PYTHONPATH=str(ROOT))
+    records = [read_json(path) for path in (project / "outputs" / "cells").glob("*/seed1/result.json")]
+    assert [record["status"] for record in records] == ["finished"] * 2, shown
+    assert "LayerScale" in run(project, *PYTHON, "table", "render", "first", "--budget", "smoke")
 
 
 @pytest.mark.parametrize("name", ["highway", "My-Gates", "1st", "a.b"])

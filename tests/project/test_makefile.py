@@ -56,9 +56,9 @@ def test_a_set_up_that_was_killed_is_repaired(tmp_path: Path, moment: str) -> No
     assert again.returncode == 0, output
     steps = [line for line in output.splitlines() if line.startswith("installing ")]
     assert all(" MB to download" in line for line in steps), "a step says before it begins how large it is"
-    assert len(steps) == len(re.findall(r"^    took \d+ s$", output, re.MULTILINE)) == 3
-    asked = (tmp_path / "pip.log").read_text().splitlines()[-3:]
-    assert [phrase.split()[-1] for phrase in asked] == ["torch", ".", ".[dev]"]
+    assert len(steps) == len(re.findall(r"^    took \d+ s$", output, re.MULTILINE)) == 4
+    asked = (tmp_path / "pip.log").read_text().splitlines()[-4:]
+    assert [phrase.split()[-1] for phrase in asked] == ["torch", ".", ".[dev]", ".[ray]"]
     assert not (tmp_path / ".venv" / ".begun").exists()
     settled = setup(tmp_path)
     settled.communicate()

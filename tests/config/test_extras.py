@@ -1,0 +1,76 @@
+"""Extras: a feature whose package is missing is refused with the command that installs it."""
+
+import ast
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from highway.commands import benchmark, dashboard
+from highway.config import extras
+from highway.errors import Refused
+from highway.site.build import build_site
+from highway.sweep.ray import RayLauncher
+from highway.sweep.slurm import SlurmLauncher
+from highway.use.tunes import write_midi
+from tests.support.commands import ROOT
+
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = SETTINGS["optional-dependencies"]
+
+
+def typed(main: Callable[[], None], *arguments: str) -> Callable[[Path], object]:
+    def run(folder: Path) -> None:
+        sys.argv = [f"highway {main.__module__.rsplit('.', 1)[-1]}", *arguments]
+        main()
+
+    return run
+
+
+FEATURES: dict[tuple[str, str], Callable[[Path], object]] = {
+    ("plotly", "site"): build_site,
+    ("mido", "music"): lambda folder: write_midi([], folder / "tune.mid", 0.25),
+    ("wandb_workspaces", "dashboards"): typed(dashboard.main, "highway_t3", "--dry-run"),
+    ("submitit", "slurm"): lambda folder: SlurmLauncher().prepare([], 0),
+    ("ray", "ray"): lambda folder: RayLauncher(),
+    ("x_transformers", "bench"): typed(benchmark.main, "highway_t3"),
+    ("pytorch_tcn", "bench"): typed(benchmark.main, "highway_t3"),
+}
+
+
+@pytest.mark.parametrize(("package", "extra"), FEATURES)
+def test_a_missing_extra_is_one_sentence(
+    package: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(sys, "argv", [])
+    with pytest.raises((Refused, SystemExit)) as refused:
+        FEATURES[package, extra](tmp_path)
+    message = str(refused.value) if isinstance(refused.value, Refused) else capsys.readouterr().err
+    assert message.strip().endswith(f"needs {package}, which is not installed: pip install -e '.[{extra}]'.")
+
+
+def test_an_installed_package_names_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "SHIPPED", tmp_path)
+    with pytest.raises(Refused, match=r"pip install 'highway\[site\]'\.$"):
+        extras.need("no_such_package", "site", "the web site")
+
+
+def test_every_extra_that_the_code_names_is_declared() -> None:
+    calls = [node for path in (ROOT / "highway").rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
+    named = {
+        (ast.literal_eval(call.args[0]), ast.literal_eval(call.args[1]))
+        for call in calls
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "need"
+    }
+    assert named == set(FEATURES)
+    for package, extra in named:
+        assert any(package.replace("_", "-") in requirement for requirement in EXTRAS[extra])
+        assert not any(requirement.startswith(package.replace("_", "-")) for requirement in SETTINGS["dependencies"])
+
+
+def test_the_tools_for_tests_have_every_extra_but_ray() -> None:
+    (ours,) = (requirement for requirement in EXTRAS["dev"] if requirement.startswith("highway["))
+    assert set(ours.removeprefix("highway[").rstrip("]").split(",")) == set(EXTRAS) - {"dev", "mutate", "ray"}
