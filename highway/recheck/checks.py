@@ -14,7 +14,8 @@ from highway.ledger.record import read_record
 from highway.recheck.rescore import TOLERANCE, tested_again
 from highway.recheck.training import Trained, train_again
 from highway.report.checks import Check, file_of, keep
-from highway.report.collect import REFERENCE, read_curves
+from highway.report.collect import REFERENCE
+from highway.report.curves import read_curves
 from highway.run.machine import commit
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from highway.config.experiment import Experiment
 from highway.config.metrics import METRICS
@@ -101,7 +101,7 @@ def improvement(found: Sequence[Pair]) -> Improvement:
 def binomial_interval(wins: float, runs: int) -> tuple[float, float]:
     """Return Clopper and Pearson's interval."""
     tail = (1 - COVERAGE) / 2
-    low, high = stats.beta.ppf(tail, wins, runs - wins + 1), stats.beta.ppf(1 - tail, wins + 1, runs - wins)
+    low, high = special.betaincinv(wins, runs - wins + 1, tail), special.betaincinv(wins + 1, runs - wins, 1 - tail)
     return (0.0 if math.isnan(low) else float(low)), (1.0 if math.isnan(high) else float(high))
 
 

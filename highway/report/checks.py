@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from highway.files.plain import read_text
+from highway.config.yaml_file import read_yaml
 from highway.files.writing import write_text
 
 HEAD = "# Written by: highway records check. Each record was trained up to `step` by the code of `commit`.\n"
@@ -54,7 +54,7 @@ def check_of(record: Path, result: dict[str, Any]) -> Check | None:
 @cache
 def _read(path: Path, changed: int) -> dict[str, Check]:
     """Return the checks in a file by run. `changed`, when it was written, makes a new version be read."""
-    return {entry["run"]: Check(**entry) for entry in yaml.safe_load(read_text(path))}
+    return {entry["run"]: Check(**entry) for entry in read_yaml(path)}
 
 
 def keep(path: Path, checks: Iterable[Check]) -> None:

@@ -1,13 +1,11 @@
 """Joins records with tables: finds the finished runs of each row. Reads files only, never a model."""
 
 import csv
-import math
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from highway.config.datasets import DATASETS, RANDOM, SAMPLE
 from highway.config.experiment import Experiment
@@ -15,13 +13,14 @@ from highway.config.home import REFERENCE as REFERENCE
 from highway.config.metrics import METRICS, OF_A_RECORD, Metric
 from highway.errors import Corrupt, Refused, counted
 from highway.files.kept import Kept
-from highway.files.plain import open_plain, open_text
+from highway.files.plain import open_plain
 from highway.ledger.directory import DONE, RunDirectory, seed_directories
 from highway.ledger.fingerprint import joined
 from highway.ledger.identity import identified
 from highway.ledger.record import leave_out
 from highway.report.addresses import Address, Experiments, address_of, composed, overrides_of
 from highway.report.checks import check_of
+from highway.report.curves import Curves, Outline, Point, curves_of, read_curves
 from highway.report.kept import kept_below
 from highway.report.provenance import OLDER, STALE, unknown
 from highway.report.reading import kept_name, results
@@ -29,21 +28,6 @@ from highway.sweep.table import Row, Table
 
 if TYPE_CHECKING:
     import numpy as np
-
-
-class Point(NamedTuple):
-    """A point of a curve; the authors' logs have only step and value, and the rest is NaN."""
-
-    step: float
-    epoch: float
-    value: float
-    seconds: float
-    tokens: float
-
-
-Curves = dict[tuple[str, str], list[Point]]  # (split, metric) -> points
-Outline = tuple[tuple[str, str], ...]  # split and metric of each curve of a run
-RECENT = 64  # runs whose curves stay in memory
 
 
 @dataclass(frozen=True)
@@ -94,7 +78,7 @@ class Sample:
 
     @property
     def curves(self) -> Curves:
-        return _curves(self.directory / "curves.csv", self.result["files"].get("curves.csv"))
+        return curves_of(self.directory / "curves.csv", self.result["files"].get("curves.csv"))
 
     def outlined(self) -> "Sample | None":
         """Return the record with the names of its curves.
@@ -212,27 +196,6 @@ def authors_logs(table: Table) -> dict[str, Curves]:
 def logs_of(table: Table) -> Path:
     """Return the file of the authors' own training curves, which most tables lack."""
     return REFERENCE / "series" / f"{table.id}.csv"
-
-
-def read_curves(path: Path) -> dict[str, Curves]:
-    """Read curves by row; the row is empty in the file of a run, and columns that the file lacks become NaN."""
-    by_row: dict[str, Curves] = {}
-    with open_text(path) as file:
-        lines = csv.reader(file)
-        columns = {name: number for number, name in enumerate(next(lines))}
-        split, metric, row = columns["split"], columns["metric"], columns.get("row")
-        numbers = [columns.get(name) for name in Point._fields]
-        for line in lines:
-            point = Point(*[math.nan if number is None else float(line[number]) for number in numbers])
-            curves = by_row.setdefault("" if row is None else line[row], {})
-            curves.setdefault((line[split], line[metric]), []).append(point)
-    return by_row
-
-
-@lru_cache(maxsize=RECENT)
-def _curves(path: Path, sha256: str) -> Curves:
-    """Return the curves of a run. `sha256`, that of the file, tells versions of it apart."""
-    return read_curves(path).get("", {})
 
 
 def _caveat(data: dict[str, Any]) -> str:

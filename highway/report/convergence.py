@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from highway.config.metrics import METRICS, Metric
-from highway.report.collect import Collected, Point, authors_logs
+from highway.report.collect import Collected, authors_logs
+from highway.report.curves import Point
 from highway.sweep.table import Row
 
 

@@ -4,10 +4,9 @@ outputs/reference/counting.yaml has that loss for each data set; highway/data/co
 """
 
 from functools import cache
+from pathlib import Path
 
-import yaml
-
-from highway.files.plain import open_text
+from highway.config.yaml_file import read_yaml
 from highway.report import collect
 from highway.report.collect import Sample
 
@@ -31,14 +30,13 @@ def examples(sample: Sample, split: str | None) -> int | None:
 
 
 def _losses() -> dict[tuple[str, str, str], float]:
-    return _read(str(collect.REFERENCE / "counting.yaml"))
+    return _read(collect.REFERENCE / "counting.yaml")
 
 
 @cache
-def _read(path: str) -> dict[tuple[str, str, str], float]:
+def _read(path: Path) -> dict[tuple[str, str, str], float]:
     try:
-        with open_text(path) as file:
-            entries = yaml.safe_load(file)
+        entries = read_yaml(path)
     except FileNotFoundError:
         return {}
     return {(entry["form"], entry["test"], entry["vocabulary"]): entry["test_loss"] for entry in entries}

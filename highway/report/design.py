@@ -1,7 +1,7 @@
 """Least squares of row and seed effects for one pattern of runs. Shapes as in model.py."""
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,10 @@ class Design:
 
 def _row_means(runs: Array, counts: NDArray[np.intp]) -> Array:
     """Return the mean (r, ...) of the runs (N, ...) of each row."""
-    return np.stack([runs[of_row].mean(0) for of_row in _runs_of(counts)]) if len(counts) else runs
+    if not len(counts):
+        return runs
+    sums = np.add.reduceat(runs, np.cumsum(counts) - counts, axis=0)
+    return np.asarray(sums / counts.reshape(-1, *[1] * (runs.ndim - 1)), float)
 
 
 def _runs_of(counts: NDArray[np.intp]) -> list[slice]:
@@ -64,7 +67,7 @@ def design(runs: NDArray[np.bool_], shared: bool | None = None) -> Design:
     return replace(fitted, rows=np.flatnonzero(rows), added_freedom=added_freedom)
 
 
-@cache
+@lru_cache(maxsize=256)  # of 5,336 runs, 0.7 MB each
 def _design(runs: bytes, shape: tuple[int, int], shared: bool | None) -> Design:
     """Return the design for runs of which every row and every seed has some.
 
@@ -80,12 +83,15 @@ def _design(runs: bytes, shape: tuple[int, int], shared: bool | None) -> Design:
     if not shared:
         shares, centred = shares[:, :0], centred[:, :0]
     inverse = np.asarray(np.linalg.pinv(centred, rcond=1e-9) if centred.size else centred.T, float)
-    blocks = [
-        np.eye(count) - 1 / count - centred[of_row] @ inverse[:, of_row]
-        for count, of_row in zip(counts.tolist(), _runs_of(counts), strict=True)
-    ]
-    forms = tuple(np.linalg.pinv(block, rtol=1e-9, hermitian=True) for block in blocks)
-    added = np.array([np.linalg.matrix_rank(block, tol=1e-9, hermitian=True) for block in blocks], float)
+    patterns, slices = [row.tobytes() for row in used], _runs_of(counts)
+    blocks = {  # rows with runs of the same seeds share a block
+        pattern: np.eye(counts[row]) - 1 / counts[row] - centred[slices[row]] @ inverse[:, slices[row]]
+        for pattern, row in {pattern: row for row, pattern in enumerate(patterns)}.items()
+    }
+    by_pattern = {name: np.linalg.pinv(block, rtol=1e-9, hermitian=True) for name, block in blocks.items()}
+    ranks = {name: int(np.linalg.matrix_rank(block, tol=1e-9, hermitian=True)) for name, block in blocks.items()}
+    forms = tuple(by_pattern[pattern] for pattern in patterns)
+    added = np.array([ranks[pattern] for pattern in patterns], float)
     freedom = len(centred) - (rank if shared else shape[0])
     return Design(np.arange(shape[0]), counts, shares, centred, inverse, freedom, shared, forms, added)
 

@@ -12,8 +12,9 @@ from matplotlib.axes import Axes
 
 from highway.config.metrics import KINDS, METRICS
 from highway.report.bias_figures import draw_biases
-from highway.report.collect import Collected, Curves, Point, Sample, authors_logs
+from highway.report.collect import Collected, Sample, authors_logs
 from highway.report.comparison_figures import draw_bars, draw_lengths, draw_scatter, draw_series, draw_times
+from highway.report.curves import Curves, Point
 from highway.report.state_figures import draw_gate_values, draw_gradients
 from highway.report.style import SPLITS, STYLE, Look, looks
 from highway.sweep.table import Figure, Row

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from highway.report.design import Array, design, square_sums
 
@@ -92,7 +92,7 @@ def _test_sound(
     used = contrasts != 0
     shared = design(runs).shared
     possible = ~(used & ~runs.any(1)).any(1)
-    for wide, members in groups(np.concatenate(wide_rows(values, runs, shared), axis=1)):
+    for wide, members in groups(np.concatenate(wide_rows(values, runs, shared, floor), axis=1)):
         apart, wide = np.split(wide, 2)
         pool = runs & ~apart[:, None]
         fitted = design(pool, shared)
@@ -113,11 +113,14 @@ def _test_sound(
                 tests.put((tables[members], number), advantage + offsets[number], error, freedom)
 
 
-def wide_rows(values: Array, runs: NDArray[np.bool_], shared: bool) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def wide_rows(
+    values: Array, runs: NDArray[np.bool_], shared: bool, floor: float = 0.0
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which rows (B, R) have a clearly larger spread than the rest.
 
     What a row adds to the residual squares of the other rows' own fit is independent of those squares, so the ratio of
-    the two has an F distribution. The row of the smallest p leaves first, after Bonferroni's correction.
+    the two has an F distribution. The row of the smallest p leaves first, after Bonferroni's correction. No spread of
+    the rest is taken below `floor`: rounding would else make hundreds of equal rows leave, a search for each.
     """
     apart, wide = np.zeros(values.shape[:2], bool), np.zeros(values.shape[:2], bool)
     active = np.arange(len(values))
@@ -133,7 +136,8 @@ def wide_rows(values: Array, runs: NDArray[np.bool_], shared: bool) -> tuple[NDA
             testable = (fitted.added_freedom > 0) & (rest_freedom > 0)
             p = np.ones(added.shape)
             degrees = fitted.added_freedom[testable], rest_freedom[testable]
-            ratio = added[:, testable] / degrees[0] / (rest[:, testable] / degrees[1])
+            spread = np.maximum(rest[:, testable] / degrees[1], floor**2)
+            ratio = added[:, testable] / degrees[0] / spread
             p[:, testable] = special.fdtrc(*degrees, np.maximum(ratio, 0))
             widest = p.argmin(1)
             found = p[np.arange(len(tables)), widest] * max(testable.sum(), 1) < SPREAD_LEVEL
@@ -195,6 +199,8 @@ def _test_ranks(
 
 def rank_test(row: Array, than: Array) -> tuple[Array, Array]:
     """Return exact p-values (B,) of the rank-sum test, for `row` (B, n) better than `than` (B, m) and for worse."""
+    from scipy import stats  # takes half a second to import, and most reports do without it
+
     ranks = np.rint(2 * stats.rankdata(np.concatenate([row, than], axis=1), axis=1)).astype(int)
     sums = ranks[:, : row.shape[1]].sum(1)
     p = np.empty((2, len(row)))
@@ -219,6 +225,8 @@ def kendall_test(one: Array, other: Array) -> tuple[Array, Array]:
 
     Ties have no exact distribution here, so scipy's approximation is taken for them.
     """
+    from scipy import stats
+
     above, below = np.empty(len(one)), np.empty(len(one))
     size = one.shape[1]
     first, second = np.triu_indices(size, 1)
@@ -263,7 +271,7 @@ def contrast_deviations(values: Array, contrasts: Array, floor: float) -> tuple[
     runs = ~np.isnan(values[0])
     runs[np.isneginf(values[0]).any(1)] = False
     shared = design(runs).shared
-    apart, wide = wide_rows(values, runs, shared)
+    apart, wide = wide_rows(values, runs, shared, floor)
     squares, freedom = square_sums(values, runs & ~apart[0][:, None], shared)
     if not freedom:
         return None
@@ -287,7 +295,7 @@ def row_spread(values: Array, floor: float = 0.0) -> tuple[Array, Array]:
     spread, freedom = (np.full(values.shape[:2], np.nan) for _ in range(2))
     for runs, tables in groups(~np.isnan(values)):
         shared = design(runs).shared
-        for wide, members in groups(wide_rows(values[tables], runs, shared)[0]):
+        for wide, members in groups(wide_rows(values[tables], runs, shared, floor)[0]):
             chosen = values[tables[members]]
             pool = runs & ~wide[:, None]
             squares, degrees = square_sums(chosen, pool, False)

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from scipy import stats
 
 from highway.config.metrics import METRICS
 from highway.report.claims import contrasts_of, offset_of, ratios_of, strictest_level
@@ -43,6 +42,8 @@ class Trial:
 
     def power(self, seeds: int) -> float:
         """Return the probability of a verdict: for the claim (Boole's bound over its contrasts), or against it."""
+        from scipy import stats  # takes half a second to import
+
         freedom = np.where(self.own, 1, self.rows - 1) * (seeds - 1)
         distance = self.effects / self.deviations * np.sqrt(seeds)
         missed = stats.nct.cdf(stats.t.isf(self.level, freedom), freedom, distance)

@@ -5,8 +5,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy import stats
-
 
 @dataclass(frozen=True)
 class Summary:
@@ -27,6 +25,8 @@ def kendall_tau(ours: Sequence[float], papers: Sequence[float]) -> float | None:
     """Return Kendall's tau-b of two orders of the same rows (1: equal, -1: reversed); None if all values are equal."""
     if len(set(ours)) < 2 or len(set(papers)) < 2:
         return None
+    from scipy import stats  # takes half a second to import
+
     return float(stats.kendalltau(ours, papers).statistic)
 
 

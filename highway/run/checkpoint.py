@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
 import torch
-import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pytorch_lightning.plugins.io import CheckpointIO
@@ -31,6 +30,7 @@ from torch import Tensor, nn
 
 from highway.config.check import check
 from highway.config.experiment import Experiment
+from highway.config.yaml_file import parsed
 from highway.describe import flat
 from highway.errors import Corrupt, Refused
 from highway.files import seal
@@ -170,8 +170,10 @@ def run_in(path: Path) -> str:
 def run_of(config: str, path: Path) -> str:
     """Return the name of the run that a configuration describes; `path` is its file, for the message."""
     try:
-        experiment = check(OmegaConf.create({**yaml.safe_load(config), "data_dir": "data", "outputs_dir": "outputs"}))
-    except (yaml.YAMLError, OmegaConfBaseException, Refused, ValueError, TypeError) as error:
+        experiment = check(
+            OmegaConf.create({**parsed(config.encode(), str(path)), "data_dir": "data", "outputs_dir": "outputs"})
+        )
+    except (OmegaConfBaseException, Refused, ValueError, TypeError) as error:
         raise Corrupt(f"{path} has a configuration that cannot be read ({type(error).__name__})") from error
     return RunDirectory.of(experiment).id
 

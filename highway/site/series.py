@@ -9,7 +9,8 @@ from typing import Any
 
 from highway.config.metrics import KINDS
 from highway.errors import Corrupt
-from highway.report.collect import Collected, Curves, Outline, Point, Sample, authors_logs, read_curves
+from highway.report.collect import Collected, Sample, authors_logs
+from highway.report.curves import Curves, Outline, Point, read_curves
 from highway.report.style import SPLITS, looks
 
 ON_A_PAGE = 240_000  # the most points that the page of a table holds

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from highway.report import model
+from highway.report.design import design
 from highway.report.model import Array, holm, kendall_test, rank_test, row_spread, test_contrasts, wide_rows
 
 RNG = np.random.default_rng(28)
@@ -127,6 +128,31 @@ def test_the_spread_of_a_row_is_compared_with_the_rest_by_an_f_test(monkeypatch:
         monkeypatch.setattr(model, "ROW_LEVEL", 0.0)
         monkeypatch.setattr(model, "SPREAD_LEVEL", level * 4)  # Bonferroni's correction for four rows
         assert bool(wide_rows(values, runs, True)[0][0, 1]) is wide
+
+
+def test_rows_that_differ_by_rounding_only_stay_in_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise one row after another leaves, and each costs the least squares of the whole table."""
+    values = np.add.outer(np.arange(60.0), np.arange(8.0))[None] + RNG.normal(size=(1, 60, 8)) * 1e-13
+    values[0, ::2] += RNG.normal(size=(30, 8)) * 1e-10
+    fits: list[object] = []
+    monkeypatch.setattr(model, "design", lambda *of: (fits.append(of), design(*of))[1])
+    runs = np.ones((60, 8), bool)
+    assert wide_rows(values, runs, True)[1].any() and not wide_rows(values, runs, True, floor=1e-4)[1].any()
+    fits.clear()
+    test_contrasts(values, np.eye(60)[1:] - np.eye(60)[0], floor=1e-4)
+    assert len(fits) <= 5
+
+
+def test_rows_of_equal_seeds_are_decomposed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first report of a grid of 667 rows and 8 seeds did it 667 times for each row that left the pool."""
+    decomposed: list[object] = []
+    pinv = np.linalg.pinv
+    monkeypatch.setattr(np.linalg, "pinv", lambda block, **how: (decomposed.append(block), pinv(block, **how))[1])
+    for rows in (19, 190):
+        decomposed.clear()
+        runs = np.ones((rows, 7), bool)
+        runs[0, :3] = False
+        assert len(design(runs).forms) == rows and len(decomposed) == 3
 
 
 def test_no_spread_is_below_the_floor() -> None:

@@ -29,6 +29,7 @@ from highway.report import collect as collecting
 from highway.report.bias_figures import t_sne
 from highway.report.collect import collect
 from highway.report.convergence import mean_difference
+from highway.report.curves import Point, read_curves
 from highway.report.figures import band
 from highway.report.formats import to_csv, to_latex, to_markdown
 from highway.report.publish import write_report
@@ -232,8 +233,8 @@ def test_kendalls_tau(ours: list[float], papers: list[float], tau: float | None)
 
 
 def test_how_far_apart_curves_lie() -> None:
-    def curve(*points: tuple[float, float]) -> list[collecting.Point]:
-        return [collecting.Point(step, 0, value, 0, 0) for step, value in points]
+    def curve(*points: tuple[float, float]) -> list[Point]:
+        return [Point(step, 0, value, 0, 0) for step, value in points]
 
     reference = curve((0, 3), (10, 2), (30, 2))
     assert mean_difference(reference, reference) == 0
@@ -264,7 +265,7 @@ def test_a_seed_that_diverged_leaves_the_figure_to_the_others(tmp_path: Path) ->
 
 
 def test_a_figure_over_seconds_and_tokens(tmp_path: Path) -> None:
-    points = [collecting.Point(step, step / 100, 2.0, 10 * step, 1000 * step) for step in (25, 50)]
+    points = [Point(step, step / 100, 2.0, 10 * step, 1000 * step) for step in (25, 50)]
     later = [point._replace(value=3.0, seconds=20 * point.step) for point in points]
     positions, low, mean, high = band([points, later], "valid", "seconds")
     assert positions.tolist() == [375, 750] and low[0] == 2 and mean[0] == 2.5 and high[0] == 3
@@ -328,7 +329,7 @@ def test_the_authors_logs_end_where_the_papers_table_does() -> None:
 
     Its public log is of another run (FACTS.md 1.4): that of tanh SDU without FFN.
     """
-    logs = collecting.read_curves(Path(__file__).parents[2] / "outputs" / "reference" / "series" / "highway_t5.csv")
+    logs = read_curves(Path(__file__).parents[2] / "outputs" / "reference" / "series" / "highway_t5.csv")
     for row_id, curves in logs.items():
         same = "tanh_attention" if row_id == "gated_mhdpa" else row_id
         assert curves["valid", "bpc"][-1][2] == pytest.approx(XL.row(same).paper["valid_bpc"], abs=6e-4)

@@ -22,7 +22,7 @@ from highway.files.writing import write_text
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
 from highway.report import collect as collecting
-from highway.report.collect import Point
+from highway.report.curves import Point
 from highway.report.publish import publish
 from highway.site.build import build_site
 from highway.site.series import thinned
