@@ -66,7 +66,7 @@ def table_curves(collected: Collected, begun: dict[tuple[str, str], Path], links
 def points_of_each(outlines: Iterable[Outline]) -> int:
     """Return how many points each split of each run may have, so that the page holds at most ON_A_PAGE.
 
-    Only above ON_A_PAGE / 2 curves does it hold more: two points each.
+    It holds more only above ON_A_PAGE / 2 curves: two points of each.
     """
     count = sum(len({split for split, _ in outline}) for outline in outlines)
     return min(max(ON_A_PAGE // max(count, 1), FEWEST), MOST)

@@ -1,5 +1,6 @@
 """A site after a change is the site from nothing, byte for byte, and writes only the pages that change."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from highway.files import kept
 from highway.files.writing import write_text
 from highway.report import collect as collecting
 from highway.report import kept as keeping
-from highway.site import pages
+from highway.site import pages, series
 from highway.site.build import build_site
 from highway.site.series import FEWEST, MOST, ON_A_PAGE, points_of_each
 from tests.support.changes import CHANGES, prepared, seed_folder
@@ -106,3 +107,17 @@ def test_other_code_and_another_refresh_write_every_page(
 def test_the_page_of_a_table_holds_so_many_points_at_most(runs: int, points: int) -> None:
     outlines = [(("train", "loss"), ("train", "bpc"), ("valid", "loss"))] * runs
     assert points_of_each(outlines) == points and 2 * runs * points <= ON_A_PAGE
+
+
+@pytest.mark.parametrize("most", [1000, 60, 4])
+def test_the_page_holds_no_more_points_than_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Or two of each curve: docs/COMMANDS.md promises both."""
+    monkeypatch.setattr(series, "ON_A_PAGE", most)
+    prepared(tmp_path)
+    script = site(tmp_path)[f"{TABLE.id}/paper/curves.js"].decode()
+    rows = json.loads(script.split(" = ", 2)[2].rstrip(";\n"))["rows"]
+    points = [len(split["step"]) for row in rows for seed in row["seeds"] for split in seed["splits"].values()]
+    assert points and (sum(points) <= most or set(points) == {FEWEST})
+    assert most != 60 or sum(points) > most // 2  # the limit is used
