@@ -35,7 +35,7 @@ DESCRIBED = {int: "a whole number", float: "a number", bool: "true or false", st
 LARGEST_SEED = 2**63 - 1  # the largest that torch takes
 LARGEST = 2**31 - 1  # the largest whole number of any key
 READS = {"sequence": "one text", "pair": "a source and its target"}
-SWEEP_ONLY = ("table", "name", "seeds", "extra_rows", "rows", "fail_fast", "retry_failed", "rerun", "plan")
+SWEEP_ONLY = ("table", "name", "seeds", "extra_rows", "rows", "fail_fast", "retry_failed", "rerun", "plan", "choose")
 ROOT = ("model", "dataset", *SECTIONS, "budget", "seed", "data_dir", "outputs_dir")
 
 

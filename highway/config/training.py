@@ -106,6 +106,14 @@ class Trainer:
         50.0, 0, description="a mean training loss above this, or not a number, ends the run as diverged", by_task=True
     )
 
+    pause_after: float | None = number(
+        None,
+        0,
+        1,
+        description="stop after the first validation at this share of the steps, to resume later; null: never",
+        unhashed=True,
+    )
+
     @staticmethod
     def spelled(values: dict[str, Any]) -> dict[str, Any]:
         """Return the values with `compile`, which used to be true or false, as a mode or null."""

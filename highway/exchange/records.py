@@ -28,7 +28,7 @@ from highway.sweep.table import Table
 MEMBER = re.compile(
     r"(?P<run>[\w-]+-[0-9a-f]{12}/seed\d+)/(config\.yaml|curves\.csv|result\.json|probes/\w+\.npz)", re.ASCII
 )
-RANKS = ("waiting", "running", "interrupted", "failed", "diverged", "finished")
+RANKS = ("waiting", "running", "interrupted", "paused", "dropped", "failed", "diverged", "finished")
 LARGEST = 64 << 20  # bytes of one member; records are small, and an archive may be malicious
 TOTAL = 512 << 20  # bytes of all members
 
@@ -43,11 +43,15 @@ class Imported:
 
 
 def export_records(tables: list[Table], budget: str | None, outputs: Path, target: Path) -> list[Sample]:
-    """Write each finished or diverged record of the tables to a file, at one budget or all; return these records."""
+    """Write each finished or diverged record of the tables to a file, at one budget or all; return these records.
+
+    The trials of a choice go with them, so that their reader can see what was chosen.
+    """
     requests = [(table, name) for table in tables for name in table.budgets if budget in (None, name)]
-    records = {
-        sample.directory.parts[-2:]: sample for request in requests for sample in collect(*request, outputs).every
-    }
+    collections = [collect(*request, outputs) for request in requests]
+    records = {sample.directory.parts[-2:]: sample for collected in collections for sample in collected.every}
+    folders = {parts: sample.directory for parts, sample in records.items()}
+    folders |= {trial.parts[-2:]: trial for collected in collections for trial in collected.trials}
     if not records:
         at = f" at {budget}" if budget else ""
         raise Refused(f"{', '.join(table.id for table in tables)}: no records{at}; {target} was not written.")
@@ -56,9 +60,9 @@ def export_records(tables: list[Table], budget: str | None, outputs: Path, targe
         gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed,
         tarfile.open(mode="w", fileobj=packed, format=tarfile.USTAR_FORMAT) as archive,
     ):
-        for parts, sample in sorted(records.items()):
-            for path in sorted(sample.directory.rglob("*")):
-                name = f"{'/'.join(parts)}/{path.relative_to(sample.directory).as_posix()}"
+        for parts, folder in sorted(folders.items()):
+            for path in sorted(folder.rglob("*")):
+                name = f"{'/'.join(parts)}/{path.relative_to(folder).as_posix()}"
                 if path.is_file() and MEMBER.fullmatch(name):
                     member = tarfile.TarInfo(name)
                     content = read_bytes(path)

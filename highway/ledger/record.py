@@ -33,7 +33,7 @@ MemberPath = Annotated[str, Pattern(r"(?!.*\.\.)\w[\w./-]*", "a path below the f
 class Record(TypedDict):
     """A record of any status. A run that failed while it was built has nothing more."""
 
-    status: Literal["finished", "failed", "diverged", "interrupted"]
+    status: Literal["finished", "failed", "diverged", "interrupted", "paused", "dropped"]
     cell: str
     seed: Count
     budget: str

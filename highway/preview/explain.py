@@ -74,6 +74,8 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
         grid.add_row(name, Text(text))
     console.print(grid)
     _print_numbers(table, row, console)
+    if row.choose and row.choose.at(budget):
+        console.print(f"\nchosen by validation: {row.choose.description}", soft_wrap=True, markup=False)
     _print_choices(table, console)
     _print_settings(table, row, budget, described, console)
     _print_descriptions(described, console)

@@ -5,13 +5,20 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
+from highway.config.home import REFERENCE
 from highway.files.kept import Kept
 from highway.ledger.fingerprint import fingerprint, named_modules
 from highway.ledger.identity import identity, named_revisions, run_name
-from highway.sweep.table import Row, Table
+from highway.sweep.table import Row, Table, last_on_each_key
+
+
+def roots(outputs_dir: Path) -> list[Path]:
+    """Return the folders of run directories: those of this machine, then the published ones."""
+    return [outputs_dir / "cells", REFERENCE / "cells"]
 
 
 @dataclass(frozen=True)
@@ -47,9 +54,9 @@ def composed(overrides: tuple[str, ...]) -> Experiment:
     return experiment(list(overrides))
 
 
-def overrides_of(table: Table, row: Row, budget: str) -> tuple[str, ...]:
-    """Return the overrides of a row at a budget; the seed is arbitrary."""
-    return tuple(table.overrides(row, budget, seed=0))
+def overrides_of(table: Table, row: Row, budget: str, seed: int = 1) -> tuple[str, ...]:
+    """Return the overrides of a row at a budget, with the settings that were chosen for a seed, but with seed 0."""
+    return tuple(last_on_each_key([*table.overrides(row, budget, seed), "seed=0"]))
 
 
 def address_of(overrides: tuple[str, ...], kept: Kept) -> Address:

@@ -18,12 +18,13 @@ from highway.ledger.directory import DONE, RunDirectory, seed_directories
 from highway.ledger.fingerprint import joined
 from highway.ledger.identity import identified
 from highway.ledger.record import leave_out
-from highway.report.addresses import Address, Experiments, address_of, composed, overrides_of
+from highway.report.addresses import Address, Experiments, address_of, composed, overrides_of, roots
 from highway.report.checks import check_of
 from highway.report.curves import Curves, Outline, Point, curves_of, read_curves
 from highway.report.kept import kept_below
 from highway.report.provenance import OLDER, STALE, unknown
 from highway.report.reading import kept_name, results
+from highway.report.trials import Decisions, with_choices
 from highway.sweep.table import Row, Table
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ class Collected:
     experiments: Experiments = field(default_factory=lambda: Experiments({}))  # by row; the seed is arbitrary
     folders: dict[str, str] = field(default_factory=dict)  # by row; the name of its runs' folder
     only_run: bool = False  # leave out rows that have not run
+    decisions: Decisions = field(default_factory=dict)  # what validation chose in each row
 
     def finished(self, row_id: str) -> tuple[Sample, ...]:
         return tuple(sample for sample in self.samples[row_id] if sample.finished)
@@ -142,6 +144,13 @@ class Collected:
     @property
     def every(self) -> list[Sample]:
         return [sample for row in self.table.rows for sample in self.samples[row.id]]
+
+    @property
+    def trials(self) -> list[Path]:
+        """The directories of the trials that have ended, by their own end or by the choice."""
+        decisions = [found for by_seed in self.decisions.values() for found in by_seed.values()]
+        ended = ("finished", "diverged", "dropped")
+        return [trial.directory for found in decisions for trial in found.trials if trial.status in ended]
 
     def trace(self, row_ids: Iterable[str]) -> list[object]:
         """Return what tells these records, and what is said of them, from any others."""
@@ -238,12 +247,27 @@ def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
     if table.kind == "timing":
         return _timings(table, budget, outputs_dir)
     kept = kept_below(outputs_dir)
+    table, decisions = with_choices(table, budget, outputs_dir)
     overrides = {row.id: overrides_of(table, row, budget) for row in table.at(budget)}
     addresses = {row_id: address_of(words, kept) for row_id, words in overrides.items()}
     by_row = {row_id: samples(address, outputs_dir, kept) for row_id, address in addresses.items()}
+    by_row |= {
+        row.id: _chosen_by_seed(table, row, budget, outputs_dir, kept)
+        for row in table.at(budget)
+        if row.id in decisions and row.choose and row.choose.seeds == "each"
+    }
     every_row = {row.id: by_row.get(row.id, ()) for row in table.rows}
     folders = {row_id: address.name for row_id, address in addresses.items()}
-    return Collected(table, budget, every_row, Experiments(overrides), folders)
+    return Collected(table, budget, every_row, Experiments(overrides), folders, decisions=decisions)
+
+
+def _chosen_by_seed(table: Table, row: Row, budget: str, outputs_dir: Path, kept: Kept) -> tuple[Sample, ...]:
+    """Return the record of each seed with the settings that this seed has chosen."""
+    chosen = []
+    for seed in row.chosen:
+        address = address_of(overrides_of(table, row, budget, seed), kept)
+        chosen += [sample for sample in samples(address, outputs_dir, kept) if sample.seed == seed]
+    return tuple(chosen)
 
 
 def _timings(table: Table, budget: str, outputs_dir: Path) -> Collected:
@@ -309,11 +333,6 @@ def _by_setting(table: Table, settings: list[str]) -> Table:
         for setting in settings
     }
     return replace(table, rows=tuple(rows), claims=tuple(claims), against=against)
-
-
-def roots(outputs_dir: Path) -> list[Path]:
-    """Return the folders of run directories: those of this machine, then the published ones."""
-    return [outputs_dir / "cells", REFERENCE / "cells"]
 
 
 def samples(address: Address, outputs_dir: Path, kept: Kept) -> tuple[Sample, ...]:

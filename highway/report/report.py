@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from highway.config.metrics import METRICS
+from highway.report import choices
 from highway.report.bootstrap import Compared, compare
 from highway.report.collect import Collected
 from highway.report.comparison import Difference, differences
@@ -149,6 +150,7 @@ class Report:
         contents: list[tuple[str, str, list[Block]]] = [
             ("results", "", _results(self)),
             ("also", "Also measured", [also] if table.also else []),
+            ("chosen", "Chosen by validation", choices.described(table, self.collected.decisions)),
             ("claims", "Claims of the paper" if table.paper else "Claims", _claims(self)),
             ("convergence", f"Steps to reach the final {table.reaches} of {baseline}", _convergence(self)),
             ("differences", f"Compared by {headline.name}", _differences(self)),

@@ -1,6 +1,7 @@
 """The status of the runs of a table."""
 
 import itertools
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,8 @@ from highway.ledger.directory import DONE, RunDirectory, seed_directories
 from highway.report.addresses import address_of, overrides_of
 from highway.report.collect import Sample, collect, records
 from highway.report.kept import kept_below
+from highway.report.trials import with_choice
+from highway.sweep.chosen import Decision
 from highway.sweep.table import Row, Table
 
 
@@ -48,8 +51,9 @@ class StatusLine:
 
 def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[StatusLine]:
     """Return a line for each status that seeds of a row have; published records count as finished."""
-    if row not in table.at(budget):
+    if row.budgets and budget not in row.budgets:
         return []
+    row, decisions = with_choice(table, row, budget, outputs)
     kept = kept_below(outputs)
     address = address_of(overrides_of(table, row, budget), kept)
     if table.kind == "timing":
@@ -70,7 +74,20 @@ def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[Statu
     by_status: dict[tuple[str, str], list[int]] = {}
     for seed, about in sorted(statuses.items()):
         by_status.setdefault(about, []).append(seed)
-    return [StatusLine(status, f"{text}: {_seeds(numbers)}") for (status, text), numbers in by_status.items()]
+    lines = [StatusLine(status, f"{text}: {_seeds(numbers)}") for (status, text), numbers in by_status.items()]
+    return [*lines, *_trials(decisions)]
+
+
+def _trials(decisions: dict[int, Decision]) -> list[StatusLine]:
+    """Return a line on the trials of each seed that chooses, unless none has begun."""
+    lines = []
+    for seed, found in decisions.items():
+        count = Counter(trial.status for trial in found.trials if trial != found.chosen)
+        if set(count) != {"waiting"}:
+            trials = ", ".join(f"{number} {status}" for status, number in count.items())
+            state = "settings chosen; other trials" if found.chosen else "settings to be chosen; trials"
+            lines.append(StatusLine("trials", f"{state} of seed {seed}: {trials}"))
+    return lines
 
 
 def _seeds(numbers: list[int]) -> str:

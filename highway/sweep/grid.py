@@ -32,13 +32,21 @@ ALSO = ("parameters", "gate_parameters", "tokens_per_second", "train_seconds")
 
 
 def as_table(
-    name: str | None, command: str, choices: dict[str, list[str]], run: Sequence[Experiment]
+    name: str | None, command: str, choices: dict[str, list[str]], run: Sequence[Experiment], choose: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return the content of table.yaml.
 
-    `choices` maps each key to its values as typed; `run` holds every experiment of the grid.
+    `choices` maps each key to its values as typed; `run` holds every experiment of the grid. The keys in `choose` make
+    no rows: validation chooses among their values.
     """
-    content = described(choices, run)
+    for key in choose:
+        if len(choices.get(key, ())) < 2:
+            raise Refused(f"choose={key} needs two or more values of {key}, as in {key}=1,2,3.")
+    content = described({key: values for key, values in choices.items() if key not in choose}, run)
+    if choose:
+        by = f"valid_{_shown(run)[0]}"
+        content["choose"] = {**{key: choices[key] for key in choose}, "by": by}
+        command = f"{command} choose={','.join(choose)}"
     made = hashlib.sha256(yaml.safe_dump(content).encode()).hexdigest()[:8]
     return {"id": _checked(name or f"grid-{made}"), "caption": command, **content}
 

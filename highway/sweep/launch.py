@@ -44,6 +44,7 @@ class Planned:
     before: str = "waiting"  # status when the sweep began; a run that had failed is planned only with retry_failed=true
     alone: bool = False  # True for a timing: no other run of the sweep may run beside it
     fingerprint: str = ""  # hash of the code that would train it now
+    share: float = 1.0  # of its steps that it trains now: below 1 for a trial that the sweep compares at that point
     nodes: int = 1  # machines, each with `devices` devices
     experiment: Experiment | None = field(default=None, compare=False)  # None for a timing, which reads no data
 
@@ -52,6 +53,8 @@ class Planned:
         status = self.directory.status
         if status == "running":
             return "wait"
+        if status == "paused" and self.share < 1:
+            return "leave" if (self.directory.result() or {}).get("share", 0) >= self.share else "start"
         return "leave" if status in DONE or (status == "failed" and self.before != "failed") else "start"
 
 
@@ -135,7 +138,7 @@ def command_line(overrides: Sequence[str]) -> str:
     kept = [
         override
         for override in overrides
-        if not re.match(r"(hydra\.(?!searchpath=)|data_dir=|outputs_dir=|logger[.=])", override)
+        if not re.match(r"(hydra\.(?!searchpath=)|(data_dir|outputs_dir|trainer\.pause_after)=|logger[.=])", override)
     ]
     return f"highway train {shlex.join(kept)}"
 

@@ -6,6 +6,7 @@
     retry_failed=true    also train runs again that have failed
     rerun=true           also train runs again that are finished but stale (other code); old records go to earlier/
     plan=true            print the missing runs and their cost, and train nothing
+    choose=optimizer.lr  of a grid: choose these keys by validation, and report the best
 
 Every run is composed and checked before the first one starts, so a mistake in the last row costs nothing.
 """
@@ -13,39 +14,38 @@ Every run is composed and checked before the first one starts, so a mistake in t
 import hashlib
 import itertools
 import logging
-import math
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, ValueType
+from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
-from hydra.errors import HydraException
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from highway.config.check import SWEEP_ONLY
 from highway.config.experiment import Experiment
-from highway.config.guard import check_words
-from highway.errors import Refused, SweepFailed, counted, listing
+from highway.errors import Held, Refused
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import changes_nothing, identified, ignored
 from highway.sweep import grid
-from highway.sweep.launch import Planned, command_line, composed, last_line, quoted, search_path
+from highway.sweep.accounts import summarise, to_do
+from highway.sweep.chosen import WHOLE, decision, forecast
+from highway.sweep.launch import Planned, command_line, composed, quoted, search_path
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import ReportRequest, Row, Table, last_on_each_key
 from highway.sweep.timed import timing
+from highway.sweep.typed import every_combination, is_true, seeds_of, values_of
 from highway.sweep.views import differences, link_view
 
 log = logging.getLogger("highway")
 LONGEST_NAME = 120
-MOST_RUNS = 50_000
 
 
 class HighwaySweeper(Sweeper):
@@ -60,7 +60,10 @@ class HighwaySweeper(Sweeper):
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context = hydra_context
         self.config: DictConfig = config
+        self.choosing: list[str] = []  # rows whose settings are still to be chosen
+        self.compared: set[tuple[RunDirectory, float]] = set()  # what the stage before has trained, and how far
         self.timings: dict[tuple[str, ...], Planned] = {}
+        self.folders: dict[tuple[str, ...], Path] = {}
         self.then: list[Callable[[], None]] = []  # writes, postponed until nothing can be refused any more
         self.launcher: Any = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
@@ -74,11 +77,23 @@ class HighwaySweeper(Sweeper):
         }:
             raise Refused(f"{key}= is given twice. Write several values with commas, as in seeds=1,2,3.")
         flags = ("fail_fast", "retry_failed", "rerun", "plan")
-        fail_fast, retry_failed, rerun, self.planning = (_truth(overrides.pop(key, None)) for key in flags)
-        plan, tables = self._plan(
-            {key: override for key, override in overrides.items() if not override.is_hydra_override()}
-        )
-        _refuse_ignored([str(override.input_line).lstrip("+") for override in overrides.values()], plan)
+        fail_fast, retry_failed, rerun, self.planning = (is_true(overrides.pop(key, None)) for key in flags)
+        settings = {key: override for key, override in overrides.items() if not override.is_hydra_override()}
+        while self._stage(settings, overrides, fail_fast, retry_failed, rerun):
+            pass  # a stage of trials has ended, and the next one follows from their validations
+
+    def _stage(
+        self,
+        settings: dict[str, Override],
+        typed: dict[str, Override],
+        fail_fast: bool,
+        retry_failed: bool,
+        rerun: bool,
+    ) -> bool:
+        """Train what is missing now; return True if trials were compared, so that more may be missing then."""
+        self.then, self.choosing = [], []
+        plan, tables = self._plan(dict(settings))
+        _refuse_ignored([str(override.input_line).lstrip("+") for override in typed.values()], plan)
         unique = list({planned.directory: planned for planned in plan}.values())
         again = [planned for planned in unique if rerun and _of_other_code(planned)]
         missing = [planned for planned in unique if planned in again or planned.before not in DONE]
@@ -87,47 +102,68 @@ class HighwaySweeper(Sweeper):
             several = [planned for planned in missing if not planned.alone]
             threads = self.launcher.threads_of_a_run(several, len(unique)) if several else None
             self.foresee(unique, missing, threads, tables, unique[0].directory.path.parents[2])
-            return
+            return False
         if reading := [planned.experiment for planned in missing if planned.experiment]:
             self.have_data(reading)  # before anything is written: a refusal leaves no folder behind
         _set_aside(again)
         for write in self.then:
             write()
-        log.info(_counted(unique, missing))
+        log.info(to_do(unique, missing))
+        if self.choosing:
+            log.info("First trials choose settings of %s.", ", ".join(dict.fromkeys(self.choosing)))
         together = [planned for planned in missing if not planned.alone]
         if together:
             self.launcher.launch_runs(together, sum(not planned.alone for planned in unique), fail_fast)
         for planned in missing:
             if planned.alone and not (fail_fast and any(run.directory.status == "failed" for run in unique)):
                 self.launcher.launch_runs([planned], 1, fail_fast)
+        compared = {(planned.directory, planned.share) for planned in missing}
+        before, self.compared = self.compared, compared
+        ended = all(planned.directory.status in (*DONE, "paused") for planned in unique)
+        if self.choosing and ended and compared != before:
+            return True
         if tables:
             self.tell(tables, unique[0].directory.path.parents[2])
-        _summarise(unique)
+        summarise(unique)
+        return False
 
     def _plan(self, overrides: dict[str, Override]) -> tuple[list[Planned], list[ReportRequest]]:
         """Compose and check all runs that the command line describes; return them, and the reports that show them."""
-        tables, seeds, extra_rows, rows, name = (
-            overrides.pop(key, None) for key in ("table", "seeds", "extra_rows", "rows", "name")
+        tables, seeds, extra_rows, rows, name, choose = (
+            overrides.pop(key, None) for key in ("table", "seeds", "extra_rows", "rows", "name", "choose")
         )
         if tables is None or tables.value() is None:
             for key, override in (("seeds", seeds), ("extra_rows", extra_rows), ("rows", rows)):
                 if override is not None:
                     hint = "For a grid, write seed=1,2" if key == "seeds" else "It chooses among the rows of a table"
                     raise Refused(f"{key}= needs table=. {hint}.")
-            return self._of_grid(overrides, _values(name))
-        if _values(name) not in ([], ["null"]):
+            return self._of_grid(overrides, values_of(name), values_of(choose))
+        if choose is not None:
+            raise Refused("choose= is for a grid. A table's file says what is chosen, under its key `choose`.")
+        if values_of(name) not in ([], ["null"]):
             raise Refused("name= names a grid, but table= is given. Leave name= out.")
         if "seed" in overrides:
             raise Refused("seed= is for a single run or a grid. Choose the seeds of a table with seeds=1,2,3.")
-        budgets = _values(overrides.pop("budget", None)) or ["paper"]
+        budgets = values_of(overrides.pop("budget", None)) or ["paper"]
         combinations = [
             (table, row, budget, seed)
-            for table, budget in itertools.product(map(load_table, _values(tables)), budgets)
-            for row, seed in itertools.product(_rows(table, budget, rows, extra_rows), _seeds(seeds))
+            for table, budget in itertools.product(map(load_table, values_of(tables)), budgets)
+            for row, seed in itertools.product(_rows(table, budget, rows, extra_rows), seeds_of(seeds))
         ]
-        plan, reported = [], {}
+        return self._of_rows(combinations, overrides)
+
+    def _of_rows(
+        self, combinations: Iterable[tuple[Table, Row, str, int]], overrides: dict[str, Override]
+    ) -> tuple[list[Planned], list[ReportRequest]]:
+        """Plan rows of tables, each with every combination of the overrides."""
+        plan: list[Planned] = []
+        reported: dict[tuple[str, str, tuple[str, ...]], ReportRequest] = {}
         for table, row, budget, seed in combinations:
-            for _, choice in _grid(overrides.values()):
+            for _, choice in every_combination(overrides.values()):
+                row, trials = self._chosen(table, row, budget, seed, choice)
+                plan += trials
+                if trials and not self.planning:
+                    continue  # the row itself follows when its settings are chosen
                 added = self._added(table, row, budget, seed, choice)
                 settings = (
                     tuple(override for override in choice if not changes_nothing(override.split("=", 1)[0]))
@@ -143,16 +179,49 @@ class HighwaySweeper(Sweeper):
         }  # reports with overrides also show the table's unchanged rows
         return plan, [entry for key, entry in reported.items() if key[2] or key[:2] not in extended]
 
-    def _of_grid(self, overrides: dict[str, Override], name: list[str]) -> tuple[list[Planned], list[ReportRequest]]:
-        combinations = [(label or "run", choice) for label, choice in _grid(overrides.values())]
+    def _chosen(self, table: Table, row: Row, budget: str, seed: int, choice: list[str]) -> tuple[Row, list[Planned]]:
+        """Return a row with its chosen settings; or, until they are chosen, the trials to train next."""
+        if row.choose and any(override.split("=", 1)[0] in row.choose.keys for override in choice):
+            row = replace(row, choose=None)  # typed on the command line
+        found = decision(table, row, budget, seed, lambda overrides: [self._folder([*overrides, *choice])])
+        if found is None or row.choose is None:
+            return row, []
+        chooser = row.choose.chooser(seed)
+        if found.chosen:
+            self.then += [partial(_drop, RunDirectory(trial.directory)) for trial in found.dropped]
+            return replace(row, chosen={**row.chosen, chooser: found.chosen.combination}), []
+        self.choosing.append(f"{table.id} {row.id}")
+        trials = []
+        for trial, share in forecast(found) if self.planning else [(trial, found.until) for trial in found.missing]:
+            candidate, tried = replace(row, chosen={chooser: trial.combination}), " ".join(trial.combination)
+            added = self._added(table, candidate, budget, chooser, choice)
+            planned = self._row(table, candidate, budget, chooser, f"{tried} {added}".strip(), choice)
+            self.then.append(partial(self._link, planned, table, budget, row, f"{tried} {added}".strip()))
+            pause = (f"trainer.pause_after={share}",) if share < WHOLE else ()
+            trials.append(replace(planned, share=share, overrides=(*planned.overrides, *pause)))
+        return row, trials
+
+    def _folder(self, overrides: list[str]) -> Path:
+        """Return the directory of a run that these overrides describe."""
+        key = tuple(last_on_each_key(overrides))
+        if key not in self.folders:  # asked again for each seed and rung
+            self.folders[key] = RunDirectory.of(composed(self, key)).path
+        return self.folders[key]
+
+    def _of_grid(
+        self, overrides: dict[str, Override], name: list[str], choose: list[str]
+    ) -> tuple[list[Planned], list[ReportRequest]]:
+        combinations = [(label or "run", choice) for label, choice in every_combination(overrides.values())]
         experiments = [composed(self, choice) for _, choice in combinations]
         plan = [
             self._described(experiment, label, choice)
             for experiment, (label, choice) in zip(experiments, combinations, strict=True)
         ]
-        if self.planning or not all(_is_result(planned) for planned in plan):
+        if (self.planning and not choose) or not all(_is_result(planned) for planned in plan):
             return plan, []
-        choices = {override.get_key_element().removeprefix("++"): _values(override) for override in overrides.values()}
+        choices = {
+            override.get_key_element().removeprefix("++"): values_of(override) for override in overrides.values()
+        }
         for override in search_path(self.config):
             key, _, value = override.partition("=")
             choices[key] = [value]
@@ -161,9 +230,12 @@ class HighwaySweeper(Sweeper):
             raise Refused(f"name={','.join(name)} gives several names, but a grid has one. Write name={name[0]}.")
         given_name = name[0] if name and name[0] != "null" else None
         typed = command.replace("highway train", "highway train -m", 1)
-        described = grid.as_table(given_name, typed, choices, experiments)
+        described = grid.as_table(given_name, typed, choices, experiments, choose)
         self.then.append(partial(grid.keep, described, experiments[0].outputs_dir))
         table = parse_table(described)
+        if choose:
+            seeds = [int(seed) for seed in choices.get("seed", ["1"])]
+            return self._of_rows(itertools.product([table], table.rows, table.budgets, seeds), {})
         rows = {row.overrides: row for row in table.rows}
         varying = {override.split("=", 1)[0] for override in table.rows[0].overrides}
         for number, (experiment, (_, choice)) in enumerate(zip(experiments, combinations, strict=True)):
@@ -232,6 +304,13 @@ def _refuse_ignored(overrides: Sequence[str], plan: Sequence[Planned]) -> None:
             raise Refused(f"{override} changes nothing: no run of this sweep reads it. Leave it out.")
 
 
+def _drop(directory: RunDirectory) -> None:
+    """Mark a trial as dropped, unless another sweep trains it now."""
+    if directory.status in ("paused", "interrupted"):
+        with suppress(Held):
+            directory.drop()
+
+
 def _is_result(planned: Planned) -> bool:
     """Return True unless debug=... has moved the run out of the results."""
     return planned.directory.path.parent.parent.name == "cells"
@@ -269,85 +348,9 @@ def _set_aside(done: list[Planned]) -> None:
         )
 
 
-def _counted(unique: list[Planned], missing: list[Planned]) -> str:
-    """Return one line that counts the runs: finished, ended otherwise and not to be repeated, and to train."""
-    ended = Counter(planned.before for planned in unique if planned not in missing)
-    finished = ended.pop("finished", 0)
-    others = "".join(f"{count} {status} already, " for status, count in sorted(ended.items()))
-    return f"{counted(len(unique), 'run')}: {finished} finished already, {others}{len(missing)} to train."
-
-
-def _summarise(to_run: list[Planned]) -> None:
-    """Log why each run did not finish, and raise SweepFailed: Hydra ignores what a sweeper returns."""
-    unfinished = {planned: planned.directory.status for planned in to_run if planned.directory.status != "finished"}
-    for planned, status in unfinished.items():
-        error = (planned.directory.result() or {}).get("error") or last_line(planned.directory.log)
-        log.error("%s: %s (%s)", planned.label, status, error)
-    if unfinished:
-        again = " Add retry_failed=true to train failed runs again." if "failed" in unfinished.values() else ""
-        raise SweepFailed(
-            f"{len(unfinished)} of {counted(len(to_run), 'run')} did not finish. "
-            f"Type the same command again to resume interrupted runs.{again}"
-        )
-
-
-def _grid(overrides: Any) -> list[tuple[str, list[str]]]:
-    """List every combination of the overrides' values, each with a label that names the values that vary."""
-    choices = [
-        [f"{override.get_key_element().removeprefix('++')}={value}" for value in _values(override)]
-        for override in overrides
-    ]
-    if math.prod(map(len, choices)) > MOST_RUNS:
-        raise Refused(
-            f"this grid has more than {MOST_RUNS:,} runs, and each is checked before the first one starts. "
-            "Name fewer values."
-        )
-    varying = [len(options) > 1 for options in choices]
-    plan = []
-    for combination in itertools.product(*choices):
-        check_words(combination)
-        label = " ".join(override for override, varies in zip(combination, varying, strict=True) if varies)
-        plan.append((label, list(combination)))
-    return plan
-
-
-def _values(override: Override | None) -> list[str]:
-    if override is None:
-        return []
-    if not override.is_sweep_override():
-        return [override.get_value_element_as_str()]
-    try:
-        values = [str(value) for value in itertools.islice(override.sweep_string_iterator(), MOST_RUNS + 1)]
-    except (HydraException, ValueError, TypeError) as error:
-        why = " ".join(str(error).split())
-        raise Refused(
-            f"{override.input_line} does not list its values ({why}). Write them with commas, as in seed=1,2,3."
-        ) from error
-    if override.value_type is ValueType.GLOB_CHOICE_SWEEP:
-        values = [value for value in values if not value.startswith("_")]
-    if not values:
-        raise Refused(f"{override.input_line} gives no value. Write values with commas, as in seed=1,2,3.")
-    return values
-
-
-def _seeds(override: Override | None) -> list[int]:
-    values = _values(override) or ["1"]
-    if not all(value.isdecimal() for value in values):
-        raise Refused(f"seeds={','.join(values)} is not a list of whole numbers. Write seeds=1,2,3.")
-    return [int(value) for value in values]
-
-
 def _rows(table: Table, budget: str, rows: Override | None, extra_rows: Override | None) -> list[Row]:
-    if _values(rows) not in ([], ["null"]):
+    if values_of(rows) not in ([], ["null"]):
         if table.kind == "timing":
             raise Refused(f"{table.id} times all its rows together, so rows= cannot choose among them. Leave it out.")
-        return [table.row(row_id) for row_id in _values(rows)]
-    return [row for row in table.at(budget) if _truth(extra_rows) or not row.extra]
-
-
-def _truth(override: Override | None) -> bool:
-    value = (_values(override) or ["false"])[0].lower()
-    if value not in ("true", "false"):
-        assert override is not None
-        raise Refused(f"{override.key_or_group}={value} is unknown; it takes {listing(['true', 'false'])}.")
-    return value == "true"
+        return [table.row(row_id) for row_id in values_of(rows)]
+    return [row for row in table.at(budget) if is_true(extra_rows) or not row.extra]

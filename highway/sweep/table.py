@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from highway.config.metrics import METRICS
 from highway.config.schema import Pattern, Range
 from highway.errors import Refused, closest, listing
+from highway.sweep.choose import Choose, Combination
 
 AXES = ("epoch", "step", "seconds", "tokens")  # horizontal axes of curves
 FileName = Annotated[str, Pattern(r"[\w=+][\w.=,+-]{0,199}", "a name of letters, digits and . = , + - _")]
@@ -37,6 +38,10 @@ class Row:
     )  # budget -> its further overrides for this row
     budgets: tuple[str, ...] = ()  # budgets that have this row; empty: all
     disputed: str = ""  # why the paper's numbers of this row are not of this row
+    choose: Choose | None = field(
+        default=None, metadata={"written": dict[str, Any]}
+    )  # settings that validation chooses
+    chosen: dict[int, Combination] = field(default_factory=dict, metadata=UNWRITTEN)  # seed that chose -> its choice
     extra: bool = field(default=False, metadata=UNWRITTEN)  # True for an extra row, which the paper lacks
     added: tuple[str, ...] = field(default=(), metadata=UNWRITTEN)  # overrides of the command line
 
@@ -45,6 +50,12 @@ class Row:
         added = " ".join(overrides)
         label = f"{self.label}, {added}"
         return replace(self, id=f"{self.id},{added}", label=label, paper={}, extra=True, added=tuple(overrides))
+
+    def choice(self, seed: int) -> Combination:
+        """Return the chosen settings for a run of this seed; until something is chosen, the first combination."""
+        if self.choose is None:
+            return ()
+        return self.chosen.get(self.choose.chooser(seed), self.choose.combinations[0])
 
     def sets(self, key: str) -> str | None:
         """Return the value to which the row itself sets a key, or None."""
@@ -186,6 +197,9 @@ class Table:
     against: dict[str, tuple[str, ...]] = field(  # baseline -> its rows; empty: the first row
         default_factory=dict, metadata={"written": dict[str, Names]}
     )
+    choose: Choose | None = field(  # of each row of the paper that has none of its own
+        default=None, metadata={"written": dict[str, Any]}
+    )
     margins: dict[str, float] = field(default_factory=dict)  # metric -> a margin below that of report/reproduction.py
 
     @property
@@ -222,14 +236,14 @@ class Table:
         return "paper" if "paper" in self.budgets else next(iter(self.budgets))
 
     def overrides(self, row: Row, budget: str, seed: int) -> list[str]:
-        """Return the overrides of a run: of recipe, row, budget, the budget for this row, and the command line."""
+        """Return the overrides of a run, in order: recipe, row, choice, budget, row at the budget, command line."""
         if budget not in self.budgets:
             raise Refused(f"{self.id} has no budget '{budget}'; it has {listing(list(self.budgets))}.")
-        if row not in self.at(budget):
+        if row.budgets and budget not in row.budgets:
             raise Refused(f"{self.id} has row '{row.id}' at budget {listing(list(row.budgets))} only.")
         smaller = [*self.budgets[budget], *row.at_budget.get(budget, ())]
         return last_on_each_key(
-            [*self.recipe, *row.overrides, *smaller, f"budget={budget}", f"seed={seed}", *row.added]
+            [*self.recipe, *row.overrides, *row.choice(seed), *smaller, f"budget={budget}", f"seed={seed}", *row.added]
         )
 
 

@@ -36,7 +36,7 @@ PUBLISHED = len(collect(TABLE, "mini", REFERENCE.parent / "nothing of one's own"
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the outputs of a machine that has run the table; no record is published."""
     shutil.copytree(REFERENCE / "cells", tmp_path / "cluster" / "cells")
-    monkeypatch.setattr("highway.report.collect.REFERENCE", tmp_path / "nothing published")
+    monkeypatch.setattr("highway.report.addresses.REFERENCE", tmp_path / "nothing published")
     (tmp_path / "cluster" / "cells" / "transformer-0f22ae17b101" / "seed1" / "checkpoints").mkdir()
     (tmp_path / "cluster" / "cells" / "transformer-0f22ae17b101" / "seed1" / "checkpoints" / "resume-9.ckpt").touch()
     return tmp_path / "cluster"
