@@ -15,7 +15,7 @@ from highway.config.check import check
 from highway.config.experiment import Experiment
 from highway.config.metrics import KINDS, SPLITS
 from highway.config.yaml_file import parsed
-from highway.errors import Refused
+from highway.errors import Refused, as_typed
 from highway.report.addresses import run_names
 
 COLUMNS = ["step", "epoch", "seconds", "tokens", "split", "metric", "value"]
@@ -95,7 +95,7 @@ def _curves_problem(text: bytes, splits: Sequence[str], metrics: Sequence[str], 
                 return f"curves.csv, line {number}, goes back in its steps"
             last[split, metric] = int(step)
     except (ValueError, csv.Error) as error:
-        return f"curves.csv cannot be read ({error})"
+        return f"curves.csv cannot be read ({as_typed(error)})"
     return None if last or may_be_empty else "curves.csv has no rows"
 
 

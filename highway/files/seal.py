@@ -16,7 +16,7 @@ from typing import Any
 
 from highway.errors import Corrupt
 from highway.files.plain import read_bytes
-from highway.files.writing import file_sha256, written_atomically
+from highway.files.writing import WRITTEN, file_sha256, written_atomically
 
 log = logging.getLogger("highway")
 SEAL = "seal.json"
@@ -55,6 +55,13 @@ def checksums(folder: Path, paths: Iterable[Path]) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): file_sha256(path) for path in sorted(paths)}
 
 
+def check_written(folder: Path, sums: dict[str, str]) -> None:
+    """Raise `Corrupt` if something else has changed a file since this process wrote it: a seal would make that true."""
+    for name, sha256 in sums.items():
+        if WRITTEN.get(os.path.abspath(folder / name)) not in (None, "", sha256):
+            raise Corrupt(f"{folder / name} was changed by something else after it was written")
+
+
 def check_files(folder: Path, expected: dict[str, str]) -> None:
     """Raise `Corrupt` if a file of the folder is missing or has another sha256."""
     for name, sha256 in expected.items():
@@ -76,6 +83,7 @@ def check_name(path: Path) -> None:
 def seal_folder(folder: Path, recipe: list[Any]) -> None:
     """Write seal.json with the checksums of all files in the folder, and what they were made from. Call this last."""
     files = checksums(folder, (path for path in folder.iterdir() if path.name != SEAL and path.name[0] != "."))
+    check_written(folder, files)
     with written_atomically(folder / SEAL) as file:
         file.write(sealed({"files": files, "recipe": recipe}))
 

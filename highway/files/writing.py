@@ -12,6 +12,8 @@ from typing import Any, BinaryIO
 from highway.errors import Refused, Unwritable
 from highway.files.plain import plain_handle, read_text
 
+WRITTEN: dict[str, str] = {}  # path -> the sha256 with which this process last wrote the file; "" if it is not known
+
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
@@ -43,8 +45,10 @@ def written_atomically(path: Path, durable: bool = True, sealed: bool = False) -
                 if durable:  # survive a power cut
                     os.fsync(file.fileno())
             os.chmod(name, 0o644)
-            checksum = f".{file_sha256(Path(name))[:16]}" if sealed else ""
-            os.replace(name, path.with_name(f"{path.stem}{checksum}{path.suffix}"))
+            sha256 = "" if path.suffix == ".safetensors" else file_sha256(name)  # weights have theirs in their header
+            target = path.with_name(f"{path.stem}.{sha256[:16]}{path.suffix}") if sealed else path
+            os.replace(name, target)
+            WRITTEN[os.path.abspath(target)] = sha256
         finally:
             if os.path.exists(name):
                 os.unlink(name)
@@ -54,6 +58,7 @@ def append_text(path: Path, text: str) -> None:
     """Append text to a file, not atomically."""
     with writing(path), os.fdopen(plain_handle(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a", newline="") as file:
         file.write(text)
+    WRITTEN.pop(os.path.abspath(path), None)
 
 
 def made_folder(path: Path) -> Path:

@@ -1,6 +1,7 @@
 """Write and read records. The classes below are the schema of result.json, checked whenever a record is read."""
 
 import logging
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
@@ -143,10 +144,14 @@ class Timing(Ended):
     rows: dict[str, TimedRow]
 
 
-def write_record(folder: Path, content: dict[str, Any]) -> None:
-    """Write result.json, with its own checksum and those of the files that are read with it."""
+def write_record(folder: Path, content: dict[str, Any], check: Callable[[dict[str, str]], Any] = dict) -> None:
+    """Write result.json, with its own checksum and those of the files that are read with it.
+
+    check: called with the checksums before they are written; raises `Corrupt` if one is not what it must be.
+    """
     companions = [folder / "config.yaml", folder / "curves.csv", *(folder / "probes").glob("*.npz")]
     files = seal.checksums(folder, filter(Path.is_file, companions))
+    check(files)
     with written_atomically(folder / "result.json") as file:
         file.write(seal.sealed({**content, "files": files}))
 

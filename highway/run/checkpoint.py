@@ -61,6 +61,7 @@ class AtomicCheckpoints(CheckpointIO):
             torch.save(checkpoint, file)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: Any = None) -> dict[str, Any]:
+        seal.check_name(Path(path))  # again: something else may have changed it since the start chose it
         return torch.load(path, map_location="cpu", weights_only=True)
 
     def remove_checkpoint(self, path: Any) -> None:
@@ -240,9 +241,9 @@ def check_weights(path: Path, run: str, step: int, or_after: float = math.inf) -
     Raise Corrupt unless they are of this run, and of this step or of any step above `or_after`.
     """
     tensors, header = read_weights(path)
-    owner = header.get("run") or run_of(header["config"], path)  # files before 2026-11-23 do not say it
-    if owner != run:
-        raise Corrupt(f"{path} belongs to {owner}")
+    for owner in (header.get("run", run), run_of(header["config"], path)):  # files before 2026-11-23 lack `run`
+        if owner != run:
+            raise Corrupt(f"{path} belongs to {owner}")
     saved = int(header["step"])
     if saved != step and not saved > or_after:
         raise Corrupt(f"{path} has the weights of step {saved}, not of step {step}")

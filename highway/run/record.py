@@ -1,6 +1,7 @@
 """Write result.json: how a run ended, its metrics, its cost, and everything needed to run it again."""
 
 import logging
+import os
 import traceback
 from collections.abc import Callable
 from types import TracebackType
@@ -13,7 +14,9 @@ from highway.config.experiment import Experiment
 from highway.data.module import ExperimentData
 from highway.describe import parameter_counts
 from highway.errors import Corrupt, Refused, Unwritable
+from highway.files import seal
 from highway.files.device import device_name
+from highway.files.writing import WRITTEN
 from highway.ledger.directory import RunDirectory, seed_directories
 from highway.ledger.identity import named_revisions
 from highway.ledger.record import read_record, write_record
@@ -44,6 +47,7 @@ class Record:
             "command": command,
         }
         self.experiment = experiment
+        self._config_sha256 = WRITTEN.get(os.path.abspath(directory.config))
 
     def __enter__(self) -> "Record":
         return self
@@ -131,8 +135,19 @@ class Record:
 
     def write(self) -> None:
         try:
+            write_record(self.directory.path, self.content, self._check_files)
+        except Corrupt as damage:  # it was changed between its last check and this moment
+            self._ended(damage)
             write_record(self.directory.path, self.content)
         except Unwritable as full:  # the checkpoint holds what was trained
             if not self.unwritable:
                 self.end("interrupted", str(full))
             self.unwritable = True
+
+    def _check_files(self, sums: dict[str, str]) -> None:
+        """Raise Corrupt if a file of a finished run is not what this run has written."""
+        if self.status == "finished" and self.recorder is not None:
+            self.recorder.checked_curve()
+            seal.check_written(self.directory.path, sums)
+            if self._config_sha256 not in (None, sums.get("config.yaml")):
+                raise Corrupt(f"{self.directory.config} was changed by something else while the run trained")

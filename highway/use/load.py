@@ -101,7 +101,8 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
     model of any other task.
     """
     where = Path(where)
-    directory = RunDirectory(where.resolve().parents[1] if where.is_file() else where.resolve())
+    real = Path(os.path.realpath(where))  # Path.resolve raises RuntimeError for a link to itself
+    directory = RunDirectory(real.parents[1] if where.is_file() else real)
     path = where if where.is_file() else directory.last if last else directory.best
     if where.is_file() and last:
         raise Refused(f"--last chooses a checkpoint of a run, but {where} is a file of weights. Leave --last out.")

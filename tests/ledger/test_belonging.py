@@ -12,6 +12,7 @@ from highway.config.experiment import Experiment
 from highway.data import sample
 from highway.data.cache import cached
 from highway.errors import Corrupt, Refused
+from highway.files import seal
 from highway.files.writing import write_text, written_atomically
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity, run_name
@@ -173,3 +174,44 @@ def test_equal_runs_write_equal_weights(once: Once, tiny: Compose, whole: tuple[
     directory, _ = trained(tiny(*EVERY_STEP))
     assert directory.last.read_bytes() == whole[0].last.read_bytes()
     assert directory.best.read_bytes() == whole[0].best.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["curves.csv", "config.yaml", "probes/gate_biases.npz"])
+def test_a_file_that_changes_just_before_its_checksum_is_taken(
+    ends_the_same: Callable[..., RunDirectory], tiny: Compose, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A record never seals what something else has written: the run is resumed, and ends as it should."""
+    path, once_only = RunDirectory.of(tiny(*EVERY_STEP)).path / kind, iter([True])
+    checksums = seal.checksums
+
+    def late(folder: Path, paths: Any) -> dict[str, str]:
+        if folder == path.parents[kind.count("/")] and next(once_only, False):
+            path.write_bytes(path.read_bytes()[:-1] + b"7")
+        return checksums(folder, paths)
+
+    monkeypatch.setattr(seal, "checksums", late)
+    ends_the_same()
+
+
+def test_a_cache_that_changes_just_before_its_checksum_is_taken(tmp_path: Path) -> None:
+    def make(folder: Path) -> None:
+        write_text(folder / "train.npy", "1234")
+        (folder / "train.npy").write_text("3412")
+
+    with pytest.raises(Corrupt, match=r"train\.npy was changed by something else after it was written"):
+        cached(tmp_path, "cache", ["recipe"], make)
+
+
+def test_a_checkpoint_that_changes_after_it_was_chosen(
+    stopped: Callable[[int], RunDirectory], ends_the_same: Callable[..., RunDirectory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, build_data = stopped(7).checkpoints[0], build.data
+
+    def late(experiment: Experiment) -> Any:
+        if path.exists():
+            path.write_bytes(path.read_bytes()[::-1])
+        return build_data(experiment)
+
+    monkeypatch.setattr(build, "data", late)
+    ends_the_same()
+    assert not path.exists()
