@@ -154,4 +154,6 @@ def _check_flags(arguments: list[str]) -> None:
 
 
 def _refuse(message: str) -> None:
-    raise Refused(f"{message}.")
+    unknown = "unrecognized arguments" in message
+    hint = " Write flags such as -cd FOLDER before or after all settings." if unknown else ""
+    raise Refused(f"{message}.{hint}")

@@ -241,9 +241,9 @@ def check_weights(path: Path, run: str, step: int, or_after: float = math.inf) -
     Raise Corrupt unless they are of this run, and of this step or of any step above `or_after`.
     """
     tensors, header = read_weights(path)
-    for owner in (header.get("run", run), run_of(header["config"], path)):  # files before 2026-11-23 lack `run`
-        if owner != run:
-            raise Corrupt(f"{path} belongs to {owner}")
+    owner = header.get("run") or run_of(header["config"], path)  # files before 2026-11-23 do not say it
+    if owner != run:
+        raise Corrupt(f"{path} belongs to {owner}")
     saved = int(header["step"])
     if saved != step and not saved > or_after:
         raise Corrupt(f"{path} has the weights of step {saved}, not of step {step}")

@@ -209,6 +209,7 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "--epochs=3": "without dashes",
     "-mr": "-mr is not a flag",
     "--": "-- is not a flag",
+    "model=transformer -cd folder gate=none": "gate=none. Write flags such as -cd FOLDER before or after all settings",
     "-m=1": "ignored explicit argument",
     "--resolve": "add --cfg job",
     "--package model": "add --cfg job",
