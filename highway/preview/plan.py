@@ -40,7 +40,7 @@ class Line:
     missing: int
     cost: Cost
     memory: float  # bytes of a training process: weights, gradients, optimiser state, and the tensors of a step
-    seconds: float | None  # training time of one seed; None if it cannot be estimated
+    seconds: float | None  # training time of one seed, as far as it is to be trained; None if it cannot be estimated
     source: str  # where `seconds` comes from: records, a trial, or no data
     threads: int  # CPU threads of a run
     why: str = ""  # why `seconds` is None
@@ -134,6 +134,8 @@ def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None =
                 key = (described.model.name, described.trainer.precision, size, of_a_run)
                 rates[key] = rates.get(key) or operations_a_second(described, taken, of_a_run)
                 seconds = taken.operations * taken.tokens * steps / rates[key]
+        if seconds is not None and to_run:  # a trial may be stopped on the way
+            seconds *= sum(planned.share for planned in seeds if planned in missing) / to_run
         label = re.sub(r" ?seed[ =]\d+", "", seeds[0].label)
         needed = memory.of_a_run(described)
         bytes_ = memory.taken(needed, described, _device())
