@@ -19,6 +19,8 @@ RNG = np.random.default_rng(3)
 WORDS = ["a", "b", "c", "d"]
 LONG = [" ".join(RNG.choice(WORDS, 12)) for _ in range(300)]
 
+NONE, ONCE = ["e f g h"] * 300, [*["e f g h"] * 299, LONG[299]]  # no n-gram matches; those of a sentence do
+
 
 def translated(changed: int, seed: int) -> list[str]:
     """Return the references with a word replaced in some of them."""
@@ -29,7 +31,9 @@ def translated(changed: int, seed: int) -> list[str]:
     return [" ".join(line) for line in lines]
 
 
-@pytest.mark.parametrize("outputs", [translated(250, 1), [line[:9] for line in LONG], ["e f g"] * 300, ["a b"] * 300])
+@pytest.mark.parametrize(
+    "outputs", [translated(250, 1), [line[:9] for line in LONG], ["e f g"] * 300, ["a b"] * 300, NONE, ONCE]
+)
 def test_bleu_of_counts_is_sacrebleus(outputs: list[str]) -> None:
     counts = parse(scores(outputs, LONG)[1]["bleu_counts"])
     expected = BLEU(tokenize="none", force=True).corpus_score(outputs, [LONG]).score

@@ -67,6 +67,7 @@ def test_power_is_that_of_the_noncentral_t_test() -> None:
         expected = stats.nct.sf(stats.t.isf(0.025, freedom), freedom, 2 / np.sqrt(2 / 5))
         assert trial(2, own=own).power(5) == pytest.approx(expected)
     assert trial(1e-9).seeds() is None
+    assert trial(1e3).seeds() == 3, "no claim is decided with fewer"
 
 
 def test_the_deviation_of_a_pair_is_pooled_unless_a_row_is_wide() -> None:
@@ -120,9 +121,18 @@ def test_words(tmp_path: Path) -> None:
 def test_plan_says_it_and_smoke_runs_say_why_not(tmp_path: Path) -> None:
     console = Console(record=True, width=200)
     table = table_with(BEATS)
-    foresee([(table, "paper", ()), (table, "smoke", ()), (table_with(), "paper", ())], tmp_path, console)
+    foresee([(table_with(), "paper", ()), (table, "paper", ()), (table, "smoke", ())], tmp_path, console)
     said = console.export_text().splitlines()
     assert said == [f"highway_t1, paper. {EXPLAINED}", f"  {NO_SPREAD}: {BEATS.text}", f"highway_t1: {SMOKE}"]
     put(tmp_path, "baseline", 1, 1.5, budget="smoke")
     text = to_markdown(build_report(collect(table, "smoke", tmp_path)))
     assert SMOKE in text and BEATS.text in text
+
+
+def test_a_plan_prints_texts_as_they_are(tmp_path: Path) -> None:
+    """No markup, no colours, and lines as long as they are; smoke ends no list of tables."""
+    claim = dataclasses.replace(BEATS, text="[bold]tanh[/bold] beats 1.5 and 'none' at http://a.b")
+    console = Console(record=True, width=20, force_terminal=True, color_system="truecolor")
+    foresee([(TABLE, "smoke", ()), (table_with(claim), "paper", ())], tmp_path, console)
+    expected = [f"highway_t1: {SMOKE}", f"highway_t1, paper. {EXPLAINED}", f"  {NO_SPREAD}: {claim.text}"]
+    assert console.export_text(styles=True).splitlines() == expected
