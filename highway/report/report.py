@@ -14,7 +14,7 @@ from highway.report.convergence import Convergence, Reached, convergence
 from highway.report.counting import is_sound
 from highway.report.power import EXPLAINED, SMOKE, seeds_needed
 from highway.report.provenance import explained
-from highway.report.reproduction import Answer, answers, counted
+from highway.report.reproduction import EQUIVALENCE, Answer, answers, counted
 from highway.report.sections import (
     COPIED,
     DASH,
@@ -229,6 +229,7 @@ def _results(report: Report) -> list[Block]:
     origin = Paragraph(((report.origin,), *_overrides(report), *((text,) for text in remarks)))
     return [
         *([Paragraph.of(report.reproduced, style="strong")] if report.reproduced else []),
+        *([Paragraph.of(EQUIVALENCE, style="note")] if report.answers else []),
         origin,
         *(Paragraph.of(*texts, style="note") for texts in ([table.note], [report.copied], report.marks) if any(texts)),
         results,

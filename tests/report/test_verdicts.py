@@ -19,7 +19,7 @@ from highway.report.collect import collect
 from highway.report.comparison import differences
 from highway.report.formats import to_csv, to_markdown
 from highway.report.report import build_report
-from highway.report.reproduction import compare_numbers, compared_metrics, counted, words
+from highway.report.reproduction import EQUIVALENCE, compare_numbers, compared_metrics, counted, words
 from highway.report.verdicts import Verdict, judge, tone
 from highway.sweep.reading import load_table, parse_table, table_ids
 from highway.sweep.table import Table
@@ -259,8 +259,10 @@ def test_the_report_counts_each_measurement_once(tmp_path: Path) -> None:
     assert texts["baseline"] == f"{1.07 - paper:+.3f}, different ({1.07 / paper - 1:+.1%})"
     counted_words = "Of 6 numbers of the paper, 1 are equivalent to ours, 3 different and 0 inconclusive"
     assert report.reproduced == f"{counted_words}; 2 have no three seeds yet."
-    assert report.reproduced in to_markdown(report)
-    assert not build_report(collect(TABLE, "mini", tmp_path)).answers
+    markdown = to_markdown(report)
+    assert report.reproduced in markdown and EQUIVALENCE in markdown
+    mini = build_report(collect(TABLE, "mini", tmp_path))
+    assert not mini.answers and EQUIVALENCE not in to_markdown(mini)
 
 
 def test_numbers_that_our_runs_cannot_answer_are_not_counted() -> None:
