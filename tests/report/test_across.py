@@ -92,3 +92,5 @@ def test_a_gate_on_no_layer_is_no_gate() -> None:
         experiment([*released, "layers.as_released=true"])
     )
     assert not gate_of(experiment(["gate=none"]))
+    both = ["model=encoder_decoder", "dataset=iwslt_pt_en", "gate=g1", "gate.residual=sdu", "layers=all"]
+    assert gate_of(experiment(both)) == "sdu sigmoid + gated tanh"

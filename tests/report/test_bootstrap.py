@@ -19,7 +19,7 @@ RNG = np.random.default_rng(3)
 WORDS = ["a", "b", "c", "d"]
 LONG = [" ".join(RNG.choice(WORDS, 12)) for _ in range(300)]
 
-NONE, ONCE = ["e f g h"] * 300, [*["e f g h"] * 299, LONG[299]]  # no n-gram matches; those of a sentence do
+NONE, APART = ["e f g h"] * 300, ["a e b e c e d"] * 300  # no n-gram matches; words do, and no two in a row
 
 
 def translated(changed: int, seed: int) -> list[str]:
@@ -32,7 +32,7 @@ def translated(changed: int, seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "outputs", [translated(250, 1), [line[:9] for line in LONG], ["e f g"] * 300, ["a b"] * 300, NONE, ONCE]
+    "outputs", [translated(250, 1), [line[:9] for line in LONG], ["e f g"] * 300, ["a b"] * 300, NONE, APART]
 )
 def test_bleu_of_counts_is_sacrebleus(outputs: list[str]) -> None:
     counts = parse(scores(outputs, LONG)[1]["bleu_counts"])
