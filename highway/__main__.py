@@ -1,5 +1,7 @@
 """The command `highway`: it hands over to the module of a subcommand. Help imports nothing else, so it is immediate."""
 
+import io
+import os
 import sys
 from importlib import import_module
 
@@ -20,6 +22,7 @@ exit codes:
 
 def main(name: str | None = None) -> None:
     """Run a subcommand: `name`, or the first argument."""
+    _settle()
     chosen, *arguments = [name, *sys.argv[1:]] if name else sys.argv[1:] or ["--help"]
     if chosen in ("-h", "--help"):
         print("usage: highway COMMAND ...\n\nReproduces the tables of four papers on gating.\n\ncommands:")
@@ -42,6 +45,14 @@ def main(name: str | None = None) -> None:
             file=sys.stderr,
         )
         sys.exit(2)
+
+
+def _settle() -> None:
+    """Let the command print and draw in any environment."""
+    os.environ.pop("MPLBACKEND", None)  # figures become files; a notebook's backend may not be installed
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may lack a character, as with PYTHONIOENCODING=ascii
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ rescore RUN                                add the losses of its test units to a
 """
 
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from highway.config.home import outputs_folder
 from highway.errors import Refused, counted
 from highway.exchange.records import export_records, import_records
 from highway.report.collect import with_overrides
-from highway.sweep.grid import find, grid_names
+from highway.sweep.grid import find, grid_names, left_out
 from highway.sweep.reading import table_ids
 
 
@@ -44,7 +45,10 @@ def main() -> None:
             check_words(arguments.added)
             if arguments.rows and not arguments.tables:
                 raise Refused("--rows chooses among the rows of a table: name the table before it.")
-            tables = [find(name, outputs) for name in arguments.tables or [*table_ids(), *grid_names(outputs)]]
+            tables = []
+            for name in arguments.tables or [*table_ids(), *grid_names(outputs)]:
+                with nullcontext() if arguments.tables else left_out(name):
+                    tables.append(find(name, outputs))
             if arguments.rows:
                 tables = [replace(table, rows=tuple(map(table.row, arguments.rows))) for table in tables]
             tables = [with_overrides(table, [*table.budgets], arguments.added) for table in tables]

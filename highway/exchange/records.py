@@ -23,6 +23,7 @@ from highway.files.writing import written_atomically
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.record import problem
 from highway.report.collect import Sample, collect
+from highway.sweep.grid import left_out
 from highway.sweep.table import Table
 
 MEMBER = re.compile(
@@ -48,7 +49,10 @@ def export_records(tables: list[Table], budget: str | None, outputs: Path, targe
     The trials of a choice go with them, so that their reader can see what was chosen.
     """
     requests = [(table, name) for table in tables for name in table.budgets if budget in (None, name)]
-    collections = [collect(*request, outputs) for request in requests]
+    collections = []
+    for request in requests:
+        with left_out(request[0].id):
+            collections.append(collect(*request, outputs))
     records = {sample.directory.parts[-2:]: sample for collected in collections for sample in collected.every}
     folders = {parts: sample.directory for parts, sample in records.items()}
     folders |= {trial.parts[-2:]: trial for collected in collections for trial in collected.trials}

@@ -118,6 +118,8 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
         raise Refused(f"{where} holds a {experiment.task} model. Use {TASKS[experiment.task].command} instead.")
     machine.keep_freed_memory()
     model = build.model(experiment)
+    if broken := [name for name, tensor in tensors.items() if not tensor.isfinite().all()]:
+        raise Refused(f"{path} has NaN or infinity in {broken[0]}: the model diverged. Choose another run or seed.")
     put_into(model, tensors, path)
     streams = build.streams(experiment.dataset, experiment.data_dir, experiment.outputs_dir)
     if header.get("vocabulary_sha256") not in (None, getattr(streams, "vocabulary_sha256", None)):

@@ -6,6 +6,7 @@ import os
 import re
 import runpy
 import signal
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -409,3 +410,17 @@ def test_data_verify(typed: Callable[..., tuple[int, str, str]], monkeypatch: py
     assert code == 0
     assert out.count("every file has its declared sha256") == 7 and out.count("are the published pairs") == 1
     assert out.count("the sha256 of its first 4,150,000 bytes are right") == 1
+
+
+@pytest.mark.parametrize(
+    "environment", [{"PYTHONIOENCODING": "ascii"}, {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}]
+)
+def test_whatever_a_notebook_or_a_terminal_leaves_in_the_environment(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """A report is printed and its figures are drawn."""
+    outputs = {"HIGHWAY_OUTPUTS": str(tmp_path), "PATH": os.environ["PATH"]}
+    command = [sys.executable, "-m", "highway", "report", "highway_t3", "--budget", "mini"]
+    done = subprocess.run(command, env={**outputs, **environment}, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (tmp_path / "report" / "highway_t3" / "mini" / "convergence.svg").exists()

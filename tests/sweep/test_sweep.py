@@ -16,6 +16,7 @@ from rich.console import Console
 from highway.config import compose
 from highway.config.compose import experiment
 from highway.errors import Refused
+from highway.exchange.records import export_records
 from highway.files.device import cores
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
@@ -253,5 +254,7 @@ def test_a_folder_of_options_goes_with_every_run(tmp_path: Path, monkeypatch: py
     with grid.left_out("ours"):
         experiment(table.overrides(table.rows[1], "smoke", 1))
         raise AssertionError
+    with pytest.raises(Refused, match="no records"):  # and no sentence on the folder that is gone
+        export_records([table], None, outputs, tmp_path / "file")
     with pytest.raises(Refused), grid.left_out("highway_t1"):
         raise Refused("a table")

@@ -1,5 +1,6 @@
 """Generating text: the distribution that is sampled, the memory that is carried, and the command."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from highway.data.stream import Streams
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.run import build
+from highway.run.checkpoint import read_weights, save_weights
 from highway.testing.runs import trained
 from highway.use.generate import Sampling, Writer
 from highway.use.load import Trained, load
@@ -90,6 +92,11 @@ def test_as_typed(tiny: Compose, tmp_path: Path) -> None:
     assert typed("--prompt", "th", "--seed", "3", "--last").stdout.startswith("th")
     done = typed("--prompt", "Ω")
     assert (done.returncode, done.stdout) == (2, "") and "the text has 'Ω'" in done.stderr
+    model, header = load(directory.path).model, read_weights(directory.best)[1]
+    torch.nn.init.constant_(next(model.parameters()), math.nan)
+    save_weights(model, directory.best, header, int(header["step"]))
+    done = typed()
+    assert done.returncode == 2 and "the model diverged. Choose another run or seed." in done.stderr
     directory.best.unlink()
     done = typed()
     assert done.returncode == 2 and "has no best.safetensors" in done.stderr
