@@ -299,7 +299,7 @@ OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in t
     "generate": "required: RUN",
     "generate nowhere": "nowhere has no best.safetensors",
     "generate folder": "folder has no best.safetensors",
-    "generate cell": "cell has no best.safetensors",  # its best.safetensors is a folder
+    "generate cell": "best.safetensors is a directory, not a file: move it away",  # its best.safetensors is a folder
     "generate text.txt": "corrupt, or not a file of weights",
     "generate text.txt --last": "--last chooses a checkpoint of a run",
     "generate folder --top-p 1e-300": "--top-p: '1e-300' is not a number",
