@@ -127,7 +127,6 @@ def _check_metrics(table: Table) -> None:
     used += [metric for claim in table.claims for metric in (claim.metric, claim.to) if metric]
     used += [metric for metric in (table.reaches, table.ranked_by) if metric]
     used += table.margins
-    used += {row.choose.by for row in table.rows if row.choose}
     used += [
         f"{split}_{metric}" if figure.kind == "curves" else metric
         for figure in table.figures
@@ -135,6 +134,13 @@ def _check_metrics(table: Table) -> None:
         for split in figure.splits or ("",)
         if split != "train"  # every task shows its loss there
     ]
+    for by in {row.choose.by for row in table.rows if row.choose}:
+        if by not in available:
+            validations = [metric for metric in available if metric.startswith("valid_")]
+            mend = f"They measure {listing(validations)}."
+            if not validations:
+                mend = "They have no validation split: hold out a part of the training set as a data set of its own."
+            raise Refused(f"{table.id}, choose: its runs do not measure {by}. {mend}")
     for metric in used:
         if metric not in available:
             raise Refused(f"{table.id}: its runs do not measure {metric}. They measure {listing(list(available))}.")

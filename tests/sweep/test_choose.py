@@ -224,6 +224,7 @@ def test_the_forecast_counts_each_trial_as_far_as_it_will_go() -> None:
     [
         ({"by": "test_bpc"}, "not a metric of the validation split"),
         ({"by": "valid_bpx"}, "metric valid_bpx is unknown"),
+        ({"by": "valid_accuracy"}, "do not measure valid_accuracy. They measure valid_loss, valid_bpc"),
         ({"halving": [0.5, 0.2]}, "does not rise"),
         ({"halving": [1.0]}, "does not rise"),
         ({"optimizer.lr": [1], "model.dropout": [0]}, "leaves nothing to choose"),
@@ -258,7 +259,7 @@ def test_combinations_may_be_listed() -> None:
 
 def test_a_data_set_without_a_validation_split_cannot_choose() -> None:
     pixels = ["dataset=mnist", "trainer=pixels"]
-    with pytest.raises(Refused, match="do not measure valid_accuracy"):
+    with pytest.raises(Refused, match="They have no validation split: hold out"):
         parse_table(
             content(
                 recipe=pixels,
