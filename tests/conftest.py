@@ -64,7 +64,7 @@ def tiny(experiment: Callable[..., Experiment], monkeypatch: pytest.MonkeyPatch)
 @pytest.fixture
 def no_published_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let reports find only the records that the test has written."""
-    monkeypatch.setattr("highway.report.addresses.REFERENCE", tmp_path / "none")
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
 
 
 @pytest.fixture(scope="session")

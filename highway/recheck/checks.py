@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from highway.config import home
 from highway.config.experiment import Experiment
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
@@ -14,7 +15,6 @@ from highway.ledger.record import read_record
 from highway.recheck.rescore import TOLERANCE, tested_again
 from highway.recheck.training import Trained, train_again
 from highway.report.checks import Check, file_of, keep
-from highway.report.collect import REFERENCE
 from highway.report.curves import read_curves
 from highway.run.machine import commit
 
@@ -28,7 +28,7 @@ class Checked(NamedTuple):
 
 def published() -> list[Path]:
     """Return the directories of all published records."""
-    return [path.parent for path in sorted(REFERENCE.glob("cells/*/seed*/result.json"))]
+    return [path.parent for path in sorted(home.REFERENCE.glob("cells/*/seed*/result.json"))]
 
 
 def check_records(records: Sequence[Path], outputs: Path) -> Iterator[Checked]:
@@ -39,7 +39,7 @@ def check_records(records: Sequence[Path], outputs: Path) -> Iterator[Checked]:
         try:
             if result is None or result["status"] not in ("finished", "diverged"):
                 raise Refused(
-                    f"{record} is not the directory of a finished run. Name one, such as {REFERENCE}/cells/..."
+                    f"{record} is not the directory of a finished run. Name one, such as {home.REFERENCE}/cells/..."
                 )
             yield _checked(record, name, result, outputs)
         except Refused as reason:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from highway.config import home
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
-from highway.config.home import REFERENCE
 from highway.files.kept import Kept
 from highway.ledger.fingerprint import fingerprint, named_modules
 from highway.ledger.identity import identity, named_revisions, run_name
@@ -18,7 +18,7 @@ from highway.sweep.table import Row, Table, last_on_each_key
 
 def roots(outputs_dir: Path) -> list[Path]:
     """Return the folders of run directories: those of this machine, then the published ones."""
-    return [outputs_dir / "cells", REFERENCE / "cells"]
+    return [outputs_dir / "cells", home.REFERENCE / "cells"]
 
 
 @dataclass(frozen=True)

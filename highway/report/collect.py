@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from highway.config import home
 from highway.config.datasets import DATASETS, RANDOM, SAMPLE
 from highway.config.experiment import Experiment
-from highway.config.home import REFERENCE as REFERENCE
 from highway.config.metrics import METRICS, OF_A_RECORD, Metric
 from highway.errors import Corrupt, Refused, counted
 from highway.files.kept import Kept
@@ -204,7 +204,7 @@ def authors_logs(table: Table) -> dict[str, Curves]:
 
 def logs_of(table: Table) -> Path:
     """Return the file of the authors' own training curves, which most tables lack."""
-    return REFERENCE / "series" / f"{table.id}.csv"
+    return home.REFERENCE / "series" / f"{table.id}.csv"
 
 
 def _caveat(data: dict[str, Any]) -> str:

@@ -6,8 +6,8 @@ outputs/reference/counting.yaml has that loss for each data set; highway/data/co
 from functools import cache
 from pathlib import Path
 
+from highway.config import home
 from highway.config.yaml_file import read_yaml
-from highway.report import collect
 from highway.report.collect import Sample
 
 
@@ -30,7 +30,7 @@ def examples(sample: Sample, split: str | None) -> int | None:
 
 
 def _losses() -> dict[tuple[str, str, str], float]:
-    return _read(collect.REFERENCE / "counting.yaml")
+    return _read(home.REFERENCE / "counting.yaml")
 
 
 @cache

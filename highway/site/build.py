@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from highway.config import home
 from highway.config.check import flat
 from highway.config.extras import need
 from highway.config.yaml_file import read_yaml
@@ -16,7 +17,6 @@ from highway.errors import Refused
 from highway.files.kept import signature
 from highway.files.writing import write_text
 from highway.ledger.identity import identity
-from highway.report import collect as collecting
 from highway.report.across import across
 from highway.report.collect import Collected, Sample, collect, underway
 from highway.report.kept import kept_below
@@ -200,7 +200,7 @@ def _write_table(
 
 def _reference() -> list[object]:
     """Return the signatures of the published files, beside the records, that reports read."""
-    paths = (path for pattern in ("*.yaml", "series/*") for path in collecting.REFERENCE.glob(pattern))
+    paths = (path for pattern in ("*.yaml", "series/*") for path in home.REFERENCE.glob(pattern))
     return [(str(path), signature(path)) for path in sorted(paths)]
 
 
@@ -248,7 +248,7 @@ def _run(path: Path, directory: Path, rows: list[Shown]) -> dict[str, Any]:
         "baseline": baseline.label,
         "differing": differing,
         "settings": flat(_settings(config)) if config.exists() else {},
-        "published": directory.is_relative_to(collecting.REFERENCE),
+        "published": directory.is_relative_to(home.REFERENCE),
     }
 
 

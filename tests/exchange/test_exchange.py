@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import highway
+from highway.config.home import REFERENCE
 from highway.errors import Refused
 from highway.exchange import admission
 from highway.exchange.records import export_records, import_records
@@ -21,7 +22,7 @@ from highway.files.seal import sealed
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import read_record, write_record
-from highway.report.collect import REFERENCE, collect
+from highway.report.collect import collect
 from highway.report.publish import write_report
 from highway.run.recorder import COLUMNS
 from highway.sweep.reading import load_table
@@ -36,7 +37,7 @@ PUBLISHED = len(collect(TABLE, "mini", REFERENCE.parent / "nothing of one's own"
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the outputs of a machine that has run the table; no record is published."""
     shutil.copytree(REFERENCE / "cells", tmp_path / "cluster" / "cells")
-    monkeypatch.setattr("highway.report.addresses.REFERENCE", tmp_path / "nothing published")
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "nothing published")
     (tmp_path / "cluster" / "cells" / "transformer-0f22ae17b101" / "seed1" / "checkpoints").mkdir()
     (tmp_path / "cluster" / "cells" / "transformer-0f22ae17b101" / "seed1" / "checkpoints" / "resume-9.ckpt").touch()
     return tmp_path / "cluster"

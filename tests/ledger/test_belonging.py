@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from highway.config.experiment import Experiment
+from highway.config.home import REFERENCE
 from highway.data import sample
 from highway.data.cache import cached
 from highway.errors import Corrupt, Refused
@@ -17,7 +18,6 @@ from highway.files.writing import write_text, written_atomically
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity, run_name
 from highway.ledger.record import read_record
-from highway.report.collect import REFERENCE
 from highway.run import build
 from highway.run.checkpoint import check_weights, resumable, save_weights
 from highway.run.recorder import Recorder

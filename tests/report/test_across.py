@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 from highway.config.compose import experiment
-from highway.report import collect as collecting
 from highway.report.across import (
     Pair,
     across,
@@ -23,7 +22,7 @@ from tests.support.tables import TABLE, put
 
 @pytest.fixture(autouse=True)
 def _no_published_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "none")
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
 
 
 def test_the_share_of_wins_is_counted_pair_by_pair() -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU
 
-from highway.report import collect as collecting
 from highway.report.bootstrap import bleu, interval, parse, randomisation, resampled
 from highway.report.collect import collect
 from highway.report.formats import to_markdown
@@ -60,7 +59,7 @@ def test_equal_translations_have_a_p_value_of_one_and_none_is_zero() -> None:
 
 
 def test_rows_are_compared_on_their_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "none")
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
     for row, wrong in (("t_e4h6", 2), ("r_e4h6", 30), ("m2_e4h6", 3), ("g1_e4h6", 2)):
         put_translation(tmp_path, row, wrong=wrong)
     put_translation(tmp_path, "g1_e4h8", wrong=9)  # its baseline has not been run

@@ -11,7 +11,6 @@ from rich.console import Console
 
 from highway.config.gates import GATES
 from highway.files import kept
-from highway.report import collect as collecting
 from highway.report import figures, reading
 from highway.report import kept as keeping
 from highway.report.collect import Collected, collect
@@ -25,7 +24,7 @@ from tests.support.tables import TABLE, put
 def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let files that were just written count as settled; the kept values would else be of no use in a test."""
     monkeypatch.setattr(kept, "SETTLED", -10.0)
-    monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "none")
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
-from highway.report import collect as collecting
 from highway.report.claims import decide, judge_claims
 from highway.report.collect import collect
 from highway.report.formats import to_markdown
@@ -25,7 +24,7 @@ BEATS = Claim("tanh beats no gate", "better", ("tanh",), ("baseline",), "test_bp
 
 @pytest.fixture(autouse=True)
 def _no_published_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "none")
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
 
 
 def table_with(*claims: Claim) -> Table:

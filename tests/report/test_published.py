@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from highway.report.collect import REFERENCE, collect
+from highway.config.home import REFERENCE
+from highway.report.collect import collect
 from highway.report.formats import to_csv, to_latex, to_markdown
 from highway.report.report import build_report
 from highway.sweep.reading import load_table

@@ -204,7 +204,7 @@ def test_written_files_are_the_same_bytes_each_time(tmp_path: Path) -> None:
 
 def test_local_records_come_before_published_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     published = put(tmp_path / "published", "tanh", 1, 1.9)
-    monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "published")
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "published")
     assert collect(TABLE, "paper", tmp_path / "mine").samples["tanh"][0].directory == published
     mine = put(tmp_path / "mine", "tanh", 1, 1.4)
     assert collect(TABLE, "paper", tmp_path / "mine").samples["tanh"][0].directory == mine

@@ -13,7 +13,6 @@ from scipy import stats
 
 from highway.config.margins import MARGINS, general_margin
 from highway.errors import Refused
-from highway.report import collect as collecting
 from highway.report.claims import contrasts_of
 from highway.report.collect import collect
 from highway.report.comparison import differences
@@ -31,7 +30,7 @@ ORDERED = {"better": "tanh", "than": "baseline"}
 
 @pytest.fixture(autouse=True)
 def _no_published_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "none")
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
 
 
 def table_of(*claims: dict[str, Any], **changes: Any) -> Table:
@@ -203,7 +202,7 @@ def test_orders_are_tested_once_on_means(tmp_path: Path) -> None:
 
 def test_the_published_runs_of_depth_40_have_not_learned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As published at commit a4d60ae: 649.9 with and without the gate, where counting words gives 639.3."""
-    monkeypatch.setattr(collecting, "REFERENCE", Path(__file__).parents[2] / "outputs" / "reference")
+    monkeypatch.setattr("highway.config.home.REFERENCE", Path(__file__).parents[2] / "outputs" / "reference")
     report = build_report(collect(load_table("hsg_t1"), "mini", tmp_path))
     found = {verdict.claim.text: verdict.word for verdict in report.verdicts}
     assert found["HSG is better at every depth (40)"] == "has not learned (mini)"
@@ -214,7 +213,7 @@ def test_the_published_runs_of_depth_40_have_not_learned(monkeypatch: pytest.Mon
 
 
 def test_a_run_must_be_below_counting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "reference")
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "reference")
     (tmp_path / "reference").mkdir()
     entry = {"form": "", "test": "t", "vocabulary": "v", "test_loss": 1.5}
     (tmp_path / "reference" / "counting.yaml").write_text(yaml.safe_dump([entry]))

@@ -8,7 +8,6 @@ import pytest
 
 from highway.files import kept
 from highway.files.writing import write_text
-from highway.report import collect as collecting
 from highway.report import kept as keeping
 from highway.site import pages, series
 from highway.site.build import build_site
@@ -22,7 +21,7 @@ PAGES = 6 * 2 + 4  # each run has a page and a script; the table has them, too; 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(kept, "SETTLED", -10.0)
-    monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "none")
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
 
 
 @pytest.fixture

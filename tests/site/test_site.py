@@ -66,7 +66,7 @@ def data_of(path: Path) -> Any:
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "none")
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
 
 
 @pytest.mark.usefixtures("alone")

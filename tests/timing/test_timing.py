@@ -16,7 +16,6 @@ from highway import timing
 from highway.commands import cli
 from highway.errors import Refused
 from highway.files.writing import read_json
-from highway.report import collect as collecting
 from highway.report.collect import collect
 from highway.report.formats import to_markdown
 from highway.report.publish import write_report
@@ -131,7 +130,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Typed:
     others(monkeypatch, 0.0)
     monkeypatch.setattr(timing, "BLOCK_SECONDS", 1e-9)
     monkeypatch.setattr(timing, "peak_memory", lambda entry, threads: 2**20)
-    monkeypatch.setattr(collecting, "REFERENCE", tmp_path / "none")
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
     monkeypatch.setattr("highway.sweep.timed.load_table", lambda name: replace(load_table(name), rounds=3))
 
     def run(*overrides: str) -> int:
