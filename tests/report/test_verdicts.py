@@ -18,7 +18,7 @@ from highway.report.collect import collect
 from highway.report.comparison import differences
 from highway.report.formats import to_csv, to_markdown
 from highway.report.report import build_report
-from highway.report.reproduction import EQUIVALENCE, compare_numbers, compared_metrics, counted, words
+from highway.report.reproduction import EQUIVALENCE, answers, compare_numbers, compared_metrics, counted, words
 from highway.report.verdicts import Verdict, judge, tone
 from highway.sweep.reading import load_table, parse_table, table_ids
 from highway.sweep.table import Table
@@ -245,6 +245,55 @@ def test_words_for_the_papers_numbers() -> None:
     found = compare_numbers(values, np.array([[mean + 0.03, 1.4]]), 0.01, rounding)
     expected = 2 * stats.t.sf((0.03 - rounding) / (spread * math.sqrt(1 + 1 / 4)), 6)
     assert found.p[0, 0] == pytest.approx(expected)
+
+
+def test_numbers_are_compared_on_the_scale_of_their_margin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """bpc and BLEU as they are, perplexity as logarithms; half a unit of the paper's last digit is rounding."""
+    asked: list[Any] = []
+
+    def compare(values: Any, paper: Any, margins: float, rounding: Any, floor: float) -> Any:
+        asked.append((values, paper, margins, rounding))
+        return compare_numbers(values, paper, margins, rounding, floor)
+
+    monkeypatch.setattr("highway.report.reproduction.compare_numbers", compare)
+    write(tmp_path, tanh=(1.36, 1.37, 1.38))
+    found = answers(collect(TABLE, "paper", tmp_path))
+    assert set(found) == {("tanh", "valid_bpc"), ("tanh", "test_bpc")}
+    rows = [row.id for row in TABLE.rows]
+    values, paper, margin, rounding = asked[1]
+    assert values[0, rows.index("tanh")].tolist() == [1.36, 1.37, 1.38]
+    assert paper[0, rows.index("tanh")] == TABLE.row("tanh").paper["test_bpc"]
+    assert (margin, rounding) == (general_margin("test_bpc"), 0.0005)
+
+    asked.clear()
+    table = load_table("highway_t3")
+    for seed, value in enumerate((120.0, 121.0, 122.0), 1):
+        put(
+            tmp_path,
+            "tanh",
+            seed,
+            4.8,
+            table=table,
+            metrics={f"{split}_ppl": {"best": value, "last": value} for split in ("valid", "test")},
+        )
+    answers(collect(table, "paper", tmp_path))
+    shown = [column for column in table.columns if column.metric in compared_metrics(table)]
+    values, paper, margin, rounding = asked[[column.metric for column in shown].index("test_ppl")]
+    place, printed = [row.id for row in table.rows].index("tanh"), table.row("tanh").paper["test_ppl"]
+    assert values[0, place] == pytest.approx(np.log([120, 121, 122]))
+    assert paper[0, place] == pytest.approx(math.log(printed))
+    assert margin == pytest.approx(math.log(1 + (general_margin("test_ppl") or 0)))
+    assert rounding[0, place] == pytest.approx(0.005 / printed)
+
+    asked.clear()
+    for seed in (1, 2, 3):
+        put_translation(tmp_path, "t_e4h6", 30.0 + seed, seed=seed)
+    answers(collect(TRANSLATION, "paper", tmp_path))
+    metrics = [metric for _, metric in counted(TRANSLATION)]
+    values, paper, _, rounding = asked[list(dict.fromkeys(metrics)).index("bleu")]
+    place = [row.id for row in TRANSLATION.rows].index("t_e4h6")
+    assert values[0, place].tolist() == [31.0, 32.0, 33.0]
+    assert paper[0, place] == TRANSLATION.row("t_e4h6").paper["bleu"]
 
 
 def test_the_report_counts_each_measurement_once(tmp_path: Path) -> None:
