@@ -158,9 +158,9 @@ class HighwaySweeper(Sweeper):
         """Plan rows of tables, each with every combination of the overrides."""
         plan: list[Planned] = []
         reported: dict[tuple[str, str, tuple[str, ...]], ReportRequest] = {}
-        for table, row, budget, seed in combinations:
+        for table, written, budget, seed in combinations:
             for _, choice in every_combination(overrides.values()):
-                row, trials = self._chosen(table, row, budget, seed, choice)
+                row, trials = self._chosen(table, written, budget, seed, choice)
                 plan += trials
                 if trials and not self.planning:
                     continue  # the row itself follows when its settings are chosen
