@@ -187,8 +187,8 @@ class HighwaySweeper(Sweeper):
         if found is None or row.choose is None:
             return row, []
         chooser = row.choose.chooser(seed)
+        self.then += [partial(_drop, RunDirectory(trial.directory)) for trial in found.dropped]
         if found.chosen:
-            self.then += [partial(_drop, RunDirectory(trial.directory)) for trial in found.dropped]
             return replace(row, chosen={**row.chosen, chooser: found.chosen.combination}), []
         self.choosing.append(f"{table.id} {row.id}")
         trials = []
