@@ -55,7 +55,7 @@ def _line(row: Row, seed: int, found: Decision) -> tuple[str | None, ...]:
             behind = f"{_short(second)}: {other - ours:+.{card.digits + 1}f}{at}"
     edge = " (at the edge of the list)" if _at_edge(found) else ""
     source = row.choose.sources[found.trials.index(found.chosen)]
-    text = f"{_short(found.chosen)}{edge}, {'the paper' if source == 'paper' else 'our'} value"
+    text = f"{_short(found.chosen)}{edge}, {'from the paper' if source == 'paper' else 'our own'}"
     return label, text, f"{value:.{card.digits + 1}f}", behind, trials
 
 
