@@ -51,7 +51,7 @@ def test_the_page_shows_the_whole_example() -> None:
 @pytest.mark.slurm
 @pytest.mark.skipif(os.environ.get("HIGHWAY_SLURM") != "yes", reason="needs a running Slurm: make test-slurm")
 def test_the_example_through_slurm(project: Path) -> None:
-    assert_two_rows(project, "hydra/launcher=slurm", "trainer.accelerator=cpu")  # this Slurm has no GPU to ask for
+    assert_two_rows(project, "hydra/launcher=slurm", "hydra.launcher.cpus=1", "trainer.accelerator=cpu")
 
 
 @pytest.mark.ray

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 import yaml
 
+from highway.config import home
 from highway.config.compose import experiment
 from highway.files.writing import write_text
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
-from highway.report import collect as collecting
 from highway.report.curves import Point
 from highway.report.publish import publish
 from highway.site.build import build_site
@@ -109,7 +109,7 @@ def test_a_run_underway_has_its_curve(tmp_path: Path) -> None:
 
 def test_timings_of_two_devices(tmp_path: Path) -> None:
     """With a copy of the published timing under another device's name, each row has both, and each record one page."""
-    (published,) = collecting.REFERENCE.glob("cells/timing-*/seed1")
+    (published,) = home.REFERENCE.glob("cells/timing-*/seed1")
     other = tmp_path / "cells" / "timing-000000000000" / "seed1"
     shutil.copytree(published, other)
     content = json.loads((other / "result.json").read_text())
