@@ -8,14 +8,18 @@ RUN      := $(VENV)/bin/python
 BEGUN    := $(VENV)/.begun
 # A set-up that was killed has left half a package somewhere: then the environment is made anew
 _        := $(shell pid=$$(cat $(BEGUN) 2> /dev/null) && ! kill -0 $$pid 2> /dev/null && rm -rf $(VENV))
-EDITABLE := $(VENV)/bin/pip install -q -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e
+# uv where it is installed (make setup UV= does without), but not to keep a torch outside of .venv, which it cannot see
+UV       := $(shell command -v uv)
+INSTALL  := install() { if [ -n "$(UV)" ] && ! grep -qs 'system-site-packages = true' $(VENV)/pyvenv.cfg; then \
+  $(UV) pip install -q --python $(RUN) "$$@"; else $(VENV)/bin/pip install -q --no-compile "$$@"; fi; }
+EDITABLE := install -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e
 # Each step says before it begins what it installs and how large that is, and afterwards how long it took
 STEP     := step() { echo "$$1 ..."; shift; since=$$(date +%s); "$$@"; code=$$?; echo "    took $$(($$(date +%s) - since)) s"; return $$code; }; step
-extra     = @echo $$PPID > $(BEGUN); $(STEP) "installing $(2)" $(EDITABLE) '.[$(1)]'; code=$$?; rm $(BEGUN); exit $$code
+extra     = @echo $$PPID > $(BEGUN); $(INSTALL); $(STEP) "installing $(2)" $(EDITABLE) '.[$(1)]'; code=$$?; rm $(BEGUN); exit $$code
 FAST     := "not slow and not ray and not slurm and not least"
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
 
-.PHONY: help setup demo test test-least test-slow test-slurm test-ray test-oldest coverage faults lint bench gpu-check report watch audit sync parity mutate all clean $(TABLES)
+.PHONY: help setup demo test test-least test-slow test-slurm test-ray test-lowest coverage faults lint bench gpu-check report watch audit sync parity mutate all clean $(TABLES)
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,10 +35,10 @@ $(TABLES): $(VENV)/.core
 
 all: $(TABLES)  ## every table, one after the other
 
-report: $(VENV)/.site  ## every table that has records, and the site: outputs/report/index.html
+report: $(VENV)/.core  ## every table that has records, and the site: outputs/report/index.html
 	$(RUN) -m highway report
 
-watch: $(VENV)/.site  ## the site on localhost, kept up to date while a sweep runs
+watch: $(VENV)/.core  ## the site on localhost, kept up to date while a sweep runs
 	$(RUN) -m highway report --watch
 
 sync: $(VENV)/.core  ## upload what logger=wandb has mirrored offline
@@ -82,13 +86,14 @@ faults: $(VENV)/.dev  ## four thousand faults and a table of what came of each, 
 	$(RUN) -m tests.faults
 
 # Outside of .ci/run, since where the index has only the build for CUDA it downloads 1.7 GB
-test-oldest: $(VENV)/.dev  ## every module and every row of every table with torch 2.11, the oldest that pyproject.toml allows
-	$(RUN) -m venv $(VENV)-oldest
-	$(RUN) -c 'import site; print(site.getsitepackages()[0])' > $$(echo $(VENV)-oldest/lib/python*/site-packages)/core.pth
-	grep -v '^torch==' constraints.txt > $(VENV)-oldest/constraints.txt
-	@$(STEP) "installing torch 2.11: 1.7 GB to download where the index has only the build for CUDA" \
-	  $(VENV)-oldest/bin/pip install -q -c $(VENV)-oldest/constraints.txt torch==2.11.0
-	$(VENV)-oldest/bin/python -m pytest -n 2 -p no:cacheprovider tests/project/test_imports.py tests/sweep/test_tables.py tests/gates/test_gates.py tests/blocks/test_blocks.py tests/models/test_rhn.py tests/run/test_resume.py -m $(FAST)
+test-lowest:  ## the fast tests with the lowest versions that pyproject.toml allows, torch 2.11 among them
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(PYTHON) tests/lowest.py > $(VENV)-lowest/lowest.txt
+	@$(STEP) "installing the lowest versions: up to 2 GB to download" \
+	  $(VENV)-lowest/bin/pip install -q -r $(VENV)-lowest/lowest.txt pytest pytest-timeout pytest-xdist hypothesis selenium statsmodels
+	$(VENV)-lowest/bin/pip install -q --no-deps -e .
+	PATH="$(CURDIR)/$(VENV)-lowest/bin:$$PATH" PYTEST_ADDOPTS="-W ignore -o filterwarnings= -p no:cacheprovider" \
+	  $(VENV)-lowest/bin/python -m pytest -n 2 -m $(FAST)
 
 parity: $(VENV)/.dev  ## Transformer-XL against transformers 4.35, in an environment of its own
 	$(RUN) -m venv $(VENV)-parity
@@ -102,28 +107,25 @@ mutate: $(VENV)/.dev  ## mutants of gates, blocks, lanes, optimisation and the r
 	$(VENV)/bin/mutmut results
 
 clean:  ## remove the environment and what tools left behind; outputs/ stays
-	rm -rf $(VENV) $(VENV)-parity $(VENV)-oldest mutants .pytest_cache .ruff_cache .mypy_cache .coverage *.egg-info
+	rm -rf $(VENV) $(VENV)-parity $(VENV)-lowest mutants .pytest_cache .ruff_cache .mypy_cache .coverage *.egg-info
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than Python 3.11; name another one, as in make $(MAKECMDGOALS) PYTHON=python3.12"; exit 2; }
 	@mkdir -p $(VENV) && echo $$PPID > $(BEGUN)
-	@if $(PYTHON) -c 'import torch' 2>/dev/null; then \
+	@$(INSTALL); if $(PYTHON) -c 'import torch' 2>/dev/null; then \
 	  echo "keeping the torch that $(PYTHON) has"; \
 	  $(PYTHON) -m venv --system-site-packages $(VENV) && grep -v '^torch==' constraints.txt > $(VENV)/constraints.txt; \
 	else \
 	  $(PYTHON) -m venv $(VENV) && cp constraints.txt $(VENV)/constraints.txt && \
 	  $(STEP) "installing torch: 200 MB to download (1.7 GB where the index has only the build for CUDA), 0.9 GB on disk" \
-	    $(VENV)/bin/pip install -q -c $(VENV)/constraints.txt torch; \
+	    install -c $(VENV)/constraints.txt torch; \
 	fi
-	@$(STEP) "installing what the project needs: 200 MB to download, 0.9 GB on disk" $(EDITABLE) .
+	@$(INSTALL); $(STEP) "installing what the project needs: 200 MB to download, 0.9 GB on disk" $(EDITABLE) .
 	@touch $@ && rm $(BEGUN)
 
 $(VENV)/.dev: $(VENV)/.core
 	$(call extra,dev,the tools for tests: 40 MB to download, 0.15 GB on disk)
-	@touch $@
-
-$(VENV)/.site: $(VENV)/.core
-	$(call extra,site,what the web site needs: 10 MB to download)
+	@$(INSTALL); install --no-deps axe-playwright-python==0.1.8  # for its axe.min.js alone, without a second browser
 	@touch $@
 
 $(VENV)/.ray: $(VENV)/.core

@@ -37,8 +37,8 @@ def train(settings: "Mapping[str, Any] | Sequence[str]", progress: bool | None =
 def load(run: Any, last: bool = False) -> Any:
     """Load the trained model of a run directory, or of a file of weights, with the best weights or the last.
 
-    It has `experiment`, `metrics`, `model` (a torch module), `streams`, `logits(text)`, `curve(split, metric)`. Of a
-    record without weights, as the published ones, only `experiment`, `metrics` and `curve` can be used.
+    It has `experiment`, `metrics`, `model` (a torch module), `streams`, `logits(text)`, `curve(split, metric)`. A
+    record without weights, such as a published one, has only `experiment`, `metrics` and `curve`.
     run: a path, or a row of the frame that `highway.runs` returns.
     """
     from highway.config import project

@@ -1,5 +1,6 @@
 """Errors that the user can mend. Each is shown as one sentence, without a stack trace."""
 
+import re
 from typing import Any
 
 LONGEST = 60  # characters of a value that a message repeats
@@ -49,3 +50,8 @@ def as_typed(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def readable(message: str) -> str:
+    """Return a message in one line, with words of 300 characters or more shortened."""
+    return re.sub(r"\S{300,}", lambda word: as_typed(word[0]), " ".join(message.split()))

@@ -11,8 +11,7 @@ from torch import Tensor
 from highway.config.experiment import Experiment
 from highway.dashboard.mirror import Mirror
 from highway.data.module import ExperimentData
-from highway.files.plain import read_text
-from highway.files.writing import write_text
+from highway.files import seal
 from highway.ledger.directory import RunDirectory
 from highway.run import build, machine
 from highway.run.cautions import warn
@@ -37,7 +36,7 @@ def run(experiment: Experiment, directory: RunDirectory, command: str, callbacks
     with started(experiment, directory) as start:
         if start is None:
             return directory.status
-        with Record(experiment, directory, command) as record:  # it takes down how the block ends
+        with Record(experiment, directory, command) as record:  # it records how the block ends
             alike = partial(run, experiment, directory, command, callbacks)
             train_and_test(experiment, directory, record, start, callbacks, alike)
     # The best weights became corrupt after they were saved: resume from the newest checkpoint that needs none of them
@@ -65,7 +64,7 @@ def train_and_test(
         task.double()  # Lightning would load a checkpoint before it converts the model, and so round it
     recorder = Recorder(directory.curves, experiment)
     recorder.texts = data.description().get("sha256")
-    header = {"run": directory.id, "config": read_text(directory.config)} if first_process() else {}
+    header = {"run": directory.id, "config": seal.read_unchanged(directory.config)} if first_process() else {}
     header |= {key: value for key, value in data.description().items() if key == "vocabulary_sha256"}
     checkpointer = Checkpointer(directory, experiment, recorder, header)
     watching = [recorder, Progress(recorder, start.lease, record.usual_rate), checkpointer]
@@ -93,7 +92,6 @@ def train_and_test(
         record.content["notes"] = task.notes
         if trainer.is_global_zero:
             recorder.checked_curve()
-            write_text(directory.config, header["config"])  # something else may have changed it while the run trained
             save_probes({**task.observed(data), **units}, directory.path / "probes")
 
 

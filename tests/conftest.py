@@ -1,6 +1,8 @@
 """Fixtures that all tests share: experiments composed as a user would compose them, in their own folders."""
 
+import contextlib
 import hashlib
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -38,6 +40,19 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIGHWAY_OUTPUTS", str(tmp_path / "outputs"))
     monkeypatch.setenv("HIGHWAY_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("HIGHWAY_CAUTIONS", "off")  # warnings about a busy machine would change the output
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> Iterator[None]:
+    """Take away what a command adds to the log: its stream is closed when the test has ended."""
+    log = logging.getLogger("highway")
+    before, level = list(log.handlers), log.level
+    yield
+    for handler in [handler for handler in log.handlers if handler not in before]:
+        log.removeHandler(handler)
+        with contextlib.suppress(OSError):  # a log on a full disk
+            handler.close()
+    log.setLevel(level)
 
 
 @pytest.fixture

@@ -1,1 +1,1 @@
-"""What `import highway` offers to Python programs and notebooks; docs/PYTHON.md describes it."""
+"""The functions that `import highway` offers to Python programs and notebooks; docs/PYTHON.md describes them."""

@@ -53,8 +53,8 @@ class Comparison:
 def compare(table: str, budget: str | None, outputs: Path) -> Comparison:
     """Return the report of a table or grid at a budget."""
     project.load()
-    found = find(table, outputs)
-    return Comparison(build_report(collect(found, budget or found.usual_budget, outputs)))
+    loaded = find(table, outputs)
+    return Comparison(build_report(collect(loaded, budget or loaded.usual_budget, outputs)))
 
 
 def _html(block: Block) -> str:

@@ -11,9 +11,10 @@ from omegaconf import OmegaConf
 
 from highway.config import project
 from highway.config.compose import composer
-from highway.config.guard import groups
+from highway.config.groups import groups
 from highway.ledger.directory import RunDirectory
-from highway.report.collect import Collected, Sample, collect
+from highway.report.collect import Collected, collect
+from highway.report.sample import Sample
 from highway.sweep.grid import find, grid_names, left_out
 from highway.sweep.reading import table_ids
 
@@ -54,13 +55,13 @@ def curves(table: str | None, budget: str | None, split: str | None, metric: str
 
 
 def _collected(table: str | None, budget: str | None, outputs: Path) -> Iterator[Collected]:
-    """Yield the records of a table or grid, or of all, at a budget or at each."""
+    """Yield the records of a table or grid (None: of all) at a budget (None: at each)."""
     project.load()
     for name in [table] if table else [*table_ids(), *grid_names(outputs)]:
         with nullcontext() if table else left_out(name):
-            found = find(name, outputs)
-            for chosen in found.budgets if budget is None else [budget] if table or budget in found.budgets else []:
-                yield collect(found, chosen, outputs)
+            loaded = find(name, outputs)
+            for chosen in loaded.budgets if budget is None else [budget] if table or budget in loaded.budgets else []:
+                yield collect(loaded, chosen, outputs)
 
 
 def _samples(collected: Collected) -> Iterator[tuple[str, Sample]]:
@@ -76,9 +77,7 @@ def _about(collected: Collected, row: str, sample: Sample) -> dict[str, Any]:
 def _swept(collected: Collected) -> dict[str, dict[str, str]]:
     """Return by row the settings in which the rows of a table differ, each as it is typed."""
     overrides = {row: tuple(words) for row, words in collected.experiments.overrides.items() if collected.samples[row]}
-    set_by = {
-        row: dict(word.lstrip("+~").split("=", 1) for word in words if "=" in word) for row, words in overrides.items()
-    }
+    set_by = {row: _by_key(words) for row, words in overrides.items()}
     keys = dict.fromkeys(key for values in set_by.values() for key in values if not key.startswith("hydra."))
     for row, values in set_by.items():
         if missing := [key for key in keys if key not in values]:

@@ -19,7 +19,7 @@ from highway.config.sentences import sentence
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import SWEEP
-from highway.sweep.launch import quoted
+from highway.sweep.shell import quoted
 
 PLAIN = re.compile(r"[\w./+-]+")  # texts that Hydra reads as they are
 LOOK_EVERY = 0.5  # seconds
@@ -115,7 +115,7 @@ def bar(numbers: Mapping[str, Any]) -> str:
 def _last_line(output: IO[bytes]) -> str:
     output.seek(0)
     lines = output.read().decode(errors="replace").strip().splitlines()
-    return lines[-1].removeprefix("error: ") if lines else "the run ended without a word."
+    return lines[-1].removeprefix("error: ") if lines else "the run ended without a message."
 
 
 def _is_watched() -> bool:

@@ -1,4 +1,4 @@
-"""The audit: compares every row of every table with what the papers say, without data and without training."""
+"""The audit: compare every row of every table with what the papers say, without data and without training."""
 
 import itertools
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ def show(audited: Audited, console: Console) -> None:
         findings.add_column("says")
         findings.add_column("computed", style="dim")
         for finding in audited.of(table):
-            findings.add_row(Text(*MARKS[finding.holds]), Text(finding.says), Text(finding.computed))
+            findings.add_row(Text(*MARKS[finding.holds]), Text(finding.says), Text(shown(finding)))
         console.print(findings)
     console.print(COLUMNS, soft_wrap=True)
     differing = sum(finding.holds is False for finding in audited.findings)
@@ -108,11 +108,17 @@ def cells(row_cost: Cost) -> list[str]:
     ]
 
 
+def shown(finding: Finding) -> str:
+    """Return what was computed, and what a person had to read for it."""
+    return f"{finding.computed} (read by a person: {finding.read})" if finding.read else finding.computed
+
+
 INTRODUCTION = """# Findings
 
 What `make audit` finds in the four papers: everything below is computed from their printed numbers, from their models,
-built here without data, and from the recipes of their released code. `highway audit --write docs/FINDINGS.md`
-writes this page. What training says of their claims is in the reports: `make report`.
+built here without data, and from the recipes of their released code. Where a result also rests on what a person read in
+a paper or its code, it says "read by a person" and what. `highway audit --write docs/FINDINGS.md` writes this page.
+What training says of their claims is in the reports: `make report`.
 """
 
 
@@ -128,6 +134,6 @@ def to_markdown(audited: Audited) -> str:
         out += ["| the paper, or its code | computed | shown by |", "| --- | --- | --- |"]
         for finding in differing:
             command = finding.command or f"highway audit {table.id}"
-            out.append(f"| {finding.says} | {finding.computed} | `{command}` |")
+            out.append(f"| {finding.says} | {shown(finding)} | `{command}` |")
         out.append("")
     return "\n".join(out)

@@ -1,4 +1,4 @@
-"""Compares what papers say with their own numbers. It trains nothing and reads nothing but the tables."""
+"""Compare what papers say with their own numbers. Nothing is trained, and only the table files are read."""
 
 import itertools
 import json
@@ -16,16 +16,20 @@ from highway.report.statistics import kendall_tau, tau_by_chance
 from highway.sweep.table import Claim, Column, Stated, Table
 
 BUDGET = "paper"  # the budget whose rows are audited
+SAME_MODEL = "both papers describe the same model on the same text"
 CHANCE = 1e-3  # equal numbers with a lower probability are no coincidence
 
 
 @dataclass(frozen=True)
 class Finding:
+    """A statement of a paper or of its code, and what was computed about it."""
+
     table: Table
     says: str  # what the paper or its code says or does
     computed: str  # what was computed
     holds: bool | None  # True if the two agree; None if the numbers do not decide it
-    command: str = ""  # the command that shows it, if other than `audit.py TABLE`
+    command: str = ""  # the command that shows it, if other than `highway audit TABLE`
+    read: str = ""  # what a person read in a paper or its code, on which `holds` rests besides the numbers
 
 
 def of_numbers(table: Table) -> Iterator[Finding]:
@@ -52,7 +56,8 @@ def _losses(table: Table, column: Column) -> Iterator[Finding]:
         of_it = _of_loss(card.kind, row.paper[loss.metric])
         printed = f"{row.paper[column.metric]:.{column.digits}f}"
         says = f"{row.label}: {loss.title} {row.paper[loss.metric]:g}, {column.title} {printed}"
-        yield Finding(table, says, f"a loss of {row.paper[loss.metric]:g} is {of_it:.{column.digits}f}", holds=False)
+        fits = _fits(card.kind, row.paper, loss, column)
+        yield Finding(table, says, f"a loss of {row.paper[loss.metric]:g} is {of_it:.{column.digits}f}", fits)
     if column.printed:
         other = "ppl" if card.kind == "bpc" else "bpc"
         as_printed = sum(_fits(other, row.paper, loss, column) for row in rows)
@@ -64,7 +69,7 @@ def _losses(table: Table, column: Column) -> Iterator[Finding]:
         holds = as_printed == len(rows)
         yield Finding(table, f"a column headed {column.printed} ({column.metric})", computed, holds)
     elif not wrong:
-        yield Finding(table, f"{column.title} beside {loss.title}", f"all {len(rows)} values agree", holds=True)
+        yield Finding(table, f"{column.title} beside {loss.title}", f"all {len(rows)} values agree", not wrong)
 
 
 def _of_loss(kind: str, loss: float) -> float:
@@ -97,7 +102,7 @@ def _ties(table: Table, column: Column) -> Iterator[Finding]:
     if chance < CHANCE:
         counts = " and ".join(f"{value:g} {count} times" for value, count in sorted(equal.items(), reverse=True))
         computed = f"by chance with a probability of about {chance:.0e}, were they measured on a corpus"
-        yield Finding(table, f"{column.title} of different models: {counts}", computed, holds=False)
+        yield Finding(table, f"{column.title} of different models: {counts}", computed, chance >= CHANCE)
 
 
 def _claim(table: Table, claim: Claim) -> Iterator[Finding]:
@@ -121,11 +126,11 @@ def _claim(table: Table, claim: Claim) -> Iterator[Finding]:
         tau, chance = kendall_tau(*orders) or 0.0, tau_by_chance(len(claim.rows))
         worst = (-abs(tau) if claim.kind == "unrelated" else -tau) if abs(tau) > chance else None
         detail = f"Kendall's tau {tau:+.2f} over {len(claim.rows)} rows; by chance within ±{chance:.2f}"
-    elif claim.kind == "sooner":  # a printed number is of the best validation or of the last: that is not known
+    elif claim.kind == "sooner":  # it is not known whether a printed number is of the best validation or of the last
         gains = {pair: _advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in pairs_of(claim)}
         (row, than), least = min(gains.items(), key=lambda item: item[1])
         if least >= 0:
-            return  # when it gets there, final numbers do not say
+            return  # final numbers do not tell when it gets there
         worst = None
         by = f"{numbers[row][claim.metric]:g} against {numbers[than][claim.metric]:g}"
         detail = f"it prints {by}: if that is its best value, it never reaches that of {table.row(than).label}"
@@ -173,7 +178,7 @@ def _listed(values: Sequence[float]) -> str:
 
 
 def between(tables: Sequence[Table], experiments: dict[tuple[str, str], Experiment]) -> Iterator[Finding]:
-    """Find rows that we read as the same model on the same text, but for which the papers print different numbers.
+    """Compare what the papers print for rows that we read as the same model on the same text.
 
     Rows count as the same even if their training or their initial values differ.
     """
@@ -190,11 +195,6 @@ def between(tables: Sequence[Table], experiments: dict[tuple[str, str], Experime
             ours, theirs = table.row(row_id).paper, other.row(other_id).paper
             for metric in sorted(ours.keys() & theirs.keys()):
                 digits = min(_digits(ours[metric]), _digits(theirs[metric]))
-                if round(ours[metric], digits) != round(theirs[metric], digits):
-                    says = f"{table.row(row_id).label}: {METRICS[metric].name} {ours[metric]:g} in {table.paper}"
-                    yield Finding(
-                        table,
-                        says,
-                        f"{theirs[metric]:g} in {other.paper}, for what we read as the same model on the same text",
-                        holds=False,
-                    )
+                says = f"{table.row(row_id).label}: {METRICS[metric].name} {ours[metric]:g} in {table.paper}"
+                agree = round(ours[metric], digits) == round(theirs[metric], digits)
+                yield Finding(table, says, f"{theirs[metric]:g} in {other.paper}", agree, read=SAME_MODEL)

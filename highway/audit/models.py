@@ -1,4 +1,4 @@
-"""Compares what papers and released code say about their models with the models themselves."""
+"""Compare what papers and released code say about their models with the models themselves."""
 
 import math
 from collections.abc import Iterator
@@ -17,6 +17,9 @@ from highway.run import build
 from highway.sweep.table import Row, Stated, Table
 
 CLOSE = 0.03  # relative tolerance for a number of parameters that the paper rounds
+UNUSED = "which parts the released code builds and never calls"
+START = "the initial weights of the released code"
+LOOP = "the condition in the released code's loop over layers"
 AS_RELEASED = "layers.as_released=true"
 AS_PRINTED = "gate.score.as_printed"
 
@@ -29,8 +32,8 @@ def of_sizes(table: Table, costs: dict[str, Cost]) -> Iterator[Finding]:
         if stated.built is not None:
             yield _unused(table, stated, table.row(stated.rows[0]), costs)
     for row_id, cost in costs.items():
-        if cost.without_gradient:
-            yield Finding(table, f"our {row_id}", f"{cost.without_gradient:,} parameters get no gradient", holds=False)
+        if without := cost.without_gradient:
+            yield Finding(table, f"our {row_id}", f"{without:,} parameters get no gradient", not without)
 
 
 def of_code(table: Table) -> Iterator[Finding]:
@@ -62,7 +65,7 @@ def _unused(table: Table, stated: Stated, row: Row, costs: dict[str, Cost]) -> F
     used = costs[row.id].parameters
     computed = f"{used:,} are used, {unused:,} ({unused / (used + unused):.0%}) never are"
     computed += "" if used + unused == stated.built else f"; that would be {used + unused:,}"
-    return Finding(table, stated.text, computed, used == stated.built)
+    return Finding(table, stated.text, computed, used == stated.built, read=UNUSED)
 
 
 def _start(table: Table, stated: Stated, row: Row) -> Finding:
@@ -74,7 +77,7 @@ def _start(table: Table, stated: Stated, row: Row) -> Finding:
     if log := authors_logs(table).get(row.id, {}).get(("train", "loss")):
         computed += f"; the authors' log has {log[0].value / math.log(2):.2f} after {log[0].step:.0f} steps"
     same = identified(experiment(recipe)) == identified(experiment([*recipe, *stated.words]))
-    return Finding(table, stated.text, computed, same, f"highway train {' '.join([*recipe, *stated.words])}")
+    return Finding(table, stated.text, computed, same, f"highway train {' '.join([*recipe, *stated.words])}", START)
 
 
 @torch.no_grad()
@@ -87,16 +90,20 @@ def _first_loss(described: Experiment) -> float:
 
 
 def _selections(table: Table) -> Iterator[Finding]:
-    """Find the rows for which the released code's loop over layers builds no gate."""
+    """Compare the gated layers of each row with those of the released code's loop over layers."""
     baseline = identified(experiment(table.overrides(table.at(BUDGET)[0], BUDGET, 1)))
     for row in table.at(BUDGET):
         overrides = table.overrides(row, BUDGET, 1)
         if row.extra or not any(override.startswith("layers=l") for override in overrides):
             continue
-        if identified(experiment([*overrides, AS_RELEASED])) == baseline:
-            computed = f"the released code gates no layer at all: it is the run of {table.rows[0].label}"
-            command = f"highway train {' '.join([*overrides, AS_RELEASED])}"
-            yield Finding(table, f"{row.label}: gates on some layers", computed, holds=False, command=command)
+        printed, released = (identified(experiment([*overrides, *added])) for added in ((), (AS_RELEASED,)))
+        computed = "the released code's loop gates the same layers"
+        if released != printed:
+            computed = "the released code's loop gates other layers"
+        if released == baseline:
+            computed = f"the released code's loop gates no layer: it is the run of {table.rows[0].label}"
+        command = f"highway train {' '.join([*overrides, AS_RELEASED])}"
+        yield Finding(table, f"{row.label}: gates on some layers", computed, released == printed, command, LOOP)
 
 
 def _futures(table: Table) -> Iterator[Finding]:

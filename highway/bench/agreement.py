@@ -46,7 +46,7 @@ BOUNDS = {"32": Apart(1e-6, 4e-6, 1e-3), "tf32": Apart(2e-4, 5e-2, 5e-2), "bf16"
 @dataclass(frozen=True)
 class Trace:
     losses: list[float]
-    gradient: Tensor  # of one step: all parameters in one vector, in fp64 on the CPU
+    gradient: Tensor  # the gradient of one step: all parameters in one vector, in fp64 on the CPU
 
     def apart(self, reference: "Trace") -> Apart:
         differences = [abs(a - b) / abs(b) for a, b in zip(self.losses, reference.losses, strict=True)]

@@ -49,8 +49,8 @@ class Result:
     lines: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        said = "passed" if self.passed else f"FAILED: {self.reason}"
-        return f"{self.name:<22} {self.seconds:6.1f} s  {said}"
+        outcome = "passed" if self.passed else f"FAILED: {self.reason}"
+        return f"{self.name:<22} {self.seconds:6.1f} s  {outcome}"
 
 
 def run_all(
@@ -61,7 +61,7 @@ def run_all(
     tell: Callable[[str], None],
     apart: bool = True,
 ) -> list[Result]:
-    """Run every check; apart: each in its own process, so that a crash or a poisoned device affects only that one."""
+    """Run every check. apart: each in its own process, so that a crash or a broken device affects only that check."""
     results: list[Result] = []
     end = time.monotonic() + SECONDS
     for name, check in checks.items():
@@ -116,8 +116,8 @@ def as_markdown(results: list[Result]) -> list[str]:
     """Return the table of all results, then the lines of each."""
     lines = ["| check | result | seconds |", "| --- | --- | ---: |"]
     for result in results:
-        said = "passed" if result.passed else f"**failed**: {result.reason.replace('|', '/')}"
-        lines.append(f"| {result.name} | {said} | {result.seconds:.1f} |")
+        outcome = "passed" if result.passed else f"**failed**: {result.reason.replace('|', '/')}"
+        lines.append(f"| {result.name} | {outcome} | {result.seconds:.1f} |")
     for result in results:
         lines += ["", f"## {result.name}", "", *result.lines] if result.lines else []
     return lines

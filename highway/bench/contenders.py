@@ -1,7 +1,7 @@
 """Public implementations that a user could take from a package registry instead of ours, at the same shape.
 
 A contender is one training step: forward pass, cross-entropy on the scored tail, backward pass, clipping, update. All
-contenders have the same width, depth, heads, dropout and optimiser. Each does the rest in the way of its library.
+contenders have the same width, depth, heads, dropout and optimiser. Everything else is as in their libraries.
 
 Shapes: B batch, T time, V vocabulary. `context` is the number of positions before the scored tail.
 """

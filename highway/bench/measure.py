@@ -52,8 +52,8 @@ def measure(field: list[Entry], rounds: int, threads: int) -> dict[str, Any]:
     }
     record["step_peak"] = {}
     if rows and shape.model_card.code.startswith("highway.models.rhn") and device == "cpu":
-        about = (shape.dataset.train.lanes, shape.model.width)
-        record["step_peak"] = {name: rate(DTYPES[name], *about) for name in record["matrix_peak"]}
+        lanes, width = shape.dataset.train.lanes, shape.model.width
+        record["step_peak"] = {name: rate(DTYPES[name], lanes, width) for name in record["matrix_peak"]}
     return record
 
 

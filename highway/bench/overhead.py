@@ -54,7 +54,7 @@ def of_a_run(outputs: Path, runs: int) -> Spent:
     """
     seeds = ",".join(str(seed) for seed in range(1, runs // 10 + 1))
     rows = ["gate=none,sdu_tanh", "optimizer.lr=0.1,0.2,0.3,0.4,0.5", "budget=smoke", f"seed={seeds}"]
-    whole = spent(outputs, "-c", SWEEP, "-m", *rows, "hydra.launcher.slots=1")
+    whole = spent(outputs, "-c", SWEEP, "-m", *rows, "hydra.launcher.slots=1", "hydra.launcher.fork=false")
     starts = [spent(outputs, trivial.__file__, f"hydra.run.dir={outputs / 'one'}", "seed=1") for _ in range(20)]
     return {kind: whole[kind] / runs - sum(start[kind] for start in starts) / len(starts) for kind in whole}
 
@@ -87,5 +87,5 @@ def spent(outputs: Path, *arguments: str) -> Spent:
         process.returncode = os.waitstatus_to_exitcode(code)
         output.seek(0)
         if process.returncode:
-            raise Refused(f"what was to be measured failed: {output.read().decode()[-2000:]}")
+            raise Refused(f"a measured command failed, and printed: {output.read().decode()[-2000:]}")
     return {"seconds": time.perf_counter() - start, "processor_seconds": usage.ru_utime + usage.ru_stime}

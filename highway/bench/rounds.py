@@ -2,7 +2,7 @@
 
 import statistics
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from highway.run import machine
 from highway.run.trial import Contender, Entry, seconds_of
 
 WARM_UP = 2  # rounds
+QUICK = 0.1  # seconds of a matrix product
 
 
 def timed(contenders: list[Contender], batch: Any, tokens: int, rounds: int, device: str) -> list[dict[str, Any]]:
@@ -23,7 +24,7 @@ def timed(contenders: list[Contender], batch: Any, tokens: int, rounds: int, dev
 
 
 def timed_in_turn(entries: list[Entry], tokens: int, rounds: int, device: str) -> list[dict[str, Any]]:
-    """Measure the same if memory is too small for all contenders: build each one for its turn, in every round.
+    """Measure the same as `timed` if memory cannot hold all contenders: build each one for its turn, in every round.
 
     Its first step in each turn allocates memory again and does not count.
     """
@@ -57,12 +58,22 @@ def summary(contender: Contender, seconds: list[float], warm_up: int, tokens: in
     }
 
 
+@cache
 def matrix_peak(device: str, dtype: torch.dtype) -> float:
-    """Return the floating-point operations per second of one large matrix product: the peak of this machine."""
-    size = 8192 if device == "cuda" else 2048
+    """Return the floating-point operations per second of one large matrix product: the peak of this machine.
+
+    The product doubles its size only while it is quick: without instructions for bf16, a large one takes a minute.
+    """
+    size, largest = 256, 8192 if device == "cuda" else 2048
+    while size < largest and _seconds_of_product(size, device, dtype, rounds=1) < QUICK:
+        size *= 2
+    return 2 * size**3 / _seconds_of_product(size, device, dtype, rounds=10)
+
+
+def _seconds_of_product(size: int, device: str, dtype: torch.dtype, rounds: int) -> float:
     a, b = torch.randn(2, size, size, device=device, dtype=dtype)
     a @ b
-    return 2 * size**3 / min(seconds_of(lambda: a @ b, device) for _ in range(20))
+    return min(seconds_of(lambda: a @ b, device) for _ in range(rounds))
 
 
 def spread(values: list[float]) -> float:

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highway.blocks.local_rnn import LocalRNN
+from highway.blocks.processor import lstm_trains_in
 from highway.models.tcn import TCNBackbone
 from highway.run import build
 from highway.run.trial import Contender, Entry
@@ -34,6 +35,11 @@ class GatheredWindows(nn.Module):
         self.recurrent.load_state_dict({f"{name}_l0": value for name, value in local.state_dict().items()})
 
     def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
+        lower = torch.get_autocast_dtype("cpu")
+        lstm_on_cpu = isinstance(self.recurrent, nn.LSTM) and x.is_cpu
+        if lstm_on_cpu and torch.is_autocast_enabled("cpu") and not lstm_trains_in(lower):
+            with torch.autocast("cpu", enabled=False):  # as our own layers do (highway/models/recurrent.py)
+                return self.forward(x.float())
         windows = F.pad(x, (0, 0, self.window - 1, 0)).unfold(1, self.window, 1)  # (B, T, D, M)
         states, _ = self.recurrent(windows.transpose(2, 3).reshape(-1, self.window, x.shape[2]))
         return states[:, -1].view_as(x)
@@ -125,7 +131,7 @@ class Swapped(Entry):
 
 @dataclass(frozen=True)
 class LayerAlone(Entry):
-    """One LocalRNN of the shape's model on its own, forward and backward pass, on an input (lanes, window, width)."""
+    """One LocalRNN of the model by itself, forward and backward pass, on an input (lanes, window, width)."""
 
     gathered: bool = False
 

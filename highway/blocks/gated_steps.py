@@ -129,5 +129,5 @@ def steps_of(
 
 
 def leaves(*tensors: Tensor) -> list[Tensor]:
-    """Return new leaf tensors with the same values, as views, because FlopCounterMode cannot hook leaf tensors."""
+    """Return views of new leaf tensors with the same values, because FlopCounterMode cannot hook the leaves."""
     return [leaf.view_as(leaf) for leaf in (tensor.detach().requires_grad_() for tensor in tensors)]

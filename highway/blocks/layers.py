@@ -11,7 +11,7 @@ from highway.config.experiment import Gating
 from highway.describe import GAIN, ZERO
 from highway.gates.gate import gate
 
-LEVELS = 1 << 16  # of a 16-bit draw
+LEVELS = 1 << 16  # number of values of a 16-bit draw
 LOWEST = -(1 << 63)
 EPSILON = 1e-12  # inside the root: the square of the 1e-6 that R-Transformer's code adds outside it
 
@@ -21,8 +21,8 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
 
     torch's CPU dropout makes one 24-bit draw per element, which is the largest single cost of training a small
     Transformer. Here one 64-bit draw serves four elements: an element is dropped when its 16 bits fall below
-    p * 65536. The probability is p to within 1/131072, and kept values are scaled by the exact inverse of the
-    probability that was used, so the expectation is exact. On CUDA, and in compiled graphs, torch's own kernel is best.
+    p * 65536. The probability is p to within 1/131072. Kept values are scaled by the exact inverse of the probability
+    that was used, so the expectation is exact. On CUDA, and in compiled graphs, torch's own kernel is best.
     """
     if not training or probability == 0.0:
         return x
@@ -36,11 +36,11 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
 
 
 class LayerNorm(nn.Module):
-    """Layer normalisation in the two forms that the papers' code uses: gain * (x - mean) / (deviation + 1e-6) + bias.
+    """Layer normalisation, gain * (x - mean) / deviation + bias, in the two forms that the papers' code uses.
 
-    R-Transformer's code uses the unbiased standard deviation (divisor d - 1, for width d), torch the biased one
-    (divisor d). The unbiased form is the biased one with its gain scaled by sqrt((d - 1) / d), so one library kernel
-    computes both.
+    R-Transformer's code takes the unbiased standard deviation (divisor d - 1, for width d) plus 1e-6; torch takes the
+    biased one (divisor d) with an epsilon inside the root. The unbiased form is the biased one with its gain scaled by
+    sqrt((d - 1) / d), so one library kernel computes both.
     """
 
     starts = {"weight": GAIN, "bias": ZERO}
@@ -79,7 +79,7 @@ class Sublayer(nn.Module):
     Dropout applies to the output of f, never to the gate. An attention with memory reads the memory followed by x, and
     pre-norm normalises both. An f that carries a state takes it as a further argument and returns (output, state).
 
-    layer: number of the layer, from 1. location: of its function there, such as attention; None if it has no gate.
+    layer: number of the layer, from 1. location: name of its gate's location, such as attention; None without a gate.
     norm_place: pre or post.
     """
 

@@ -34,8 +34,8 @@ tanh_backward = torch.ops.aten.tanh_backward.grad_input
 class Loop:
     """The time loop of one layer, with `depth` micro-layers in each step.
 
-    A call takes the matrix (maps D, D) of each micro-layer, and the bias (maps D) of each but the first, whose bias is
-    already in `reads`.
+    A call takes the matrix (maps D, D) of each micro-layer, and the bias (maps D) of each but the first: `reads`
+    already contains that of the first.
     """
 
     gate: nn.Module

@@ -1,4 +1,4 @@
-"""Sinusoidal codes of positions, Eqs. 4-5 of Highway Transformer (Vaswani et al., 2017), and of distances, Eq. 13."""
+"""Sinusoidal codes (Vaswani et al., 2017): of positions, Eqs. 4-5 of Highway Transformer; of distances, Eqs. 11, 13."""
 
 import torch
 from torch import Tensor

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from highway.commands.helps import EXAMPLES, ending
-from highway.errors import Refused, SweepFailed
+from highway.config.numbers import lost_number
+from highway.errors import Refused, SweepFailed, readable
 
 
 class Arguments(argparse.ArgumentParser):
@@ -24,7 +25,7 @@ class Arguments(argparse.ArgumentParser):
             self.epilog = ending(command)
 
     def error(self, message: str) -> Any:
-        print(f"error: {message}.", file=sys.stderr)
+        print(f"error: {readable(message)}.", file=sys.stderr)
         sys.exit(2)
 
 
@@ -56,7 +57,7 @@ def between(low: float, high: float, open_below: bool = False) -> Callable[[str]
             value = float(text)
         except ValueError:
             value = math.nan
-        if not low <= value <= high or (open_below and value == low):
+        if lost_number(text) or not low <= value <= high or (open_below and value == low):
             raise argparse.ArgumentTypeError(
                 f"{text!r} is not a number {'above' if open_below else 'from'} {low:g} up to {high:g}"
             )

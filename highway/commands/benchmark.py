@@ -20,7 +20,7 @@ from highway.bench.measure import MIB, measure
 from highway.bench.overhead import overhead
 from highway.commands.arguments import Arguments, one_sentence, whole
 from highway.config.extras import need
-from highway.config.guard import options
+from highway.config.groups import options
 from highway.config.home import outputs_folder
 from highway.errors import Refused, counted
 from highway.files.device import cores

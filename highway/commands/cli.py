@@ -17,12 +17,13 @@ from highway.commands.arguments import one_sentence
 from highway.commands.helps import ending
 from highway.config import compose
 from highway.config.check import check
-from highway.config.guard import check_hydra, check_words, groups, options
+from highway.config.groups import check_words, groups, options
+from highway.config.guard import check_hydra
 from highway.errors import Refused, closest, listing
 from highway.files.device import rank
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import ignored
-from highway.sweep.launch import command_line
+from highway.sweep.shell import command_line
 from highway.sweep.timed import is_timing, timing
 
 LAUNCHED = "logger.group="  # set for each run of a sweep; a row may ignore what its table's recipe sets
@@ -130,6 +131,9 @@ NOT_OURS = {
 }
 
 
+SETTINGS = {"--dry-run": "plan=true", "--dryrun": "plan=true"}  # a flag of other programs -> our setting
+
+
 def _check_flags(arguments: list[str]) -> None:
     """Refuse unknown flags, and flags that do not fit together; Hydra's own parser prints many lines."""
     parser = compose.flags()
@@ -137,7 +141,7 @@ def _check_flags(arguments: list[str]) -> None:
     for argument in arguments:
         name = argument.split("=", 1)[0]
         if name.startswith("-") and name not in known:
-            hint = closest(name, known)
+            hint = f" Did you mean {SETTINGS[name]}?" if name in SETTINGS else closest(name, known)
             raise Refused(f"{name} is not a flag.{hint} Write settings without dashes, as in trainer.max_epochs=3.")
     parser.error = _refuse  # type: ignore[assignment]
     flags = parser.parse_args(arguments)

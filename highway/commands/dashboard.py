@@ -11,7 +11,7 @@ from pathlib import Path
 
 from highway.commands.arguments import Arguments, one_sentence
 from highway.config.extras import need
-from highway.config.guard import options
+from highway.config.groups import options
 from highway.config.home import outputs_folder
 from highway.errors import Refused, counted
 

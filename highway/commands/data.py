@@ -12,7 +12,7 @@ from rich.table import Table
 from highway.commands.arguments import Arguments, one_sentence
 from highway.config.compose import dataset as composed_dataset
 from highway.config.datasets import DATASETS, PUBLISHED, DatasetCard
-from highway.config.guard import options
+from highway.config.groups import options
 from highway.errors import Refused, closest, listing
 from highway.files.writing import file_sha256
 from highway.run import build

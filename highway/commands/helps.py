@@ -5,7 +5,7 @@ COMMANDS = {  # the subcommands; each is a module of highway/commands/ with a fu
     "train": "train a model, or with -m a table or a grid",
     "table": "show the progress of a table, explain its rows, or render it",
     "report": "render tables and the web site from the records",
-    "records": "move records between machines",
+    "records": "move, check and describe records",
     "data": "list, download or verify data sets",
     "generate": "generate text or music with a trained model",
     "translate": "translate with a trained model",
@@ -40,7 +40,7 @@ EXAMPLES: dict[str, tuple[str, str, str]] = {
     "records": (
         "highway records export t3.tar.gz highway_t3 --budget mini",
         "highway records import t3.tar.gz",
-        "highway records check",
+        "highway records card outputs/highway_t1/smoke/tanh/seed1",
     ),
     "data": (
         "highway data list",

@@ -1,10 +1,11 @@
-"""Move and check records:  highway records export FILE [TABLE...] | import FILE | check | rescore RUN
+"""Move and check records:  highway records export FILE [TABLE...] | import FILE | check | rescore RUN | card RUN
 
 export FILE [TABLE...] [--budget mini]     write the records of these tables and grids (default: all), no checkpoints
 export FILE TABLE --rows tanh --with K=V   write these rows alone, and as trained with these overrides
 import FILE [--into outputs/reference]     merge a file into the records here; a run that ended here keeps its record
 check [RECORD...]                          train the first steps of records again; default: all published ones
 rescore RUN                                add the losses of its test units to a finished run that has its weights
+card RUN [--into FOLDER]                   write a model card, weights and configuration in the Hugging Face layout
 """
 
 import sys
@@ -13,9 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from highway.commands.arguments import WITH, Arguments, one_sentence
-from highway.config.guard import check_words, options
+from highway.config.groups import check_words, options
 from highway.config.home import outputs_folder
 from highway.errors import Refused, counted
+from highway.exchange.card import write_card
 from highway.exchange.records import export_records, import_records
 from highway.report.collect import with_overrides
 from highway.sweep.grid import find, grid_names, left_out
@@ -38,6 +40,9 @@ def main() -> None:
     again.add_argument("records", nargs="*", type=Path, metavar="RECORD", help="run directory; default: all published")
     rescore = actions.add_parser("rescore", help="add the losses of the test units to a finished run")
     rescore.add_argument("run", type=Path, metavar="RUN", help="run directory with its checkpoints/")
+    card = actions.add_parser("card", help="write a model card with weights and configuration; nothing is uploaded")
+    card.add_argument("run", type=Path, metavar="RUN", help="directory of a finished run")
+    card.add_argument("--into", type=Path, metavar="FOLDER", help="default: card/ in the directory of the run")
     arguments = parser.parse_args()
     outputs = outputs_folder()
     with one_sentence():
@@ -61,6 +66,9 @@ def main() -> None:
             from highway.recheck.rescore import rescore as add_units  # imports torch
 
             print(f"{arguments.run}: {', '.join(add_units(arguments.run, outputs))} added")
+        elif arguments.action == "card":
+            for path in write_card(arguments.run, arguments.into or arguments.run / "card"):
+                print(path)
         else:
             folder = arguments.into or outputs
             imported = import_records(arguments.file, folder)

@@ -10,12 +10,13 @@ from pathlib import Path
 from rich.console import Console
 
 from highway.commands.arguments import WITH, Arguments, one_sentence, whole
-from highway.config.guard import check_words, options
+from highway.config.groups import check_words, options
 from highway.config.home import outputs_folder
 from highway.errors import Refused, counted
 from highway.files.writing import written_atomically
 from highway.report.across import across
 from highway.report.collect import collect
+from highway.report.formats import no_formula
 from highway.report.publish import publish
 from highway.report.terminal import print_sections
 from highway.site.build import build_site
@@ -92,5 +93,5 @@ def write_runs(file: str, table: str | None, budget: str | None) -> None:
 
     frame = runs(table, budget, outputs_folder())
     with written_atomically(Path(file)) as binary:
-        frame.to_parquet(binary) if file.endswith(".parquet") else frame.to_csv(binary, index=False)
+        frame.to_parquet(binary) if file.endswith(".parquet") else frame.map(no_formula).to_csv(binary, index=False)
     print(f"{file}: {counted(len(frame), 'line')}")

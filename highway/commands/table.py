@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from highway.commands.arguments import WITH, Arguments, one_sentence
-from highway.config.guard import check_words, options
+from highway.config.groups import check_words, options
 from highway.config.home import outputs_folder
 from highway.errors import Refused
 from highway.report.collect import with_overrides

@@ -4,7 +4,6 @@ import copy
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -13,38 +12,19 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, MissingMandatoryValue, OmegaConfBaseException
 
 from highway.config.datasets import DATASETS
-from highway.config.experiment import Experiment, Layers
+from highway.config.experiment import Experiment
 from highway.config.fields import declared, options_of
-from highway.config.gates import GATES, GateOptions
+from highway.config.gates import GATES
 from highway.config.guard import check_hydra
-from highway.config.home import CONF as CONF
-from highway.config.models import MODELS, ModelCard, Remembers
-from highway.config.tasks import TASKS, TaskCard
-from highway.config.training import Debug, Logger, Optimizer, Trainer
+from highway.config.models import MODELS, Remembers
+from highway.config.sections import ROOT, SECTIONS, SWEEP_ONLY
+from highway.config.tasks import TASKS
 from highway.errors import Refused, as_typed, closest, listing
 
-SECTIONS: dict[str, type] = {  # the sections whose keys never depend on the model or the data set
-    "gate": GateOptions,
-    "layers": Layers,
-    "optimizer": Optimizer,
-    "trainer": Trainer,
-    "logger": Logger,
-    "debug": Debug,
-}
 DESCRIBED = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", type(None): "null"}
 LARGEST_SEED = 2**63 - 1  # the largest that torch takes
 LARGEST = 2**31 - 1  # the largest whole number of any key
 READS = {"sequence": "one text", "pair": "a source and its target"}
-SWEEP_ONLY = ("table", "name", "seeds", "extra_rows", "rows", "fail_fast", "retry_failed", "rerun", "plan", "choose")
-ROOT = ("model", "dataset", *SECTIONS, "budget", "seed", "data_dir", "outputs_dir")
-
-
-def kinds_of(section: str) -> list[type]:
-    """Return the dataclasses that may describe a section; `model` and `dataset` have several."""
-    cards: dict[str, Mapping[str, ModelCard | TaskCard]] = {"model": MODELS, "dataset": TASKS}
-    return [card.options for card in cards.get(section, {}).values()] + [
-        kind for name, kind in SECTIONS.items() if name == section
-    ]
 
 
 def check(config: DictConfig) -> Experiment:

@@ -17,6 +17,8 @@ SOURCE = "files: the real data; sample: generated, no network needed"
 
 @dataclass(frozen=True)
 class DatasetCard:
+    """A data set: its reader and task, and what reports and `highway data verify` say about it."""
+
     reader: str  # a module with streams(dataset, data_dir, cache_dir), files and verify(dataset, data_dir)
     task: str  # one of highway/config/tasks.py
     forms: dict[str, str]  # form -> the unit of its text: words, characters, bytes or pieces
@@ -24,11 +26,12 @@ class DatasetCard:
     extent: str = "files"  # files: the whole data set of the papers; otherwise its name in records
     caveat: str = "full data"  # the remark of reports on results with it
     checked: str = "every file has its declared sha256"  # the statement of highway data verify
-    checksums: dict[str, str] = dataclasses.field(default_factory=dict)  # of your own files; part of a run's identity
+    checksums: dict[str, str] = dataclasses.field(default_factory=dict)  # sha256 of your own files; in the identity
     revision: int = 1
 
 
-SAMPLE = "generated sample text (no result of the paper's task)"
+NO_RESULT = " (no result of the paper's task)"
+SAMPLE = f"generated sample text{NO_RESULT}"
 RANDOM = "random symbols (a step takes no other time for real ones)"
 PAIRS = "valid and test are the published pairs; the training text has no published checksum"
 IN_BYTES = dict.fromkeys(("without_newline", "bytes"), "bytes")
@@ -95,6 +98,7 @@ def check_share(experiment: Any, key: str, whole: int) -> None:
 
 
 def check_form(dataset: Any) -> None:
+    """Refuse a form that the card of the data set does not name."""
     forms = list(DATASETS[dataset.name].forms)
     if dataset.form not in forms:
         raise Refused(f"dataset.form={dataset.form} does not exist for {dataset.name}. Available: {listing(forms)}.")
@@ -107,7 +111,7 @@ class Vocabulary:
 
 
 class Reach(NamedTuple):
-    """How far a model with memory sees beyond the window that it reads."""
+    """The reach of a model with memory beyond the window that it reads."""
 
     memory: int = 0  # positions before the window
     clamp: int | None = None  # larger relative distances count as this distance

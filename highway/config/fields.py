@@ -48,12 +48,13 @@ def key(
     read_when: ReadWhen | None = None,
     **metadata: Any,
 ) -> Any:
-    """Declare a key. `unhashed` keeps it out of a run's identity: it changes only where, how fast or how shown.
+    """Declare a key.
 
-    by_task: the neutral default is the attribute of this name of the task's card.
+    unhashed: True keeps it out of a run's identity. It changes where or how fast a run computes, or what is shown.
+    by_task: True if the neutral default is the attribute of this name of the task's card.
     """
-    about = {"description": description, "unhashed": unhashed, "by_task": by_task, "read_when": read_when or {}}
-    metadata = {**about, **metadata}
+    general = {"description": description, "unhashed": unhashed, "by_task": by_task, "read_when": read_when or {}}
+    metadata = {**general, **metadata}
     if isinstance(default, list):
         return dataclasses.field(default_factory=lambda: list(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)

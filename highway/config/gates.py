@@ -5,8 +5,8 @@
     state      (previous, new, drop) -> state                      at every step of a recurrence
 
 A new gate is one class in highway/gates/, one card here and one file in conf/gate/; a new option also goes to
-tests/fixtures/neutral.yaml with its default (docs/RECIPES.md). A `revision` is raised by hand
-when a fix changes the gate's output; it is part of a run's identity.
+tests/fixtures/neutral.yaml with its default (docs/RECIPES.md). Raise a card's `revision` when a fix changes the gate's
+output; it is part of a run's identity.
 """
 
 from dataclasses import dataclass
@@ -18,6 +18,8 @@ from highway.errors import Refused, listing
 
 @dataclass(frozen=True)
 class GateCard:
+    """A gate: its code, equation and description, and the options that it reads."""
+
     code: str  # "module:class"; built from the width (score gates: predecessors and heads) and the options
     equation: str
     description: str  # for someone who has not read the paper
@@ -105,12 +107,13 @@ READINGS = {  # the symbols of an equation, by interface
 
 
 class _Chosen:
-    """The options of one interface. The card of the chosen gate names those that it reads."""
+    """The options of one interface; the card of the chosen gate names those that the gate reads."""
 
     def card(self) -> GateCard:
         raise NotImplementedError
 
     def unread(self) -> set[str]:
+        """Return the options that the chosen gate does not read."""
         always_read = {"residual", "name", "score", "state"}
         return set(self.__dataclass_fields__) - always_read - set(self.card().reads)  # type: ignore[attr-defined]
 

@@ -10,7 +10,7 @@ from highway.config.metrics import METRICS
 
 @dataclass(frozen=True)
 class Margin:
-    size: float  # in the unit of the metric; of a perplexity, a share
+    size: float  # in the unit of the metric; for a perplexity, a share of it
     reason: str
 
 

@@ -13,6 +13,8 @@ SPARSE = (0.0, 1e-4, 1e-3, 2e-3, 5e-3)  # a weight up to this size counts as zer
 
 @dataclass(frozen=True)
 class Metric:
+    """A metric of a record, and how tables show it."""
+
     name: str
     kind: str  # the name in curves.csv, whose column `split` names the split
     split: str | None
@@ -65,7 +67,7 @@ SINGLE = {
     "gate_parameters": ("of gates", "", "lower", 0),
     "tokens_per_second": ("tokens/s", "tokens a second", "higher", 0),
 }
-RANGES = {"ppl": (1.0, math.inf), "accuracy": (0.0, 1.0)} | {  # of kinds that do not range from 0 to infinity
+RANGES = {"ppl": (1.0, math.inf), "accuracy": (0.0, 1.0)} | {  # by kind; the others range from 0 to infinity
     name: (0.0, 100.0) for name in SINGLE if name.startswith(("bleu", "chrf", "sparsity"))
 }
 METRICS = {name: Metric(name, name, None, *about) for name, about in SINGLE.items()} | {

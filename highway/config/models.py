@@ -26,6 +26,8 @@ class Remembers(StrEnum):
 
 @dataclass(frozen=True)
 class ModelCard:
+    """A backbone: its keys and code, the locations of its gates, and what it can be timed beside."""
+
     options: type  # the keys below `model`
     code: str  # "module:class" of the backbone, built from (options, gating)
     description: str  # for someone who has not read the paper

@@ -39,9 +39,9 @@ def project() -> Project | None:
     given = os.environ.get(SETTING)
     here = Path(given) if given else Path.cwd()
     for folder in (here,) if given else (here, *here.parents):
-        if found := _read(folder.resolve()):
-            os.environ[SETTING] = str(found.folder)
-            return found
+        if nearest := _read(folder.resolve()):
+            os.environ[SETTING] = str(nearest.folder)
+            return nearest
     if given:
         raise Refused(f"{SETTING}={given} is no project: its pyproject.toml has no [tool.highway] with a package.")
     return None
@@ -49,22 +49,22 @@ def project() -> Project | None:
 
 def load() -> None:
     """Import the project's package, which adds its cards to ours."""
-    found = project()
-    if found is None or found.package in sys.modules:
+    current = project()
+    if current is None or current.package in sys.modules:
         return
-    if str(found.folder) not in sys.path:
-        sys.path.insert(0, str(found.folder))
+    if str(current.folder) not in sys.path:
+        sys.path.insert(0, str(current.folder))
     try:
-        import_module(found.package)
+        import_module(current.package)
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
-        raise Refused(f"the package {found.package} of {found.folder} cannot be imported ({text}).") from error
+        raise Refused(f"the package {current.package} of {current.folder} cannot be imported ({text}).") from error
 
 
 def confs() -> list[Path]:
     """Return the folders of configurations: ours, then the project's."""
-    found = project()
-    return [CONF, *([found.conf] if found else [])]
+    current = project()
+    return [CONF, *([current.conf] if current else [])]
 
 
 def conf_file(name: str) -> Path:

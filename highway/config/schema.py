@@ -90,16 +90,16 @@ class Wrong(Exception):
     def __init__(self, what: str) -> None:
         self.what = what
         self.where: list[str | int] = []
-        self.place = ""  # `where` as a text, such as rows[baseline].paper.test_bpc
+        self.path = ""  # `where` as a text, such as rows[baseline].paper.test_bpc
 
     def __str__(self) -> str:
-        return f"{self.place.removeprefix('.')} {self.what}".strip()
+        return f"{self.path.removeprefix('.')} {self.what}".strip()
 
     def inside(self, key: str | int, name: object = None) -> "Wrong":
         """Return the same mistake, seen from the value that holds this one under `key`; a list's member has a name."""
         self.where.append(key)
         step = f".{as_key(key)}" if isinstance(key, str) else f"[{as_key(name or key + 1)}]"
-        self.place = f"{step}{self.place}"
+        self.path = f"{step}{self.path}"
         return self
 
 

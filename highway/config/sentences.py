@@ -6,19 +6,23 @@ from collections.abc import Callable
 
 from hydra.errors import HydraException, OverrideParseException
 
-from highway.config.check import SWEEP_ONLY, kinds_of
-from highway.config.guard import groups, offered, options
-from highway.errors import Refused, as_typed, closest, listing
+from highway.config.groups import groups, offered, options
+from highway.config.sections import ROOT, SWEEP_ONLY, kinds_of, kinds_with
+from highway.errors import Refused, as_typed, closest, listing, readable
 
 
 def sentence(error: BaseException) -> str:
     """Return the line to print for an exception: our message as it is, a message of Hydra or OmegaConf reworded."""
+    return readable(_said(error))
+
+
+def _said(error: BaseException) -> str:
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:  # the chain may be circular
         chain.append(cause)
     for link in chain:
         if isinstance(link, Refused):
-            return " ".join(str(link).split())
+            return str(link)
     if isinstance(error, OSError) and not isinstance(error, HydraException):  # some of Hydra's errors are also OSErrors
         return f"{error.filename or 'a file'} cannot be used: {error.strerror or error}."
     for link in reversed(chain):  # the innermost error is the most specific
@@ -27,7 +31,7 @@ def sentence(error: BaseException) -> str:
         for kind, say in _SAYINGS:
             if isinstance(link, kind) and (message := say(str(link))):
                 return message
-    return " ".join(str(chain[-1]).split()) or type(chain[-1]).__name__
+    return str(chain[-1]).strip() or type(chain[-1]).__name__
 
 
 def _unknown_option(message: str) -> str | None:
@@ -47,11 +51,15 @@ def _unknown_key(message: str) -> str | None:
     key = match[1]
     known = [*groups(), "seed", "data_dir", "outputs_dir", *SWEEP_ONLY]
     if "." not in key:
-        return f"{key} is neither a key nor a group.{closest(key, known)} Available: {listing(known)}."
+        inside = [f"{section}.{key}" for section in ROOT if key in _keys_of(section)]
+        hint = f" Did you mean {' or '.join(inside)}?" if inside else closest(key, known)
+        return f"{key} is neither a key nor a group.{hint} Available: {listing(known)}."
     parent, name = key.rsplit(".", 1)
     keys = _keys_of(parent)
     if not keys:
         return f"{key} is not a key.{closest(parent, known)}"
+    if others := kinds_with(parent, name):
+        return f"{key} is a key of {listing(others)} only, not of the {parent} that is chosen."
     return f"{key} is not a key.{closest(name, keys)} {parent} has {listing(keys)}."
 
 

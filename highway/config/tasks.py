@@ -8,6 +8,8 @@ from highway.config.metrics import KINDS, METRICS, measures_of
 
 @dataclass(frozen=True)
 class TaskCard:
+    """A task: its keys below `dataset`, and the classes that train and evaluate a model."""
+
     options: type  # the keys below `dataset`
     data: str  # "module:class" of the Lightning data module
     module: str  # "module:class" of the Lightning module

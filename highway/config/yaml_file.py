@@ -1,6 +1,7 @@
 """Read YAML that somebody else wrote: a mistake is refused with the name of its file and the line.
 
-Keys that are given twice, aliases that expand to more than memory holds, and texts that are not UTF-8 are refused.
+Keys that are given twice, aliases that expand to more than memory holds, numbers that no float holds, and texts that
+are not UTF-8 are refused.
 """
 
 from collections.abc import Iterator
@@ -9,10 +10,11 @@ from typing import Any
 
 import yaml
 
+from highway.config.numbers import lost_number
 from highway.errors import Refused
 
-LARGEST = 1 << 20  # bytes of a file
-VALUES = 100_000  # in a file, those behind an alias counted again for each alias
+LARGEST = 1 << 20  # the most bytes of a file
+VALUES = 100_000  # the most values in a file; those behind an alias count again for each use of the alias
 DEEPEST = 100  # values inside one another
 MERGE = "tag:yaml.org,2002:merge"
 
@@ -62,8 +64,8 @@ def parsed(text: bytes, name: str, loader: Any = Loader) -> Any:
         raise Refused(f"{name}, line {line}, is not UTF-8 text. Save the file as UTF-8.") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f", line {mark.line + 1}," if mark else ""
-        raise Refused(f"{name}{place} is not valid YAML: {error.problem or error.context}.") from error
+        position = f", line {mark.line + 1}," if mark else ""
+        raise Refused(f"{name}{position} is not valid YAML: {error.problem or error.context}.") from error
     except (yaml.YAMLError, ValueError) as error:
         raise Refused(f"{name} is not valid YAML: {' '.join(str(error).split())}.") from error
 
@@ -79,7 +81,9 @@ def _no_deep_nesting(text: str, name: str) -> None:
 
 
 def _count(node: yaml.Node | None, name: str, counted: dict[int, int]) -> int:
-    """Return the number of values in a node, aliases expanded; refuse too many, and keys that are given twice."""
+    """Return the number of values in a node, aliases expanded; refuse too many, and wrong keys and numbers."""
+    if isinstance(node, yaml.ScalarNode) and (wrong := lost_number(node.value)):
+        raise Refused(f"{name}, line {node.start_mark.line + 1}: {wrong}.")
     if node is None or isinstance(node, yaml.ScalarNode):
         return 1
     if id(node) in counted:

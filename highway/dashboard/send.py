@@ -1,4 +1,4 @@
-"""Sends finished records to W&B as runs: those that were not mirrored while they ran, or ran on another machine."""
+"""Send finished records to W&B as runs: those that were not mirrored while they ran, or ran on another machine."""
 
 import csv
 import dataclasses
@@ -8,7 +8,8 @@ from typing import Any
 from highway.config.experiment import Experiment
 from highway.dashboard.mirror import Mirror, by_step
 from highway.files.plain import open_text
-from highway.report.collect import Collected, Sample
+from highway.report.collect import Collected
+from highway.report.sample import Sample
 from highway.sweep.table import Row
 
 

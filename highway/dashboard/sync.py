@@ -1,4 +1,4 @@
-"""Uploads offline W&B runs, oldest first, so that a resumed run extends its earlier part."""
+"""Upload offline W&B runs, oldest first, so that a resumed run extends its earlier part."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def offline_runs(folder: Path) -> list[Path]:
-    """Return the runs that are not uploaded yet, by their start, which their names begin with."""
+    """Return the runs that are not uploaded yet, oldest first; their names begin with the time of their start."""
     directories = [path for path in folder.rglob("offline-run-*") if path.is_dir()]
     waiting = [path for path in directories if not any(path.glob("*.synced"))]
     return sorted(waiting, key=lambda path: path.name)

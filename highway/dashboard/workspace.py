@@ -6,7 +6,7 @@ from pathlib import Path
 import wandb_workspaces.reports.v2 as reports
 import wandb_workspaces.workspaces as workspaces
 
-from highway.config.metrics import KINDS
+from highway.config.metrics import KINDS, METRICS
 from highway.files.writing import read_json, write_json
 from highway.report.collect import Collected
 from highway.report.formats import to_markdown
@@ -19,11 +19,18 @@ TRAINING_METRICS = ("learning_rate", "gradient_norm", "gate_norm", "tokens_per_s
 
 def panels(collected: Collected) -> list[reports.LinePlot]:
     """Return a panel for each metric and split that a figure of the table shows."""
-    figures = [figure for figure in collected.table.figures if figure.kind == "curves"]
+    figures = [figure for figure in collected.table.figures if figure.kind == "curves"] or [_usual(collected)]
     by_metric = {
         (split, kind): figure for figure in reversed(figures) for kind in figure.metrics for split in figure.splits
     }
     return [_panel(collected, figure, split, kind) for (split, kind), figure in by_metric.items()]
+
+
+def _usual(collected: Collected) -> Figure:
+    """Return the figure of a table that declares none: its main metric, in training and validation."""
+    kind = METRICS[collected.table.headline].kind
+    shown = kind if kind in KINDS else "loss"
+    return Figure("convergence", "Convergence", metrics=(shown,), splits=("train", "valid"), over="step")
 
 
 def _panel(collected: Collected, figure: Figure, split: str, kind: str) -> reports.LinePlot:
@@ -42,10 +49,17 @@ def _panel(collected: Collected, figure: Figure, split: str, kind: str) -> repor
     )
 
 
+def training_panels(collected: Collected) -> list[reports.LinePlot]:
+    """Return a panel for each quantity that training logs beside its loss; the norm of gates only if a row has one."""
+    rows = collected.table.at(collected.budget)
+    chosen = {name for row in rows for name in collected.experiments[row.id].gate.chosen().values()}
+    names = [name for name in TRAINING_METRICS if name != "gate_norm" or chosen - {"none"}]
+    return [reports.LinePlot(title=name.replace("_", " "), y=[f"train/{name}"]) for name in names]
+
+
 def workspace(collected: Collected, entity: str, project: str) -> workspaces.Workspace:
     """Return the workspace of a table, which `save` creates on the server."""
     table = collected.table
-    training = [reports.LinePlot(title=name.replace("_", " "), y=[f"train/{name}"]) for name in TRAINING_METRICS]
     colours: dict[object, object] = {(row,): look.colour for row, look in looks(collected).items()}
     return workspaces.Workspace(
         entity=entity,
@@ -53,7 +67,7 @@ def workspace(collected: Collected, entity: str, project: str) -> workspaces.Wor
         name=f"{table.id} at {collected.budget}",
         sections=[
             workspaces.Section("Convergence", panels=list(panels(collected)), is_open=True),
-            workspaces.Section("Training", panels=list(training)),
+            workspaces.Section("Training", panels=list(training_panels(collected))),
         ],
         runset_settings=workspaces.RunsetSettings(
             filters=f"Config('table') = '{table.id}' and Config('budget') = '{collected.budget}'",
@@ -82,6 +96,8 @@ def report(collected: Collected, entity: str, project: str) -> reports.Report:
             reports.MarkdownBlock(to_markdown(built)),
             reports.H2("Convergence"),
             reports.PanelGrid(runsets=[runs], panels=list(panels(collected))),
+            reports.H2("Training"),
+            reports.PanelGrid(runsets=[runs], panels=list(training_panels(collected))),
         ],
     )
 

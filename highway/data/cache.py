@@ -29,7 +29,7 @@ def cached(parent: Path, name: str, recipe: list[Any], make: Callable[[Path], No
         return contents
     made_folder(folder)
     with in_turn(folder):
-        if (contents := seal.contents(folder, recipe)) is None:  # else another process has made it meanwhile
+        if (contents := seal.contents(folder, recipe)) is None:  # unless another process has made it meanwhile
             _empty(folder)
             make(folder)
             seal.seal_folder(folder, recipe)

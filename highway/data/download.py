@@ -2,7 +2,7 @@
 
 Sources are tried in turn: the original address, then mirrors. A download that breaks off continues where it stopped,
 also from another source. If the result has a wrong checksum, it is fetched again from the start. One process at a time
-fetches a data set; others wait for its lease. (TED's training text has no published checksum: its pairs are checked.)
+fetches a data set; others wait for its lease. TED has no published checksums: its pairs are counted and checked.
 """
 
 import hashlib

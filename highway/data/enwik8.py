@@ -1,4 +1,4 @@
-"""enwik8, the first 100,000,000 bytes of an English Wikipedia dump, one symbol a byte; or the first 4,150,000 of them.
+"""enwik8, the first 100,000,000 bytes of an English Wikipedia dump, a symbol each; or the first 4,150,000 of them.
 
                         train        valid        test      symbols
     enwik8          90,000,000   5,000,000   5,000,000   205, 204 without the newline

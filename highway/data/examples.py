@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from highway.config.experiment import Experiment
+from highway.data.counting import counting_loss
 from highway.data.lanes import TrainingBatches
 from highway.data.module import ExperimentData
 from highway.errors import Refused
@@ -77,6 +78,9 @@ class ExampleData(ExperimentData):
         splits = self.streams.splits
         counts = {self.streams.units: {split: len(examples) for split, examples in splits.items()}}
         return {**super().description(), **counts, "sha256": self.streams.sha256}
+
+    def counting_loss(self) -> float:
+        return counting_loss(self.streams.splits)
 
     def train_dataloader(self) -> TrainingBatches:
         return TrainingBatches(self._epochs(), self.total_steps)

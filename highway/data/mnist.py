@@ -1,7 +1,7 @@
 """MNIST as rows of pixels: 60,000 training and 10,000 test images; there is no validation split.
 
-An idx file is a header of big-endian numbers (2051 and the three sizes of images, or 2049 and the number of labels)
-with one byte a pixel or label after it.
+An idx file has a header of big-endian numbers, then one byte for each pixel or label. The header of images is 2051 and
+three sizes; that of labels is 2049 and their number.
 """
 
 import gzip
@@ -19,7 +19,7 @@ from highway.data.sources import MNIST
 from highway.errors import Refused
 from highway.files.plain import read_bytes
 
-MEAN, DEVIATION = 0.1307, 0.3081  # of the training pixels, scaled to [0, 1]
+MEAN, DEVIATION = 0.1307, 0.3081  # mean and standard deviation of the training pixels, scaled to [0, 1]
 SPLITS = {"train": "train", "test": "t10k"}
 
 

@@ -52,6 +52,10 @@ class ExperimentData(pl.LightningDataModule):
             "source": self.experiment.dataset_card.extent if dataset.source == "files" else dataset.source,
         }
 
+    def counting_loss(self) -> float | None:
+        """Return the test loss of the frequencies in the training data; None if this data set has no such loss."""
+        return None
+
     @property
     def remarks(self) -> list[str]:
         """Remarks about the data, printed when a run starts."""

@@ -1,4 +1,4 @@
-"""Nottingham: 694 / 173 / 170 folk tunes of 176,561 / 45,513 / 44,463 steps, each step 88 piano keys, down or up."""
+"""Nottingham folk tunes: 694 / 173 / 170 with 176,561 / 45,513 / 44,463 steps; in each step, 88 keys are down or up."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from highway.config.datasets import END, PADDING
 from highway.config.experiment import Experiment
+from highway.data.counting import counting_loss
 from highway.data.lanes import TrainingBatches
 from highway.data.module import ExperimentData
 from highway.data.translation import Corpus
@@ -32,7 +33,7 @@ class PairBatch(NamedTuple):
 
 
 class PairTable:
-    """A split, memory-mapped: the pieces of source and target, end to end."""
+    """A split as two arrays: the pieces of all sources end to end, and those of all targets."""
 
     def __init__(self, rows: Any) -> None:
         self.sides = []
@@ -52,7 +53,7 @@ class PairTable:
         source, target = (self._padded(side, rows_here if len(rows_here) else rows[:1]) for side in (0, 1))
         targets = (
             target[:, 1:] if len(rows_here) else torch.full_like(target[:, 1:], PADDING)
-        )  # fewer pairs than devices
+        )  # a batch may have fewer pairs than there are devices
         return PairBatch(source, target[:, :-1], targets, scored)
 
     def _padded(self, side: int, rows: np.ndarray) -> Tensor:
@@ -118,6 +119,9 @@ class TranslationData(ExperimentData):
             "sha256": self.corpus.sha256,
             "vocabulary_sha256": self.corpus.vocabulary_sha256,
         }
+
+    def counting_loss(self) -> float:
+        return counting_loss(self.corpus.splits)
 
     @property
     def remarks(self) -> list[str]:

@@ -1,7 +1,7 @@
 """Sample tunes: a melody on a scale over chords, as rows of keys that are down.
 
-A model has to learn that a note is held for a few steps, that a bar has one chord, that the chord determines the notes
-on strong beats, and that phrases recur.
+A model has to learn that a note is held for a few steps and that phrases recur. It also has to learn that a bar has one
+chord, which determines the notes on strong beats.
 """
 
 import random

@@ -26,7 +26,7 @@ class Streams:
 
     splits: dict[str, Tensor]  # train, valid, test: (n,), uint8 or int32
     vocabulary: list[str]
-    sha256: dict[str, str]  # of each split's text
+    sha256: dict[str, str]  # split -> sha256 of its text
     units = "symbols"  # the unit of the length of a split
 
     @property
@@ -77,7 +77,7 @@ def _kinds_and_first(values: Symbols) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct symbols, sorted, and the position of the first occurrence of each."""
     if not isinstance(values, bytes):
         return np.unique(np.asarray(values), return_index=True)
-    seen = bytes(set(values[:CHUNK]))  # avoids sorting 100 million bytes: most kinds occur early
+    seen = bytes(set(values[:CHUNK]))  # most symbols occur early, so 100 million bytes need no sorting
     kinds = np.array(sorted({*seen, *values.translate(None, seen)}), dtype=np.uint8)
     return kinds, np.array([values.find(bytes([kind])) for kind in kinds.tolist()])
 

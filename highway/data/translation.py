@@ -38,7 +38,7 @@ SIDES = ("pt", "en")
 Pairs = list[tuple[str, str]]
 
 COUNTS = {"train": 51_785, "valid": 1_193, "test": 1_803}
-PAIRS_SHA256 = {  # of the sorted pairs, each `source\ttarget\n`
+PAIRS_SHA256 = {  # split -> sha256 of its sorted pairs, each `source\ttarget\n`
     "valid": "ed56252e157bc2aae4f4496f7fb0e619e5c46aaed801718cbf4716c0e3fbc5a6",
     "test": "231217911fe2c3d2fe5dfae652f207bd86933e77b737af54c9f6fbf184aefd20",
 }
@@ -86,7 +86,7 @@ def files(dataset: TranslationDataset, data_dir: Path) -> dict[str, Path]:
 
 
 def verify(dataset: TranslationDataset, data_dir: Path) -> None:
-    """Refuses files that are missing or not the published ones."""
+    """Refuse files that are missing or differ from the published files."""
     for path in files(dataset, data_dir).values():
         if not path.exists():
             raise Refused(f"{path} is missing; highway data prepare fetches what can be fetched.")
@@ -94,7 +94,7 @@ def verify(dataset: TranslationDataset, data_dir: Path) -> None:
 
 
 def streams(dataset: TranslationDataset, data_dir: Path, cache_dir: Path) -> Corpus:
-    """The pairs as pieces: read, checked, filtered, and cached under a hash of what they were made from."""
+    """Return the pairs as pieces: read, checked, filtered, and cached under a hash of what they were made from."""
     texts = sample_pairs.translation() if dataset.source == "sample" else _texts(dataset, data_dir)
     sha256 = {split: pairs_sha256(pairs) for split, pairs in texts.items()}
     recipe = [dataset.name, dataset.form, dataset.vocabulary_sizes, dataset.longest_words, dataset.longest]
@@ -227,7 +227,7 @@ def pairs_sha256(pairs: Pairs) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-# Reading
+# Read the files
 
 
 def _texts(dataset: TranslationDataset, data_dir: Path) -> dict[str, Pairs]:

@@ -36,7 +36,7 @@ class TuneData(ExampleData):
         return np.argsort([len(tune) for tune in self.streams.splits[split]], kind="stable")
 
 
-STEPS = 254  # of a tune, about the mean of Nottingham's
+STEPS = 254  # steps of a tune, about the mean of Nottingham's
 
 
 def like_real(experiment: Experiment, device: str) -> TuneBatch:

@@ -7,6 +7,7 @@ import torch
 
 from highway.config.datasets import Cut
 from highway.config.experiment import Experiment
+from highway.data.counting import counting_loss
 from highway.data.lanes import Batch, TrainingBatches, Windows
 from highway.data.module import ExperimentData
 from highway.data.stream import Streams
@@ -43,6 +44,9 @@ class LanguageData(ExperimentData):
             "sha256": self.streams.sha256,
             "vocabulary_sha256": self.streams.vocabulary_sha256,
         }
+
+    def counting_loss(self) -> float:
+        return counting_loss(self.streams.splits)
 
     def train_dataloader(self) -> TrainingBatches:
         rank, world = self.device_share()

@@ -1,4 +1,4 @@
-"""Checks the files of a record from another machine before it is imported; a problem is one sentence."""
+"""Check the files of a record from another machine before it is imported; a problem is one sentence."""
 
 import csv
 import io

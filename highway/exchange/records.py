@@ -1,4 +1,4 @@
-"""Exports and imports records as one small file, to run a table on one machine and read it on another.
+"""Export and import records as one small file, to run a table on one machine and read it on another.
 
 The file is a .tar.gz of <run>/seed<k>/{config.yaml, curves.csv, result.json, probes/*.npz}, without checkpoints. The
 same records give the same bytes. An import never replaces a record by one that ended worse.
@@ -22,7 +22,8 @@ from highway.files.plain import read_bytes
 from highway.files.writing import written_atomically
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.record import problem
-from highway.report.collect import Sample, collect
+from highway.report.collect import collect
+from highway.report.sample import Sample
 from highway.sweep.grid import left_out
 from highway.sweep.table import Table
 
@@ -40,7 +41,7 @@ class Imported:
 
     new: list[str]
     kept: list[str]  # runs that are here already and ended as well or better
-    other: list[str]  # those of them whose record here has another content
+    other: list[str]  # those among `kept` whose record here has another content
 
 
 def export_records(tables: list[Table], budget: str | None, outputs: Path, target: Path) -> list[Sample]:

@@ -17,7 +17,7 @@ from highway.files.plain import read_bytes
 from highway.files.writing import written_atomically
 
 Signature = list[int]
-SETTLED = 2.0  # seconds after a change in which a further one may leave the signature as it is
+SETTLED = 2.0  # seconds after a change in which another change may leave the signature as it is
 
 
 class Kept:
@@ -39,7 +39,7 @@ class Kept:
         return content["value"] if content["made from"] == [self.version, key] else None
 
     def write(self, name: str, key: Any, value: Any) -> None:
-        """Keep a value; where there are no outputs, or nothing can be written, nothing is kept."""
+        """Keep a value. Do nothing if the outputs folder does not exist or the file cannot be written."""
         if not self.folder.parents[1].is_dir():
             return
         text = json.dumps({"made from": [self.version, key], "value": value}).encode()
@@ -54,10 +54,10 @@ def _sha256(text: bytes) -> bytes:
 def signature(path: str | Path) -> Signature | None:
     """Return size, times of change and number of a file, which differ after every change; None if it is missing."""
     try:
-        about = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino]
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def signatures(folder: Path, names: Iterable[str]) -> dict[str, Signature | None]:
@@ -66,5 +66,6 @@ def signatures(folder: Path, names: Iterable[str]) -> dict[str, Signature | None
 
 
 def settled(signed: dict[str, Signature | None], since: int) -> bool:
-    """Return True if each file exists and had rested when it was read, at `since` nanoseconds of time.time_ns."""
-    return all(about is not None and max(about[1], about[2]) < since - SETTLED * 1e9 for about in signed.values())
+    """Return True if each file exists and had not changed for SETTLED seconds at `since`, a value of time.time_ns."""
+    latest = since - SETTLED * 1e9
+    return all(file is not None and max(file[1], file[2]) < latest for file in signed.values())

@@ -1,7 +1,7 @@
 """Open plain files only. A directory, a FIFO, a socket or a device in the place of a file is `Corrupt`.
 
-To open a FIFO in the usual way would block until another process opens it, too. Every file that a run, a sweep or a
-report reads or appends to is opened here; tests/project/test_plain_files.py holds that.
+Opening a FIFO in the usual way would block until another process opens it, too. Every file that a run, a sweep or a
+report reads or appends to is opened here; tests/project/test_plain_files.py checks this.
 """
 
 import errno
@@ -30,6 +30,10 @@ def plain_handle(path: Path | str, flags: int = os.O_RDONLY) -> int:
     try:
         handle = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and os.path.islink(path):
+            raise Corrupt(f"{path} is a link to nothing: move it away") from error
+        if error.errno == errno.ELOOP:
+            raise Corrupt(f"{path} is a link that leads back to itself: move it away") from error
         if error.errno in NO_READER:
             raise Corrupt(_not_a_file(path, os.stat(path).st_mode)) from error
         raise
@@ -66,7 +70,7 @@ def read_text(path: Path | str, errors: str = "strict") -> str:
 
 
 def make_way(path: Path, folder: bool = False) -> None:
-    """Rename what is neither a plain file (or, with `folder`, a directory) nor missing, and log the new name."""
+    """Rename anything at this path that is no plain file (with `folder`: no directory), and log its new name."""
     fits = path.is_dir() if folder else path.is_file()
     if os.path.lexists(path) and not fits:
         log.warning("%s is not a %s. It is now %s.", path, "directory" if folder else "file", set_aside(path))

@@ -52,25 +52,38 @@ def _checksum(before: bytes, after: bytes) -> bytes:
 
 def checksums(folder: Path, paths: Iterable[Path]) -> dict[str, str]:
     """Return the sha256 of each file, by its path relative to the folder."""
-    return {path.relative_to(folder).as_posix(): file_sha256(path) for path in sorted(paths)}
+    return {path.relative_to(folder).as_posix(): _sha256(path) for path in sorted(paths)}
+
+
+def _sha256(path: Path | str) -> str:
+    try:
+        return file_sha256(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise Corrupt(f"{path} is missing") from None
 
 
 def check_written(folder: Path, sums: dict[str, str]) -> None:
-    """Raise `Corrupt` if something else has changed a file since this process wrote it: a seal would make that true."""
+    """Raise `Corrupt` if something else has changed a file since this process wrote it; a seal would hide that."""
     for name, sha256 in sums.items():
         if WRITTEN.get(os.path.abspath(folder / name)) not in (None, "", sha256):
             raise Corrupt(f"{folder / name} was changed by something else after it was written")
+
+
+def read_unchanged(path: Path) -> str:
+    """Return the text of a file. Raise `Corrupt` if it is missing, or changed since this process wrote it."""
+    try:
+        content = read_bytes(path)
+    except FileNotFoundError:
+        raise Corrupt(f"{path} is missing") from None
+    check_written(path.parent, {path.name: hashlib.sha256(content).hexdigest()})
+    return content.decode()
 
 
 def check_files(folder: Path, expected: dict[str, str]) -> None:
     """Raise `Corrupt` if a file of the folder is missing or has another sha256."""
     for name, sha256 in expected.items():
         path = f"{folder}/{name}"
-        try:
-            actual = file_sha256(path)
-        except (FileNotFoundError, NotADirectoryError):
-            raise Corrupt(f"{path} is missing") from None
-        if actual != sha256:
+        if _sha256(path) != sha256:
             raise Corrupt(f"{path} is corrupt: its sha256 is not the recorded one")
 
 

@@ -31,7 +31,7 @@ class Spent(NamedTuple):
     """The parent of a process, and its processor time."""
 
     parent: str
-    seconds: float  # of processor time; on Linux with that of its children that have ended
+    seconds: float  # processor time; on Linux it includes that of its children that have ended
 
 
 def machine_identity() -> str:
@@ -44,9 +44,9 @@ def machine_identity() -> str:
 
 
 def born(pid: int) -> str | None:
-    """Return when a process started, so that its number used again is not mistaken for it.
+    """Return when a process started. Another process with the same number has another start.
 
-    None if it is dead, also if only its parent has not noticed yet; UNKNOWN if it is alive and nothing says since when.
+    None if it is dead (a zombie is dead, too); UNKNOWN if it is alive and the system does not tell since when.
     """
     try:
         os.kill(pid, 0)
@@ -63,7 +63,7 @@ def born(pid: int) -> str | None:
 
 
 def processes() -> dict[Process, Spent] | None:
-    """Return the processor time of every process that can be seen; None if nothing answers."""
+    """Return the processor time of every process that can be seen; None if the system does not tell."""
     spent = {}
     tick = os.sysconf("SC_CLK_TCK")
     for path in PROC.glob("[0-9]*/stat"):

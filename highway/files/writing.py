@@ -17,7 +17,7 @@ WRITTEN: dict[str, str] = {}  # path -> the sha256 with which this process last 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn an error of writing into one sentence, `Unwritable`."""
+    """Raise `Unwritable`, with one sentence, in place of an error of writing."""
     try:
         yield
     except (OSError, RuntimeError) as error:
@@ -33,7 +33,7 @@ def written_atomically(path: Path, durable: bool = True, sealed: bool = False) -
 
     `sealed` adds the file's checksum to its name: x.ckpt becomes x.<16 digits>.ckpt (highway/files/seal.py).
     """
-    if not path.name:  # as for an empty text
+    if not path.name:  # an empty path, `.` or `/`
         raise Refused(f"{path} is a folder, not a file. Name a file in it.")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,8 @@ from highway.config.gates import GATES
 
 
 class Gate(nn.Module):
+    """The base class of gates, whose parameters are counted as those of gates."""
+
     is_gate = True
 
     def probes(self) -> dict[str, Tensor]:

@@ -1,8 +1,8 @@
 """The fingerprint of the code that computed a record: a hash of the syntax trees of its modules.
 
-The modules are those that the cards of model, gates, data set and task name, those of every run, and their imports from
-the rooms that compute. Comments, docstrings, paths and the version of Python do not count. Reports mark a finished run
-whose fingerprint differs from today's code. The revisions say whether its numbers changed.
+It covers the modules that the cards of model, gates, data set and task name, and those of every run. Their imports from
+the rooms that compute count, too; comments, docstrings, paths and the version of Python do not. Reports mark a finished
+run whose fingerprint differs from that of today's code. The revisions say whether its numbers changed.
 """
 
 import ast
@@ -70,14 +70,14 @@ def _reached(roots: Iterable[str]) -> set[str]:
 
 
 def _computes(module: str) -> bool:
-    if (own := project()) and module.split(".")[0] == own.package:
+    if (current := project()) and module.split(".")[0] == current.package:
         return True
     return module.startswith("highway.") and module.split(".")[1] in COMPUTING and module not in FETCHING
 
 
 def _file(module: str) -> Path | None:
     """Return the file of one of our modules or of the project's; None if it is neither."""
-    folders = [CODE.parent, *([own.folder] if (own := project()) else [])]
+    folders = [CODE.parent, *([current.folder] if (current := project()) else [])]
     paths = (folder / (module.replace(".", "/") + ".py") for folder in folders)
     return next((path for path in paths if path.exists()), None)
 

@@ -1,8 +1,9 @@
 """The identity of an experiment, from which the directory of its runs gets its name.
 
 The hash covers every key whose value differs from its neutral default, the revisions of model, gates, data set and
-task, and the declared checksums of the user's own data. It leaves out paths, logging, seeds (each has a folder), keys
-without effect, and keys declared `unhashed`, which change where or how fast a run computes, and not its result.
+task, and the declared checksums of the user's own data. It leaves out paths, logging, seeds (each has a folder) and
+keys without effect. It also leaves out keys declared `unhashed`: they change where or how fast a run computes, but not
+its result.
 """
 
 import dataclasses
@@ -11,10 +12,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from highway.config.check import kinds_of
 from highway.config.experiment import Experiment
 from highway.config.fields import canonical, differing_by_task, is_unhashed, neutral, unread
 from highway.config.gates import GATES, GateOptions
+from highway.config.sections import kinds_of
 
 PARTS = ("model", "gate", "layers", "dataset", "optimizer", "trainer")
 TIMING_REVISION = 1

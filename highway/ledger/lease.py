@@ -5,13 +5,12 @@
 The lease with the highest number counts. A process takes a run by creating the next number with O_EXCL. Only one
 process can succeed, on any file system, so a run whose holder died is taken over without a race and without locks.
 
-A lease is alive on its own machine while its process exists (a zombie does not count). Seen from another machine, and
-where the system does not tell which process is which (highway/files/system.py), it is alive while its file is at most
-STALE seconds old by the clock of the file system; the holder rewrites it every BEAT seconds. A lease from the future
-beats no more, since a beat would have set its time right. A lease of another run is dead: someone has copied the
-directory. A file that is no lease counts by its age alone. A process that slept and
-finds a higher number ends without writing. A run that a sweep started saves and stops when that sweep is gone, so
-`kill -9` of a sweep leaves no process behind.
+A lease is alive on its own machine while its process exists (a zombie does not count). On other machines, and on
+systems that do not identify processes (highway/files/system.py), the time of its file decides: it must lie within STALE
+seconds of now, by the clock of the file system. The holder rewrites the file every BEAT seconds. A lease of another run
+is dead: someone has copied the directory. A file that is no lease counts by its time alone. A process that slept and
+finds a higher number ends without writing. A run that a sweep started saves and stops when that sweep is gone, so `kill
+-9` of a sweep leaves no process behind.
 """
 
 import json
@@ -34,8 +33,8 @@ from highway.files.plain import make_way, read_text, set_aside
 from highway.files.system import UNKNOWN, born, machine_identity
 from highway.files.writing import made_folder, write_json, writing
 
-BEAT = 2.0  # seconds between two beats
-STALE = 60.0  # seconds without a beat after which another machine takes over
+BEAT = 2.0  # seconds between two writes of a held lease
+STALE = 60.0  # seconds without a write after which another machine takes over
 FILE = re.compile(r"[1-9][0-9]{0,17}\.json")
 SWEEP = "HIGHWAY_SWEEP"  # holds the process id of the sweep; its runs save and stop when that process is gone
 
@@ -91,7 +90,7 @@ PROGRESS = ("step", "steps", "tokens_per_second", "seconds_left")
 
 
 def _is_lease(content: object) -> bool:
-    """Return True if a text in a lease's file has the types that a holder writes."""
+    """Return True if the content of a lease's file has the types that a holder writes."""
     kinds: dict[str, type | tuple[type, ...]] = {"pid": int, "born": (str, type(None)), "host": str, "machine": str}
     return (
         isinstance(content, dict)
@@ -115,10 +114,10 @@ def _is_progress(content: object) -> bool:
 class HeldLease:
     """The lease of this process, kept alive by a thread."""
 
-    def __init__(self, path: Path, about: dict[str, Any]) -> None:
+    def __init__(self, path: Path, content: dict[str, Any]) -> None:
         self.path = path
         self.progress: dict[str, Any] = {}  # shown to other processes; the run replaces it as it advances
-        self._about = {**about, "since": round(time.time(), 1)}
+        self._content = {**content, "since": round(time.time(), 1)}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self._parent = int(os.environ.get(SWEEP, "0"))
@@ -130,12 +129,12 @@ class HeldLease:
     def end(self) -> None:
         self._stop.set()
         self._thread.join()
-        self._about["ended"] = True
+        self._content["ended"] = True
         with suppress(Refused, OSError):  # on a full disk the end of this process shows the same
             self._write()
 
     def _write(self) -> None:
-        write_json(self.path, {**self._about, "progress": self.progress}, durable=False)
+        write_json(self.path, {**self._content, "progress": self.progress}, durable=False)
 
     def _beat(self) -> None:
         while not self._stop.wait(BEAT):
@@ -155,9 +154,9 @@ class HeldLease:
 @contextmanager
 def leased(folder: Path, run: str | None = None) -> Iterator[HeldLease]:
     """Hold the lease, of a run if one is named, while the block runs. Raise `Held` if another process holds it."""
-    about = {**_myself(), **({"run": run} if run else {}), "ended": False}
+    content = {**_myself(), **({"run": run} if run else {}), "ended": False}
     make_way(folder, folder=True)
-    held = HeldLease(_taken(made_folder(folder), about, run), about)
+    held = HeldLease(_taken(made_folder(folder), content, run), content)
     held.start()
     try:
         yield held
@@ -165,7 +164,7 @@ def leased(folder: Path, run: str | None = None) -> Iterator[HeldLease]:
         held.end()
 
 
-def _taken(folder: Path, about: dict[str, Any], run: str | None) -> Path:
+def _taken(folder: Path, content: dict[str, Any], run: str | None) -> Path:
     before = Lease.latest(folder, run)
     if before is not None and before.alive:
         raise Held(f"{folder.parent} is being run by {before.holder}. Wait for it, or stop it.")
@@ -174,7 +173,7 @@ def _taken(folder: Path, about: dict[str, Any], run: str | None) -> Path:
     with writing(path):
         try:
             with open(path, "x") as file:
-                json.dump(about, file)
+                json.dump(content, file)
         except FileExistsError as error:
             raise Held(f"{folder.parent} was taken by another process at this moment. Wait for it.") from error
         except OSError:  # half a lease would look alive for a minute
@@ -190,7 +189,7 @@ def _taken(folder: Path, about: dict[str, Any], run: str | None) -> Path:
 
 
 def _remove(path: Path) -> None:
-    """Delete the lease of a dead process; another process may do so at this moment. Only rename a directory."""
+    """Delete the lease of a dead process, or rename a directory of that name. Another process may do so, too."""
     with suppress(FileNotFoundError):
         if path.is_dir():
             set_aside(path)
@@ -222,7 +221,7 @@ def this_machine() -> str:
 
 
 def _age(path: Path) -> float:
-    """Return the seconds since the last beat by the clock of the file system; clocks of machines may differ."""
+    """Return the seconds since the file was written, by the clock of the file system: clocks of machines differ."""
     probe = path.parent / f".now-{socket.gethostname()}-{os.getpid()}"
     try:
         probe.touch()

@@ -14,20 +14,10 @@ from highway.files.plain import read_bytes
 from highway.files.writing import written_atomically
 
 log = logging.getLogger("highway")
-NOT_A_RECORD = (
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    RecursionError,
-)  # raised by a wrong record
-
-
-ROUNDING = 1e-6  # by which sums of floats may exceed the range of a metric
+ROUNDING = 1e-6  # how far sums of floats may exceed the range of a metric
 Count = Annotated[int, Range(0)]
 Amount = Annotated[float, Range(0)]
-Sizes = dict[str, Count]  # by split
+Sizes = dict[str, Count]  # split -> number
 MemberPath = Annotated[str, Pattern(r"(?!.*\.\.)\w[\w./-]*", "a path below the folder of the run")]
 
 
@@ -58,6 +48,7 @@ class Data(TypedDict):
     sha256: dict[str, str]
     vocabulary_sha256: NotRequired[str]
     form: NotRequired[str | None]
+    counting_loss: NotRequired[float | None]
     images: NotRequired[Sizes]
     pieces: NotRequired[Sizes]
     symbols: NotRequired[Sizes]
@@ -147,7 +138,7 @@ class Timing(Ended):
 def write_record(folder: Path, content: dict[str, Any], check: Callable[[dict[str, str]], Any] = dict) -> None:
     """Write result.json, with its own checksum and those of the files that are read with it.
 
-    check: called with the checksums before they are written; raises `Corrupt` if one is not what it must be.
+    check: called with the checksums before they are written; raises `Corrupt` if one of them is wrong.
     """
     companions = [folder / "config.yaml", folder / "curves.csv", *(folder / "probes").glob("*.npz")]
     files = seal.checksums(folder, filter(Path.is_file, companions))

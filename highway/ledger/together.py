@@ -47,6 +47,6 @@ class Timing:
     def directory(self) -> RunDirectory:
         surroundings: dict[str, Any] = {"device": device_name(self.device), "threads": self.threads}
         mode = self.first.trainer.compile
-        surroundings["compile"] = {None: False, "default": True}.get(mode, mode)  # as before there were modes
+        surroundings["compile"] = {None: False, "default": True}.get(mode, mode)  # the first records have true or false
         name = of_timing(list(self.rows.values()), surroundings)
         return RunDirectory(self.first.outputs_dir / "cells" / name / f"seed{self.first.seed}")

@@ -29,6 +29,8 @@ from highway.models.initial import Glorot
 
 
 class Encoded(NamedTuple):
+    """A source as the encoder leaves it."""
+
     features: Tensor  # (B, S, D)
     mask: Tensor  # (B, 1, 1, S): minus infinity where the source is padding, else 0
 

@@ -20,11 +20,14 @@ from highway.describe import Draw, Kind, constant, named_modules, normal, start_
 
 
 def keyed_generator(seed: int, name: str) -> torch.Generator:
+    """Return the random generator of a parameter; it depends on the seed and the parameter's name alone."""
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
 
 class Family(Protocol):
+    """The distributions of initial values in a family of models."""
+
     def draws(self, weight: Tensor, parts: int) -> dict[str, Draw]:
         """Return the draw of each kind of parameter, for a module with this `weight` of `parts` stacked matrices."""
 
@@ -96,6 +99,7 @@ class Uniform:
 
 @torch.no_grad()
 def initialise(model: nn.Module, seed: int, family: Family) -> None:
+    """Draw the initial values of every parameter, each from a generator of its own."""
     for path, module in named_modules(model):
         for name, parameter in module.named_parameters(recurse=False):
             drawn = torch.empty(parameter.shape, dtype=torch.float32)

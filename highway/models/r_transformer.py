@@ -1,8 +1,8 @@
 """R-Transformer (Wang et al., 2019), section 3, with the gates of Highway Transformer on attention and feed-forward.
 
-    post-norm   H = LN(X + LocalRNN(X))           Eqs. 6, 8
-                U = LN(gate(H, Att(H)))           Eqs. 7, 8
-                O = LN(gate(U, FFN(U)))           Eqs. 8, 9
+    post-norm   H = LN(X + LocalRNN(X))           Eqs. 3, 8
+                U = LN(gate(H, Att(H)))           Eqs. 4, 8
+                O = LN(gate(U, FFN(U)))           Eqs. 7, 8
     pre-norm    H = X + LocalRNN(LN X)            as in the released code, with no norm after the
                 U = gate(H, Att(LN H))            last block; before a segment, LN X is zero, not X
                 O = gate(U, FFN(LN U))

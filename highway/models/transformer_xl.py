@@ -1,7 +1,7 @@
-"""The Transformer-XL of Highway Transformer (Chai et al., 2020), sections 2.3 and 4.2.
+"""The Transformer-XL of Highway Transformer (Chai et al., 2020), sections 2.3 and 4.3.
 
     H_0 = drop(x)                                             a segment of T vectors
-    U_l = LN(gate(H_l, drop(Att([M_l; H_l]))))                Eqs. 10-14: queries from the segment, keys and values
+    U_l = LN(gate(H_l, drop(Att([M_l; H_l]))))                Eqs. 10-17: queries from the segment, keys and values
     H_l+1 = LN(gate(U_l, drop(FFN(U_l))))                     from memory and segment, positions by their distance
     M_l = the last M of [M_l; H_l], without gradient          the memory of block l for the next segment
     features = drop(H_L)

@@ -20,7 +20,7 @@ class Cost:
     without_gradient: int  # parameters that get no gradient in a training step
     operations: float  # floating-point operations per token, in the products of a training step
     kept_bytes: int  # bytes of the tensors that the forward pass of a step keeps for the backward pass
-    tokens: int  # in a training step
+    tokens: int  # tokens in a training step
 
 
 STEPS = 10  # counted steps of a window that is read step by step: all steps cost the same, and counting is slow
@@ -58,7 +58,7 @@ def cost(described: Experiment) -> Cost:
 
 
 def _shorter(described: Experiment) -> tuple[Experiment, float]:
-    """Shorten the window if a state is carried from step to step; return also by which factor it is shorter."""
+    """Shorten the window if a state is carried from step to step. Return the factor by which it is shorter, too."""
     cut = getattr(described.dataset, "train", None)
     if described.remembers is not Remembers.STATE or cut is None or cut.stride != cut.window or cut.window <= STEPS:
         return described, 1

@@ -1,4 +1,4 @@
-"""Explains the rows of a table before anything runs: equation, layers, parameters, command, the paper's numbers."""
+"""Explain the rows of a table before anything runs: equation, layers, parameters, command, the paper's numbers."""
 
 import itertools
 from pathlib import Path
@@ -19,14 +19,15 @@ from highway.config.project import conf_file
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
 from highway.sweep.grid import command
-from highway.sweep.launch import command_line
 from highway.sweep.reading import table_ids
+from highway.sweep.shell import command_line
 from highway.sweep.table import Row, Table
 
 KERNELS = (
     "kernels a step: operators that compute (views do not) in one training step, as a GPU would launch them; "
     "+ n cuDNN: n calls of cuDNN, whose kernels are not counted."
 )
+NUMBERS = 58  # characters that the columns of numbers take, with the space between columns
 
 
 def explain_table(table: Table, budget: str, console: Console) -> None:
@@ -34,20 +35,22 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
     from highway.preview.kernels import kernels
 
     title = f"{table.heading}, budget {budget}"
+    rows = table.at(budget)
+    stacked = console.width < NUMBERS + max(len(row.id) for row in rows) + max(len(row.label) for row in rows)
     grid = Grid(box=SIMPLE_HEAD, title=title, title_justify="left")
-    grid.add_column("row", no_wrap=True)
-    grid.add_column("label", overflow="fold")
+    for name in ("row\nlabel",) if stacked else ("row", "label"):
+        grid.add_column(name, overflow="fold")
     for name in ("parameters", "of the\ngates", "updates", "kernels\na step"):
         grid.add_column(name, justify="right", no_wrap=True)
-    rows = table.at(budget)
     for before, row in zip([rows[0], *rows], rows, strict=False):
         if row.extra and not before.extra:
             grid.add_section()
         described = experiment(table.overrides(row, budget, seed=1))
         total, gate = parameters(described)
-        grid.add_row(row.id, Text(row.label), f"{total:,}", f"{gate:,}", _length(described), str(kernels(described)))
+        names = [Text.assemble(row.id, "\n", (row.label, "dim"))] if stacked else [Text(row.id), Text(row.label)]
+        grid.add_row(*names, f"{total:,}", f"{gate:,}", _length(described), str(kernels(described)))
     console.print(grid)
-    console.print(KERNELS, soft_wrap=True)
+    console.print(KERNELS, soft_wrap=not console.is_terminal)
     console.print(f"recipe: {' '.join(table.recipe)}", soft_wrap=True, markup=False)
     console.print(f"all rows: {command(table, budget)}", soft_wrap=True, markup=False)
 
@@ -58,7 +61,7 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     described = experiment(overrides)
     model = described.model_card
     extra = ", an extra row, which the paper lacks" if row.extra and table.paper else ""
-    about = {
+    entries = {
         "row": f"{row.label}  ({table.id} {row.id}, budget {budget}{extra})",
         "table": f"{table.caption}.{f' {table.paper}.' if table.paper else ''}",
         "model": f"{model.description} Here {_layers(described.model)}.",
@@ -70,12 +73,14 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(max_width=104)
-    for name, text in about.items():
+    for name, text in entries.items():
         grid.add_row(name, Text(text))
     console.print(grid)
     _print_numbers(table, row, console)
     if row.choose and row.choose.at(budget):
-        console.print(f"\nchosen by validation: {row.choose.description}", soft_wrap=True, markup=False)
+        console.print(
+            f"\nchosen by validation: {row.choose.description}", soft_wrap=not console.is_terminal, markup=False
+        )
     _print_choices(table, console)
     _print_settings(table, row, budget, described, console)
     _print_descriptions(described, console)
@@ -151,9 +156,8 @@ def _print_numbers(table: Table, row: Row, console: Console) -> None:
         texts = ["none" if value is None else f"{value:.{column.digits}f}" for value in values]
         grid.add_row(f"{column.title} ({column.metric}, {column.better} is better)", *texts)
     console.print(grid)
-    console.print(
-        f"Source: {_first_comment(conf_file(f'table/{table.id}.yaml'), skip=1)} {table.note}".rstrip(), soft_wrap=True
-    )
+    source = f"Source: {_first_comment(conf_file(f'table/{table.id}.yaml'), skip=1)} {table.note}".rstrip()
+    console.print(source, soft_wrap=not console.is_terminal)
 
 
 def _print_choices(table: Table, console: Console) -> None:
@@ -187,7 +191,9 @@ def _print_descriptions(described: Experiment, console: Console) -> None:
         section, *path = key.split(".")
         description = description_of(type(getattr(described, section)), path)
         if description:
-            console.print(Text.assemble(f"{key}: ", (description, "dim")), soft_wrap=True, markup=False)
+            console.print(
+                Text.assemble(f"{key}: ", (description, "dim")), soft_wrap=not console.is_terminal, markup=False
+            )
 
 
 def _first_comment(path: Path, skip: int = 0) -> str:
@@ -214,7 +220,7 @@ def parameters(described: Experiment) -> tuple[int, int]:
 
 
 def origins(table: Table, row: Row, budget: str) -> dict[str, str]:
-    """Return for each key of a row's configuration the file that sets it last, and which part of a table file."""
+    """Return for each key of a row's configuration the file that sets it last; for a table file, also which part."""
     parts = {
         "recipe": table.recipe,
         f"row {row.id}": row.overrides,

@@ -1,7 +1,9 @@
-"""An estimate of what a sweep would cost, before it runs: a sentence, and a line for every row."""
+"""Estimate what a sweep would cost, before it runs: a sentence, and a line for every row."""
 
 import math
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,10 +26,11 @@ from highway.preview.cost import Cost, cost
 from highway.run import build, memory
 from highway.run.cautions import cautions
 from highway.run.trial import Entry
+from highway.sweep.forks import IMPORTED
 from highway.sweep.launch import Planned
 
 DAY = 24 * 3600
-OPERATIONS = 1e11  # at most, in one step of a trial: a few seconds on any machine
+OPERATIONS = 1e11  # the most in one step of a trial: a few seconds on any machine
 TRIAL_SECONDS = 1.5
 
 
@@ -40,7 +43,7 @@ class Line:
     missing: int
     cost: Cost
     memory: float  # bytes of a training process: weights, gradients, optimiser state, and the tensors of a step
-    seconds: float | None  # training time of one seed, as far as it is to be trained; None if it cannot be estimated
+    seconds: float | None  # training time that one seed still needs; None if it cannot be estimated
     source: str  # where `seconds` comes from: records, a trial, or no data
     threads: int  # CPU threads of a run
     why: str = ""  # why `seconds` is None
@@ -55,17 +58,25 @@ def foresee(every: Sequence[Planned], missing: Sequence[Planned], threads: int |
     timings = [planned.label for planned in missing if planned.alone]
     estimates = lines([planned for planned in every if not planned.alone], set(missing), threads)
     warnings = cautions(planned.experiment for planned in missing if planned.experiment).values()
-    shown = layout(estimates) if estimates else []
-    console.print(
-        *shown, *(f"{label}: a timing, measured alone." for label in timings), *warnings, sep="\n", soft_wrap=True
-    )
+    start_up = start_up_seconds() if any(line.missing for line in estimates) else 0.0
+    shown = layout(estimates, start_up) if estimates else []
+    timed = (f"{label}: a timing, measured alone." for label in timings)
+    console.print(*shown, *timed, *warnings, sep="\n", soft_wrap=not console.is_terminal)
 
 
-def layout(estimates: Sequence[Line]) -> list[str | Grid]:
+def start_up_seconds() -> float:
+    """Measure how long a process takes to import what a run imports."""
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-c", f"import {', '.join(IMPORTED)}"], check=True)
+    return time.perf_counter() - started
+
+
+def layout(estimates: Sequence[Line], start_up: float) -> list[str | Grid]:
+    """Return the lines and the table that show these estimates; `start_up`: seconds before a run trains."""
     missing, known = sum(line.missing for line in estimates), [line for line in estimates if line.seconds is not None]
     grid = _grid(estimates)
     reasons = dict.fromkeys(line.why for line in estimates if line.why)
-    return [_first(estimates, known, missing), grid, *reasons, *_too_large(estimates)]
+    return [_first(estimates, known, missing, start_up), grid, *reasons, *_too_large(estimates)]
 
 
 def _too_large(estimates: Sequence[Line]) -> list[str]:
@@ -77,7 +88,7 @@ def _too_large(estimates: Sequence[Line]) -> list[str]:
     return [several + large[0].shortage]
 
 
-def _first(estimates: Sequence[Line], known: Sequence[Line], missing: int) -> str:
+def _first(estimates: Sequence[Line], known: Sequence[Line], missing: int, start_up: float) -> str:
     count = f"{counted(missing, 'run')} to train, {sum(line.done for line in estimates)} done"
     of = sum(line.missing for line in known)
     if not missing or not of:
@@ -88,18 +99,19 @@ def _first(estimates: Sequence[Line], known: Sequence[Line], missing: int) -> st
         threads = sorted({line.threads for line in known if line.missing})
         where += f", {listing([str(number) for number in threads])} thread{'' if threads == [1] else 's'} a run"
     least = "about" if of == missing else f"for {of} of them about"
-    first = f"{count}: {least} {clock(seconds)} of training, one after another ({where})."
+    first = f"{count}: {least} {clock(seconds)} of training, one after another ({where}),"
+    first += f" and up to {clock(start_up * of)} of start-up ({start_up:.1f} s a run, less where runs are forked)."
     return f"More than a day: {seconds / DAY:.1f} days. {first}" if seconds > DAY else first
 
 
 def _grid(estimates: Sequence[Line]) -> Grid:
     caption = (
-        "done, missing: runs; MFLOP: million floating-point operations of a training step, for each token;\n"
-        "MiB: memory of a training process; a seed: time to train one; from: earlier records, or a trial just now"
+        "to train: missing runs, of all; MFLOP: million floating-point operations of a training step, for each\n"
+        "token; MiB: memory of a training process; a seed: time to train one; from: records, or a trial just now"
     )
-    grid = Grid(box=SIMPLE_HEAD, caption=caption, caption_justify="left")
+    grid = Grid(box=SIMPLE_HEAD, caption=caption, caption_justify="left", padding=(0, 1, 0, 0), pad_edge=False)
     grid.add_column("row", overflow="fold", min_width=13)
-    for head in ("done", "missing", "parameters", "MFLOP", "MiB", "a seed"):
+    for head in ("to train", "parameters", "MFLOP", "MiB", "a seed"):
         grid.add_column(head, justify="right", no_wrap=True, min_width=len(head))
     grid.add_column("from", no_wrap=True, min_width=7, style="dim")
     tables = {line.label.partition(" ")[0] for line in estimates}
@@ -108,7 +120,7 @@ def _grid(estimates: Sequence[Line]) -> Grid:
         size = (f"{line.cost.parameters:,}", f"{line.cost.operations / 1e6:,.1f}", f"{line.memory / 2**20:,.0f}")
         long = "unknown" if line.seconds is None else clock(line.seconds)
         label = Text(line.label.removeprefix(shared))
-        grid.add_row(label, str(line.done), str(line.missing), *size, long, Text(line.source))
+        grid.add_row(label, f"{line.missing} of {line.done + line.missing}", *size, long, Text(line.source))
     return grid
 
 
@@ -121,7 +133,7 @@ def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None =
     for planned in every:
         rows.setdefault(planned.directory.path.parent, []).append(planned)
     for folder, seeds in rows.items():
-        described = experiment(list(seeds[0].overrides))
+        described = seeds[0].experiment or experiment(list(seeds[0].overrides))
         to_run = sum(planned in missing for planned in seeds)
         taken = cost(described)
         of_a_run = described.trainer.threads or threads or cores()
@@ -141,8 +153,8 @@ def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None =
         bytes_ = memory.taken(needed, described, _device())
         who = f"A training step of {label}"
         short = memory.shortage(needed, described, _device(), free, who) if free is not None and to_run else ""
-        about = (taken, bytes_, seconds, source if to_run else "", of_a_run, why, short)
-        estimates.append(Line(label, len(seeds) - to_run, to_run, *about))
+        estimate = (taken, bytes_, seconds, source if to_run else "", of_a_run, why, short)
+        estimates.append(Line(label, len(seeds) - to_run, to_run, *estimate))
     return estimates
 
 

@@ -31,7 +31,7 @@ def rescore(record: Path, outputs: Path) -> list[str]:
         raise Refused(
             f"{record} is not the directory of a finished run. Name one, such as outputs/TABLE/mini/ROW/seed1."
         )
-    if not (directory.best.exists() and directory.last.exists()):
+    if not weights_of(directory):
         raise Refused(f"{record} has no weights in checkpoints/, so it cannot be tested again.")
     experiment = experiment_of(read_text(directory.config), directory)
     experiment.outputs_dir, experiment.trainer.threads = outputs, result["environment"]["threads"]
@@ -51,15 +51,20 @@ def rescore(record: Path, outputs: Path) -> list[str]:
     return sorted(units)
 
 
+def weights_of(directory: RunDirectory) -> dict[str, Path]:
+    """Return the weights that a run still has, of its best and its last step."""
+    return {which: path for which, path in (("best", directory.best), ("last", directory.last)) if path.exists()}
+
+
 def tested_again(directory: RunDirectory, experiment: Experiment) -> tuple[dict[str, dict[str, float]], Units]:
-    """Return the test metrics of the best and the last weights, and the losses of the test units of both."""
+    """Return the test metrics of the weights that the run still has, and the losses of their test units."""
     machine.prepare(experiment.trainer.threads or 1)
     data = build.data(experiment)
     task = build.task(experiment, data.steps_per_epoch, data.total_steps)
     trainer = make_trainer(experiment, data.validate_every, [])
     metrics: dict[str, dict[str, float]] = {}
     units: Units = {}
-    for which, weights in (("best", directory.best), ("last", directory.last)):
+    for which, weights in weights_of(directory).items():
         load_weights(task.model, weights)
         metrics[which] = tested(trainer, task, data, {})
         units |= {f"test_units_{which}": task.test_units} if task.test_units else {}

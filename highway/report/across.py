@@ -17,6 +17,8 @@ from highway.config.metrics import METRICS
 from highway.report.claims import on_log_scale
 from highway.report.collect import Collected
 from highway.report.model import Array
+from highway.report.provenance import explained, of_runs, unknown
+from highway.report.sample import Sample
 from highway.report.sections import Grid, GridCell, Head, Number, Paragraph, Section, grid
 from highway.report.verdicts import Records, data_identity
 
@@ -38,6 +40,7 @@ class Pair:
     gate: str
     won: float  # share of the pairs of runs
     seeds: int  # of the one that has fewer
+    runs: tuple[Sample, ...] = ()  # of both rows
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def pairs(collected: Collected) -> list[Pair]:
     if not collected.every or not METRICS[metric].measures_quality:
         return []
     records = Records(collected)
-    values = dict(zip(records.rows, records.values(metric, on_log_scale(metric))[0], strict=True))
+    values = dict(zip(records.rows, records.values(metric, on_log_scale(metric))[0, records.place], strict=True))
     found = []
     for row in table.rows:
         base = table.base(row.id)
@@ -76,7 +79,8 @@ def pairs(collected: Collected) -> list[Pair]:
         if len(ours) and len(without) and learned and len(identities) == 1:
             won = probability_of_improvement(ours, without)
             gate = gate_of(collected.experiments[row.id])
-            found.append(Pair(table.id, row.id, gate, won, min(len(ours), len(without))))
+            runs = tuple(sample for name in (row.id, base) for sample in collected.samples[name])
+            found.append(Pair(table.id, row.id, gate, won, min(len(ours), len(without)), runs))
     return found
 
 
@@ -112,14 +116,15 @@ def across(every: Iterable[Collected]) -> list[Section]:
         if collected.budget != "smoke":
             by_budget.setdefault(collected.budget, []).extend(pairs(collected))
     return [
-        Section(f"across-{budget}", f"How often a gate beats no gate ({budget})", (_explained(), _grid(found)))
+        Section(f"across-{budget}", f"How often a gate beats no gate ({budget})", (_explained(found), _grid(found)))
         for budget, found in by_budget.items()
         if found
     ]
 
 
-def _explained() -> Paragraph:
-    return Paragraph.of(EXPLAINED, style="note")
+def _explained(found: Sequence[Pair]) -> Paragraph:
+    marks = {mark for pair in found for run in pair.runs for mark in unknown(run.result)}
+    return Paragraph.of(EXPLAINED, *explained(marks), style="note")
 
 
 def _grid(found: Sequence[Pair]) -> Grid:
@@ -133,4 +138,6 @@ def _grid(found: Sequence[Pair]) -> Grid:
 def _line(name: str, found: Sequence[Pair]) -> tuple[GridCell, ...]:
     whole = improvement(found)
     counts = (Number(whole.tables, "d"), Number(whole.rows, "d"))
-    return name, *counts, Number(whole.probability, ".2f"), f"{whole.low:.2f} … {whole.high:.2f}"
+    runs = {run.directory: run.result for pair in found for run in pair.runs}
+    label = ", ".join(filter(None, (name, of_runs(runs.values()))))
+    return label, *counts, Number(whole.probability, ".2f"), f"{whole.low:.2f} … {whole.high:.2f}"

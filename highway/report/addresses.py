@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 
 from highway.config import home
-from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.files.kept import Kept
 from highway.ledger.fingerprint import fingerprint, named_modules
@@ -51,6 +50,8 @@ class Experiments(Mapping[str, Experiment]):
 
 @cache  # a report asks for hundreds, most of them more than once
 def composed(overrides: tuple[str, ...]) -> Experiment:
+    from highway.config.compose import experiment  # imports Hydra, which kept addresses do without
+
     return experiment(list(overrides))
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot as plt
 
-from highway.report.collect import Collected, Sample
+from highway.report.collect import Collected
+from highway.report.sample import Sample
 from highway.report.style import COLOURS
 from highway.sweep.table import Figure
 

@@ -4,14 +4,16 @@ Verdicts compare seeds; this compares two models, whatever other seeds would giv
 all others by the test loss, if both records keep the losses of their units (highway/tasks/units.py).
 """
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from highway.report.collect import Collected, Sample
-from highway.report.model import LEVEL, Array, holm
+from highway.report.collect import Collected
+from highway.report.model import LEVEL, Array
+from highway.report.sample import Sample
 from highway.report.verdicts import NOISE
 from highway.sweep.table import Row
 
@@ -23,17 +25,18 @@ CHUNK = 500  # draws at a time, to bound the memory
 
 @dataclass(frozen=True)
 class Compared:
-    """A row compared with its baseline at a seed."""
+    """A run of a row compared with one of its baseline."""
 
     row: Row
     base: Row
     seed: int
+    base_seed: int
     metric: str  # bleu | test_loss
     value: float
     difference: float
-    low: float  # ends of the 95 % interval of the difference over resampled units
+    low: float  # ends of the interval over resampled units, that covers all differences of the report with 95 %
     high: float
-    p: float  # of approximate randomisation, after Holm's correction for all pairs of the report
+    p: float  # of approximate randomisation, corrected for all pairs of the report in the same way (Bonferroni)
 
     @property
     def word(self) -> str:
@@ -42,33 +45,48 @@ class Compared:
 
 
 def compare(collected: Collected) -> list[Compared]:
-    """Compare each row with its baseline at each seed that both have."""
+    """Compare each row with its baseline at each seed of which both have the units.
+
+    If they share no such seed, compare the first run of each that has the units.
+    """
     if collected.budget == "smoke":
         return []
-    pairs: list[tuple[Row, Row, int, str, Array, Array]] = []
+    pairs: list[tuple[Row, Row, int, int, str, Array, Array]] = []
     for row in collected.table.rows:
-        base = collected.table.base(row.id)
-        baselines = {sample.seed: sample for sample in collected.finished(base)} if base else {}
-        for sample in collected.finished(row.id):
-            other = baselines.get(sample.seed)
-            if base and other and (units := _units(sample, other, collected.table.select)):
-                pairs.append((row, collected.table.row(base), sample.seed, *units))
-    tests = [randomisation(ours, theirs, STATISTICS[metric]) for *_, metric, ours, theirs in pairs]
-    corrected = holm(np.array(tests)) if tests else np.ones(0)
-    return [_compared(*pair, float(p)) for pair, p in zip(pairs, corrected, strict=True)]
+        if base := collected.table.base(row.id):
+            runs = [(ours, theirs) for ours in collected.finished(row.id) for theirs in collected.finished(base)]
+            found = _with_units(runs, collected.table.select)
+            pairs += [(row, collected.table.row(base), *each) for each in found]
+    return [_compared(*pair, len(pairs)) for pair in pairs]
 
 
-def _compared(row: Row, base: Row, seed: int, metric: str, ours: Array, theirs: Array, p: float) -> Compared:
+def _with_units(runs: Sequence[tuple[Sample, Sample]], select: str) -> list[tuple[int, int, str, Array, Array]]:
+    """Return the runs of one seed that have units, or else the first two of any seeds: both seeds, and the units."""
+
+    def kept(pairs: Iterable[tuple[Sample, Sample]]) -> Iterator[tuple[int, int, str, Array, Array]]:
+        for ours, theirs in pairs:
+            if units := _units(ours, theirs, select):
+                yield ours.seed, theirs.seed, *units
+
+    alike = list(kept((ours, theirs) for ours, theirs in runs if ours.seed == theirs.seed))
+    return alike or list(itertools.islice(kept(runs), 1))
+
+
+def _compared(
+    row: Row, base: Row, seed: int, base_seed: int, metric: str, ours: Array, theirs: Array, count: int
+) -> Compared:
+    """Compare two runs, as one of `count` pairs."""
     score = STATISTICS[metric]
     value, difference = float(score(ours.sum(0))), float(score(ours.sum(0)) - score(theirs.sum(0)))
-    low, high = interval(resampled(ours, theirs, score))
-    return Compared(row, base, seed, metric, value, difference, low, high, p)
+    low, high = interval(resampled(ours, theirs, score), count)
+    p = min(count * randomisation(ours, theirs, score), 1.0)
+    return Compared(row, base, seed, base_seed, metric, value, difference, low, high, p)
 
 
 def _units(ours: Sample, theirs: Sample, select: str) -> tuple[str, Array, Array] | None:
     """Return the metric and the counts of the units of two runs; None unless both keep those of the same test set."""
-    if _counts(ours) and _lengths(ours) == _lengths(theirs):
-        return "bleu", parse(_counts(ours)), parse(_counts(theirs))
+    if bleu_counts(ours) and _lengths(ours) == _lengths(theirs):
+        return "bleu", parse(bleu_counts(ours)), parse(bleu_counts(theirs))
     losses = [sample.probe(f"test_units_{select}") for sample in (ours, theirs)]
     same = ours.result["data"]["sha256"].get("test") == theirs.result["data"]["sha256"].get("test")
     if not (same and all(losses)) or len(losses[0]["nats"]) != len(losses[1]["nats"]):
@@ -77,13 +95,14 @@ def _units(ours: Sample, theirs: Sample, select: str) -> tuple[str, Array, Array
     return "test_loss", first, second
 
 
-def _counts(sample: Sample) -> list[str]:
+def bleu_counts(sample: Sample) -> list[str]:
+    """Return the counts of each sentence of the test set; empty for a record without translations."""
     return sample.result.get("notes", {}).get("bleu_counts", [])
 
 
 def _lengths(sample: Sample) -> list[str]:
     """Return the lengths of the references, which show the order of the sentences: releases of TED differ in it."""
-    return [line.split()[1] for line in _counts(sample)]
+    return [line.split()[1] for line in bleu_counts(sample)]
 
 
 def parse(lines: Sequence[str]) -> Array:
@@ -94,12 +113,12 @@ def parse(lines: Sequence[str]) -> Array:
 def bleu(counts: Array) -> Array:
     """Return corpus BLEU of summed counts (..., 10), smoothed as sacreBLEU does by default."""
     output, reference, matches, totals = counts[..., 0], counts[..., 1], counts[..., 2:6], counts[..., 6:10]
-    missing = np.cumsum((matches == 0) & (totals > 0), axis=-1)
+    missing = np.cumsum(matches == 0, axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         precisions = np.where(matches > 0, matches / totals, 1 / (2.0**missing * totals))
         brevity = np.where(output < reference, np.exp(1 - reference / output), 1.0)
         score = 100 * brevity * np.exp(np.log(precisions).mean(-1))
-    return np.where((totals > 0).all(-1) & (output > 0) & (matches.sum(-1) > 0), score, 0.0)
+    return np.where((totals > 0).all(-1) & (matches.sum(-1) > 0), score, 0.0)
 
 
 def mean_loss(counts: Array) -> Array:
@@ -112,20 +131,28 @@ STATISTICS: dict[str, Statistic] = {"bleu": bleu, "test_loss": mean_loss}  # by 
 
 def resampled(ours: Array, theirs: Array, score: Statistic = bleu, draws: int = DRAWS, seed: int = 0) -> Array:
     """Return the difference of a metric in each draw of as many units, with replacement."""
-    rng, size, columns = np.random.default_rng(seed), *ours.shape
-    both = np.concatenate([ours, theirs], axis=1)
-    parts = []
+    columns = ours.shape[1]
+    sums = drawn(np.concatenate([ours, theirs], axis=1), draws, seed)
+    return np.concatenate([score(each[:, :columns]) - score(each[:, columns:]) for each in sums])[:draws]
+
+
+def spread(counts: Array, score: Statistic = bleu, draws: int = 1000) -> tuple[float, float]:
+    """Return the 95 % interval of one model's metric over resampled units."""
+    return interval(np.concatenate([score(sums) for sums in drawn(counts, draws, 0)]))
+
+
+def drawn(counts: Array, draws: int, seed: int) -> Iterator[Array]:
+    """Yield the summed counts of each draw of as many units, with replacement, some draws at a time."""
+    rng, size = np.random.default_rng(seed), len(counts)
     for _ in range(0, draws, CHUNK):
-        drawn = rng.integers(size, size=(CHUNK, size)) + size * np.arange(CHUNK)[:, None]
-        weights = np.bincount(drawn.ravel(), minlength=CHUNK * size).reshape(CHUNK, size)
-        sums = weights.astype(float) @ both
-        parts.append(score(sums[:, :columns]) - score(sums[:, columns:]))
-    return np.concatenate(parts)[:draws]
+        chosen = rng.integers(size, size=(CHUNK, size)) + size * np.arange(CHUNK)[:, None]
+        yield np.bincount(chosen.ravel(), minlength=CHUNK * size).reshape(CHUNK, size) @ counts
 
 
-def interval(differences: Array) -> tuple[float, float]:
-    """Return the 95 % interval of resampled differences."""
-    low, high = np.quantile(differences, (0.025, 0.975))
+def interval(differences: Array, count: int = 1) -> tuple[float, float]:
+    """Return the interval of resampled differences that is one of `count` which all hold with 95 % (Bonferroni)."""
+    tail = LEVEL / 2 / count
+    low, high = np.quantile(differences, (tail, 1 - tail))
     return float(low), float(high)
 
 

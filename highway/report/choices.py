@@ -1,5 +1,6 @@
-"""What validation has chosen for the rows of a table, as a report shows it."""
+"""The section of a report on the settings that validation has chosen."""
 
+import math
 from collections import Counter
 
 from highway.config.metrics import METRICS
@@ -40,7 +41,7 @@ def _line(row: Row, seed: int, found: Decision) -> tuple[str | None, ...]:
     label = row.label if row.choose.seeds == "first" else f"{row.label}, seed {seed}"
     ranked = _ranked(found, row.choose)
     second = next((trial for trial in ranked if trial != found.chosen), None)
-    trials = ", ".join(f"{_short(trial)} {_standing(trial, found, row.choose)}" for trial in found.trials)
+    trials = ", ".join(f"{setting(trial)} {_standing(trial, found, row.choose)}" for trial in found.trials)
     if found.chosen is None:
         missing = f"not yet: {counted(len(found.missing), 'trial')} to train to {found.until:.0%} of the steps"
         return label, missing, None, None, trials
@@ -52,17 +53,17 @@ def _line(row: Row, seed: int, found: Decision) -> tuple[str | None, ...]:
         other, ours = second.values[number], found.chosen.values[number]
         if other is not None and ours is not None:
             at = "" if found.shares[number] == WHOLE else f" at {found.shares[number]:.0%}"
-            behind = f"{_short(second)}: {other - ours:+.{card.digits + 1}f}{at}"
-    edge = " (at the edge of the list)" if _at_edge(found) else ""
+            behind = f"{setting(second)}: {other - ours:+.{card.digits + 1}f}{at}"
+    edge = " (at the edge of the list)" if _at_edge(found, found.chosen) else ""
     source = row.choose.sources[found.trials.index(found.chosen)]
-    text = f"{_short(found.chosen)}{edge}, {'from the paper' if source == 'paper' else 'our own'}"
+    text = f"{setting(found.chosen)}{edge}, {'from the paper' if source == 'paper' else 'our own'}"
     return label, text, f"{value:.{card.digits + 1}f}", behind, trials
 
 
 def _ranked(found: Decision, choose: Choose) -> list[Trial]:
     """Return the trials by how far they came, then by value; diverged ones are left out."""
     better = -1 if METRICS[choose.by].better == "higher" else 1
-    known = [trial for trial in found.trials if trial.last is not None and abs(trial.last) != float("inf")]
+    known = [trial for trial in found.trials if trial.last is not None and math.isfinite(trial.last)]
     return sorted(known, key=lambda trial: (-_reached(trial), better * (trial.last or 0)))
 
 
@@ -70,7 +71,7 @@ def _reached(trial: Trial) -> int:
     return sum(value is not None for value in trial.values)
 
 
-def _short(trial: Trial) -> str:
+def setting(trial: Trial) -> str:
     """Return the values of a trial without the names of their keys."""
     return " ".join(override.split("=", 1)[1] for override in trial.combination)
 
@@ -79,29 +80,50 @@ def _standing(trial: Trial, found: Decision, choose: Choose) -> str:
     value = trial.last
     if value is None:
         return f"({trial.status})"
-    if abs(value) == float("inf"):
+    if not math.isfinite(value):
         return "(diverged)"
     at = found.shares[_reached(trial) - 1]
     text = f"{value:.{METRICS[choose.by].digits}f}"
     return text if at == WHOLE else f"{text} at {at:.0%}{' (dropped)' if trial in found.dropped else ''}"
 
 
-def _at_edge(found: Decision) -> bool:
+def _at_edge(found: Decision, chosen: Trial) -> bool:
     """Return whether one number was chosen, and the list has none above or none below it."""
     try:
-        values = sorted(float(trial.combination[0].split("=", 1)[1]) for trial in found.trials)
-    except ValueError:
+        values = [float(setting(trial)) for trial in found.trials]
+    except ValueError:  # texts, or several settings
         return False
-    alone = all(len(trial.combination) == 1 for trial in found.trials) and found.chosen is not None
-    return alone and float(found.chosen.combination[0].split("=", 1)[1]) in (values[0], values[-1])  # type: ignore[union-attr]
+    return float(setting(chosen)) in (min(values), max(values))
 
 
 def _notes(table: Table, decisions: Decisions) -> list[Block]:
+    notes = [*_not_alike(table, decisions), *_left_behind(table, decisions)]
+    return [Notes(tuple(notes))] if notes else []
+
+
+def _not_alike(table: Table, decisions: Decisions) -> list[str]:
     """Say which of the compared rows had another number of trials."""
     trials = {row.id: len(row.choose.combinations) if row.id in decisions and row.choose else 1 for row in table.rows}
     shown = {row.id: row.label for row in table.rows}
     usual = Counter(trials[row_id] for row_id in decisions).most_common(1)[0][0]
     other = [f"{shown[row_id]} {counted(count, 'trial')}" for row_id, count in trials.items() if count != usual]
-    if not other:
-        return []
-    return [Notes((f"Not tuned alike: most rows had {counted(usual, 'trial')}, {listing(other)}.",))]
+    return [f"Not tuned alike: most rows had {counted(usual, 'trial')}; {'; '.join(other)}."] if other else []
+
+
+def _left_behind(table: Table, decisions: Decisions) -> list[str]:
+    """Say where halving has left a trial behind that is better at its end: it had been trained before."""
+    notes = []
+    for row_id, found in ((row_id, found) for row_id, by_seed in decisions.items() for found in by_seed.values()):
+        row = table.row(row_id)
+        assert row.choose is not None
+        ranked = [trial for trial in _ranked(found, row.choose) if trial.values[-1] is not None]
+        if found.chosen is None or found.chosen not in ranked:  # all may have diverged
+            continue
+        best = f"{setting(found.chosen)} ({_standing(found.chosen, found, row.choose)})"
+        for trial in ranked[: ranked.index(found.chosen)]:
+            value = _standing(trial, found, row.choose)
+            notes.append(
+                f"{row.label}: halving left {setting(trial)} behind. It had been trained to its end before, "
+                f"and is better there ({value}) than {best}, which was chosen."
+            )
+    return notes

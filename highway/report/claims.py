@@ -24,8 +24,12 @@ class Source(Protocol):
     @property
     def rows(self) -> Sequence[str]: ...
 
+    @property
+    def place(self) -> NDArray[np.intp]:
+        """The row (R,) at which the values of each row stand: rows that are the same runs share one."""
+
     def values(self, metric: str, log: bool) -> Array:
-        """Return a metric by row and seed (B, R, S) on the scale of the model: higher is better."""
+        """Return a metric by row and seed (B, R, S) on the scale of the model: higher is better. Runs stand once."""
 
     def floor(self, metric: str, log: bool) -> float:
         """Return the least spread that the metric can resolve."""
@@ -49,11 +53,18 @@ def contrasts_of(claim: Claim, rows: Sequence[str]) -> Array:
     differences = []
     for row, than in pairs_of(claim):
         differences.append(np.zeros(len(rows)))
-        differences[-1][position[row]] += 1
-        differences[-1][position[than]] -= 1
+        differences[-1][position[row]] = 1
+        differences[-1][position[than]] = -1
     if claim.kind == "growing":
         differences = [later - earlier for earlier, later in itertools.pairwise(differences)]
     return np.stack(differences)
+
+
+def placed(contrasts: Array, place: NDArray[np.intp]) -> Array:
+    """Return contrasts (K, R) of the rows at which the values stand."""
+    found = np.zeros_like(contrasts)
+    np.add.at(found.T, place, contrasts.T)
+    return found
 
 
 @dataclass(frozen=True)
@@ -77,14 +88,13 @@ def test_claims(claims: Sequence[Claim], source: Source) -> list[ClaimTest]:
         else:
             by_numbers.setdefault((claim.metric, ratios_of(claim)), []).append(number)
     for (metric, log), numbers in by_numbers.items():
-        contrasts = [contrasts_of(claims[number], source.rows) for number in numbers]
-        offsets = [np.full(len(of_claim), offset_of(claims[n])) for n, of_claim in zip(numbers, contrasts, strict=True)]
-        together = test_contrasts(
-            source.values(metric, log), np.concatenate(contrasts), np.concatenate(offsets), source.floor(metric, log)
-        )
-        ends = np.cumsum([len(of_claim) for of_claim in contrasts])
-        for number, end, of_claim in zip(numbers, ends, contrasts, strict=True):
-            tests[number] = _of_pairs(together.part(slice(end - len(of_claim), end)))
+        contrasts = {number: placed(contrasts_of(claims[number], source.rows), source.place) for number in numbers}
+        offsets = [np.full(len(of_claim), offset_of(claims[number])) for number, of_claim in contrasts.items()]
+        rows, floor = np.concatenate([*contrasts.values()]), source.floor(metric, log)
+        together, end = test_contrasts(source.values(metric, log), rows, np.concatenate(offsets), floor), 0
+        for number, of_claim in contrasts.items():
+            start, end = end, end + len(of_claim)
+            tests[number] = _of_pairs(together.part(slice(start, end)))
     return [tests[number] for number in range(len(claims))]
 
 
@@ -128,8 +138,7 @@ def _test_order(claim: Claim, source: Source) -> ClaimTest:
     orders = [order_of(source, metric, claim.rows) for metric in (claim.metric, claim.to)]
     known = np.isfinite(np.concatenate(orders, axis=1).sum(axis=1))
     agree, opposed = (np.ones(len(known)) for _ in range(2))
-    if known.any() and len(claim.rows) > 1:
-        agree[known], opposed[known] = kendall_test(orders[0][known], orders[1][known])
+    agree[known], opposed[known] = kendall_test(orders[0][known], orders[1][known])
     if claim.kind == "opposed":
         return ClaimTest(opposed, agree)
     return ClaimTest(np.ones(len(known)), np.minimum(2 * np.minimum(agree, opposed), 1))  # no relation: cannot be shown
@@ -137,7 +146,7 @@ def _test_order(claim: Claim, source: Source) -> ClaimTest:
 
 def order_of(source: Source, metric: str, rows: Sequence[str]) -> Array:
     """Return the mean of each row (B, rows) over its sound runs, in the metric's own direction; NaN without any."""
-    position = [list(source.rows).index(name) for name in rows]
+    position = source.place[[list(source.rows).index(name) for name in rows]]
     values = source.values(metric, on_log_scale(metric))[:, position]
     sound = np.isfinite(values)
     count = sound.sum(2)
@@ -148,7 +157,7 @@ def order_of(source: Source, metric: str, rows: Sequence[str]) -> Array:
 def judge_claims(claims: Sequence[Claim], source: Source) -> tuple[list[ClaimTest], Array, Array]:
     """Return the tests, and the p-values (B, C) for and against each claim, corrected by Holm's method for all."""
     tests = test_claims(claims, source)
-    corrected = holm(np.stack([side for test in tests for side in (test.supported, test.refuted)], axis=-1))
+    corrected = holm(np.stack([side for test in tests for side in (test.supported, test.refuted)], axis=1))
     return tests, corrected[:, 0::2], corrected[:, 1::2]
 
 

@@ -32,13 +32,14 @@ def differences(collected: Collected) -> list[Difference]:
     if collected.budget == "smoke" or not collected.every:
         return []
     records, log = Records(collected), on_log_scale(metric)
-    pairs = [(row, table.row(base_id)) for row in table.rows if (base_id := table.base(row.id))]
-    contrasts = np.zeros((len(pairs), len(records.rows)))
-    for contrast, (row, base) in zip(contrasts, pairs, strict=True):
-        contrast[records.rows.index(row.id)] = 1
-        contrast[records.rows.index(base.id)] = -1
+    place = dict(zip(records.rows, records.place, strict=True))
+    bases = [(row, table.row(base_id)) for row in table.rows if (base_id := table.base(row.id))]
+    pairs = [(row, base) for row, base in bases if place[row.id] != place[base.id]]
     if not pairs:
         return []
+    contrasts = np.zeros((len(pairs), len(records.rows)))
+    for contrast, (row, base) in zip(contrasts, pairs, strict=True):
+        contrast[place[row.id]], contrast[place[base.id]] = 1, -1
     tests = test_contrasts(records.values(metric, log), contrasts, 0.0, records.floor(metric, log))
     known = np.flatnonzero(~np.isnan(tests.error[0]))
     sign = -1.0 if METRICS[metric].better == "lower" else 1.0

@@ -5,9 +5,15 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot as plt
 
+from highway.report.bootstrap import bleu_counts, parse, spread
 from highway.report.collect import Collected
-from highway.report.style import COLOURS
+from highway.report.style import COLOURS, group_colours
 from highway.sweep.table import Column, Figure, Row
+
+SCALE = "another scale: smaller models"
+# Where the name of a point may stand: right of it, left, above, below, and further away; in points
+BESIDE = [(4, 0, "left"), (-4, 0, "right"), (0, 7, "center"), (0, -7, "center"), (4, 9, "left"), (4, -9, "left"),
+          (-4, 9, "right"), (-4, -9, "right"), (0, 14, "center"), (0, -14, "center")]  # fmt: skip
 
 
 def draw_times(figure: Figure, collected: Collected) -> Any:
@@ -33,28 +39,59 @@ def draw_times(figure: Figure, collected: Collected) -> Any:
 
 
 def draw_scatter(figure: Figure, collected: Collected) -> Any:
-    """Draw each row as a point, ours and the paper's side by side, with the least-squares line and the correlation."""
-    canvas, axes = plt.subplots(1, 2, figsize=(7.2, 3.4))
+    """Draw each row as a point, ours and the paper's side by side, with the least-squares line and the correlation.
+
+    A side without values has no panel: the other one says so.
+    """
     x_column, y_column = (_column(collected, metric) for metric in figure.metrics[::-1])
-    rows = [row for row in collected.table.rows if not row.extra]
-    for axis, title in zip(axes, ("ours", "paper"), strict=True):
-        points = []
-        for row in rows:
-            values = [_value(row, column.metric, collected, title) for column in (x_column, y_column)]
-            if None not in values:
-                points.append(values)
-                axis.plot(*values, "o", color=COLOURS[0], markersize=4)
-                axis.annotate(row.id, values, xytext=(3, 3), textcoords="offset points", fontsize=5.5, color="#555555")
+    of_source: dict[str, dict[str, tuple[float, float]]] = {"ours": {}, "paper": {}}
+    for source, places in of_source.items():
+        for row in (row for row in collected.table.rows if not row.extra):
+            x_value, y_value = (_value(row, column.metric, collected, source) for column in (x_column, y_column))
+            if x_value is not None and y_value is not None:
+                places[row.id] = (x_value, y_value)
+    shown = [source for source, places in of_source.items() if places] or ["paper"]
+    canvas, axes = plt.subplots(1, len(shown), figsize=(7.2, 3.4), squeeze=False)
+    for axis, source in zip(axes[0], shown, strict=True):
+        points, title = list(of_source[source].values()), source
+        for place in points:
+            axis.plot(*place, "o", color=COLOURS[0], markersize=4)
         if len(points) > 2:
             x, y = np.array(points, dtype=float).T
             slope, shift = np.polyfit(x, y, 1)
             axis.plot([x.min(), x.max()], [slope * end + shift for end in (x.min(), x.max())], color=COLOURS[1], lw=1)
             title += f" (correlation {np.corrcoef(x, y)[0, 1]:+.2f})"
+        absent = [other for other in of_source if other not in shown]
+        title += f"; {absent[0]}: no values to draw (times count only if nothing else ran)" if absent else ""
         axis.set_title(title, loc="left", fontsize=9)
         axis.set_xlabel(x_column.title)
         axis.set_ylabel(y_column.title)
     canvas.tight_layout(rect=(0, 0.03, 1, 1))
+    for axis, source in zip(axes[0], shown, strict=True):
+        _name_points(axis, of_source[source])
     return canvas
+
+
+def _name_points(axis: Any, places: dict[str, tuple[float, float]]) -> None:
+    """Write the name of each point beside it, where it covers no other name and no other point."""
+    renderer: Any = axis.figure.canvas.get_renderer()
+    taken: list[Any] = []
+    dots = [axis.transData.transform(place) for place in places.values()]
+    for name, place in places.items():
+        overlaps: list[tuple[int, int, Any, Any]] = []
+        for x, y, side in BESIDE:
+            text = axis.annotate(
+                name, place, (x, y), textcoords="offset points", ha=side, va="center", fontsize=5.5, color="#555555"
+            )
+            box = text.get_window_extent(renderer)
+            crossed = sum(box.overlaps(other) for other in taken) + sum(box.contains(*dot) for dot in dots)
+            outside = not axis.figure.bbox.contains(box.x1, box.y1)
+            overlaps.append((crossed + outside, len(overlaps), text, box))
+        best = min(overlaps, key=lambda each: each[:2])
+        for each in overlaps:
+            if each is not best:
+                each[2].remove()
+        taken.append(best[3])
 
 
 def draw_bars(figure: Figure, collected: Collected) -> Any:
@@ -63,16 +100,26 @@ def draw_bars(figure: Figure, collected: Collected) -> Any:
     column = _column(collected, figure.metrics[0])
     members = {group: [collected.table.row(row_id) for row_id in ids] for group, ids in figure.groups.items()}
     names = list(dict.fromkeys(_short(row) for rows in members.values() for row in rows))
-    width = 0.8 / len(members)
+    width, colours = 0.8 / len(members), group_colours(figure.groups, collected)
+    explained: set[str] = set()  # what the error bars show
     for axis, source in zip(axes, ("ours", "paper"), strict=True):
         for number, (group, rows) in enumerate(members.items()):
             values = {_short(row): _value(row, column.metric, collected, source) for row in rows}
             heights = {name: value for name, value in values.items() if value is not None}
             positions = [names.index(name) + (number - (len(members) - 1) / 2) * width for name in heights]
-            axis.bar(positions, list(heights.values()), width, color=COLOURS[number], label=group)
+            errors = None
+            if source == "ours":
+                ends = [_ends(row, column.metric, collected) for row in rows if _short(row) in heights]
+                explained |= {words for _, _, words in ends if words}
+                errors = [[low for low, _, _ in ends], [high for _, high, _ in ends]] if explained else None
+            axis.bar(
+                positions, list(heights.values()), width, color=colours[group], label=group, yerr=errors, capsize=2
+            )
         axis.set_xticks(range(len(names)), names)
         axis.grid(axis="x", visible=False)
+        words = [*sorted(explained), *([] if collected.budget == "paper" else [SCALE])] if source == "ours" else []
         axis.set_title(source, loc="left", fontsize=9)
+        axis.set_xlabel("; ".join(words), fontsize=7, color="#777777")
         axis.set_ylabel(column.title)
     canvas.legend(*axes[1].get_legend_handles_labels(), loc="upper center", ncols=len(members))
     canvas.tight_layout(rect=(0, 0.03, 1, 0.93))
@@ -82,22 +129,24 @@ def draw_bars(figure: Figure, collected: Collected) -> Any:
 def draw_series(figure: Figure, collected: Collected) -> Any:
     """Draw a line for each group over the key that its rows set; a panel for each metric, ours and the paper's."""
     canvas, axes = plt.subplots(len(figure.metrics), 2, figsize=(7.2, 2.3 * len(figure.metrics) + 0.4), squeeze=False)
+    colours = group_colours(figure.groups, collected)
     for (our_axis, paper_axis), metric in zip(axes, figure.metrics, strict=True):
         column = _column(collected, metric)
         for axis, source in ((our_axis, "ours"), (paper_axis, "paper")):
-            for number, (group, row_ids) in enumerate(figure.groups.items()):
+            for group, row_ids in figure.groups.items():
                 rows = {float(row.sets(figure.along) or 0): row for row in map(collected.table.row, row_ids)}
                 values = {x: _value(row, metric, collected, source) for x, row in rows.items()}
                 line = {x: value for x, value in values.items() if value is not None}
-                axis.plot(list(line), list(line.values()), "o-", color=COLOURS[number], markersize=4, label=group)
+                axis.plot(list(line), list(line.values()), "o-", color=colours[group], markersize=4, label=group)
                 if source == "ours":
                     for x in line:
                         samples = collected.finished(rows[x].id)
                         select = collected.table.select
                         seeds = [sample.value(metric, select) for sample in samples if sample.counts_for(metric)]
-                        axis.plot([x] * len(seeds), seeds, "_", color=COLOURS[number], alpha=0.6)
+                        axis.plot([x] * len(seeds), seeds, "_", color=colours[group], alpha=0.6)
                 axis.set_xticks(list(rows))
-            axis.set_title(source, loc="left", fontsize=9)
+            scale = "" if collected.budget == "paper" else f" ({SCALE})"
+            axis.set_title(f"{source}{scale if source == 'ours' else ''}", loc="left", fontsize=9)
             axis.set_ylabel(column.title)
         if collected.budget == "paper":  # smaller budgets have another range of values
             limits = (our_axis.get_ylim(), paper_axis.get_ylim())
@@ -142,3 +191,17 @@ def _value(row: Row, metric: str, collected: Collected, source: str) -> float | 
         return row.paper.get(metric)
     samples = [sample for sample in collected.finished(row.id) if sample.counts_for(metric)]
     return float(np.mean([sample.value(metric, collected.table.select) for sample in samples])) if samples else None
+
+
+def _ends(row: Row, metric: str, collected: Collected) -> tuple[float, float, str]:
+    """Return how far the error bar of a row reaches below and above its mean, and what it shows; zeros for no bar."""
+    samples = [sample for sample in collected.finished(row.id) if sample.counts_for(metric)]
+    values = [sample.value(metric, collected.table.select) for sample in samples]
+    if len(values) > 1:
+        deviation = float(np.std(values, ddof=1))
+        return deviation, deviation, "bars: deviation over seeds"
+    counts = parse(bleu_counts(samples[0])) if metric == "bleu" and samples and bleu_counts(samples[0]) else None
+    if counts is None:
+        return 0.0, 0.0, ""
+    low, high = spread(counts)
+    return max(values[0] - low, 0.0), max(high - values[0], 0.0), "bars: 95 % over test sentences"

@@ -28,7 +28,7 @@ class Convergence:
 
 
 def convergence(collected: Collected) -> list[Convergence]:
-    """Compare each row's curve with that of the first row, by the metric that the table file names in `reaches`."""
+    """Compare each row that has a curve with the first row, by the metric that the table file names in `reaches`."""
     table = collected.table
     if table.reaches is None:
         return []
@@ -48,6 +48,8 @@ def convergence(collected: Collected) -> list[Convergence]:
             if sample.seed in baseline_curves
         ]
         log_pairs = [(logs[row.id], logs[baseline])] if row.id in logs and baseline in logs else []
+        if not (pairs or log_pairs):
+            continue
         differences = (mean_difference(*pair) for pair in pairs)
         rows.append(
             Convergence(

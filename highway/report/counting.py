@@ -1,14 +1,16 @@
 """Compare a run with counting: with the test loss of the frequencies in the training data.
 
-outputs/reference/counting.yaml has that loss for each data set; highway/data/counting.py computes it.
+A record has that loss since highway/data/counting.py computes it at the start of a run;
+outputs/reference/counting.yaml has it for earlier records.
 """
 
 from functools import cache
 from pathlib import Path
 
 from highway.config import home
+from highway.config.metrics import METRICS
 from highway.config.yaml_file import read_yaml
-from highway.report.collect import Sample
+from highway.report.sample import Sample
 
 
 def is_sound(sample: Sample, select: str) -> bool:
@@ -18,9 +20,22 @@ def is_sound(sample: Sample, select: str) -> bool:
 
 def has_learned(sample: Sample, select: str) -> bool:
     """Return whether the test loss is below that of counting; True if either is unknown."""
-    data, loss = sample.result["data"], sample.result["metrics"].get("test_loss")
-    least = _losses().get((data.get("form", ""), data["sha256"].get("test", ""), data.get("vocabulary_sha256", "")))
+    least, loss = _counting_loss(sample), sample.result["metrics"].get("test_loss")
     return least is None or loss is None or loss[select] < least
+
+
+def is_unchecked(sample: Sample) -> bool:
+    """Return whether a run finished and measured quality, but cannot be compared with counting: it counts as sound."""
+    metrics = sample.result["metrics"]
+    if not sample.finished or not any(METRICS[name].measures_quality for name in metrics if name in METRICS):
+        return False
+    return _counting_loss(sample) is None or "test_loss" not in metrics
+
+
+def _counting_loss(sample: Sample) -> float | None:
+    data = sample.result["data"]
+    key = (data.get("form", ""), data["sha256"].get("test", ""), data.get("vocabulary_sha256", ""))
+    return data.get("counting_loss") or _losses().get(key)
 
 
 def examples(sample: Sample, split: str | None) -> int | None:

@@ -1,5 +1,6 @@
 """Least squares of row and seed effects for one pattern of runs. Shapes as in model.py."""
 
+import itertools
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -22,7 +23,7 @@ class Design:
     centred: Array  # (N, T): 1 where a run has the seed, less the share of the seed in the run's row
     inverse: Array  # (T, N): its pseudo-inverse
     freedom: int  # residual degrees of freedom
-    shared: bool  # True: with seed effects, because shared seeds connect all rows; False: rows alone
+    shared: bool  # True: with seed effects; False: rows alone
     forms: tuple[Array, ...]  # by row: the quadratic form of what its residuals add to the squares of the others' fit
     added_freedom: Array  # (R,)
 
@@ -30,6 +31,12 @@ class Design:
         """Return the weights (K, N) of the runs in estimates of contrasts (K, R) between rows that have runs."""
         of_rows = contrasts[:, self.rows]
         return np.repeat(of_rows / self.counts, self.counts, axis=1) - (of_rows @ self.shares) @ self.inverse
+
+    def estimable(self, contrasts: Array) -> NDArray[np.bool_]:
+        """Return for which contrasts (K, R) the effects of seeds cancel: shared seeds connect their rows."""
+        of_seeds = contrasts[:, self.rows] @ self.shares
+        uncancelled = of_seeds - of_seeds @ self.inverse @ self.centred
+        return np.square(uncancelled).sum(1) < 1e-12
 
     def residuals(self, values: Array) -> Array:
         """Return the residuals of values (B, N)."""
@@ -48,17 +55,18 @@ def _row_means(runs: Array, counts: NDArray[np.intp]) -> Array:
     """Return the mean (r, ...) of the runs (N, ...) of each row."""
     if not len(counts):
         return runs
-    sums = np.add.reduceat(runs, np.cumsum(counts) - counts, axis=0)
-    return np.asarray(sums / counts.reshape(-1, *[1] * (runs.ndim - 1)), float)
+    return (np.add.reduceat(runs, np.cumsum(counts) - counts).T / counts).T
 
 
 def _runs_of(counts: NDArray[np.intp]) -> list[slice]:
-    ends = np.cumsum(counts).tolist()
-    return [slice(end - count, end) for count, end in zip(counts.tolist(), ends, strict=True)]
+    return [slice(*ends) for ends in itertools.pairwise((0, *np.cumsum(counts).tolist()))]
 
 
 def design(runs: NDArray[np.bool_], shared: bool | None = None) -> Design:
-    """Return the design for runs (R, S); `shared` None: with seed effects if shared seeds connect all rows."""
+    """Return the design for runs (R, S).
+
+    `shared` None: with seed effects if shared seeds connect all rows, and the runs are more than all effects.
+    """
     rows, seeds = runs.any(1), runs.any(0)
     used = runs[rows][:, seeds]
     fitted = _design(used.tobytes(), used.shape, shared)
@@ -79,7 +87,7 @@ def _design(runs: bytes, shape: tuple[int, int], shared: bool | None) -> Design:
     centred = of_seeds - shares.repeat(counts, axis=0)
     rank = shape[0] + (int(np.linalg.matrix_rank(centred)) if len(centred) else 0)
     if shared is None:
-        shared = rank == sum(shape) - 1 and len(centred) > shape[1]
+        shared = rank == sum(shape) - 1 and len(centred) > rank
     if not shared:
         shares, centred = shares[:, :0], centred[:, :0]
     inverse = np.asarray(np.linalg.pinv(centred, rcond=1e-9) if centred.size else centred.T, float)

@@ -12,24 +12,26 @@ from matplotlib.axes import Axes
 
 from highway.config.metrics import KINDS, METRICS
 from highway.report.bias_figures import draw_biases
-from highway.report.collect import Collected, Sample, authors_logs
+from highway.report.choice_figures import draw_choices
+from highway.report.collect import Collected, authors_logs
 from highway.report.comparison_figures import draw_bars, draw_lengths, draw_scatter, draw_series, draw_times
 from highway.report.curves import Curves, Point
+from highway.report.sample import Sample
 from highway.report.state_figures import draw_gate_values, draw_gradients
 from highway.report.style import SPLITS, STYLE, Look, looks
 from highway.sweep.table import Figure, Row
 
 matplotlib.use("Agg")
 OVER = {"epoch": "epoch", "step": "step", "seconds": "seconds of training", "tokens": "tokens read"}
-REPORTED, PAPER = "_reported", "_paper"  # labels of marks; matplotlib leaves them out of the legend
-MARKS = {REPORTED: "dots: the models that are reported", PAPER: "dotted lines: the paper's values"}
+REPORTED, BAND, PAPER = "_reported", "_band", "_paper"  # labels of marks; matplotlib leaves them out of the legend
+MARKS = {REPORTED: "dots: reported models", BAND: "bands: range of the seeds", PAPER: "thin dots: the paper's values"}
 
 
 def draw(figure: Figure, collected: Collected, folder: Path) -> str:
     """Write <id>.svg and <id>.png; return the id."""
     with plt.rc_context(STYLE):
         canvas = DRAWN[figure.kind](figure, collected)
-        drawn = {line.get_label() for axis in canvas.axes for line in axis.lines}
+        drawn = {mark.get_label() for axis in canvas.axes for mark in (*axis.lines, *axis.collections)}
         marks = [legend for label, legend in MARKS.items() if label in drawn]
         origin = "; ".join([f"{collected.table.id}, budget {collected.budget}, {collected.caveat}", *marks])
         for axis in canvas.axes:
@@ -65,13 +67,26 @@ def _curves(figure: Figure, collected: Collected) -> Any:
     for axis in [*grid[-1], *(grid[len(figure.metrics) - 1] if logs else [])]:
         axis.set_xlabel(OVER[figure.over])
     handles, labels = axes[0][0].get_legend_handles_labels()
-    across = 4 if max(map(len, labels), default=0) < 20 else 3
-    canvas.legend(handles, labels, loc="upper center", ncols=min(len(labels), across), bbox_to_anchor=(0.5, 1.0))
+    width = max(3.6 * columns, 7.2)
+    canvas.set_size_inches(width, 2.3 * rows)
+    across = _legend(canvas, handles, labels)
     legend = 0.1 + 0.19 * math.ceil(len(labels) / across)  # inches
     height = 2.3 * rows + legend
-    canvas.set_size_inches(max(3.6 * columns, 7.2), height)
+    canvas.set_size_inches(width, height)
     canvas.tight_layout(rect=(0, 0.05 / rows, 1, 1 - legend / height))
     return canvas
+
+
+def _legend(canvas: Any, handles: list[Any], labels: list[str]) -> int:
+    """Place the legend at the top, in as many columns as fit, and return their number."""
+    across = 4 if max(map(len, labels), default=0) < 20 else 3
+    while True:
+        columns = min(len(labels), across)
+        legend = canvas.legend(handles, labels, loc="upper center", ncols=columns, bbox_to_anchor=(0.5, 1.0))
+        if across == 1 or legend.get_window_extent().width <= canvas.bbox.width:
+            return across
+        legend.remove()
+        across -= 1
 
 
 def _style(look: Look, row: Row) -> dict[str, Any]:
@@ -113,9 +128,9 @@ def _panel(axis: Axes, figure: Figure, collected: Collected, lines: Sequence[Lin
     highest, row_looks, card = [], looks(collected), METRICS[f"{split}_{metric}"]
     for row, seeds, positions, low, mean, high, best in lines:
         style = _style(row_looks[row.id], row)
-        axis.plot(positions, mean, **style)
+        axis.plot(positions, mean, **style, marker="o" if len(positions) == 1 else "", markersize=4)
         if seeds > 1:
-            axis.fill_between(positions, low, high, color=style["color"], alpha=0.18, linewidth=0)
+            axis.fill_between(positions, low, high, color=style["color"], alpha=0.18, linewidth=0, label=BAND)
         if best:
             axis.plot(
                 [getattr(point, figure.over) for point in best],
@@ -191,4 +206,5 @@ DRAWN = {
     "gate_values": draw_gate_values,
     "gradients": draw_gradients,
     "lengths": draw_lengths,
+    "choices": draw_choices,
 }

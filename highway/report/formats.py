@@ -76,8 +76,9 @@ def _markdown_grid(grid: Grid) -> list[str]:
 
 
 def _markdown_cell(head: Head, cell: GridCell) -> str:
-    text = _markdown(head.missing if cell is None else str(cell))
-    return f"**{text}**" if isinstance(cell, Judgement) else text
+    if isinstance(cell, Judgement):
+        return ", ".join(filter(None, (f"**{_markdown(cell.word)}**", _markdown(cell.marks))))
+    return _markdown(head.missing if cell is None else str(cell))
 
 
 def _markdown_sentence(sentence: Sentence) -> str:
@@ -100,15 +101,15 @@ def to_csv(report: Report) -> str:
             for cell in line.cells:
                 if line.row and isinstance(cell, Measured):
                     numbers = _csv_numbers(cell, report.comparison)
-                    labels = [line.row.id, _text(line.row.label), line.extra, cell.column.metric, select]
+                    labels = [line.row.id, line.row.label, line.extra, cell.column.metric, select]
                     measured[line.row.id].append([*origin, *labels, *numbers, marks[line.row.id]])
-    writer.writerows(line for lines in measured.values() for line in lines)
+    writer.writerows(map(no_formula, line) for lines in measured.values() for line in lines)
     return text.getvalue()
 
 
-def _text(label: str) -> str:
-    """Mark a label that a spreadsheet would take for a formula, as it asks for it: with an apostrophe."""
-    return f"'{label}" if label[:1] in ("=", "+", "-", "@") else label
+def no_formula(cell: object) -> object:
+    """Mark a text that a spreadsheet would take for a formula, as it asks for it: with an apostrophe."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
 
 
 def _csv_numbers(cell: Measured, comparison: str) -> Sequence[float | None]:
@@ -162,7 +163,7 @@ def _latex_cell(head: Head, cell: GridCell) -> list[str]:
         return [_latex(cell)]
     if not isinstance(cell, Measured):
         return []
-    ours = f"${cell.our_number.text(PLUS_MINUS)}$" if cell.our_number else _latex(head.missing)
+    ours = f"${cell.our_number.text(PLUS_MINUS)}$" if cell.our_number else _latex(cell.reason)
     numbers = {"paper": [cell.paper_number], "base": [cell.change, cell.paper_change]}.get(head.compared, [])
     return [ours, *(_latex(_number(head, number)) for number in numbers)]
 

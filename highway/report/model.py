@@ -96,7 +96,7 @@ def _test_sound(
         apart, wide = np.split(wide, 2)
         pool = runs & ~apart[:, None]
         fitted = design(pool, shared)
-        pooled = np.flatnonzero(possible & ~(used & wide).any(1))
+        pooled = np.flatnonzero(possible & ~(used & wide).any(1) & fitted.estimable(contrasts))
         if fitted.freedom and len(pooled):
             squares, _ = square_sums(values[members], pool, shared)
             spread = np.maximum(np.sqrt(squares / fitted.freedom), floor)
@@ -234,7 +234,7 @@ def kendall_test(one: Array, other: Array) -> tuple[Array, Array]:
     chances = _inversions(size)
     for number, of_pairs in enumerate(signs):
         if of_pairs.all():
-            discordant = int((of_pairs < 0).sum())
+            discordant = np.count_nonzero(of_pairs == -1)
             above[number], below[number] = chances[: discordant + 1].sum(), chances[discordant:].sum()
         else:
             above[number], below[number] = (
@@ -255,18 +255,17 @@ def _inversions(size: int) -> Array:
 
 def holm(p_values: Array) -> Array:
     """Correct p-values for multiple comparisons along the last axis (Holm 1979)."""
-    p_values = np.asarray(p_values, float)
-    order = np.argsort(p_values, axis=-1, kind="stable")
+    order = np.argsort(p_values, axis=-1)
     ranked = np.take_along_axis(p_values, order, -1) * np.arange(p_values.shape[-1], 0, -1)
     corrected = np.empty_like(p_values)
     np.put_along_axis(corrected, order, np.minimum(np.maximum.accumulate(ranked, -1), 1), -1)
     return corrected
 
 
-def contrast_deviations(values: Array, contrasts: Array, floor: float) -> tuple[Array, NDArray[np.bool_]] | None:
-    """Return the standard deviation (K,) of each contrast of one table's runs (1, R, S), and where it is the rows' own.
+def contrast_deviations(values: Array, contrasts: Array, floor: float) -> tuple[Array, Array, NDArray[np.bool_]] | None:
+    """Return the standard deviation (K,) of each contrast of one table's runs (1, R, S), and its degrees of freedom.
 
-    Elsewhere it comes from the pooled spread. None if no row has a second run.
+    The third is where it is the rows' own; elsewhere it comes from the pooled spread. None if no row has a second run.
     """
     runs = ~np.isnan(values[0])
     runs[np.isneginf(values[0]).any(1)] = False
@@ -276,14 +275,15 @@ def contrast_deviations(values: Array, contrasts: Array, floor: float) -> tuple[
     if not freedom:
         return None
     deviations = max(float(np.sqrt(squares[0] / freedom)), floor) * np.sqrt(np.square(contrasts).sum(1))
-    own = np.zeros(len(contrasts), bool)
+    degrees, own = np.full(len(contrasts), float(freedom)), np.zeros(len(contrasts), bool)
     for number, contrast in enumerate(contrasts):
         rows = contrast != 0
         estimate = _own_differences if shared else _welch
         if (rows & wide[0]).any() and (found := estimate(values[:, rows], runs[rows], contrast[rows], floor)):
             count = runs[rows].all(0).sum() if shared else runs[rows].sum(1).min()
             deviations[number], own[number] = found[1][0] * np.sqrt(count), True
-    return deviations, own
+            degrees[number] = np.broadcast_to(found[2], 1)[0]
+    return deviations, degrees, own
 
 
 def row_spread(values: Array, floor: float = 0.0) -> tuple[Array, Array]:

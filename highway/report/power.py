@@ -6,27 +6,32 @@ The test is that of verdicts (highway/report/model.py) at the strictest of Holm'
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
+from scipy import special
 
 from highway.config.metrics import METRICS
-from highway.report.claims import contrasts_of, offset_of, ratios_of, strictest_level
+from highway.report.claims import contrasts_of, offset_of, placed, ratios_of, strictest_level
 from highway.report.collect import Collected, collect
 from highway.report.model import Array, contrast_deviations
-from highway.report.verdicts import ENOUGH_SEEDS, POWER, Records
+from highway.report.verdicts import ENOUGH_SEEDS, POWER, Records, size_text
 from highway.sweep.table import Claim, ReportRequest
 
 MOST_SEEDS = 1000
 NO_EFFECT, NO_SPREAD = "no printed effect", "no spread measured yet"
 BY_RANKS = "its rows decide it, not seeds"
 NOT_DECIDABLE = f"over {MOST_SEEDS:,} seeds: not decidable"
+BOUND = 0.9  # of the upper bound of the spread
 SMOKE = "Smoke runs show that everything works; they give no verdict."
 EXPLAINED = (
-    f"Seeds of each row that would decide a claim in {POWER:.0%} of cases, at the effect that the paper prints and the "
-    "spread measured so far at this budget."
+    f"Seeds of each row that would decide a claim in {POWER:.0%} of cases, if its rows differ by the paper's gap and "
+    "the spread over seeds is that of the runs so far at this budget. Few runs leave that spread uncertain, so a "
+    f"second number is for its upper {BOUND:.0%} bound. So many seeds of every row give the spread more degrees of "
+    "freedom than the runs so far have, and so find smaller gaps."
 )
 
 
@@ -73,15 +78,23 @@ def _needed(claim: Claim, records: Records, level: float) -> str:
         return NO_EFFECT
     log = ratios_of(claim)
     values = records.values(claim.metric, log)
-    measured = contrast_deviations(values, contrasts, records.floor(claim.metric, log)) if records.seeds else None
+    measured = contrast_deviations(values, placed(contrasts, records.place), records.floor(claim.metric, log))
     if measured is None:
         return NO_SPREAD
-    table = records.collected.table
-    rows = sum(not row.extra for row in table.rows)
-    seeds = Trial(effects, *measured, rows, level).seeds()
+    deviations, freedom, own = measured
+    rows = sum(not row.extra for row in records.collected.table.rows)
+    largest = deviations * np.sqrt(freedom / special.chdtri(freedom, BOUND))
+    seeds, most = (Trial(effects, spread, own, rows, level).seeds() for spread in (deviations, largest))
+    gap = f"(the paper's gap: {size_text(claim, float(effects.min()))})"
     if seeds is None:
-        return NOT_DECIDABLE
-    return f"about {seeds} seeds" + (" (against it, as the paper's numbers are)" if effects.min() < 0 else "")
+        return f"{NOT_DECIDABLE} {gap}"
+    bound = "" if most == seeds else f", up to {_rounded(most)}" if most else f", perhaps over {MOST_SEEDS:,}"
+    return f"about {_rounded(seeds)} seeds{bound}{' to refute it' if effects.min() < 0 else ''} {gap}"
+
+
+def _rounded(seeds: int) -> int:
+    """Return a number of seeds to two digits: it is an estimate."""
+    return int(float(f"{seeds:.2g}"))
 
 
 def printed_effects(claim: Claim, records: Records, contrasts: Array) -> Array | None:
@@ -97,12 +110,13 @@ def printed_effects(claim: Claim, records: Records, contrasts: Array) -> Array |
 
 def foresee(requests: Sequence[ReportRequest], outputs_dir: Path, console: Console) -> None:
     """Print how many seeds would decide each claim of these tables."""
+    say = partial(console.print, soft_wrap=True, markup=False, highlight=False)
     for table, budget, _ in requests:
         if not table.claims:
             continue
         if budget == "smoke":
-            console.print(f"{table.id}: {SMOKE}", soft_wrap=True, markup=False, highlight=False)
+            say(f"{table.id}: {SMOKE}")
             continue
-        console.print(f"{table.id}, {budget}. {EXPLAINED}", soft_wrap=True, markup=False, highlight=False)
+        say(f"{table.id}, {budget}. {EXPLAINED}")
         for claim, needed in seeds_needed(collect(table, budget, outputs_dir)).items():
-            console.print(f"  {needed}: {claim.text}", soft_wrap=True, markup=False, highlight=False)
+            say(f"  {claim.text}: {needed}")

@@ -1,6 +1,7 @@
 """Marks on the numbers of a record: what is unknown about the code that computed them, and what has changed since."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 OLDER, STALE = "older revision", "stale: other code"
@@ -43,6 +44,17 @@ def of_seeds(marks: dict[int, Sequence[str]]) -> list[str]:
         else f"{mark} (seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))})"
         for mark, seeds in seeds_of.items()
     ]
+
+
+def of_runs(results: Iterable[dict[str, Any]]) -> str:
+    """Return the marks of what rests on several records, such as a verdict: `no commit (2 of 6 runs), two codes`."""
+    marks = [unknown(result) for result in results]
+    counts = Counter(mark for of_run in marks for mark in of_run)
+    return ", ".join(
+        mark if counts[mark] == len(marks) else f"{mark} ({counts[mark]} of {len(marks)} runs)"
+        for mark in EXPLAINED
+        if counts[mark]
+    )
 
 
 def explained(marks: set[str]) -> list[str]:

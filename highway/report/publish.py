@@ -12,9 +12,10 @@ from highway.files.kept import Kept, signature, signatures
 from highway.files.writing import write_text
 from highway.report.collect import Collected, collect, logs_of, with_overrides
 from highway.report.formats import to_csv, to_latex, to_markdown
-from highway.report.kept import kept_below
 from highway.report.report import Report, build_report
 from highway.report.terminal import print_report
+from highway.report.trials import FIGURE
+from highway.sweep.kept import kept_below
 from highway.sweep.table import Figure, ReportRequest
 
 ENDINGS = ("svg", "png")
@@ -25,7 +26,7 @@ def write_report(collected: Collected, folder: Path, kept: Kept | None = None) -
 
     With `kept`, a figure is drawn only if its file or what it shows has changed.
     """
-    figures = collected.table.figures if collected.every else ()
+    figures = collected.figures if collected.every else ()
     names = [_drawn(figure, collected, folder, kept) for figure in figures]
     report = build_report(collected, figures)
     texts = {"table.md": to_markdown(report), "table.csv": to_csv(report), "table.tex": to_latex(report)}
@@ -55,7 +56,8 @@ def _shown(figure: Figure, collected: Collected) -> str:
     table, rows = collected.table, figure.rows or [row for group in figure.groups.values() for row in group]
     records = collected.trace(rows or [row.id for row in table.rows])
     logs = signature(logs_of(table)) if figure.logs else None
-    shown = repr((figure, table, collected.budget, collected.caveat, records, logs))
+    decisions = collected.decisions if figure == FIGURE else None
+    shown = repr((figure, table, collected.budget, collected.caveat, records, logs, decisions))
     return hashlib.sha256(shown.encode()).hexdigest()
 
 

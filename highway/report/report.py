@@ -11,10 +11,10 @@ from highway.report.bootstrap import Compared, compare
 from highway.report.collect import Collected
 from highway.report.comparison import Difference, differences
 from highway.report.convergence import Convergence, Reached, convergence
-from highway.report.counting import is_sound
 from highway.report.power import EXPLAINED, SMOKE, seeds_needed
-from highway.report.provenance import explained
+from highway.report.provenance import explained, of_seeds, unknown
 from highway.report.reproduction import EQUIVALENCE, Answer, answers, counted
+from highway.report.results import ResultRow, result_row
 from highway.report.sections import (
     COPIED,
     DASH,
@@ -25,45 +25,34 @@ from highway.report.sections import (
     GridRow,
     Head,
     Judgement,
-    Measured,
     Notes,
     Number,
     Paragraph,
     Picture,
     Section,
-    Seeds,
     Sentence,
     grid,
 )
-from highway.report.statistics import Summary, kendall_tau, summarise
-from highway.report.verdicts import Verdict, judge, p_text
-from highway.sweep.table import Claim, Column, Figure, Row
+from highway.report.statistics import kendall_tau
+from highway.report.verdicts import Verdict, judge, p_text, tone
+from highway.sweep.table import Claim, Figure, Row
 
 SPREAD = "The number after ± is the standard deviation over seeds."
-MISSING = (
-    f"A dash ({DASH}) means no value: no seed has finished, the paper gives no number, or other work disturbed the "
-    "measured time."
-)
+MISSING = f"A dash ({DASH}): the paper gives no number."
 SHARE = "In brackets: the share of the steps that {} itself takes to reach that value."
 DIFFERENCES = (
     "The difference in {} from each row's baseline, by the model of the table's numbers. Intervals cover all "
     "differences together with 95 %, and p-values are corrected in the same way (Bonferroni)."
 )
 BOOTSTRAP = (
-    "Two trained models on the same {units}: the difference in {metric}, its 95 % interval over resampled {units}, and "
-    "the p-value of approximate randomisation after Holm's correction, both of 10,000 draws. It is about these {units} "
-    "and says nothing about other seeds."
+    "Two trained models on the same {units}: the difference in {metric}, its interval over resampled {units}, and the "
+    "p-value of approximate randomisation, both of 10,000 draws. Intervals cover all differences together with 95 %, "
+    "and p-values are corrected in the same way (Bonferroni). It is about these {units} and says nothing about other "
+    "seeds. The two have the same seed, unless no seed has both."
 )
 UNITS = {"bleu": "test sentences", "test_loss": "units of the test set"}  # by metric
 STATISTICS = "docs/STATISTICS.md"
-
-
-@dataclass(frozen=True)
-class ResultRow:
-    row: Row
-    seeds: Seeds
-    measured: tuple[Measured, ...]  # by the table's columns
-    also: tuple[Measured, ...]  # by the columns that the paper lacks
+DECIDED = "decided"
 
 
 @dataclass(frozen=True)
@@ -104,9 +93,8 @@ class Report:
         count = Counter(answer.word for answer in self.answers.values())
         text = f"Of {total} numbers of the paper, {count['equivalent']} are equivalent to ours, "
         text += f"{count['different']} different and {count['inconclusive']} inconclusive"
-        return (
-            f"{text}; {total - len(self.answers)} have no three seeds yet." if len(self.answers) < total else f"{text}."
-        )
+        fewer = total - len(self.answers)
+        return f"{text}; {fewer} {'has' if fewer == 1 else 'have'} fewer than three seeds." if fewer else f"{text}."
 
     @property
     def origin(self) -> str:
@@ -127,6 +115,15 @@ class Report:
         """A sentence on each mark that a row of the results has."""
         return explained({mark for row in self.rows for sample in row.seeds.samples for mark in sample.marks})
 
+    def unknown(self, row: Row, seed: int | None = None) -> list[str]:
+        """Return what is unknown about the code of a row's runs, or of the run of one seed."""
+        samples = (sample for sample in self.collected.samples[row.id] if seed in (None, sample.seed))
+        return of_seeds({sample.seed: unknown(sample.result) for sample in samples})
+
+    def label(self, row: Row, seed: int | None = None) -> str:
+        """Return the label of a row where its seeds are not listed, with what is unknown about their code."""
+        return ", ".join([row.label, *self.unknown(row, seed)])
+
     @property
     def rank_agreement(self) -> str | None:
         """A sentence on how far our order of the paper's rows agrees with the paper's; None with too few rows."""
@@ -145,7 +142,7 @@ class Report:
         baseline, headline = table.rows[0].label, METRICS[table.headline]
         also = Grid(
             (Head("model"), *(Head(column.title, numeric=True) for column in table.also)),
-            tuple(GridRow((row.row.label, *row.also), row.row) for row in self.rows),
+            tuple(GridRow((self.label(row.row), *row.also), row.row) for row in self.rows),
         )
         contents: list[tuple[str, str, list[Block]]] = [
             ("results", "", _results(self)),
@@ -171,7 +168,7 @@ def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report
     found = answers(collected)
     return Report(
         collected,
-        tuple(_result_row(row, collected, found) for row in rows),
+        tuple(result_row(row, collected, found) for row in rows),
         tuple(verdict for verdict in verdicts if not (collected.only_run and verdict.word == "not run")),
         seeds_needed(collected) if verdicts else {},
         tuple(compare(collected)),
@@ -179,31 +176,6 @@ def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report
         found,
         tuple(figures),
     )
-
-
-def _result_row(row: Row, collected: Collected, found: dict[tuple[str, str], Answer]) -> ResultRow:
-    table = collected.table
-    measured, also = (_measured(row, columns, collected, found) for columns in (table.columns, table.also))
-    unlearned = sum(not is_sound(sample, table.select) for sample in collected.finished(row.id))
-    return ResultRow(row, Seeds(collected.samples[row.id], unlearned), measured, also)
-
-
-def _measured(
-    row: Row, columns: Sequence[Column], collected: Collected, found: dict[tuple[str, str], Answer]
-) -> tuple[Measured, ...]:
-    base = collected.table.base(row.id)
-    cells = []
-    for column in columns:
-        ours, of_base = (_summary(name, column.metric, collected) if name else None for name in (row.id, base))
-        of_paper = collected.table.row(base).paper.get(column.metric) if base else None
-        answer, paper = found.get((row.id, column.metric)), row.paper.get(column.metric)
-        cells.append(Measured(column, ours, paper, bool(row.copied), answer, of_base, of_paper))
-    return tuple(cells)
-
-
-def _summary(row_id: str, metric: str, collected: Collected) -> Summary | None:
-    samples = [sample for sample in collected.finished(row_id) if sample.counts_for(metric)]
-    return summarise([sample.value(metric, collected.table.select) for sample in samples])
 
 
 def environments(collected: Collected) -> list[str]:
@@ -245,7 +217,7 @@ def _overrides(report: Report) -> list[Sentence]:
     recipe: Sentence = ("The recipe with ", *listed, ".") if overrides else ("The recipe unchanged.",)
     if not any(row.at_budget.get(budget) for row in table.rows):
         return [recipe]
-    command = f"highway table explain {table.id}"
+    command = f"highway table explain {table.id.partition(',')[0]}"  # without overrides of the command line
     return [recipe, ("Some rows have further overrides: see ", Code(command), ".")]
 
 
@@ -254,7 +226,12 @@ def _claims(report: Report) -> list[Block]:
         return [Paragraph.of(SMOKE), Notes(tuple(claim.text for claim in report.collected.table.claims))]
     heads = (Head("claim"), Head("verdict"), Head("evidence"), Head("to decide it"))
     rows = [
-        (verdict.claim.text, Judgement(verdict.word), verdict.detail, report.needed[verdict.claim])
+        (
+            verdict.claim.text,
+            Judgement(verdict.word, verdict.marks),
+            verdict.detail,
+            report.needed[verdict.claim] if tone(verdict.word) == "open" else DECIDED,
+        )
         for verdict in report.verdicts
     ]
     explained: Sentence = ("What the words mean, and when they are given: ", Code(STATISTICS), ".")
@@ -265,9 +242,9 @@ def _claims(report: Report) -> list[Block]:
 def _convergence(report: Report) -> list[Block]:
     titles = ("steps, by seed", "steps in the authors' log", "mean difference of the curves")
     heads = (Head("model"), *(Head(title, numeric=True) for title in titles))
-    rows = convergence(report.collected)
+    rows = [(report.label(row.row), *_steps(row)) for row in convergence(report.collected)]
     baseline = report.collected.table.rows[0].label
-    return [Paragraph.of(SHARE.format(baseline), style="note"), grid(heads, list(map(_steps, rows)))] if rows else []
+    return [Paragraph.of(SHARE.format(baseline), style="note"), grid(heads, rows)] if rows else []
 
 
 def _steps(about: Convergence) -> tuple[GridCell, ...]:
@@ -275,7 +252,7 @@ def _steps(about: Convergence) -> tuple[GridCell, ...]:
         return "never" if reached is None else f"{reached.step:,.0f} ({reached.share:.0%})"
 
     steps = [", ".join(map(text, reached)) or None for reached in (about.by_seed, about.authors)]
-    return about.row.label, *steps, ", ".join(f"{value:+.3f}" for value in about.differences) or None
+    return *steps, ", ".join(f"{value:+.3f}" for value in about.differences) or None
 
 
 def _differences(report: Report) -> list[Block]:
@@ -289,8 +266,8 @@ def _differences(report: Report) -> list[Block]:
         form = "+.1%" if difference.relative else f"+.{card.digits + 1}f"
         rows.append(
             (
-                difference.row.label,
-                difference.base.label,
+                report.label(difference.row),
+                report.label(difference.base),
                 Number(difference.size, form),
                 f"{difference.low:{form}} … {difference.high:{form}}",
                 p_text(difference.p),
@@ -300,17 +277,19 @@ def _differences(report: Report) -> list[Block]:
 
 
 def _bootstrap(report: Report) -> list[Block]:
-    if not report.compared:
-        return []
-    metric = report.compared[0].metric
+    metrics = dict.fromkeys(pair.metric for pair in report.compared)
+    return [block for metric in metrics for block in _bootstrap_of(report, metric)]
+
+
+def _bootstrap_of(report: Report, metric: str) -> tuple[Paragraph, Grid]:
     name, digits = ("BLEU", 2) if metric == "bleu" else (METRICS[metric].name, 4)
     numbers = (Head(title, numeric=True) for title in ("seed", name, "difference", "95 % interval", "p"))
     heads = (Head("model"), Head("baseline"), *numbers, Head("in words"))
     rows = [
         (
-            pair.row.label,
-            pair.base.label,
-            Number(pair.seed, "d"),
+            report.label(pair.row, pair.seed),
+            report.label(pair.base, pair.base_seed),
+            str(pair.seed) if pair.seed == pair.base_seed else f"{pair.seed}, baseline's {pair.base_seed}",
             Number(pair.value, f".{digits}f"),
             Number(pair.difference, f"+.{digits}f"),
             f"{pair.low:+.{digits}f} … {pair.high:+.{digits}f}",
@@ -318,8 +297,9 @@ def _bootstrap(report: Report) -> list[Block]:
             pair.word,
         )
         for pair in report.compared
+        if pair.metric == metric
     ]
-    return [Paragraph.of(BOOTSTRAP.format(units=UNITS[metric], metric=name), style="note"), grid(heads, rows)]
+    return Paragraph.of(BOOTSTRAP.format(units=UNITS[metric], metric=name), style="note"), grid(heads, rows)
 
 
 def _notes(texts: Sequence[str]) -> list[Block]:

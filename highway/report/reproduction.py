@@ -4,6 +4,7 @@
 """
 
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from highway.report.claims import on_log_scale
 from highway.report.collect import Collected
 from highway.report.counting import is_sound
 from highway.report.model import LEVEL, Array, holm, row_spread
+from highway.report.sample import Sample
 from highway.report.verdicts import ENOUGH_SEEDS, Records
 from highway.sweep.table import Table
 
@@ -22,6 +24,7 @@ EQUIVALENCE = (
     "With three seeds, a number that is the mean of the paper's runs is found equivalent in 80 % of cases if its "
     "margin is about 1.8 standard deviations over seeds; a number of one run in 49 %."
 )
+EACH = slice(None)
 SAME_MEASUREMENT = ("bpc", "ppl", "nll", "loss")  # of a split, the first that a table has stands for all
 
 
@@ -59,20 +62,30 @@ class Compared:
     equivalent: NDArray[np.bool_]
     beyond: NDArray[np.bool_]  # our mean is further off than the margin
     p: Array  # that the paper's number is one more run, before the correction
+    half: Array  # half the length of the 90 % interval of our mean; NaN without a spread
 
 
 def compare_numbers(
-    values: Array, paper: Array, margins: float, rounding: Array | float, floor: float = 0.0
+    values: Array,
+    paper: Array,
+    margins: float,
+    rounding: Array | float,
+    floor: float = 0.0,
+    place: slice | NDArray[np.intp] = EACH,
 ) -> Compared:
-    """Compare runs (B, R, S) with the paper's numbers (B, R), both on the scale of the model."""
-    spread, freedom = row_spread(values, floor)
+    """Compare runs (B, R, S) with the paper's numbers (B, R), both on the scale of the model.
+
+    place: the row of `values` for each row of `paper`.
+    """
+    spread, freedom = (of_rows[:, place] for of_rows in row_spread(values, floor))
+    values = values[:, place]
     present = ~np.isnan(values)
     count = np.where(present.any(2), present.sum(2), np.nan)
     mean = np.where(present, values, 0).sum(2) / count
     half = special.stdtrit(freedom, 1 - LEVEL) * spread / np.sqrt(count)  # of the 90 % interval
     distance = np.abs(mean - paper)
     t = np.maximum(distance - rounding, 0) / (spread * np.sqrt(1 + 1 / count))
-    return Compared(distance + half <= margins, distance > margins, 2 * special.stdtr(freedom, -t))
+    return Compared(distance + half <= margins, distance > margins, 2 * special.stdtr(freedom, -t), half)
 
 
 def words(compared: Compared, corrected: Array) -> NDArray[np.str_]:
@@ -97,23 +110,10 @@ def answers(collected: Collected) -> dict[tuple[str, str], Answer]:
         return {}
     records = Records(collected)
     numbers = counted(table)
-    by_metric: dict[str, Compared] = {}
-    for metric in dict.fromkeys(metric for _, metric in numbers):
-        log = on_log_scale(metric)
-        sign = -1.0 if METRICS[metric].better == "lower" else 1.0
-        values = np.where(np.isfinite(records.values(metric, log)), sign * records.values(metric, log), np.nan)
-        paper = np.array([[row.paper.get(metric, np.nan) for row in table.rows]])
-        digits = next(column.digits for column in table.columns if column.metric == metric)
-        half_unit = 0.5 * 10.0**-digits
-        allowed = margin(table, metric) or 0.0
-        if log:
-            paper, rounding, allowed = np.log(paper), half_unit / paper, np.log1p(allowed)
-        by_metric[metric] = compare_numbers(
-            values, paper, allowed, rounding if log else half_unit, records.floor(metric, log)
-        )
+    by_metric = {metric: against_paper(records, metric) for metric in dict.fromkeys(metric for _, metric in numbers)}
     position = {row: number for number, row in enumerate(records.rows)}
     p = np.array([by_metric[metric].p[0, position[row]] for row, metric in numbers])
-    ready = [_seeds(collected, row) >= ENOUGH_SEEDS for row, _ in numbers]
+    ready = [len(sound_runs(collected, row)) >= ENOUGH_SEEDS for row, _ in numbers]
     corrected = holm(np.where(ready, np.nan_to_num(p, nan=1.0), 1.0))
     found = {}
     for (row, metric), enough, number_p in zip(numbers, ready, corrected, strict=True):
@@ -123,13 +123,28 @@ def answers(collected: Collected) -> dict[tuple[str, str], Answer]:
     return found
 
 
-def _seeds(collected: Collected, row: str) -> int:
-    return sum(is_sound(sample, collected.table.select) for sample in collected.samples[row])
+def against_paper(records: Records, metric: str) -> Compared:
+    """Compare every row of a table with the paper's number in one metric, on the scale of the model."""
+    table, log = records.collected.table, on_log_scale(metric)
+    sign = -1.0 if METRICS[metric].better == "lower" else 1.0
+    values = records.values(metric, log)
+    values = np.where(np.isfinite(values), sign * values, np.nan)
+    paper = np.array([[row.paper.get(metric, np.nan) for row in table.rows]])
+    digits = next(column.digits for column in table.columns if column.metric == metric)
+    rounding: Array | float = 0.5 * 10.0**-digits
+    allowed = margin(table, metric) or 0.0
+    if log:
+        paper, rounding, allowed = np.log(paper), rounding / paper, float(np.log1p(allowed))
+    return compare_numbers(values, paper, allowed, rounding, records.floor(metric, log), records.place)
+
+
+def sound_runs(collected: Collected, row: str) -> list[Sample]:
+    """Return the runs of a row that finished and have learned."""
+    return [sample for sample in collected.samples[row] if is_sound(sample, collected.table.select)]
 
 
 def _size(collected: Collected, row: str, metric: str) -> str:
     """Return how far the mean is from the paper's number."""
     select, paper = collected.table.select, collected.table.row(row).paper[metric]
-    values = [sample.value(metric, select) for sample in collected.samples[row] if is_sound(sample, select)]
-    mean = sum(values) / len(values)
+    mean = fmean(sample.value(metric, select) for sample in sound_runs(collected, row))
     return f"{mean / paper - 1:+.1%}"

@@ -10,6 +10,7 @@ A section has a key, a title and blocks, in the order in which they are read:
 A cell is a text, `None` (no value: its head says what to print), or
 
     Number      a value and the format to print it in; maybe a deviation, a mark behind it, or a verdict
+    Missing     why there is no number of ours
     Measured    our number beside the paper's, which a renderer prints as one, two or three columns
     Judgement   the verdict on a claim
     Seeds       the runs that a row takes its numbers from
@@ -20,9 +21,9 @@ A renderer decides on layout only. It takes no rendered text apart, and it compu
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from highway.report.collect import Sample
 from highway.report.provenance import of_seeds
 from highway.report.reproduction import Answer
+from highway.report.sample import Sample
 from highway.report.statistics import Summary
 from highway.sweep.table import Column, Row
 
@@ -69,6 +70,16 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Missing:
+    """In place of a number: why there is none."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+@dataclass(frozen=True)
 class Measured:
     """One metric of one row: our mean over the seeds, the paper's number, and both of the row's baseline."""
 
@@ -79,11 +90,17 @@ class Measured:
     answer: Answer | None = None  # None with fewer than three seeds, or below the paper's budget
     base: Summary | None = None  # of the row's baseline; None for a baseline
     base_paper: float | None = None
+    reason: str = "not run"  # why `ours` is None
 
     @property
     def our_number(self) -> Number | None:
         ours = self.ours
         return None if ours is None else Number(ours.mean, f".{self.column.digits}f", ours.deviation)
+
+    @property
+    def our_cell(self) -> Number | Missing:
+        """Our number, or why there is none."""
+        return self.our_number or Missing(self.reason)
 
     @property
     def paper_number(self) -> Number | None:
@@ -115,9 +132,10 @@ class Judgement:
     """The verdict on a claim, which every renderer emphasises."""
 
     word: str
+    marks: str = ""  # on the runs that it rests on
 
     def __str__(self) -> str:
-        return self.word
+        return ", ".join(filter(None, (self.word, self.marks)))
 
 
 @dataclass(frozen=True)
@@ -126,6 +144,7 @@ class Seeds:
 
     samples: tuple[Sample, ...]
     unlearned: int = 0  # runs that finished and have not learned
+    unchecked: int = 0  # runs that finished and cannot be compared with counting
 
     def __str__(self) -> str:
         if not self.samples:
@@ -135,6 +154,7 @@ class Seeds:
         if len(finished) < len(self.samples):
             parts.append(f"{len(self.samples) - len(finished)} diverged")
         parts += [f"{self.unlearned} has not learned"] if self.unlearned else []
+        parts += [f"{self.unchecked} not compared with counting"] if self.unchecked else []
         return ", ".join([*parts, *self.marks])
 
     @property
@@ -143,7 +163,7 @@ class Seeds:
         return of_seeds({sample.seed: sample.marks for sample in self.samples})
 
 
-GridCell = str | Number | Measured | Judgement | Seeds | None
+GridCell = str | Number | Missing | Measured | Judgement | Seeds | None
 
 
 @dataclass(frozen=True)
@@ -171,9 +191,9 @@ class Grid:
 
     @property
     def missing_values(self) -> bool:
-        """True if a renderer prints a dash for a number that we or the paper lack."""
+        """True if a renderer prints a dash for a number that the paper lacks."""
         return any(
-            cell.ours is None or (head.compared == "paper" and cell.paper is None)
+            head.compared == "paper" and cell.paper is None
             for row in self.rows
             for head, cell in zip(self.heads, row.cells, strict=True)
             if isinstance(cell, Measured)
@@ -204,8 +224,8 @@ def _parts(head: Head, cell: GridCell) -> list[GridCell]:
     if not isinstance(cell, Measured):
         return [cell]
     if head.compared == "base":
-        return [cell.our_number, cell.change, cell.paper_change]
-    return [cell.our_number, cell.paper_number, cell.difference] if head.compared else [cell.our_number]
+        return [cell.our_cell, cell.change, cell.paper_change]
+    return [cell.our_cell, cell.paper_number, cell.difference] if head.compared else [cell.our_cell]
 
 
 @dataclass(frozen=True)

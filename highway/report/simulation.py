@@ -41,6 +41,10 @@ class Simulated:
     effects: dict[str, Array]
     numbers: dict[str, Array] = field(default_factory=dict)
 
+    @property
+    def place(self) -> NDArray[np.intp]:
+        return np.arange(len(self.rows))
+
     def values(self, metric: str, log: bool) -> Array:
         return self.numbers[metric]
 

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from highway.report.collect import Collected
-from highway.report.style import COLOURS
+from highway.report.style import COLOURS, looks
 from highway.sweep.table import Figure
 
 SMALLEST = 1e-12  # the smallest norm of a gradient that is drawn
@@ -44,16 +44,18 @@ def draw_gradients(figure: Figure, collected: Collected) -> Any:
     across = (len(figure.groups) + 1) // 2
     canvas, grid = plt.subplots(2, across, figsize=(7.2, 4.6), squeeze=False, sharex=True, sharey=True)
     names: dict[str, Any] = {}
+    row_looks = looks(collected)
     for axis, (group, row_ids) in zip(grid.flat, figure.groups.items(), strict=False):
-        for number, row_id in enumerate(row_ids):
+        for row_id in row_ids:
+            colour = row_looks[row_id].colour
             probes = [sample.probe("gradient_norms") for sample in collected.finished(row_id)]
             norms = [probe["state"] for probe in probes if probe]
             if not norms:
                 continue
             reach = min(map(len, norms))
             curves, steps = np.array([norm[:reach] for norm in norms]), np.arange(reach)
-            (line,) = axis.plot(steps, curves.mean(0), color=COLOURS[number])
-            axis.fill_between(steps, curves.min(0), curves.max(0), color=COLOURS[number], alpha=0.18, linewidth=0)
+            (line,) = axis.plot(steps, curves.mean(0), color=colour)
+            axis.fill_between(steps, curves.min(0), curves.max(0), color=colour, alpha=0.18, linewidth=0)
             names.setdefault(_kind(collected.table.row(row_id).label, group), line)
         axis.set_yscale("log")
         axis.set_title(group, loc="left", fontsize=9)

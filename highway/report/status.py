@@ -2,10 +2,8 @@
 
 import itertools
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -16,24 +14,36 @@ from highway.files.device import cores
 from highway.files.system import way_to_start_processes
 from highway.ledger.directory import DONE, RunDirectory, seed_directories
 from highway.report.addresses import address_of, overrides_of
-from highway.report.collect import Sample, collect, records
-from highway.report.kept import kept_below
+from highway.report.collect import collect
+from highway.report.sample import Sample, records
 from highway.report.trials import with_choice
 from highway.sweep.chosen import Decision
+from highway.sweep.kept import kept_below
 from highway.sweep.table import Row, Table
+
+MANY = 50  # rows; no table of the papers has so many
 
 
 def print_status(table: Table, outputs: Path, console: Console) -> None:
     """Print which seeds of each row are finished, running, failed or interrupted, at every budget."""
     grid = RichTable(box=SIMPLE_HEAD, title=f"{table.id}: status and seeds of each row", title_justify="left")
-    grid.add_column("row", no_wrap=True)
+    grid.add_column("row", overflow="fold")
     for budget in table.budgets:
         grid.add_column(budget)
-    context = get_context(way_to_start_processes())
-    with ProcessPoolExecutor(cores(), mp_context=context) as pool:  # there may be thousands of records
-        for row, cells in zip(table.rows, pool.map(partial(_cells, table, outputs), table.rows), strict=True):
-            grid.add_row(row.id, *cells)
+    for row, cells in zip(table.rows, _by_row(table, outputs), strict=True):
+        grid.add_row(row.id, *cells)
     console.print(grid)
+
+
+def _by_row(table: Table, outputs: Path) -> list[list[str]]:
+    """Return the cells of each row; several processes read those of many rows, which may be thousands of records."""
+    if len(table.rows) < MANY:
+        return [_cells(table, outputs, row) for row in table.rows]
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    with ProcessPoolExecutor(cores(), mp_context=get_context(way_to_start_processes())) as pool:
+        return list(pool.map(partial(_cells, table, outputs), table.rows))
 
 
 def _cells(table: Table, outputs: Path, row: Row) -> list[str]:
@@ -51,7 +61,7 @@ class StatusLine:
 
 def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[StatusLine]:
     """Return a line for each status that seeds of a row have; published records count as finished."""
-    if row.budgets and budget not in row.budgets:
+    if not row.at(budget):
         return []
     row, decisions = with_choice(table, row, budget, outputs)
     kept = kept_below(outputs)

@@ -1,5 +1,6 @@
 """The look of every figure: a gate has the same colour in every figure of every table."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from highway.config.experiment import Experiment
@@ -49,6 +50,13 @@ def looks(collected: Collected) -> dict[str, Look]:
         taken = set(by_row.values())
         by_row[row.id] = next((look for look in candidates if look not in taken), Look(colour, "solid"))
     return by_row
+
+
+def group_colours(groups: Mapping[str, Sequence[str]], collected: Collected) -> dict[str, str]:
+    """Return a colour for each group of rows: that of its first row in other figures, if these are distinct."""
+    by_row = looks(collected)
+    colours = [by_row[row_ids[0]].colour for row_ids in groups.values()]
+    return dict(zip(groups, colours if len(set(colours)) == len(colours) else COLOURS, strict=False))
 
 
 def pale(colour: str, share: float) -> str:

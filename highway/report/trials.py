@@ -7,12 +7,13 @@ from pathlib import Path
 from highway.files.kept import Kept
 from highway.ledger.directory import seed_directories
 from highway.report.addresses import address_of, roots
-from highway.report.kept import kept_below
 from highway.sweep.choose import FIRST_SEED
 from highway.sweep.chosen import Decision, decision
-from highway.sweep.table import Row, Table, last_on_each_key
+from highway.sweep.kept import kept_below
+from highway.sweep.table import Figure, Row, Table, last_on_each_key
 
 Decisions = dict[str, dict[int, Decision]]  # row -> seed that chooses -> decision
+FIGURE = Figure("chosen_settings", "Validation of each trial, and the setting that was chosen", kind="choices")
 
 
 def with_choices(table: Table, budget: str, outputs_dir: Path) -> tuple[Table, Decisions]:
@@ -29,7 +30,7 @@ def with_choices(table: Table, budget: str, outputs_dir: Path) -> tuple[Table, D
 
 def with_choice(table: Table, row: Row, budget: str, outputs_dir: Path) -> tuple[Row, dict[int, Decision]]:
     """Return a row with the settings that its trials choose, and the decision of each seed that chooses."""
-    if row.choose is None or not row.choose.at(budget) or (row.budgets and budget not in row.budgets):
+    if row.choose is None or not row.choose.at(budget) or not row.at(budget):
         return row, {}
     folders = partial(_folders, outputs_dir=outputs_dir, kept=kept_below(outputs_dir))
     seeds = [FIRST_SEED]

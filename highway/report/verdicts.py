@@ -8,11 +8,13 @@ import numpy as np
 from scipy import special
 
 from highway.config.metrics import METRICS
-from highway.report.claims import ClaimTest, decide, judge_claims, on_log_scale, pairs_of, strictest_level
-from highway.report.collect import Collected, Sample
+from highway.report.claims import ClaimTest, decide, judge_claims, pairs_of, ratios_of, strictest_level
+from highway.report.collect import Collected
 from highway.report.convergence import first_reached
 from highway.report.counting import examples, is_sound
 from highway.report.model import Array
+from highway.report.provenance import of_runs
+from highway.report.sample import Sample
 from highway.sweep.table import Claim
 
 ENOUGH_SEEDS = 3
@@ -39,6 +41,12 @@ class Verdict:
     claim: Claim
     word: str  # supported, refuted, ..., or the reason why neither
     detail: str = ""
+    runs: tuple[Sample, ...] = ()  # of the rows that the claim names
+
+    @property
+    def marks(self) -> str:
+        """What is unknown about the code of the runs that the verdict rests on."""
+        return of_runs(run.result for run in self.runs)
 
 
 class Records:
@@ -48,11 +56,16 @@ class Records:
         self.collected = collected
         self.rows = tuple(row.id for row in collected.table.rows)
         self.seeds = sorted({sample.seed for sample in collected.every})
+        first: dict[object, int] = {}
+        runs = [
+            frozenset((run.directory, run.result.get("row")) for run in collected.samples[row]) for row in self.rows
+        ]
+        self.place = np.array([first.setdefault(of_row or number, number) for number, of_row in enumerate(runs)])
 
     def values(self, metric: str, log: bool) -> Array:
         values = np.full((1, len(self.rows), len(self.seeds)), np.nan)
-        for number, row in enumerate(self.rows):
-            for sample in self.collected.samples[row]:
+        for number in set(self.place.tolist()):
+            for sample in self.collected.samples[self.rows[number]]:
                 values[0, number, self.seeds.index(sample.seed)] = self._value(sample, metric, log)
         return values
 
@@ -150,7 +163,7 @@ class Judged:
         ]
 
     def verdict(self, decision: int) -> Verdict:
-        samples = [sample for name in self.names for sample in self.runs(name)]
+        samples = tuple(sample for name in self.names for sample in self.runs(name))
         if not all(map(self.runs, self.names)):
             ran = all(self.collected.samples[name] for name in self.names)
             why = "no seed counts for all its rows; times do only where nothing else ran"
@@ -161,17 +174,17 @@ class Judged:
         enough = min(len(self.runs(name)) for name in self.names) >= ENOUGH_SEEDS
         if full and enough:
             words = {1: "supported", -1: "refuted", 0: "undecided"}
-        elif self.says_nothing:
-            words = dict.fromkeys((-1, 0, 1), UNLEARNED)
         elif self.test.pairs is None:
             words = {1: "same ordering", -1: "other ordering", 0: NO_ORDER}
         elif np.isnan(self.test.pairs.error).all() and not self.failed:
             words = dict.fromkeys((-1, 0, 1), ONE_SEED)
         else:
             words = {1: "same ordering", -1: "other ordering", 0: "undecided" if self.failed else NOISE}
+        if self.says_nothing:
+            words[0] = UNLEARNED
         scope = self.collected.budget + ("" if self.collected.full_data else f", {self.collected.data_source} data")
         word = words[decision] if full else f"{words[decision]} ({scope})"
-        return Verdict(self.claim, word, self.detail(decision))
+        return Verdict(self.claim, word, self.detail(decision), samples)
 
     @cached_property
     def counts(self) -> dict[str, tuple[int, int]]:
@@ -210,31 +223,37 @@ class Judged:
         least = int(np.argmax(np.where(np.isnan(tests.advantage[0]), -1, tests.above[0])))
         if np.isnan(tests.advantage[0, least]):
             pairs = {name for pair in pairs_of(self.claim) for name in pair}
-            kept = all(sample.has_test_units for name in pairs for sample in self.collected.finished(name))
+            kept = self.claim.kind == "sooner" or all(  # the test set says nothing of steps
+                sample.has_test_units for name in pairs for sample in self.collected.finished(name)
+            )
             return f"{self.claim.metric}: no spread over seeds{'' if kept else ', and no test-set interval'}"
         count = tests.above.shape[1]
         name = f"least of {count} advantages: " if count > 1 else "advantage "
-        evidence = f"{self.claim.metric}, {name}{self._size(tests.advantage[0, least])}"
+        evidence = f"{self.claim.metric}, {name}{size_text(self.claim, tests.advantage[0, least])}"
         evidence += f"; p {p_text(self.supported)} for the claim, {p_text(self.refuted)} against it"
         if decision:
             return evidence
         strictest = strictest_level(self.collected.table.claims)
         freedom = tests.freedom[0, least]
         factor = special.stdtrit(freedom, 1 - strictest) + special.stdtrit(freedom, POWER)
-        return f"{evidence}; so many seeds find a gap of {self._size(factor * tests.error[0, least])} in {POWER:.0%}"
-
-    def _size(self, advantage: float) -> str:
-        if self.claim.kind == "sooner":
-            return f"{advantage:+,.0f} steps"
-        if on_log_scale(self.claim.metric) or self.claim.kind == "within":
-            return f"{np.expm1(advantage):+.1%}"
-        return f"{advantage:+.4g}"
+        gap = size_text(self.claim, factor * tests.error[0, least])
+        degrees = f"{freedom:.3g} degree{'' if freedom == 1 else 's'} of freedom"
+        return f"{evidence}; these runs, whose spread has {degrees}, find a gap of {gap} in {POWER:.0%}"
 
     def _order(self) -> str:
         return (
             f"{self.claim.metric} and {self.claim.to}, Kendall's tau over means of {len(self.claim.rows)} rows; "
             f"p {p_text(self.supported)} for the claim, {p_text(self.refuted)} against it"
         )
+
+
+def size_text(claim: Claim, advantage: float) -> str:
+    """Return an advantage on the scale of the model in the unit of a claim."""
+    if claim.kind == "sooner":
+        return f"{advantage:+,.0f} steps"
+    if ratios_of(claim):
+        return f"{np.expm1(advantage):+.1%}"
+    return f"{advantage:+.4g}"
 
 
 def p_text(value: float) -> str:

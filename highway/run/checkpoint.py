@@ -61,7 +61,7 @@ class AtomicCheckpoints(CheckpointIO):
             torch.save(checkpoint, file)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: Any = None) -> dict[str, Any]:
-        seal.check_name(Path(path))  # again: something else may have changed it since the start chose it
+        seal.check_name(Path(path))  # again, because something else may have changed it since the start chose it
         return torch.load(path, map_location="cpu", weights_only=True)
 
     def remove_checkpoint(self, path: Any) -> None:
@@ -83,7 +83,7 @@ class Checkpointer(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if trainer.strategy.broadcast(self.recorder.steps) != self.recorder.steps:
-            raise Interrupted("the processes see other checkpoints than the first does: is their folder shared?")
+            raise Interrupted("the processes see different checkpoints: use an outputs folder that all of them share")
         self._saved_at = time.monotonic()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup asks to ignore it
@@ -138,10 +138,10 @@ class Resume(NamedTuple):
 def resumable(directory: RunDirectory, forget: bool = True) -> Resume | None:
     """Return the newest checkpoint that is intact, with intact curve and best weights; None if there is none.
 
-    forget: set aside those that cannot be used, under a name that no start looks for.
+    forget: True renames those that cannot be used, so that no later start tries them again.
     """
     for path in directory.misnamed_checkpoints:
-        log.warning("%s is not the name of a checkpoint, so nothing reads it. Delete it, or give its name back.", path)
+        log.warning("%s is not the name of a checkpoint, so nothing reads it. Delete it, or restore its name.", path)
     for path in directory.checkpoints:
         try:
             return Resume(path, _checked(path, directory)["threads"])
@@ -161,7 +161,7 @@ def _checked(path: Path, directory: RunDirectory) -> dict[str, Any]:
     except Exception as error:  # a foreign file with a correct name can make torch raise anything
         raise Corrupt(f"{path} is no checkpoint of ours ({type(error).__name__})") from error
     written = read_bytes(directory.curves)[: known["curve_bytes"]] if directory.curves.exists() else b""
-    run = known.get("run") or run_in(directory.config)  # checkpoints before 2026-11-23 do not say it
+    run = known.get("run") or run_in(directory.config)  # checkpoints before 2026-11-23 do not name their run
     if run != directory.id:
         raise Corrupt(f"{path} belongs to {run}")
     if hashlib.sha256(written).hexdigest() != known["curve_sha256"]:
@@ -213,13 +213,13 @@ def _ordered(content: bytes) -> bytes:
 def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Return the tensors of a weights file, and its header. Raise Corrupt if the file is corrupt or not one of ours."""
     try:
-        with open_plain(path), safe_open(path, "pt") as file:  # the library alone would wait for ever for a FIFO
+        with open_plain(path), safe_open(path, "pt") as file:  # safe_open alone would block on a FIFO
             header = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, FileNotFoundError) as error:
         raise Corrupt(f"{path} is corrupt, or not a file of weights.") from error
     if not {"config", "step", "sha256"} <= set(header):
-        raise Corrupt(f"{path} does not say of which experiment its weights are; those that this project saves do.")
+        raise Corrupt(f"{path} does not name the experiment of its weights. Use a file that this project has saved.")
     if header["sha256"] != _sha256(tensors, header):
         raise Corrupt(f"{path} is corrupt: its sha256 is not the one that it states.")
     return tensors, header
@@ -241,7 +241,7 @@ def check_weights(path: Path, run: str, step: int, or_after: float = math.inf) -
     Raise Corrupt unless they are of this run, and of this step or of any step above `or_after`.
     """
     tensors, header = read_weights(path)
-    owner = header.get("run") or run_of(header["config"], path)  # files before 2026-11-23 do not say it
+    owner = header.get("run") or run_of(header["config"], path)  # files before 2026-11-23 do not name their run
     if owner != run:
         raise Corrupt(f"{path} belongs to {owner}")
     saved = int(header["step"])
@@ -251,6 +251,7 @@ def check_weights(path: Path, run: str, step: int, or_after: float = math.inf) -
 
 
 def put_into(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
+    """Load tensors into a model. Refuse those of another model; `path` is their file, for the message."""
     shapes = {flat(name): tensor.shape for name, tensor in model.state_dict().items()}
     wrong = [name for name, shape in shapes.items() if name not in tensors or tensors[name].shape != shape]
     if wrong or len(tensors) != len(shapes):

@@ -56,7 +56,7 @@ def companions(trainer: pl.Trainer, work: Callable[[], Any]) -> Iterator[None]:
         yield
     except Exception as error:
         if lost := _killed(others, NOTICE):
-            raise Interrupted(f"{lost}; the same command goes on from the last checkpoint") from error
+            raise Interrupted(f"{lost}; the same command continues from the last checkpoint") from error
         raise
     finally:
         ended.set()
@@ -87,7 +87,7 @@ def _end_with_the_first() -> None:
 
 
 def _watch(others: Others, ended: threading.Event) -> None:
-    """End this process if it still waits for a dead one after GRACE seconds; a CUDA collective waits many minutes."""
+    """End this process if it still waits for a dead one after GRACE seconds: a CUDA collective would wait minutes."""
     while not any(map(_code, others)) and not ended.wait(1.0):
         pass
     if not ended.wait(GRACE):
@@ -109,7 +109,7 @@ def _killed(others: Others, seconds: float) -> str | None:
 
 
 def _code(other: Any, seconds: float = 0.0) -> int | None:
-    """Return the exit code of a process, None while it runs. Without the lock, one of two asking threads misses it."""
+    """Return the exit code of a process, None while it runs. The lock is for threads that ask at the same time."""
     with ASKING:
         other.join(seconds)
         code: int | None = other.exitcode

@@ -88,15 +88,31 @@ def give_back_freed_memory() -> None:
             ctypes.CDLL(None).malloc_trim(0)
 
 
+class LogFile(logging.FileHandler):
+    """log.txt. On a full disk the run goes on without it, and says so once."""
+
+    full = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (logging's name)
+        """Say that a line could not be written; logging itself would print a stack trace for each line."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self.full:
+            self.full = True
+            log.warning("%s could not be written: %s. The run goes on.", self.baseFilename, error.strerror)
+
+
 def open_log(path: Path) -> None:
     """Send log lines to log.txt, but not twice: a launcher may have redirected the output of this process there."""
     for handler in [handler for handler in log.handlers if isinstance(handler, logging.FileHandler)]:
         log.removeHandler(handler)
-        handler.close()
+        with contextlib.suppress(OSError):
+            handler.close()
     with writing(path):
         path.touch()
     if not os.path.samestat(os.fstat(2), path.stat()):
-        log.addHandler(logging.FileHandler(path))
+        log.addHandler(LogFile(path))
 
 
 def _quiet_lightning() -> None:
@@ -114,11 +130,12 @@ def _quiet_lightning() -> None:
 
 def environment(experiment: Experiment, processes: int) -> dict[str, Any]:
     """Describe the code, packages, precision and threads of a run, for its record."""
-    own = project()
-    about_own = {"package": own.package, "version": own.version, "git_commit": commit(own.folder)} if own else None
+    described = {}
+    if user := project():
+        described = {"project": {"package": user.package, "version": user.version, "git_commit": commit(user.folder)}}
     return {
         "git_commit": commit(),
-        **({"project": about_own} if about_own else {}),
+        **described,
         "python": platform.python_version(),
         "versions": {name: version for name in PACKAGES if (version := _version(name))},
         "precision": experiment.trainer.precision,
@@ -130,7 +147,7 @@ def environment(experiment: Experiment, processes: int) -> dict[str, Any]:
 
 
 def explained(failure: Exception) -> str:
-    """Return why a run failed, in one line; if memory ran out, with the overrides that need less of it."""
+    """Return why a run failed, in one line; if memory ran out, with overrides that need less of it."""
     text = f"{type(failure).__name__}: {failure}".splitlines()[0]
     if isinstance(failure, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in text:
         less = "trainer.accumulate=2 takes a batch in two parts, trainer.evaluation_batch=1 one window at a time"

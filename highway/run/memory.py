@@ -42,7 +42,7 @@ class PeakBytes(TorchDispatchMode):
         return result
 
     def start(self) -> None:
-        """Start to count here. Tensors that are alive already do not count."""
+        """Start to count. Tensors that are alive already do not count."""
         self.now = self.peak = 0
 
     def _watch(self, tensor: Tensor) -> None:
@@ -63,7 +63,7 @@ class Needs:
     """The bytes that a training process needs beyond those of Python and its libraries."""
 
     weights: int
-    kept: int  # by the optimiser, between steps
+    kept: int  # what the optimiser keeps between steps
     step: int  # peak during a step: activations, and at the end the gradients
     rows: int  # number of rows of a training batch
 

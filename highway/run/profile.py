@@ -16,7 +16,7 @@ ROWS = 15
 class Profile(pl.Callback):
     """Profile the last third of the steps.
 
-    The first third warms up. The second third is profiled and thrown away, because on a CPU the profiler's first
+    The first third warms up. The second third is profiled, and its profile thrown away: on a CPU, the profiler's first
     records break up the freed memory that a step uses again (docs/LOG.md).
     """
 

@@ -1,6 +1,6 @@
-"""Show a run's progress in a line, rewritten on a terminal or printed now and then to a log; keep it in the lease.
+"""Show the progress of a run: one line, rewritten on a terminal or printed now and then to a log, and in the lease.
 
-Notice when the run becomes far slower than usual, for example because other work takes its processors.
+Warn when the run becomes far slower than usual, for example because other work takes its processors.
 """
 
 import logging

@@ -1,7 +1,6 @@
 """Write result.json: how a run ended, its metrics, its cost, and everything needed to run it again."""
 
 import logging
-import os
 import traceback
 from collections.abc import Callable
 from types import TracebackType
@@ -16,7 +15,6 @@ from highway.describe import parameter_counts
 from highway.errors import Corrupt, Refused, Unwritable
 from highway.files import seal
 from highway.files.device import device_name
-from highway.files.writing import WRITTEN
 from highway.ledger.directory import RunDirectory, seed_directories
 from highway.ledger.identity import named_revisions
 from highway.ledger.record import read_record, write_record
@@ -29,12 +27,12 @@ log = logging.getLogger("highway")
 
 
 class Record:
-    """The record of a run. As a context, it takes down how its block ends; it hands on only what the user can mend."""
+    """The record of a run. As a context, it records how its block ends, and hands on only what the user can mend."""
 
     def __init__(self, experiment: Experiment, directory: RunDirectory, command: str) -> None:
         self.directory = directory
         self.status = "failed"
-        self.unwritable = False  # True if a file that cannot be written interrupted it, and not a person
+        self.unwritable = False  # True if the run was interrupted by a file that cannot be written
         self.again = False  # True if the run has to be resumed at once, because its best weights became corrupt
         self.metrics: dict[str, dict[str, float]] = {}
         self.listeners: list[Callable[[dict[str, Any]], None]] = []
@@ -47,7 +45,6 @@ class Record:
             "command": command,
         }
         self.experiment = experiment
-        self._config_sha256 = WRITTEN.get(os.path.abspath(directory.config))
 
     def __enter__(self) -> "Record":
         return self
@@ -62,7 +59,7 @@ class Record:
         return kept
 
     def _ended(self, error: BaseException | None) -> bool:
-        """Take down how the run ended. Return whether the record says it all; other exceptions go on to the caller."""
+        """Record how the run ended. Return False if the exception must go on to the caller."""
         match error:
             case None:
                 self.end("finished")
@@ -106,7 +103,7 @@ class Record:
 
     def describe(self, data: ExperimentData, model: nn.Module, recorder: Recorder, trainer: pl.Trainer) -> None:
         self.recorder, self.trainer = recorder, trainer
-        self.content["data"] = data.description()
+        self.content["data"] = {**data.description(), "counting_loss": data.counting_loss()}
         self.content["parameters"] = parameter_counts(model)
         self.content["environment"] = machine.environment(self.experiment, trainer.world_size)
 
@@ -148,6 +145,5 @@ class Record:
         """Raise Corrupt if a file of a finished run is not what this run has written."""
         if self.status == "finished" and self.recorder is not None:
             self.recorder.checked_curve()
+            seal.read_unchanged(self.directory.config)
             seal.check_written(self.directory.path, sums)
-            if self._config_sha256 not in (None, sums.get("config.yaml")):
-                raise Corrupt(f"{self.directory.config} was changed by something else while the run trained")

@@ -29,6 +29,7 @@ from highway.run import machine
 from highway.tasks.task import Task
 
 COLUMNS = ("step", "epoch", "seconds", "tokens", "split", "metric", "value")
+HEADER = ",".join(COLUMNS) + "\n"
 Row = dict[str, Any]
 
 
@@ -37,7 +38,7 @@ class Diverged(Exception):
 
 
 class Recorder(pl.Callback):
-    state_key = "Recorder"  # of its state in checkpoints: Lightning would use the name of the class
+    state_key = "Recorder"  # the key of its state in checkpoints: Lightning would use the name of the class
 
     def __init__(self, path: Path, experiment: Experiment) -> None:
         self.path = path
@@ -45,12 +46,13 @@ class Recorder(pl.Callback):
         self.products: str | None = None  # precision of a CPU's repeated products if autocast asks for bf16
         self.run = "/".join(path.parts[-3:-1])  # the name of the run, as in RunDirectory.id
         self.curve_bytes = 0  # length of curves.csv at the checkpoint that the run resumes from
+        self.curve_sha256 = ""  # checksum of curves.csv at that checkpoint
         self.texts: dict[str, str] | None = None  # the sha256 of each split that the run trains on
-        self._curve: Any = None  # the hash of what this run has written to it; None before training
+        self._curve: Any = None  # the hash of what this run has written to curves.csv; None before training
         self.log_every = experiment.trainer.log_every
         self.diverged_above = experiment.trainer.diverged_above
         self.listeners: list[Callable[[list[Row]], None]] = []
-        self.seconds_before = 0.0  # spent in earlier starts of this run
+        self.seconds_before = 0.0  # seconds of training in earlier starts of this run
         self._started: float | None = None
         self._steps_at_start = self._tokens_at_start = self._total = 0
         self.neighbours: machine.Neighbours | None = None
@@ -110,12 +112,15 @@ class Recorder(pl.Callback):
         self.on_train_end()
 
     def _go_on_with_the_curve(self) -> None:
-        if self.curve_bytes:
-            with writing(self.path):
-                os.truncate(self.path, self.curve_bytes)
-        else:
-            write_text(self.path, ",".join(COLUMNS) + "\n")
-        self._curve = hashlib.sha256(read_bytes(self.path))
+        if not self.curve_bytes:
+            write_text(self.path, HEADER)
+            self._curve = hashlib.sha256(HEADER.encode())
+            return
+        with writing(self.path):
+            os.truncate(self.path, self.curve_bytes)
+        self._curve = hashlib.sha256(self._read_curve())
+        if self._curve.hexdigest() != self.curve_sha256:
+            raise self._changed()
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -203,10 +208,19 @@ class Recorder(pl.Callback):
 
     def checked_curve(self) -> bytes:
         """Return the content of curves.csv. Raise Corrupt if it is not what this run has written."""
-        curve = read_bytes(self.path)
+        curve = self._read_curve()
         if self._curve is not None and hashlib.sha256(curve).digest() != self._curve.digest():
-            raise Corrupt(f"{self.path} was changed by something else while the run trained")
+            raise self._changed()
         return curve
+
+    def _read_curve(self) -> bytes:
+        try:
+            return read_bytes(self.path)
+        except FileNotFoundError:
+            raise self._changed() from None
+
+    def _changed(self) -> Corrupt:
+        return Corrupt(f"{self.path} was changed by something else while the run trained")
 
     def state_dict(self) -> dict[str, Any]:
         curve, (nats, units) = self.checked_curve(), self._counted()
@@ -232,14 +246,14 @@ class Recorder(pl.Callback):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        if state.get("texts") not in (None, self.texts):  # checkpoints before 2026-11-23 do not say it
+        if state.get("texts") not in (None, self.texts):  # checkpoints before 2026-11-23 have no checksums of texts
             raise Refused(
                 f"The data have changed since step {state['steps']} of {self.path.parent}. Restore them, or move that "
                 "directory away to train on the new data."
             )
         self.products = state.get("products")  # checkpoints before 2026-11-23 have none
         self.seconds_before, self.exclusive_before = state["seconds"], state["exclusive"]
-        self.curve_bytes = state["curve_bytes"]
+        self.curve_bytes, self.curve_sha256 = state["curve_bytes"], state["curve_sha256"]
         self.codes = list(dict.fromkeys([*state["codes"], *self.codes]))
         self.tokens, self.steps = state["tokens"], state["steps"]
         self.best, self.best_step = dict(state["best"]), state["best_step"]

@@ -20,6 +20,8 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Contender:
+    """A model that can be timed: its loss on a batch, and its training step."""
+
     name: str
     objective: Callable[[Any], Tensor]  # batch -> loss
     step: Callable[[Any], Tensor]  # batch -> loss, after which the weights are updated
@@ -28,7 +30,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Entry:
-    """A contender that is not built yet, so that another process can build it. Here: our model, trained by its task."""
+    """A contender that is not built yet, so that another process can build it. This class is for our own models."""
 
     precision: str  # 32 | bf16
     shape: Experiment

@@ -9,8 +9,9 @@ from typing import Any
 
 from highway.config.metrics import KINDS
 from highway.errors import Corrupt
-from highway.report.collect import Collected, Sample, authors_logs
+from highway.report.collect import Collected, authors_logs
 from highway.report.curves import Curves, Outline, Point, read_curves
+from highway.report.sample import Sample
 from highway.report.style import SPLITS, looks
 
 ON_A_PAGE = 240_000  # the most points that the page of a table holds
@@ -46,7 +47,7 @@ def table_curves(collected: Collected, begun: dict[tuple[str, str], Path], links
             if of_row == row_id:
                 yield {"name": name, "page": "", "splits": by_split(curves, points)}
 
-    drawn = [
+    drawn: list[dict[str, Any]] = [
         {
             "id": row.id,
             "label": row.label,
@@ -59,8 +60,16 @@ def table_curves(collected: Collected, begun: dict[tuple[str, str], Path], links
         for row in collected.table.rows
         if rows.get(row.id) or row.id in logs or any(of_row == row.id for of_row, _ in growing)
     ]
+    seeds_drawn = (seed for row in drawn for seed in row["seeds"])
+    splits = (split for seed in seeds_drawn for split in seed["splits"].values())
+    shown = points if any(len(split["step"]) >= points for split in splits) else 0
     metrics = offered(list(dict.fromkeys(key for outline in outlines for key in outline)), collected)
-    return {"rows": drawn, "metrics": metrics, "thinned": points, "comparable": collected.budget == "paper"}
+    return {
+        "rows": drawn,
+        "metrics": metrics,
+        "thinned": shown,
+        "comparable": collected.budget == "paper",
+    }
 
 
 def points_of_each(outlines: Iterable[Outline]) -> int:
@@ -81,10 +90,11 @@ def _growing(path: Path) -> Curves:
 
 
 def _name(sample: Sample) -> str:
-    return f"seed {sample.seed}" + ("" if sample.finished else f", {sample.result['status']}")
+    marks = f" ({'; '.join(sample.marks)})" if sample.marks else ""
+    return f"seed {sample.seed}{marks}" + ("" if sample.finished else f", {sample.result['status']}")
 
 
-def run_curves(curves: Curves, colour: str) -> dict[str, Any]:
+def run_curves(curves: Curves, colour: str, paper: dict[str, float]) -> dict[str, Any]:
     """Return what the page of a run draws: every point of its curves.csv."""
     seed = {"name": "this run", "page": "", "splits": by_split(curves, EVERY)}
     row: dict[str, Any] = {
@@ -92,14 +102,22 @@ def run_curves(curves: Curves, colour: str) -> dict[str, Any]:
         "label": "this run",
         "colour": colour,
         "dash": "solid",
-        "paper": {},
+        "paper": paper,
         "seeds": [seed],
         "log": None,
     }
-    return {"rows": [row], "metrics": [_metric(*key) for key in curves], "thinned": 0, "comparable": True}
+    metrics = [
+        _metric(*key) for key in sorted(curves, key=lambda key: (key[0] == "train", f"{key[0]}_{key[1]}" not in paper))
+    ]
+    return {"rows": [row], "metrics": metrics, "thinned": 0, "comparable": True}
 
 
-DASHES = {"solid": "solid", "dashed": "dash", "dotted": "dot", "dashdot": "dashdot"}  # matplotlib's -> plotly's
+DASHES = {  # matplotlib's -> lengths in pixels of strokes and gaps, which lines and legend share
+    "solid": "solid",
+    "dashed": "7 4",
+    "dotted": "2 3",
+    "dashdot": "9 3 2 3",
+}
 
 
 def offered(keys: list[tuple[str, str]], collected: Collected) -> list[dict[str, str]]:

@@ -19,11 +19,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from highway.config.metrics import METRICS
-from highway.config.schema import Range, Wrong, check_of
-from highway.errors import Refused, closest, counted, listing
+from highway.config.schema import PLAIN, Range, Wrong, check_of
+from highway.errors import Refused, counted, listing
 
 SOURCES = ("paper", "own")
-OPTIONS = ("by", "halving", "seeds", "trials", "budgets", "combinations")
 LONGEST = 64  # combinations of a row
 FIRST_SEED = 1  # the seed that chooses for all
 
@@ -32,7 +31,7 @@ Combination = tuple[str, ...]  # overrides
 
 @dataclass(frozen=True)
 class Choose:
-    """What is chosen: the combinations that are tried, and the rule."""
+    """The combinations that are tried for a row, and the rule that chooses one of them."""
 
     combinations: tuple[Combination, ...]
     by: str  # a metric of the validation split
@@ -43,7 +42,7 @@ class Choose:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(override.split("=", 1)[0] for each in self.combinations for override in each))
+        return tuple(dict.fromkeys(_key(override) for each in self.combinations for override in each))
 
     @property
     def description(self) -> str:
@@ -108,7 +107,6 @@ def read_choose(content: Any, where: str) -> Choose:
     halving = tuple(rule.get("halving", ()))
     if list(halving) != sorted(set(halving)) or not all(0 < share < 1 for share in halving):
         raise Refused(f"{where}: halving={list(halving)} does not rise from above 0 to below 1, as in [0.1, 0.3].")
-    _check_metric(rule["by"], where)
     return Choose(
         combinations, rule["by"], sources, halving, rule.get("seeds", "first"), tuple(rule.get("budgets", ()))
     )
@@ -116,15 +114,6 @@ def read_choose(content: Any, where: str) -> Choose:
 
 def _key(override: str) -> str:
     return override.split("=", 1)[0]
-
-
-def _check_metric(by: str, where: str) -> None:
-    if by not in METRICS:
-        raise Refused(f"{where}: metric {by} is unknown.{closest(by, list(METRICS))}")
-    if METRICS[by].split != "valid":
-        raise Refused(
-            f"{where}: by: {by} is not a metric of the validation split. Name one that is, such as valid_loss."
-        )
 
 
 def _combined(settings: dict[str, Any], where: str) -> list[tuple[Combination, str]]:
@@ -164,7 +153,7 @@ def _written(value: Any, where: str) -> str:
     """Return a value as an override has it."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, str) or (isinstance(value, int | float) and math.isfinite(value)):
+    if isinstance(value, str) or PLAIN[float](value):
         return str(value)
     raise Refused(f"{where}: {value!r} is not a value of a setting.")
 

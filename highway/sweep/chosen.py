@@ -34,7 +34,6 @@ class Trial:
     """A trial and its validation: at each rung and at its end a value, infinity if it diverged, None if not reached."""
 
     combination: Combination
-    overrides: tuple[str, ...]
     directory: Path
     status: str
     values: tuple[float | None, ...]
@@ -47,7 +46,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Decision:
-    """What the trials of a row say so far."""
+    """The outcome so far of comparing the trials of a row."""
 
     trials: tuple[Trial, ...]
     left: tuple[Trial, ...]  # those that no rung has dropped
@@ -57,6 +56,11 @@ class Decision:
     @property
     def chosen(self) -> Trial | None:
         return self.left[0] if self.until > WHOLE else None
+
+    @property
+    def compares(self) -> bool:
+        """True if two or more trials have a value."""
+        return sum(trial.last is not None for trial in self.trials) > 1
 
     @property
     def missing(self) -> tuple[Trial, ...]:
@@ -103,7 +107,7 @@ def forecast(found: Decision) -> list[tuple[Trial, float]]:
 
 
 def decision(table: Table, row: Row, budget: str, seed: int, folders: Folders) -> Decision | None:
-    """Return what the trials of a row say for a run of this seed; None if nothing is to be chosen at this budget."""
+    """Return the outcome of a row's trials for a run of this seed; None if nothing is to be chosen at this budget."""
     choose = row.choose
     if choose is None or not choose.at(budget):
         return None
@@ -111,13 +115,12 @@ def decision(table: Table, row: Row, budget: str, seed: int, folders: Folders) -
     trials = []
     for combination in choose.combinations:
         overrides = table.overrides(replace(row, chosen={chooser: combination}), budget, chooser)
-        trials.append(_trial(combination, tuple(overrides), folders(overrides), choose, table.select, shares))
+        trials.append(_trial(combination, folders(overrides), choose, table.select, shares))
     return decide(trials, shares, METRICS[choose.by].better)
 
 
 def _trial(
     combination: Combination,
-    overrides: tuple[str, ...],
     folders: Sequence[Path],
     choose: Choose,
     select: str,
@@ -130,7 +133,7 @@ def _trial(
         result = directory.result()
         status = directory.status
         values = _values(directory, result, status, choose.by, select, shares)
-        trials.append(Trial(combination, overrides, folder, status, values))
+        trials.append(Trial(combination, folder, status, values))
         if trials[-1].last is not None:
             return trials[-1]
     return trials[0]

@@ -1,17 +1,19 @@
 """Checks of a table as a whole, after each part of its file has been read: names, overrides, budgets, metrics."""
 
+import hashlib
 import itertools
 import re
 from collections.abc import Sequence
 
-from highway.config.check import SECTIONS
-from highway.config.compose import composer, option
 from highway.config.datasets import DATASETS
-from highway.config.guard import options
+from highway.config.groups import options
+from highway.config.home import outputs_folder
 from highway.config.margins import general_margin
 from highway.config.metrics import METRICS, OF_A_RECORD, OF_A_TIMING
+from highway.config.sections import SECTIONS
 from highway.config.tasks import metrics_of
 from highway.errors import Refused, closest, listing
+from highway.sweep.kept import kept_below
 from highway.sweep.table import Table
 
 RECIPE = ("model", "dataset", *SECTIONS)
@@ -84,6 +86,12 @@ def _check_choices(table: Table) -> None:
             continue
         if table.kind == "timing":
             raise Refused(f"{table.id}: a timing has no validation, so it cannot choose. Leave `choose` out.")
+        check_metric(row.choose.by, f"{table.id}, choose")
+        if METRICS[row.choose.by].split != "valid":
+            raise Refused(
+                f"{table.id}, choose: by: {row.choose.by} is not a metric of the validation split. Name one that is, "
+                "such as valid_loss."
+            )
         for budget in row.choose.budgets:
             if budget not in table.budgets:
                 raise Refused(
@@ -152,12 +160,26 @@ def _check_metrics(table: Table) -> None:
 
 
 def _given(table: Table) -> Sequence[str]:
-    """List the metrics of a table's records, as the data set of its first row defines them."""
+    """List the metrics of a table's records, as the data set of its first row defines them.
+
+    Earlier commands keep the answer, since only a composition says which data set it is.
+    """
     described = [*table.recipe, *table.rows[0].overrides]
-    content = option("dataset", composer().choices(described)["dataset"])
+    kept, name = kept_below(outputs_folder()), f"metrics/{hashlib.sha256(repr(described).encode()).hexdigest()[:20]}"
+    if (found := kept.read(name, described)) is None:
+        found = _composed_metrics(described)
+        kept.write(name, described, found)
+    return found
+
+
+def _composed_metrics(described: list[str]) -> list[str]:
+    from highway.config.compose import composer, option  # imports Hydra, which kept metrics do without
+
+    of_hydra = tuple(override for override in described if override.startswith("hydra."))  # the folder of -cd
+    content = option("dataset", composer(of_hydra).choices(described)["dataset"], of_hydra)
     card = DATASETS[content["name"]]
     values = dict(override.split("=", 1) for override in described)
-    return metrics_of(card.task, values.get("dataset.metric", content["metric"]), card.watched)
+    return list(metrics_of(card.task, values.get("dataset.metric", content["metric"]), card.watched))
 
 
 def _keys(overrides: Sequence[str]) -> set[str]:

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from highway.errors import Refused, as_typed, counted
 from highway.files.plain import make_way
-from highway.sweep.launch import LOOK_AGAIN, Planned, RunLauncher, quoted, search_path
+from highway.sweep.launch import EXIT_REFUSED, LOOK_AGAIN, Planned, RunLauncher, search_path
+from highway.sweep.shell import quoted
 
 TRAIN = ("-m", "highway", "train")  # arguments of python
 LOOK = 0.02  # seconds between two polls of the running jobs; a slot stays empty at most that long
@@ -108,7 +109,8 @@ class EngineLauncher(RunLauncher):
         """Release the room of a job that has ended; return False if its run failed."""
         del self.running[planned]
         self.give_back(planned)
-        if planned.directory.status == "running":  # another sweep took the lease first
+        move = planned.next_move()
+        if move == "wait" or (code == EXIT_REFUSED and move == "leave"):  # another sweep took the lease first
             self.waiting.append(planned)
             return True
         self.overview.ended(planned, code)

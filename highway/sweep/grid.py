@@ -22,8 +22,8 @@ from highway.config.yaml_file import LoaderOfKeys, read_yaml
 from highway.errors import Refused, as_typed, closest, listing
 from highway.files.writing import write_text
 from highway.ledger.identity import changes_nothing
-from highway.sweep.launch import command_line
 from highway.sweep.reading import load_table, parse_table, table_ids
+from highway.sweep.shell import command_line
 from highway.sweep.table import Table
 
 log = logging.getLogger("highway")
@@ -32,7 +32,13 @@ ALSO = ("parameters", "gate_parameters", "tokens_per_second", "train_seconds")
 
 
 def as_table(
-    name: str | None, command: str, choices: dict[str, list[str]], run: Sequence[Experiment], choose: Sequence[str] = ()
+    name: str | None,
+    command: str,
+    choices: dict[str, list[str]],
+    run: Sequence[Experiment],
+    choose: Sequence[str] = (),
+    title: str = "",
+    columns: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the content of table.yaml.
 
@@ -43,18 +49,55 @@ def as_table(
         if len(choices.get(key, ())) < 2:
             raise Refused(f"choose={key} needs two or more values of {key}, as in {key}=1,2,3.")
     content = described({key: values for key, values in choices.items() if key not in choose}, run)
+    if columns:
+        content["columns"] = [{"metric": metric} for metric in columns]
+        content["also"] = [column for column in content["also"] if column["metric"] not in columns]
     if choose:
         by = f"valid_{_shown(run)[0]}"
         content["choose"] = {**{key: choices[key] for key in choose}, "by": by}
         command = f"{command} choose={','.join(choose)}"
+    if title:
+        command = f"{command} {shlex.quote(f'title={title!r}')}"
+    if columns:
+        command = f"{command} columns={','.join(columns)}"
     made = hashlib.sha256(yaml.safe_dump(content).encode()).hexdigest()[:8]
-    return {"id": _checked(name or f"grid-{made}"), "caption": command, **content}
+    caption = title or in_words(content["rows"], content["recipe"])
+    return {"id": _checked(name or f"grid-{made}"), "caption": caption, "command": command, **content}
+
+
+def in_words(rows: Sequence[dict[str, Any]], fixed: Sequence[str]) -> str:
+    """Return a title: what varies, and the model and the data that all runs share."""
+    values: dict[str, dict[str, None]] = {}
+    for override in (override for row in rows for override in row["overrides"]):
+        key, _, value = override.partition("=")
+        values.setdefault(key, {})[value] = None
+    varied = " and ".join(f"{key} ({', '.join(found)})" for key, found in values.items())
+    shared = [value for key, _, value in (override.partition("=") for override in fixed) if key in ("model", "dataset")]
+    return ": ".join(filter(None, (varied, ", ".join(shared)))) or "a single run"
 
 
 def keep(content: dict[str, Any], outputs_dir: Path) -> None:
     """Save a grid's table where reports read it."""
     path = outputs_dir / "grids" / content["id"] / "table.yaml"
     write_text(path, yaml.safe_dump(content, sort_keys=False, width=120))
+
+
+def keep_overrides(table: str, budget: str, overrides: Sequence[str], outputs_dir: Path) -> None:
+    """Note that rows of a table were trained with further overrides, for the web site."""
+    content = {"table": table, "budget": budget, "overrides": list(overrides)}
+    made = hashlib.sha256(repr(content).encode()).hexdigest()[:8]
+    write_text(outputs_dir / "grids" / f"{table}-{made}" / "overrides.yaml", yaml.safe_dump(content, sort_keys=False))
+
+
+def swept_with_overrides(outputs_dir: Path) -> list[tuple[str, tuple[str, ...], list[str]]]:
+    """Return each table that was trained here with further overrides: its name, the overrides, and the budgets."""
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for path in sorted((outputs_dir / "grids").glob("*/overrides.yaml")):
+        about = read_yaml(path, LoaderOfKeys)
+        if isinstance(about, dict) and about.get("table") in table_ids("training"):
+            key = str(about["table"]), tuple(map(str, about.get("overrides") or ()))
+            found.setdefault(key, []).append(str(about.get("budget")))
+    return [(name, overrides, budgets) for (name, overrides), budgets in found.items()]
 
 
 def described(choices: dict[str, list[str]], run: Sequence[Experiment]) -> dict[str, Any]:
@@ -79,7 +122,7 @@ def described(choices: dict[str, list[str]], run: Sequence[Experiment]) -> dict[
     kind, splits = _shown(run)
     return {
         "recipe": fixed,
-        "columns": [{"metric": f"{split}_{kind}", "title": f"{split} {kind}"} for split in splits],
+        "columns": [{"metric": f"{split}_{kind}"} for split in splits],
         "also": [{"metric": metric} for metric in ALSO],
         "rows": rows,
         "figures": [
@@ -119,7 +162,8 @@ def command(table: Table, budget: str) -> str:
     added = list(dict.fromkeys(override for row in table.rows for override in row.added))
     if table.id in table_ids():
         return command_line(["-m", f"table={table.id}", f"budget={budget}", "seeds=1,2,3", *added])
-    return " ".join([table.caption, shlex.join(added)]).strip()
+    typed = table.command or table.caption.removesuffix(f", with {' '.join(added)}")
+    return " ".join([typed, shlex.join(added)]).strip()
 
 
 @contextmanager

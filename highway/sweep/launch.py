@@ -4,8 +4,6 @@ hydra_plugins/highway_sweep.py passes the training function to `inline`, so that
 """
 
 import logging
-import re
-import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,9 +24,11 @@ from highway.errors import Corrupt, Held
 from highway.files.plain import read_text
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.together import Timing
+from highway.sweep.shell import command_line, quoted
 from highway.sweep.timed import timing
 
 log = logging.getLogger("highway")
+EXIT_REFUSED = 2  # the exit code of a run that was refused, for example because another process trains it
 LOOK_AGAIN = 1.0  # seconds between two checks of runs that other sweeps have started
 
 
@@ -53,7 +53,7 @@ class Planned:
         status = self.directory.status
         if status == "running":
             return "wait"
-        if status == "paused" and self.share < 1:
+        if status in ("paused", "dropped") and self.share < 1:
             return "leave" if (self.directory.result() or {}).get("share", 0) >= self.share else "start"
         return "leave" if status in DONE or (status == "failed" and self.before != "failed") else "start"
 
@@ -133,16 +133,6 @@ def search_path(config: DictConfig) -> list[str]:
     return [f"hydra.searchpath=[{','.join(map(quoted, sources))}]"] if sources else []
 
 
-def command_line(overrides: Sequence[str]) -> str:
-    """Return the shell command that repeats a run, without the folders and logger that a launcher adds."""
-    kept = [
-        override
-        for override in overrides
-        if not re.match(r"(hydra\.(?!searchpath=)|(data_dir|outputs_dir|trainer\.pause_after)=|logger[.=])", override)
-    ]
-    return f"highway train {shlex.join(kept)}"
-
-
 def last_line(path: Path) -> str:
     """Return the last line of a log, with its path."""
     try:
@@ -152,9 +142,3 @@ def last_line(path: Path) -> str:
     except Corrupt as damage:
         return str(damage)
     return f"{lines[-1]} ({path})" if lines else str(path)
-
-
-def quoted(text: str) -> str:
-    """Quote a text for Hydra's grammar, which treats backslashes before a quote, before `${` and at the end."""
-    escaped = re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
-    return "'" + re.sub(r"(\\*)('|$)", lambda match: match[1] * 2 + match[2].replace("'", "\\'"), escaped) + "'"

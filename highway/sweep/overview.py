@@ -13,10 +13,9 @@ from rich.text import Text
 
 from highway.clock import clock
 from highway.errors import counted
-from highway.sweep.launch import Planned, last_line
+from highway.sweep.launch import EXIT_REFUSED, Planned, last_line
 
 LINES_EVERY = 60.0  # seconds between two summaries where there is no terminal
-EXIT_REFUSED = 2
 HEADS = ("step", "training loss", "validation loss", "tokens/s", "time left")
 COLOURS = {"running": "cyan", "elsewhere": "blue"}
 
@@ -30,7 +29,9 @@ class Overview:
         self.before = "queued" if queued else "starting"
         self.remarks: dict[str, str] = {}  # label of a run -> its latest remark that was shown
         self.counts: dict[str, int] = {}  # status -> number of runs that ended with it
-        self.seconds: list[float] = []  # duration of each finished run of this sweep
+        self.seconds: list[float] = []  # training time of each finished run of this sweep
+        self.begun: dict[str, float] = {}  # label of a run of ours -> when it began to start up
+        self.startup: dict[str, float] = {}  # label -> seconds before it trained; of a run that has ended, also after
         self._looked = self._said = time.monotonic()
         self.console = Console(file=sys.stderr, soft_wrap=True, highlight=False)
         self.live: Live | None = None
@@ -50,6 +51,8 @@ class Overview:
         self.console.print(line, markup=False)
 
     def started(self, planned: Planned) -> None:
+        if self.before == "starting":
+            self.begun[planned.label] = time.monotonic()
         if not self.live:
             self.say(f"{'queued' if self.before == 'queued' else 'started':9} {planned.label}")
 
@@ -59,6 +62,7 @@ class Overview:
         self.counts[status] = self.counts.get(status, 0) + 1
         if status == "finished":
             self.seconds.append(result["cost"]["seconds"])
+            self._note_startup(planned, result["cost"]["seconds"])
             best = {name: values["best"] for name, values in result["metrics"].items()}
             shown = "  ".join(f"{name} {value:.4g}" for name, value in best.items() if name.startswith("test"))
             where = "" if code is not None else ", by another sweep"
@@ -75,7 +79,7 @@ class Overview:
             self.live.update(self._table(waiting, ours), refresh=True)
         elif not self.live and now - self._said >= LINES_EVERY:
             self._said = now
-            running = _running(ours)
+            running = self._running(ours)
             self._say_remarks(running)
             self.say(self._summary(waiting, ours, running))
             for planned in running:
@@ -91,7 +95,7 @@ class Overview:
                 self.say(f"          {planned.label}: {remark}")
 
     def _table(self, waiting: Sequence[Planned], ours: Sequence[Planned]) -> Group:
-        running = _running(ours)
+        running = self._running(ours)
         self._say_remarks(running)
         grid = Table(box=SIMPLE_HEAD, expand=False)
         grid.add_column("run", no_wrap=True)
@@ -123,22 +127,35 @@ class Overview:
         about = f"; about {clock(left)} left" if left is not None else ""
         return f"{counted(self.total, 'run')}: {len(running)} running{before}, {len(waiting)} waiting{ended}{about}"
 
+    def _running(self, ours: Sequence[Planned]) -> list[Planned]:
+        """Return the runs that are running, and note when each was first seen to, unless we started it at once."""
+        running = [planned for planned in ours if planned.directory.status == "running"]
+        for planned in running:
+            self.begun.setdefault(planned.label, time.monotonic())
+        return running
+
+    def _note_startup(self, planned: Planned, trained: float) -> None:
+        """Note the time that a run has spent outside training; a resumed run has trained for longer than it is here."""
+        if planned.label in self.begun:
+            passed = time.monotonic() - self.begun[planned.label]
+            if passed > trained:
+                self.startup[planned.label] = passed - trained
+
     def _seconds_left(self, to_begin: int, running: Sequence[Planned]) -> float | None:
-        """Estimate the time left: running runs by their own estimates, the others by the mean run, over our slots."""
-        known = [progress for planned in running if (progress := planned.directory.progress)]
-        left = [progress["seconds_left"] for progress in known]
-        whole = [
-            report["seconds_left"] * report["steps"] / max(report["steps"] - report["step"], 1) for report in known
-        ]
-        usual = [*self.seconds, *whole]
-        if not usual or not (running or to_begin) or (running and not known):
+        """Estimate the time left: running runs by their own estimates, the others by the mean run and start-up."""
+        left, whole = [], []
+        for planned in running:
+            if progress := planned.directory.progress:
+                left.append(progress["seconds_left"])
+                whole.append(left[-1] * progress["steps"] / max(progress["steps"] - progress["step"], 1))
+                if planned.label not in self.startup:
+                    self._note_startup(planned, whole[-1] - left[-1])
+        usual, before = [*self.seconds, *whole], [*self.startup.values()]
+        if not usual or not (running or to_begin) or (running and not left):
             return None
-        ahead = sum(left) + to_begin * sum(usual) / len(usual)
+        each = sum(usual) / len(usual) + sum(before) / max(len(before), 1)
+        ahead = sum(left) + (to_begin + len(running) - len(left)) * each
         return max([ahead / self.slots, *left])
-
-
-def _running(ours: Sequence[Planned]) -> list[Planned]:
-    return [planned for planned in ours if planned.directory.status == "running"]
 
 
 def _cells(planned: Planned) -> list[str]:

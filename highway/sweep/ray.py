@@ -22,8 +22,7 @@ from highway.errors import Refused
 from highway.files.writing import append_text
 from highway.ledger.lease import SWEEP
 from highway.sweep.engine import EngineLauncher, Job, check_whole
-from highway.sweep.launch import Planned
-from highway.sweep.overview import EXIT_REFUSED
+from highway.sweep.launch import EXIT_REFUSED, Planned
 
 ANSWERS = 10.0  # seconds within which a cluster must answer; Ray itself tries for two minutes
 INTERRUPTED = 130

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from highway.config.guard import options
+from highway.config.groups import options
 from highway.config.metrics import KINDS, METRICS, SPLITS
 from highway.config.project import conf_file
 from highway.config.schema import Range, Wrong, check_of

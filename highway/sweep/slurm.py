@@ -4,6 +4,7 @@ Slurm sends SIGTERM before a job's time limit and before it pre-empts a job. The
 and exits with 130; the job is requeued and resumes. After `scancel` a job saves a checkpoint and is not requeued.
 """
 
+import logging
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ from highway.sweep.engine import EngineLauncher, Job, check_whole
 from highway.sweep.launch import Planned
 from highway.sweep.submitted import Becomes
 
+log = logging.getLogger("highway")
 ASK_EVERY = 3.0  # seconds between two calls of squeue, each for all jobs
 STOP_WITHIN = 120.0  # seconds for which a sweep waits for its cancelled jobs
 LARGEST_ARRAY = 1000  # jobs; the default of Slurm's MaxArraySize is 1001
@@ -156,7 +158,8 @@ class Queue:
     """A view of Slurm's queue, read for all jobs at once; while squeue fails, every job counts as still queued."""
 
     def __init__(self) -> None:
-        self.numbers: set[str] = set()
+        self.reasons: dict[str, str] = {}  # number of a queued job -> why it does not run; "None" if it does
+        self.held: set[str] = set()  # jobs of which it was said that Slurm holds them
         self.asked = self.answered = -ASK_EVERY
         self.unwanted: list[str] = []
         self.leave_at = float("inf")
@@ -165,11 +168,18 @@ class Queue:
         """Return True if a job submitted at `since` is still queued or running, as far as squeue has said."""
         if time.monotonic() - self.asked >= ASK_EVERY:
             self.asked = time.monotonic()
-            command = ["squeue", "--me", "--noheader", "--array", "--format=%i"]
+            command = ["squeue", "--me", "--noheader", "--array", "--format=%i %r"]
             listed = subprocess.run(command, capture_output=True, text=True, check=False)
             if listed.returncode == 0:
-                self.numbers, self.answered = set(listed.stdout.split()), self.asked
-        return number in self.numbers or self.answered <= since
+                lines = [line.strip().partition(" ") for line in listed.stdout.splitlines()]
+                self.reasons, self.answered = {number: reason for number, _, reason in lines}, self.asked
+        if "held" in self.reasons.get(number, "").lower() and number not in self.held:
+            self.held.add(number)
+            log.warning(
+                "Slurm holds job %s (%s). Type `scontrol release %s` to let it start.",
+                *(number, self.reasons[number], number),
+            )
+        return number in self.reasons or self.answered <= since
 
     def cancel(self) -> None:
         """Cancel all unwanted jobs with one call; some may have ended by themselves."""

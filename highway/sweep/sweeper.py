@@ -6,18 +6,14 @@
     retry_failed=true    also train runs again that have failed
     rerun=true           also train runs again that are finished but stale (other code); old records go to earlier/
     plan=true            print the missing runs and their cost, and train nothing
+    title='Do gates help?' columns=test_bpc,parameters   of a grid: the head of its report, and its columns
     choose=optimizer.lr  of a grid: choose these keys by validation, and report the best
 
 Every run is composed and checked before the first one starts, so a mistake in the last row costs nothing.
 """
 
-import hashlib
-import itertools
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,24 +24,18 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-from highway.config.check import SWEEP_ONLY
 from highway.config.experiment import Experiment
-from highway.errors import Held, Refused
+from highway.config.sections import SWEEP_ONLY
+from highway.errors import Refused
 from highway.ledger.directory import DONE, RunDirectory
-from highway.ledger.fingerprint import fingerprint, of_together
-from highway.ledger.identity import changes_nothing, identified, ignored
-from highway.sweep import grid
+from highway.ledger.identity import ignored
 from highway.sweep.accounts import summarise, to_do
-from highway.sweep.chosen import WHOLE, decision, forecast
-from highway.sweep.launch import Planned, command_line, composed, quoted, search_path
-from highway.sweep.reading import load_table, parse_table
-from highway.sweep.table import ReportRequest, Row, Table, last_on_each_key
-from highway.sweep.timed import timing
-from highway.sweep.typed import every_combination, is_true, seeds_of, values_of
-from highway.sweep.views import differences, link_view
+from highway.sweep.launch import Planned
+from highway.sweep.planner import Planner
+from highway.sweep.table import ReportRequest
+from highway.sweep.typed import is_true
 
 log = logging.getLogger("highway")
-LONGEST_NAME = 120
 
 
 class HighwaySweeper(Sweeper):
@@ -55,16 +45,11 @@ class HighwaySweeper(Sweeper):
     # Print the cost and the power: all runs, missing runs, threads, reports, the outputs folder.
     foresee: Callable[[list[Planned], list[Planned], int | None, list[ReportRequest], Path], None]
     have_data: Callable[[list[Experiment]], None]  # fetch the data of these, or refuse
-    planning = False
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context = hydra_context
         self.config: DictConfig = config
-        self.choosing: list[str] = []  # rows whose settings are still to be chosen
         self.compared: set[tuple[RunDirectory, float]] = set()  # what the stage before has trained, and how far
-        self.timings: dict[tuple[str, ...], Planned] = {}
-        self.folders: dict[tuple[str, ...], Path] = {}
-        self.then: list[Callable[[], None]] = []  # writes, postponed until nothing can be refused any more
         self.launcher: Any = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )
@@ -77,13 +62,15 @@ class HighwaySweeper(Sweeper):
         }:
             raise Refused(f"{key}= is given twice. Write several values with commas, as in seeds=1,2,3.")
         flags = ("fail_fast", "retry_failed", "rerun", "plan")
-        fail_fast, retry_failed, rerun, self.planning = (is_true(overrides.pop(key, None)) for key in flags)
+        fail_fast, retry_failed, rerun, planning = (is_true(overrides.pop(key, None)) for key in flags)
         settings = {key: override for key, override in overrides.items() if not override.is_hydra_override()}
-        while self._stage(settings, overrides, fail_fast, retry_failed, rerun):
+        planner = Planner(self, planning)
+        while self._stage(planner, settings, overrides, fail_fast, retry_failed, rerun):
             pass  # a stage of trials has ended, and the next one follows from their validations
 
     def _stage(
         self,
+        planner: Planner,
         settings: dict[str, Override],
         typed: dict[str, Override],
         fail_fast: bool,
@@ -91,209 +78,50 @@ class HighwaySweeper(Sweeper):
         rerun: bool,
     ) -> bool:
         """Train what is missing now; return True if trials were compared, so that more may be missing then."""
-        self.then, self.choosing = [], []
-        plan, tables = self._plan(dict(settings))
+        plan, tables = planner.plan(dict(settings))
         _refuse_ignored([str(override.input_line).lstrip("+") for override in typed.values()], plan)
         unique = list({planned.directory: planned for planned in plan}.values())
+        outputs = unique[0].directory.path.parents[2]
         again = [planned for planned in unique if rerun and _of_other_code(planned)]
         missing = [planned for planned in unique if planned in again or planned.before not in DONE]
         missing = [planned for planned in missing if retry_failed or planned.before != "failed"]
-        if self.planning:
+        if planner.foresees:
             several = [planned for planned in missing if not planned.alone]
             threads = self.launcher.threads_of_a_run(several, len(unique)) if several else None
-            self.foresee(unique, missing, threads, tables, unique[0].directory.path.parents[2])
+            self.foresee(unique, missing, threads, tables, outputs)
             return False
         if reading := [planned.experiment for planned in missing if planned.experiment]:
             self.have_data(reading)  # before anything is written: a refusal leaves no folder behind
         _set_aside(again)
-        for write in self.then:
+        for write in planner.then:
             write()
         log.info(to_do(unique, missing))
-        if self.choosing:
-            log.info("First trials choose settings of %s.", ", ".join(dict.fromkeys(self.choosing)))
+        if planner.choosing:
+            log.info("First trials choose settings of %s.", ", ".join(dict.fromkeys(planner.choosing)))
+        self._launch(missing, unique, fail_fast)
+        if planner.choosing and self._compared(missing, unique):
+            return True
+        if tables:
+            self.tell(tables, outputs)
+        summarise(unique)
+        return False
+
+    def _launch(self, missing: list[Planned], unique: list[Planned], fail_fast: bool) -> None:
+        """Pass runs to the launcher: first those that may run beside others, then timings, one by one."""
         together = [planned for planned in missing if not planned.alone]
         if together:
             self.launcher.launch_runs(together, sum(not planned.alone for planned in unique), fail_fast)
         for planned in missing:
             if planned.alone and not (fail_fast and any(run.directory.status == "failed" for run in unique)):
                 self.launcher.launch_runs([planned], 1, fail_fast)
+
+    def _compared(self, missing: list[Planned], unique: list[Planned]) -> bool:
+        """Return whether all trials of this stage have come as far as it asks, and the next stage may ask for more."""
         compared = {(planned.directory, planned.share) for planned in missing}
         before, self.compared = self.compared, compared
-        ended = all(planned.directory.status in (*DONE, "paused") for planned in unique)
-        if self.choosing and ended and compared != before:
-            return True
-        if tables:
-            self.tell(tables, unique[0].directory.path.parents[2])
-        summarise(unique)
-        return False
-
-    def _plan(self, overrides: dict[str, Override]) -> tuple[list[Planned], list[ReportRequest]]:
-        """Compose and check all runs that the command line describes; return them, and the reports that show them."""
-        tables, seeds, extra_rows, rows, name, choose = (
-            overrides.pop(key, None) for key in ("table", "seeds", "extra_rows", "rows", "name", "choose")
-        )
-        if tables is None or tables.value() is None:
-            for key, override in (("seeds", seeds), ("extra_rows", extra_rows), ("rows", rows)):
-                if override is not None:
-                    hint = "For a grid, write seed=1,2" if key == "seeds" else "It chooses among the rows of a table"
-                    raise Refused(f"{key}= needs table=. {hint}.")
-            return self._of_grid(overrides, values_of(name), values_of(choose))
-        if choose is not None:
-            raise Refused("choose= is for a grid. A table's file says what is chosen, under its key `choose`.")
-        if values_of(name) not in ([], ["null"]):
-            raise Refused("name= names a grid, but table= is given. Leave name= out.")
-        if "seed" in overrides:
-            raise Refused("seed= is for a single run or a grid. Choose the seeds of a table with seeds=1,2,3.")
-        budgets = values_of(overrides.pop("budget", None)) or ["paper"]
-        combinations = [
-            (table, row, budget, seed)
-            for table, budget in itertools.product(map(load_table, values_of(tables)), budgets)
-            for row, seed in itertools.product(_rows(table, budget, rows, extra_rows), seeds_of(seeds))
-        ]
-        return self._of_rows(combinations, overrides)
-
-    def _of_rows(
-        self, combinations: Iterable[tuple[Table, Row, str, int]], overrides: dict[str, Override]
-    ) -> tuple[list[Planned], list[ReportRequest]]:
-        """Plan rows of tables, each with every combination of the overrides."""
-        plan: list[Planned] = []
-        reported: dict[tuple[str, str, tuple[str, ...]], ReportRequest] = {}
-        for table, written, budget, seed in combinations:
-            for _, choice in every_combination(overrides.values()):
-                row, trials = self._chosen(table, written, budget, seed, choice)
-                plan += trials
-                if trials and not self.planning:
-                    continue  # the row itself follows when its settings are chosen
-                added = self._added(table, row, budget, seed, choice)
-                settings = (
-                    tuple(override for override in choice if not changes_nothing(override.split("=", 1)[0]))
-                    if added
-                    else ()
-                )
-                reported[table.id, budget, settings] = (table, budget, settings)
-                planned = self._row(table, row, budget, seed, added, choice)
-                self.then.append(partial(self._link, planned, table, budget, row, added))
-                plan.append(planned)
-        extended = {
-            key[:2] for key in reported if key[2]
-        }  # reports with overrides also show the table's unchanged rows
-        return plan, [entry for key, entry in reported.items() if key[2] or key[:2] not in extended]
-
-    def _chosen(self, table: Table, row: Row, budget: str, seed: int, choice: list[str]) -> tuple[Row, list[Planned]]:
-        """Return a row with its chosen settings; or, until they are chosen, the trials to train next."""
-        if row.choose and any(override.split("=", 1)[0] in row.choose.keys for override in choice):
-            row = replace(row, choose=None)  # typed on the command line
-        found = decision(table, row, budget, seed, lambda overrides: [self._folder([*overrides, *choice])])
-        if found is None or row.choose is None:
-            return row, []
-        chooser = row.choose.chooser(seed)
-        self.then += [partial(_drop, RunDirectory(trial.directory)) for trial in found.dropped]
-        if found.chosen:
-            return replace(row, chosen={**row.chosen, chooser: found.chosen.combination}), []
-        self.choosing.append(f"{table.id} {row.id}")
-        trials = []
-        for trial, share in forecast(found) if self.planning else [(trial, found.until) for trial in found.missing]:
-            candidate, tried = replace(row, chosen={chooser: trial.combination}), " ".join(trial.combination)
-            added = self._added(table, candidate, budget, chooser, choice)
-            planned = self._row(table, candidate, budget, chooser, f"{tried} {added}".strip(), choice)
-            self.then.append(partial(self._link, planned, table, budget, row, f"{tried} {added}".strip()))
-            pause = (f"trainer.pause_after={share}",) if share < WHOLE else ()
-            trials.append(replace(planned, share=share, overrides=(*planned.overrides, *pause)))
-        return row, trials
-
-    def _folder(self, overrides: list[str]) -> Path:
-        """Return the directory of a run that these overrides describe."""
-        key = tuple(last_on_each_key(overrides))
-        if key not in self.folders:  # asked again for each seed and rung
-            self.folders[key] = RunDirectory.of(composed(self, key)).path
-        return self.folders[key]
-
-    def _of_grid(
-        self, overrides: dict[str, Override], name: list[str], choose: list[str]
-    ) -> tuple[list[Planned], list[ReportRequest]]:
-        combinations = [(label or "run", choice) for label, choice in every_combination(overrides.values())]
-        experiments = [composed(self, choice) for _, choice in combinations]
-        plan = [
-            self._described(experiment, label, choice)
-            for experiment, (label, choice) in zip(experiments, combinations, strict=True)
-        ]
-        if (self.planning and not choose) or not all(_is_result(planned) for planned in plan):
-            return plan, []
-        choices = {
-            override.get_key_element().removeprefix("++"): values_of(override) for override in overrides.values()
-        }
-        for override in search_path(self.config):
-            key, _, value = override.partition("=")
-            choices[key] = [value]
-        command = command_line([f"{key}={','.join(values)}" for key, values in choices.items()])
-        if len(name) > 1:
-            raise Refused(f"name={','.join(name)} gives several names, but a grid has one. Write name={name[0]}.")
-        given_name = name[0] if name and name[0] != "null" else None
-        typed = command.replace("highway train", "highway train -m", 1)
-        described = grid.as_table(given_name, typed, choices, experiments, choose)
-        self.then.append(partial(grid.keep, described, experiments[0].outputs_dir))
-        table = parse_table(described)
-        if choose:
-            seeds = [int(seed) for seed in choices.get("seed", ["1"])]
-            return self._of_rows(itertools.product([table], table.rows, table.budgets, seeds), {})
-        rows = {row.overrides: row for row in table.rows}
-        varying = {override.split("=", 1)[0] for override in table.rows[0].overrides}
-        for number, (experiment, (_, choice)) in enumerate(zip(experiments, combinations, strict=True)):
-            row = rows[tuple(override for override in choice if override.split("=", 1)[0] in varying)]
-            plan[number] = _of_row(plan[number], table, row, choice)
-            self.then.append(partial(self._link, plan[number], table, experiment.budget, row, ""))
-        return plan, [(table, budget, ()) for budget in table.budgets]
-
-    def _added(self, table: Table, row: Row, budget: str, seed: int, choice: list[str]) -> str:
-        """Return the overrides that make a row a different run; "" if the run stays the same."""
-        changing = [override for override in choice if not changes_nothing(override.split("=", 1)[0])]
-        if not changing:
-            return ""
-        base = table.overrides(row, budget, seed)
-        same = identified(composed(self, base)) == identified(composed(self, last_on_each_key([*base, *changing])))
-        return "" if same else " ".join(changing)
-
-    def _row(self, table: Table, row: Row, budget: str, seed: int, added: str, choice: list[str]) -> Planned:
-        """Plan a row of a table; overrides of the command line win over those of the table."""
-        if table.kind == "timing":
-            return self._timing(table, budget, seed, added, choice)
-        overrides = last_on_each_key([*table.overrides(row, budget, seed), *choice])
-        name = f"{row.id} seed {seed} {added}".strip()
-        return self._described(composed(self, overrides), f"{table.id} {name}", overrides, table.id, name)
-
-    def _timing(self, table: Table, budget: str, seed: int, added: str, choice: list[str]) -> Planned:
-        """Plan a timing: one run of all rows."""
-        overrides = (f"table={table.id}", f"budget={budget}", f"seed={seed}", *choice)
-        if overrides not in self.timings:  # called for each row
-            described = timing(overrides, partial(composed, self))
-            directory, trainer = described.directory, described.first.trainer
-            name = f"{table.id} seed {seed} {added}".strip()
-            needs = (trainer.accelerator, trainer.devices)
-            settled = tuple(last_on_each_key([*overrides, f"trainer.threads={described.threads}"]))
-            code = of_together(described.rows.values())
-            self.timings[overrides] = Planned(
-                name, settled, directory, *needs, directory.status, alone=True, fingerprint=code
-            )
-        return self.timings[overrides]
-
-    def _described(
-        self, experiment: Experiment, label: str, overrides: Sequence[str], group: str = "grid", run: str | None = None
-    ) -> Planned:
-        mirror = [f"logger.group={quoted(group)}", f"logger.run={quoted(run or f'{label} seed {experiment.seed}')}"]
-        directory, trainer = RunDirectory.of(experiment), experiment.trainer
-        overrides = (*overrides, *mirror)
-        code, needs = fingerprint(experiment), (trainer.accelerator, trainer.devices)
-        details: dict[str, Any] = {"fingerprint": code, "nodes": trainer.nodes, "experiment": experiment}
-        return Planned(label, overrides, directory, *needs, directory.status, **details)
-
-    def _link(self, planned: Planned, table: Table, budget: str, row: Row, added: str) -> None:
-        """Link a row to its run; if the row was linked to another run, log what has changed."""
-        if not _is_result(planned):
-            return
-        replaced = link_view(planned.directory, table.id, budget, _view_of(row, added))
-        if replaced is not None and not planned.alone:
-            changed = "; ".join(differences(replaced, composed(self, planned.overrides))) or "another revision"
-            log.info("%s: the recipe has changed since the run in %s: %s.", planned.label, replaced.path, changed)
+        statuses = {planned.directory.status for planned in unique}
+        ahead = "running" in statuses  # another sweep has compared these trials, and trains them for the next stage
+        return statuses <= {*DONE, "paused", "dropped", "running"} and (ahead or compared != before)
 
 
 def _refuse_ignored(overrides: Sequence[str], plan: Sequence[Planned]) -> None:
@@ -302,33 +130,6 @@ def _refuse_ignored(overrides: Sequence[str], plan: Sequence[Planned]) -> None:
     for override in overrides:
         if experiments and all(ignored(experiment, override) for experiment in experiments):
             raise Refused(f"{override} changes nothing: no run of this sweep reads it. Leave it out.")
-
-
-def _drop(directory: RunDirectory) -> None:
-    """Mark a trial as dropped, unless another sweep trains it now."""
-    if directory.status in ("paused", "interrupted"):
-        with suppress(Held):
-            directory.drop()
-
-
-def _is_result(planned: Planned) -> bool:
-    """Return True unless debug=... has moved the run out of the results."""
-    return planned.directory.path.parent.parent.name == "cells"
-
-
-def _of_row(planned: Planned, table: Table, row: Row, choice: Sequence[str]) -> Planned:
-    """Name a run of a grid as the grid's table names its row."""
-    seed = next((override for override in choice if override.startswith("seed=")), "seed=1").replace("=", " ")
-    mirror = (f"logger.group={quoted(table.id)}", f"logger.run={quoted(f'{row.id} {seed}')}")
-    return replace(planned, overrides=(*planned.overrides[: -len(mirror)], *mirror))
-
-
-def _view_of(row: Row, added: str) -> str:
-    """Name the view of a row; a hash ends a name that would be too long for a file system."""
-    name = ",".join([row.id, *added.split()])
-    if len(name) <= LONGEST_NAME:
-        return name
-    return f"{row.id[:LONGEST_NAME]},{hashlib.sha256((added or row.id).encode()).hexdigest()[:8]}"
 
 
 def _of_other_code(planned: Planned) -> bool:
@@ -346,11 +147,3 @@ def _set_aside(done: list[Planned]) -> None:
         log.info(
             "%s: stale: other code. It is trained again; the old record is in %s/earlier.", planned.label, directory
         )
-
-
-def _rows(table: Table, budget: str, rows: Override | None, extra_rows: Override | None) -> list[Row]:
-    if values_of(rows) not in ([], ["null"]):
-        if table.kind == "timing":
-            raise Refused(f"{table.id} times all its rows together, so rows= cannot choose among them. Leave it out.")
-        return [table.row(row_id) for row_id in values_of(rows)]
-    return [row for row in table.at(budget) if is_true(extra_rows) or not row.extra]

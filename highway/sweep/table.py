@@ -51,6 +51,10 @@ class Row:
         label = f"{self.label}, {added}"
         return replace(self, id=f"{self.id},{added}", label=label, paper={}, extra=True, added=tuple(overrides))
 
+    def at(self, budget: str) -> bool:
+        """Return whether a budget has this row."""
+        return not self.budgets or budget in self.budgets
+
     def choice(self, seed: int) -> Combination:
         """Return the chosen settings for a run of this seed; until something is chosen, the first combination."""
         if self.choose is None:
@@ -75,11 +79,16 @@ class Column:
     def better(self) -> str:
         return METRICS[self.metric].better
 
+    def text(self, value: float) -> str:
+        """Return a value with the column's digits."""
+        return f"{value:.{self.digits}f}"
+
     @classmethod
     def of(cls, metric: str, title: str = "", digits: int = -1, printed: str = "") -> "Column":
         """Make a column; the metric's card supplies the title and digits that are not given."""
         card = METRICS[metric]
-        return cls(metric, title or card.title, card.digits if digits < 0 else digits, printed)
+        usual = f"{card.split} {card.title}" if card.split else card.title
+        return cls(metric, title or usual, card.digits if digits < 0 else digits, printed)
 
 
 @dataclass(frozen=True)
@@ -154,7 +163,8 @@ class Figure:
     times: every round of a timing, by row.   scatter: rows as points, the first metric over the second.
     bars: the rows of each group beside those of the others.   series: each group's rows as a line over the key `along`.
     lengths: a histogram of the lengths of training sentences.   gate_values: histograms of state gates.
-    gradients: gradient norms by distance, for each group.
+    gradients: gradient norms by distance, for each group.   choices: validation over a chosen setting;
+    a report adds this figure by itself.
     """
 
     id: FileName
@@ -182,6 +192,7 @@ class Table:
     paper: str = ""  # the paper whose table it is; empty: a user's table
     reported: str = ""  # its name in tests/fixtures/reported.yaml
     note: str = ""
+    command: str = ""  # of a grid: how it was typed
     choices: tuple[str, ...] = ()  # sentences: where the paper and its code are silent or disagree, and our choice
     select: Literal["best", "last"] = "best"  # best | last: the checkpoint whose test result is the number
     claims: tuple[Claim, ...] = field(default=(), metadata={"written": tuple[WrittenClaim, ...]})
@@ -228,7 +239,7 @@ class Table:
 
     def at(self, budget: str) -> list[Row]:
         """List the rows that a budget has."""
-        return [row for row in self.rows if not row.budgets or budget in row.budgets]
+        return [row for row in self.rows if row.at(budget)]
 
     @property
     def usual_budget(self) -> str:
@@ -239,7 +250,7 @@ class Table:
         """Return the overrides of a run, in order: recipe, row, choice, budget, row at the budget, command line."""
         if budget not in self.budgets:
             raise Refused(f"{self.id} has no budget '{budget}'; it has {listing(list(self.budgets))}.")
-        if row.budgets and budget not in row.budgets:
+        if not row.at(budget):
             raise Refused(f"{self.id} has row '{row.id}' at budget {listing(list(row.budgets))} only.")
         smaller = [*self.budgets[budget], *row.at_budget.get(budget, ())]
         return last_on_each_key(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hydra.core.override_parser.types import Override, ValueType
 from hydra.errors import HydraException
 
-from highway.config.guard import check_words
+from highway.config.groups import check_words
 from highway.errors import Refused, listing
 
 MOST_RUNS = 50_000

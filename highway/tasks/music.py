@@ -1,9 +1,9 @@
-"""Polyphonic music: predicts for each of 88 keys whether it is down at the next step.
+"""Polyphonic music: predict for each of 88 keys whether it is down at the next step.
 
     nats of a step = - sum over keys of  y log p + (1 - y) log(1 - p)
 
-As in R-Transformer's code, the gradient is that of the sum over the steps of a tune, in double precision, and the
-reported number is the mean over all predicted steps of a split. Padding is not counted.
+As in R-Transformer's code, the gradient is that of the sum over the steps of a tune, in double precision. The reported
+number is the mean over all predicted steps of a split. Padding is not counted.
 """
 
 import torch.nn.functional as F

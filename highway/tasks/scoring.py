@@ -44,7 +44,7 @@ def scores(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[dict[s
 
 
 def sample_bleu(translator: Translator) -> dict[str, float]:
-    """Return BLEU of each of the tutorial's sentences; on so few words it takes the same value for many models."""
+    """Return BLEU of each of the tutorial's sentences; with so few words, many models have the same BLEU."""
     from sacrebleu.metrics import BLEU
 
     metric = BLEU(tokenize="none", effective_order=True)

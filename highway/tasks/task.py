@@ -74,7 +74,7 @@ class Task(pl.LightningModule):
 
     counted: tuple[str, ...] = ("nats", "units")  # names of an evaluation's counts
     lengths_vary = False  # True if training batches differ in length
-    devices = 1  # of the run, once a trainer has the task
+    devices = 1  # number of devices of the run, once a trainer has the task
 
     def __init__(self, model: nn.Module, experiment: Experiment, steps_per_epoch: int, total_steps: int) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class Task(pl.LightningModule):
         self.notes: dict[str, Any] = {}  # entries of result.json that are not numbers
         self.results_of: dict[str, dict[str, float]] = {}  # split -> metrics of its last evaluation
         self.unit_losses: UnitLosses | None = None  # while the test split of a trained model is evaluated
-        self.test_units: dict[str, Tensor] = {}  # of the last such evaluation
+        self.test_units: dict[str, Tensor] = {}  # the unit losses of the last such evaluation
         self.part = 0  # the part of the batch that is being learnt, with trainer.accumulate above 1
         measures = measures_of(experiment.task).items()
         self.measures: dict[str, Measure] = {kind: loaded(code)() for kind, code in measures}
@@ -152,7 +152,7 @@ class Task(pl.LightningModule):
             self.epoch_begins()
 
     def optimizer_zero_grad(self, *_: Any) -> None:
-        """Do nothing: on_train_batch_start zeroes gradients before the first part, Lightning would after the last."""
+        """Do nothing: on_train_batch_start zeroes gradients before the first part; Lightning would do so too late."""
 
     def training_step(self, batch: Any, batch_idx: int) -> dict[str, Any]:
         """Learn a batch part by part: the backward passes run here, except the last part's, which Lightning runs.

@@ -20,13 +20,13 @@ class UnitLosses:
         """Create the sums.
 
         positions: for each batch of the evaluation, the positions of its scored symbols or examples in the split.
-        length: of the split, in symbols or examples.
+        length: number of symbols or examples in the split.
         """
         self.positions, self.length, self.count = positions, length, min(length, UNITS)
         self.sums = torch.zeros(2, self.count, dtype=torch.float64, device=device)  # nats, scored positions
 
     def add(self, losses: Tensor, scored: Tensor | None = None) -> None:
-        """Add a batch: the loss at each position (N), and how many units of loss each one counts as (default: one)."""
+        """Add a batch: the loss (N) of each position or example, and the scored positions in each (default: 1)."""
         numbers = torch.as_tensor(next(self.positions)).flatten().long() * self.count // self.length
         counts = torch.ones_like(losses) if scored is None else scored
         self.sums.index_add_(1, numbers.to(losses.device), torch.stack([losses, counts]).double())

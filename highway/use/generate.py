@@ -11,12 +11,12 @@ from torch import Tensor
 from highway.errors import Refused
 from highway.use.load import Trained
 
-COLDEST = 1e-6  # of temperatures above 0: float32 could not divide by a much smaller one
+COLDEST = 1e-6  # the lowest temperature above 0: float32 could not divide by a much smaller one
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """The settings by which the next symbol is drawn; Refused if one is out of range."""
+    """The settings by which the next symbol is drawn. Raise Refused if one is out of range."""
 
     temperature: float = 1.0
     top_k: int | None = None
@@ -50,7 +50,7 @@ class Sampling:
 
 
 class Writer:
-    """A generator of text with a trained model, which carries its state or reads the last window again."""
+    """A generator of text. Its model carries a state, or reads the last window again for each symbol."""
 
     def __init__(self, trained: Trained) -> None:
         dataset = trained.experiment.dataset

@@ -31,11 +31,14 @@ class Recorded:
     """A record without weights, as `highway records import` leaves it: a run, its configuration and its curves."""
 
     directory: RunDirectory
-    experiment: Experiment  # with the folders of this machine
+    experiment: Experiment  # its folders are those of this machine
 
     def __getattr__(self, name: str) -> Any:
         if name in ("model", "streams", "spelling", "logits"):
-            raise Refused(f"{self.directory.path} is a record without weights, so it has no {name}: only `curve`.")
+            raise Refused(
+                f"{self.directory.path} is a record without weights, so it has no {name}. "
+                "It has experiment, metrics and curve."
+            )
         raise AttributeError(name)
 
     @property

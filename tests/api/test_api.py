@@ -13,6 +13,7 @@ import pytest
 
 import highway
 from highway.api.train import as_overrides, bar
+from highway.commands.report import write_runs
 from highway.config.home import REFERENCE
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
@@ -148,6 +149,13 @@ def test_a_report_writes_the_frame(ending: str, tmp_path: Path) -> None:
     written = pd.read_parquet(path) if ending == "parquet" else pd.read_csv(path)
     pd.testing.assert_frame_equal(written, highway.runs(**T3), check_dtype=False)
     assert typed("report.py", "--data", "runs.txt").returncode == 2
+
+
+def test_no_cell_of_the_frame_is_a_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pd.DataFrame({"row": ["=1+1", "tanh"], "value": [-1.5, 2.0]})
+    monkeypatch.setattr("highway.api.frames.runs", lambda *_: frame)
+    write_runs(str(tmp_path / "runs.csv"), None, None)
+    assert (tmp_path / "runs.csv").read_text() == "row,value\n'=1+1,-1.5\ntanh,2.0\n"
 
 
 def test_curves_are_those_of_the_runs() -> None:

@@ -21,9 +21,10 @@ def pair(cell: str, width: int, window: int, dtype: torch.dtype = torch.float32)
     return local, GatheredWindows(local)
 
 
-def gradients(module: nn.Module, x: Tensor, weights: Tensor) -> tuple[Tensor, list[Tensor]]:
+def gradients(module: nn.Module, x: Tensor, weights: Tensor, bf16: bool = False) -> tuple[Tensor, list[Tensor]]:
     x = x.clone().requires_grad_()
-    output = module(x)
+    with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        output = module(x)
     (output * weights).sum().backward()
     assert x.grad is not None
     return output.detach(), [x.grad, *(parameter.grad for parameter in module.parameters())]  # type: ignore[list-item]
@@ -44,6 +45,16 @@ def test_equals_windows_through_torchs_own(cell: str, window: int, chunk: int, m
             torch.testing.assert_close(slope, other, atol=10 * close, rtol=close)
         with torch.no_grad():
             assert torch.equal(ours(x), output)
+
+
+def test_torchs_lstm_runs_in_fp32_where_a_processor_cannot_train_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highway.bench.swapped.lstm_trains_in", lambda dtype: False)
+    _, torchs = pair("lstm", 9, 4)
+    x, weights = torch.randn(2, 3, 11, 9)
+    expected, slopes = gradients(torchs, x, weights)
+    torchs.zero_grad()
+    output, others = gradients(torchs, x, weights, bf16=True)
+    assert torch.equal(output, expected) and all(map(torch.equal, slopes, others))
 
 
 def test_a_gru_as_its_equations_are_written() -> None:
@@ -94,9 +105,8 @@ def test_in_autocast() -> None:
     ours, _ = pair("lstm", 16, 5)
     x = torch.randn(2, 12, 16)
     weights = torch.randn(2, 12, 16)
-    with torch.autocast("cpu", torch.bfloat16):
-        assert ours(x).dtype == torch.bfloat16
-        _, low = gradients(ours, x, weights)
+    output, low = gradients(ours, x, weights, bf16=True)
+    assert output.dtype == torch.bfloat16
     ours.zero_grad()
     _, full = gradients(ours, x, weights)
     assert all(slope.dtype == torch.float32 for slope in low)

@@ -8,7 +8,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from highway.config import compose
-from highway.config.check import CONF, flat
+from highway.config.check import flat
+from highway.config.home import CONF
 
 CODE = Path(compose.__file__).parents[1]
 CHOICES = ["model=transformer_xl", "dataset=enwik8", "optimizer=adam_cosine", "gate=sdu_tanh", "layers=l1-3"]

@@ -11,7 +11,6 @@ import pytest
 from highway.commands import benchmark, dashboard
 from highway.config import extras
 from highway.errors import Refused
-from highway.site.build import build_site
 from highway.sweep.ray import RayLauncher
 from highway.sweep.slurm import SlurmLauncher
 from highway.use.tunes import write_midi
@@ -30,7 +29,6 @@ def typed(main: Callable[[], None], *arguments: str) -> Callable[[Path], object]
 
 
 FEATURES: dict[tuple[str, str], Callable[[Path], object]] = {
-    ("plotly", "site"): build_site,
     ("mido", "music"): lambda folder: write_midi([], folder / "tune.mid", 0.25),
     ("wandb_workspaces", "dashboards"): typed(dashboard.main, "highway_t3", "--dry-run"),
     ("submitit", "slurm"): lambda folder: SlurmLauncher().prepare([], 0),
@@ -54,8 +52,8 @@ def test_a_missing_extra_is_one_sentence(
 
 def test_an_installed_package_names_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "SHIPPED", tmp_path)
-    with pytest.raises(Refused, match=r"pip install 'highway\[site\]'\.$"):
-        extras.need("no_such_package", "site", "the web site")
+    with pytest.raises(Refused, match=r"pip install 'highway\[music\]'\.$"):
+        extras.need("no_such_package", "music", "tunes")
 
 
 def test_every_extra_that_the_code_names_is_declared() -> None:

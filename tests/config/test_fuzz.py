@@ -15,15 +15,16 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from highway.config import compose
-from highway.config.check import CONF, check
+from highway.config.check import check
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
-from highway.config.guard import groups, options
+from highway.config.groups import groups, options
+from highway.config.home import CONF
 from highway.config.sentences import sentence
 from highway.errors import Refused
 from highway.ledger.identity import configuration, identified
 from highway.ledger.record import problem, read_record
-from highway.sweep.launch import quoted
+from highway.sweep.shell import quoted
 from tests.support.typed_words import KEYS
 
 REFUSALS = (Refused, HydraException, OmegaConfBaseException)

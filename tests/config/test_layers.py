@@ -7,9 +7,9 @@ import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.utils import create_config_search_path
 
-from highway.config.check import CONF
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
+from highway.config.home import CONF
 from highway.preview.explain import origins
 from highway.sweep.reading import load_table
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import yaml
 
-from highway.config.check import SECTIONS
 from highway.config.fields import neutral
 from highway.config.models import MODELS
+from highway.config.sections import SECTIONS
 from highway.config.tasks import TASKS
 from highway.ledger.identity import PARTS
 

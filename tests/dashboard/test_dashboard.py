@@ -2,10 +2,14 @@
 
 import csv
 import json
+import sys
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from highway.commands import dashboard
 from highway.dashboard import sync
 from highway.dashboard.send import send, send_report
 from highway.dashboard.workspace import describe, panels, report, workspace
@@ -35,6 +39,18 @@ def test_a_workspace_has_what_the_table_file_asks_for(tmp_path: Path) -> None:
     model = json.loads(made._to_model().model_dump_json())  # what would be sent to the server
     assert "valid/bpc" in json.dumps(model) and "highway_t5" in json.dumps(model)
     assert any("validation bits per character" in line and "1.241" in line for line in describe(made))
+
+
+def test_no_panel_is_empty_and_the_report_has_those_of_the_workspace(tmp_path: Path) -> None:
+    without_gates = collect(load_table("r_transformer_t2"), "paper", tmp_path)
+    for collected in (without_gates, collect(TABLE, "paper", tmp_path)):
+        made, text = workspace(collected, "somebody", "highway"), report(collected, "somebody", "highway")
+        sections = {section.name: [panel.y[0] for panel in section.panels] for section in made.sections}
+        headings, grids = text.blocks[1::2], text.blocks[2::2]
+        assert sections == {
+            heading.text: [panel.y[0] for panel in block.panels] for heading, block in zip(headings, grids, strict=True)
+        }
+        assert ("train/gate_norm" in sections["Training"]) == (collected is not without_gates)
 
 
 def test_smaller_models_have_no_lines_of_the_paper(tmp_path: Path) -> None:
@@ -98,3 +114,39 @@ def test_offline_runs_are_uploaded_oldest_first(tmp_path: Path, monkeypatch: pyt
     (command,) = seen
     assert command[1:4] == ["-m", "wandb", "sync"]  # without options, which another version of wandb might lack
     assert [Path(path).name[12:20] for path in command[4:]] == ["20260101", "20260102", "20260103"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("highway_t5", "--send"), "1 finished run would be sent, and the report."),
+        (("--sync",), "1 offline run would be uploaded."),
+    ],
+)
+def test_a_dry_run_sends_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    sentence: str,
+) -> None:
+    outputs = tmp_path / "outputs"
+    put(outputs, "tanh", 1, 1.2, table=TABLE)
+    (outputs / "wandb" / "offline-run-20260101_000000-x").mkdir(parents=True)
+    before = sorted(outputs.rglob("*.wandb"))
+    uploaded: list[object] = []
+    monkeypatch.setattr("highway.dashboard.sync.sync", uploaded.append)
+    monkeypatch.setattr(sys, "argv", ["highway dashboard", *arguments, "--dry-run"])
+    with suppress(SystemExit):
+        dashboard.main()
+    assert sentence in capsys.readouterr().out
+    assert uploaded == [] and sorted(outputs.rglob("*.wandb")) == before
+
+
+def test_a_table_without_figures_has_a_panel_of_its_main_metric(tmp_path: Path) -> None:
+    table = replace(TABLE, figures=())
+    shown = panels(collect(table, "paper", tmp_path))
+    assert [panel.y for panel in shown] == [["train/bpc"], ["valid/bpc"]]
+    put(tmp_path, "tanh", 1, 1.2, table=table)
+    made = report(collect(table, "paper", tmp_path), "somebody", "highway")
+    assert [len(block.panels) for block in made.blocks if hasattr(block, "panels")] == [2, 5], "as the workspace"

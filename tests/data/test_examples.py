@@ -234,6 +234,7 @@ def test_a_stopped_run_goes_on_exactly(experiment: Compose, tmp_path: Path, task
     kinds = {"images": {"test_loss", "test_accuracy"}, "tunes": {"valid_loss", "valid_nll", "test_loss", "test_nll"}}
     assert set(result["metrics"]) == {*kinds[task], "train_seconds"}
     assert result["data"][task]["train"] == {"images": 2000, "tunes": 120}[task]
+    assert 0 < result["data"]["counting_loss"] < {"images": 3, "tunes": 88}[task]
 
 
 def test_it_learns_the_samples(experiment: Compose) -> None:

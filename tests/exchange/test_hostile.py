@@ -2,9 +2,8 @@
 
 import ast
 import json
-import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,8 +19,8 @@ from highway.errors import Refused
 from highway.run.checkpoint import save_weights
 from highway.site.build import build_site
 from highway.sweep import grid
-from highway.sweep.launch import quoted
 from highway.sweep.reading import parse_table
+from highway.sweep.shell import quoted
 from highway.testing.runs import trained
 from highway.use.load import load
 from tests.support.overrides import TINY
@@ -30,15 +29,14 @@ Compose = Callable[..., Experiment]
 ROOT = Path(__file__).parents[2]
 SECRET = "a4f0c2e9secretkeyofwandb0123456789abcdef"  # 40 characters, as W&B's keys have
 FEW = ("trainer.max_steps=2", "trainer.validate_every=2")
+ALIASES = "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 11)}]\n" for n in range(1, 6))
 
 
 @pytest.fixture
 def typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Iterator[Callable[..., tuple[int, str]]]:
+) -> Callable[..., tuple[int, str]]:
     """Run `highway train` in this process, in its own folder; return the exit code and the errors."""
-    log = logging.getLogger("highway")
-    handlers, level = list(log.handlers), log.level
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
 
@@ -48,11 +46,7 @@ def typed(
             cli.train()
         return int(str(end.value.code or 0)), capfd.readouterr().err
 
-    yield run
-    for handler in [handler for handler in log.handlers if handler not in handlers]:
-        log.removeHandler(handler)
-        handler.close()
-    log.setLevel(level)
+    return run
 
 
 def payload(target: str) -> dict[str, object]:
@@ -145,9 +139,11 @@ def test_a_target_is_looked_at_as_it_resolves() -> None:
         ("!!python/object/apply:os.system ['touch owned']", "the configuration cannot be read"),
         ("just words", "the configuration cannot be read"),
         ("a: [", "the configuration cannot be read"),
+        (ALIASES, "the configuration cannot be read"),
         ("optimizer: {_target_: os.system}", "model.name=null is unknown"),
         ("logger: {group: '${oc.env:WANDB_API_KEY}'}", "model.name=null is unknown"),
     ],
+    ids=["object", "text", "half", "aliases", "target", "secret"],
 )
 def test_a_header_of_weights(config: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

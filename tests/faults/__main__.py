@@ -1,7 +1,7 @@
 """Try faults by the thousand, and print what came of them:  python -m tests.faults [--share 0.1] [--only WORD]
 
-The cases run in forks of this process, in a random order; Ctrl-C ends them and prints the table so far. The sweeps run
-as real processes, unless --kills is 0.
+The cases run in forks of this process, in a random order; Ctrl-C ends them and prints the table so far, and with --kept
+FILE the next start goes on from there. The sweeps run as real processes, unless --kills is 0.
 """
 
 import argparse
@@ -14,10 +14,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from highway.files.system import commit
 from tests.faults import sweeps
 from tests.faults.every import cases
 from tests.faults.scenes import Scenes, small_data
-from tests.faults.trials import ALLOWED, Case, Tally, Verdict, chosen, tried
+from tests.faults.trials import ALLOWED, Case, Kept, Tally, Verdict, chosen, tried
 
 
 def report(case: Case, verdict: Verdict) -> None:
@@ -41,7 +42,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="chooses the part")
     parser.add_argument("--only", default="", help="the cases whose kind or name has this word")
     parser.add_argument("--kills", type=int, default=51, help="kill -9 in sweeps; 0: no sweeps; default: 51")
+    parser.add_argument("--kept", type=Path, help="a file of what came of cases; those of this commit are not repeated")
     arguments = parser.parse_args()
+    kept = Kept(arguments.kept, commit()) if arguments.kept else None
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & ignores it
     with tempfile.TemporaryDirectory() as folder:
         with small_data(Path(folder)):
@@ -50,7 +53,7 @@ def main() -> None:
             found = [case for case in cases(scenes) if arguments.only in f"{case.kind} {case.name}"]
             few = chosen(found, round(len(found) * arguments.share), arguments.seed)
             print(f"{len(few)} of {len(found)} cases", file=sys.stderr)
-            tally = tried(few, report)
+            tally = tried(few, report, kept)
         if arguments.kills:
             add_sweeps(tally, Path(folder) / "sweeps", arguments.kills, arguments.only)
     Console(width=120).print(tally.table())

@@ -23,7 +23,9 @@ from highway.data import sample
 from highway.errors import Refused
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
+from highway.ledger.fingerprint import fingerprint
 from highway.run import memory
+from highway.sweep.grid import find
 from highway.testing.runs import StopAt, curve, numbers, same_weights
 from highway.train import run
 from highway.use.load import load
@@ -102,6 +104,9 @@ class Scenes:
         return RunDirectory.of(self.at(outputs))
 
     def _train(self) -> None:
+        for described in (self.described, *self.others.values()):  # what this process keeps, no fork computes again
+            fingerprint(described)
+            sample.penn_treebank(characters=described.dataset.form == "characters")
         self._must(trains(self.at(self.folder / "finished")))
         self._must(trains(self.at(self.folder / "stopped"), StopAt(STOP)), 130)
         for name in self.others:
@@ -117,6 +122,7 @@ class Scenes:
         self.grid.parent.mkdir(parents=True)
         made = script("train.py", *sweep, outputs=self.grid, seconds=300)
         assert made.code == 0, made.errors
+        find(GRID, self.grid)  # so that no fork reads conf/ again
 
     def _must(self, command: Callable[[], int], code: int = 0) -> None:
         ended = forked(command, seconds=300)

@@ -1,6 +1,7 @@
 """The harness notices what is wrong, and finds nothing wrong in a part of its cases; `make faults` tries them all."""
 
 import os
+import random
 import signal
 import time
 from collections.abc import Iterator
@@ -9,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from highway.errors import Refused
-from tests.faults import sweeps
+from tests.faults import adversary, sweeps
 from tests.faults.every import cases
 from tests.faults.scenes import Scenes, small_data
 from tests.faults.sweeps import FAULTS, Folder
-from tests.faults.trials import Case, Verdict, chosen, forked, tried
+from tests.faults.trials import ALLOWED, Case, Kept, Verdict, chosen, forked, tried
+from tests.support.commands import ROOT
 
 PART = 110  # cases in make test-slow, of more than four thousand
 KILLS = 3  # of each of three kinds; make faults uses seventeen
@@ -58,6 +60,22 @@ def test_a_case_that_fails_itself_is_wrong_and_the_others_go_on() -> None:
     assert tally.counts["kind"] == {"WRONG": 1, "right": 1}
 
 
+def test_a_run_that_was_ended_goes_on(tmp_path: Path) -> None:
+    """A case that was tried is not tried again, until the code is another."""
+    names: list[str] = []
+
+    def attempt(name: str) -> Verdict:
+        names.append(name)
+        return Verdict("hang")
+
+    given = [Case("kind", name, lambda _, name=name: attempt(name)) for name in ("first", "second")]  # type: ignore[misc]
+    tried(given[:1], kept=Kept(tmp_path / "kept", "a"))
+    assert tried(given, kept=Kept(tmp_path / "kept", "a")).counts["kind"] == {"hang": 2}
+    assert names == ["first", "second"]
+    tried(given, kept=Kept(tmp_path / "kept", "b"))
+    assert names == ["first", "second"] * 2
+
+
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenes]:
     folder = tmp_path_factory.mktemp("scenes")
@@ -71,6 +89,15 @@ def test_a_part_of_all_faults(scenes: Scenes, tmp_path: Path) -> None:
     for word, least in {"damage": 1000, "inputs": 1000, "archives": 1000, "interruptions": 100}.items():
         assert sum(word in case.kind for case in every) >= least
     assert tried(chosen(every, PART)).wrong == []
+
+
+@pytest.mark.slow
+def test_a_part_of_what_an_adversary_tried(tmp_path: Path) -> None:
+    """The whole through real processes: python -m tests.faults.adversary."""
+    tool = adversary.Checkout(ROOT, tmp_path)
+    for name in random.Random(1).sample(sorted(adversary.ATTEMPTS), 4):
+        verdict = adversary.attempted(tool, name)
+        assert verdict.outcome in ALLOWED, (name, verdict)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ Only three outcomes are allowed: the result is right, the command is refused in 
 mended. Everything else counts as WRONG, as a traceback, or as a hang.
 """
 
+import json
 import logging
 import os
 import random
@@ -190,16 +191,49 @@ class Tally:
         return grid
 
 
-def tried(cases: Iterable[Case], report: Callable[[Case, Verdict], None] = lambda *_: None) -> Tally:
-    """Try every case in a folder of its own. Ctrl-C ends it early, with the tally so far."""
-    tally, began, used = Tally(), time.monotonic(), _cpu_seconds()
+class Kept:
+    """The verdicts on cases, a line each in a file, so that a run of the harness that was ended can go on.
+
+    Lines of other code do not count.
+    """
+
+    def __init__(self, path: Path, code: str | None) -> None:
+        self.path, self.code = path, code
+        lines = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
+        self.known = {(line["kind"], line["name"]): line for line in lines if line["code"] == code}
+
+    def find(self, case: Case) -> tuple[Verdict, float, float] | None:
+        line = self.known.get((case.kind, case.name))
+        return line and (Verdict(line["outcome"], line["details"]), line["seconds"], line["cpu_seconds"])
+
+    def add(self, case: Case, verdict: Verdict, seconds: float, cpu_seconds: float) -> None:
+        line = {"code": self.code, "kind": case.kind, "name": case.name, **verdict._asdict()}
+        with self.path.open("a") as file:
+            print(json.dumps({**line, "seconds": seconds, "cpu_seconds": cpu_seconds}), file=file)
+
+
+def tried(
+    cases: Iterable[Case], report: Callable[[Case, Verdict], None] = lambda *_: None, kept: Kept | None = None
+) -> Tally:
+    """Try every case in a folder of its own. Ctrl-C ends it early, with the tally so far.
+
+    kept: holds cases that were tried before, which are not tried again.
+    """
+    tally = Tally()
     with suppress(KeyboardInterrupt):
         for case in cases:
-            with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as folder:
-                verdict = attempted(case, Path(folder))
+            if known := kept and kept.find(case):
+                verdict, seconds, used = known
+            else:
+                began, before = time.monotonic(), _cpu_seconds()
+                with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as folder:
+                    verdict = attempted(case, Path(folder))
+                seconds, used = time.monotonic() - began, _cpu_seconds() - before
+                if kept:
+                    kept.add(case, verdict, seconds, used)
             tally.add(case, verdict)
             report(case, verdict)
-    tally.seconds, tally.cpu_seconds = time.monotonic() - began, _cpu_seconds() - used
+            tally.seconds, tally.cpu_seconds = tally.seconds + seconds, tally.cpu_seconds + used
     return tally
 
 

@@ -19,7 +19,8 @@ from highway.ledger import lease
 from highway.ledger.lease import Lease, leased
 from highway.run import machine
 from highway.run.recorder import Recorder
-from tests.support.stand_ins import BATCH, NoLease, contender, holder
+from tests.support.holders import holder
+from tests.support.stand_ins import BATCH, NoLease, contender
 from tests.support.waiting import wait_for
 
 needs_ps = pytest.mark.skipif(shutil.which("ps") is None, reason="this system has no ps")
@@ -129,7 +130,7 @@ def test_a_dead_process_is_known_dead_where_its_machine_is(only: Command, tmp_pa
     with leased(tmp_path / "leases") as held:
         process = subprocess.Popen([sys.executable, "-c", "pass"])
         process.wait()
-        held._about["pid"] = process.pid
+        held._content["pid"] = process.pid
         held._write()
         assert not Lease(held.path).alive
         lease.this_machine.cache_clear()

@@ -1,5 +1,6 @@
 """A file of another run, put where a run's own file was, is not taken for it; nor is a file that has changed."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 
 from highway.config.experiment import Experiment
 from highway.config.home import REFERENCE
@@ -21,32 +23,36 @@ from highway.ledger.record import read_record
 from highway.run import build
 from highway.run.checkpoint import check_weights, resumable, save_weights
 from highway.run.recorder import Recorder
-from highway.testing.runs import At, trained
+from highway.testing.runs import At, StopAt, trained
 from highway.use.load import experiment_of, load
 from tests.support.overrides import EVERY_STEP
 
 Compose = Callable[..., Experiment]
 Once = Callable[..., tuple[RunDirectory, dict[str, Any]]]
-OTHERS = {"seed": ("seed=2",), "gate": ("gate=none",)}
+OTHERS = {"seed": ("seed=2",), "gate": ("gate=none",), "rate": ("optimizer.lr=4",)}
 
 
 def exchange(kind: str, directory: RunDirectory, other: RunDirectory) -> None:
-    """Put a file of another run in the place of a run's own."""
-    if kind == "checkpoint":
+    """Put files of another run in the place of a run's own; a checkpoint without its curve would be refused anyway."""
+    if "checkpoint " in f"{kind} ":
         for path in directory.checkpoints:
             path.unlink()
         shutil.copy(other.checkpoints[0], directory.best.parent)
-        return
-    shutil.copy(other.path / kind, directory.path / kind)
+    for name in ("curves.csv", "config.yaml", "checkpoints/best.safetensors"):
+        if name in kind:
+            shutil.copy(other.path / name, directory.path / name)
 
 
 @pytest.mark.parametrize("other", OTHERS)
-@pytest.mark.parametrize("kind", ["checkpoint", "checkpoints/best.safetensors", "curves.csv", "config.yaml"])
+@pytest.mark.parametrize(
+    "kind", ["checkpoint", "checkpoint and curves.csv", "checkpoints/best.safetensors", "curves.csv", "config.yaml"]
+)
 def test_a_file_of_another_run_before_a_resume(
     once: Once, tmp_path: Path, ends_the_same: Callable[..., RunDirectory], kind: str, other: str
 ) -> None:
-    directory, _ = once(EVERY_STEP, tmp_path / "outputs", 12)
-    theirs, _ = once((*EVERY_STEP, *OTHERS[other]), tmp_path / "theirs", 12)
+    """Both have stopped after one validation, so the steps of their best weights agree."""
+    directory, _ = once(EVERY_STEP, tmp_path / "outputs", 5)
+    theirs, _ = once((*EVERY_STEP, *OTHERS[other]), tmp_path / "theirs", 5)
     exchange(kind, directory, theirs)
     ends_the_same()
 
@@ -93,6 +99,31 @@ def test_a_file_that_changes_while_the_run_trains(
         path.write_text(path.read_text().replace("1", next(digits, "1")))
 
     ends_the_same(At(12, change))
+
+
+@pytest.mark.parametrize("removed", [False, True])
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_curve_that_changes_as_a_start_begins_it(
+    ends_the_same: Callable[..., RunDirectory],
+    tiny: Compose,
+    monkeypatch: pytest.MonkeyPatch,
+    stopped: bool,
+    removed: bool,
+) -> None:
+    """Neither the head of a new curve nor the part that a resumed run keeps is taken as it lies there."""
+    path, digits = RunDirectory.of(tiny(*EVERY_STEP)).curves, iter("2")
+    if stopped:
+        trained(tiny(*EVERY_STEP), StopAt(5))
+    done = os.truncate if stopped else write_text
+
+    def late(target: Path, content: Any) -> None:
+        done(target, content)
+        if target == path and (digit := next(digits, None)):
+            path.unlink() if removed else path.write_text(path.read_text().replace("e", digit))
+
+    monkeypatch.setattr(*(("os.truncate",) if stopped else ("highway.run.recorder.write_text",)), late)
+    ends_the_same()
+    assert next(digits, None) is None
 
 
 def test_a_cache_that_changes_while_the_run_trains(ends_the_same: Callable[..., RunDirectory], tiny: Compose) -> None:
@@ -191,15 +222,56 @@ def test_a_file_that_changes_just_before_its_checksum_is_taken(
 
     monkeypatch.setattr(seal, "checksums", late)
     ends_the_same()
+    assert not path.read_bytes().endswith(b"7")
 
 
-def test_a_cache_that_changes_just_before_its_checksum_is_taken(tmp_path: Path) -> None:
+def itself(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda path: path.write_text("3412"), "was changed by something else after it was written"),
+        (itself, "is a link that leads back to itself: move it away"),
+        (lambda path: path.unlink() or path.symlink_to("nothing"), "is a link to nothing: move it away"),
+    ],
+)
+def test_a_cache_that_changes_just_before_its_checksum_is_taken(
+    tmp_path: Path, change: Callable[[Path], Any], message: str
+) -> None:
     def make(folder: Path) -> None:
         write_text(folder / "train.npy", "1234")
-        (folder / "train.npy").write_text("3412")
+        change(folder / "train.npy")
 
-    with pytest.raises(Corrupt, match=r"train\.npy was changed by something else after it was written"):
+    with pytest.raises(Corrupt, match=rf"train\.npy {message}"):
         cached(tmp_path, "cache", ["recipe"], make)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_configuration_that_changes_before_the_run_reads_it(
+    ends_the_same: Callable[..., RunDirectory], tiny: Compose, monkeypatch: pytest.MonkeyPatch, gone: bool
+) -> None:
+    """The weights of a run state its own configuration, not the one that something else has put there."""
+    path, build_data, once_only = RunDirectory.of(tiny(*EVERY_STEP)).config, build.data, iter([True])
+
+    def late(experiment: Experiment) -> Any:
+        if next(once_only, False):
+            path.unlink() if gone else path.write_text(path.read_text().replace("seed: 1", "seed: 2"))
+        return build_data(experiment)
+
+    monkeypatch.setattr(build, "data", late)
+    best = ends_the_same().best
+    with safe_open(best, "pt") as file:
+        assert file.metadata()["config"] == path.read_text()
+
+
+def test_a_configuration_that_is_lost_while_the_run_trains(
+    ends_the_same: Callable[..., RunDirectory], tiny: Compose
+) -> None:
+    path = RunDirectory.of(tiny(*EVERY_STEP)).config
+    ends_the_same(At(12, lambda: path.unlink()))
 
 
 def test_a_checkpoint_that_changes_after_it_was_chosen(

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from highway.files.system import born
 from highway.files.writing import read_json, write_json
 from highway.ledger import lease
 from highway.ledger.lease import Lease, leased
-from tests.support.stand_ins import holder
+from tests.support.holders import holder, race
 from tests.support.waiting import wait_for
 
 
@@ -51,16 +50,6 @@ def test_a_dead_process_that_nobody_has_waited_for_is_dead() -> None:
     process.wait()
 
 
-def _race(folder: Path, won: Path, meet: "threading.Barrier") -> None:
-    meet.wait(60)
-    try:
-        with leased(folder) as held:
-            (won / str(os.getpid())).write_text(held.path.name)
-            meet.wait(60)
-    except Refused:
-        meet.wait(60)
-
-
 def test_of_many_at_once_one_wins(tmp_path: Path) -> None:
     """One of eight processes takes over a dead holder's lease."""
     folder, won = tmp_path / "leases", tmp_path / "won"
@@ -68,7 +57,7 @@ def test_of_many_at_once_one_wins(tmp_path: Path) -> None:
     of_another_machine(folder, seconds_ago=lease.STALE + 5)
     context = multiprocessing.get_context("spawn")
     meet = context.Barrier(8)
-    racers = [context.Process(target=_race, args=(folder, won, meet)) for _ in range(8)]
+    racers = [context.Process(target=race, args=(folder, won, meet)) for _ in range(8)]
     for racer in racers:
         racer.start()
     for racer in racers:

@@ -15,7 +15,7 @@ import pytest
 from highway.config.experiment import Experiment
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
-from highway.ledger.identity import changes_nothing
+from highway.ledger.identity import changes_nothing, identity
 from highway.sweep.launch import Planned
 from highway.sweep.overview import Overview
 from highway.testing.runs import numbers, same_weights
@@ -155,6 +155,10 @@ def test_the_overview_on_a_terminal(experiment: Compose, tmp_path: Path, monkeyp
         held._write()
         with overview.console.capture() as shown:
             overview.console.print(overview._table(planned[1:], planned[:1]))
+        overview.started(planned[0])
+        overview.begun[planned[0].label] -= 100  # of which it has trained for 10
+        assert overview._summary(planned[1:], planned[:1], planned[:1]).endswith("about 4:50 left")
+        assert overview._summary([], planned[:1], planned[:1]).endswith("about 0:30 left"), "it has started"
     text = shown.get()
     waiting = Overview(planned, slots=3, queued=True)
     with planned[0].directory.leased():
@@ -204,6 +208,7 @@ def test_the_bound_of_divergence_is_part_of_the_identity(experiment: Compose) ->
     """It decides the outcome of a run. At its task's own value it changes no name, given as a default or typed."""
     for overrides, usual in (((), 50), (("model=gru", "model.input=88", "optimizer=adam_music", *MUSIC), 500)):
         name = RunDirectory.of(experiment(*overrides)).name
+        assert "diverged_above" not in identity(experiment(*overrides))["keys"]["trainer"]
         assert RunDirectory.of(experiment(*overrides, f"trainer.diverged_above={usual}")).name == name
         assert RunDirectory.of(experiment(*overrides, "trainer.diverged_above=51")).name != name
     assert not changes_nothing("trainer.diverged_above")

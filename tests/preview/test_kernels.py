@@ -80,3 +80,12 @@ def test_explain_shows_them() -> None:
         for line in text.splitlines()
         if line.split()
     )
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_explain_shows_whole_names(width: int) -> None:
+    table = load_table("highway_t6")
+    row = table.row("sigmoid_l6_12_as_released")
+    console = Console(record=True, width=width)
+    explain_table(replace(table, rows=(table.rows[0], row)), "smoke", console)
+    assert row.id in console.export_text().split()

@@ -47,13 +47,15 @@ def test_rows_with_records_and_without(tmp_path: Path) -> None:
 def test_the_first_line_warns_of_days(tmp_path: Path) -> None:
     directory = planned(tmp_path, "tanh", 1)
     (line,) = plan.lines([directory], {directory})
-    assert str(plan.layout([line])[0]).startswith("1 run to train, 0 done: about ")
-    long = plan.layout([dataclasses.replace(line, seconds=3.0 * plan.DAY)])[0]
+    assert str(plan.layout([line], 2.5)[0]).startswith("1 run to train, 0 done: about ")
+    long = plan.layout([dataclasses.replace(line, seconds=3.0 * plan.DAY)], 2.5)[0]
     assert str(long).startswith("More than a day: 3.0 days. 1 run to train")
-    nothing = plan.layout([dataclasses.replace(line, done=1, missing=0)])[0]
+    nothing = plan.layout([dataclasses.replace(line, done=1, missing=0)], 2.5)[0]
     assert nothing == "0 runs to train, 1 done: nothing to do."
+    several = str(plan.layout([dataclasses.replace(line, missing=4)], 2.5)[0])
+    assert several.endswith("and up to 0:10 of start-up (2.5 s a run, less where runs are forked).")
     unknown = dataclasses.replace(line, seconds=None)
-    assert "for 1 of them about" in str(plan.layout([line, unknown])[0])
+    assert "for 1 of them about" in str(plan.layout([line, unknown], 2.5)[0])
 
 
 def test_a_trial_of_a_large_step_has_fewer_lanes() -> None:
@@ -76,7 +78,7 @@ def test_missing_data_is_told(tmp_path: Path) -> None:
     planned_run = Planned("tanh seed 1", arguments, directory, "cpu", 1)
     (line,) = plan.lines([planned_run], {planned_run})
     assert line.seconds is None and line.source == "no data" and "ptb" in line.why
-    assert plan.layout([line])[-1] == line.why
+    assert plan.layout([line], 2.5)[-1] == line.why
 
 
 def test_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,6 +86,7 @@ def test_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     overrides = ("table=highway_t1", "budget=smoke", "rows=tanh", "seeds=1,2", "plan=true")
     ended = typed("train.py", "-m", *overrides)
     assert ended.returncode == 0 and ended.stdout.startswith("2 runs to train, 0 done"), ended.stderr
+    assert " of start-up (" in ended.stdout.splitlines()[0]
     assert "highway_t1: Smoke runs show that everything works" in ended.stdout
     assert {path.name for path in tmp_path.iterdir()} <= {"cache"}
 
@@ -96,8 +99,8 @@ def test_rows_that_do_not_fit_are_told(tmp_path: Path, monkeypatch: pytest.Monke
     baseline, tanh = plan.lines(planned_runs, set(planned_runs))
     assert not baseline.shortage and not tanh.shortage and tanh.memory > baseline.memory
     monkeypatch.setattr(plan.memory, "free_bytes", lambda device: int(baseline.memory * 0.9))
-    *_, said = plan.layout(plan.lines(planned_runs, set(planned_runs)))
+    *_, said = plan.layout(plan.lines(planned_runs, set(planned_runs)), 2.5)
     assert str(said).startswith("2 rows need more memory than is free. A training step of highway_t1 tanh needs about")
     assert "type trainer.accumulate=2" in str(said)
-    *_, said = plan.layout(plan.lines(planned_runs, {planned_runs[0]}))
+    *_, said = plan.layout(plan.lines(planned_runs, {planned_runs[0]}), 2.5)
     assert str(said).startswith("A training step of highway_t1 baseline needs about")

@@ -68,7 +68,9 @@ def test_examples_parse(name: str, example: str, monkeypatch: pytest.MonkeyPatch
         module_of(name).main()
 
 
-@pytest.mark.parametrize("example", EXAMPLES["train"])
+@pytest.mark.parametrize(  # the plan of a sweep trains a few steps to time them
+    "example", [pytest.param(line, marks=[pytest.mark.slow] if " -m " in line else []) for line in EXAMPLES["train"]]
+)
 def test_examples_of_train_compose(example: str) -> None:
     overrides = shlex.split(example)[2:]
     if "-m" not in overrides:

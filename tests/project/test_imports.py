@@ -1,4 +1,4 @@
-"""Import every module with the installed torch; make test-oldest runs this with the oldest one."""
+"""Import every module with the installed torch; make test-lowest runs this with the lowest that is allowed."""
 
 import importlib
 import pkgutil

@@ -17,6 +17,7 @@ from highway.files.writing import read_json
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "example"
 PYTHON = (sys.executable, "-m", "highway")
+FEW_STEPS = ("trainer.max_steps=4", "trainer.validate_every=2")
 
 
 def run(folder: Path, *command: str, **environment: str) -> str:
@@ -48,29 +49,30 @@ def test_the_page_shows_the_whole_example() -> None:
     assert lines < 120 and f"the {lines} lines below" in page
 
 
-@pytest.mark.slurm
-@pytest.mark.skipif(os.environ.get("HIGHWAY_SLURM") != "yes", reason="needs a running Slurm: make test-slurm")
-def test_the_example_through_slurm(project: Path) -> None:
-    assert_two_rows(project, "hydra/launcher=slurm", "hydra.launcher.cpus=1", "trainer.accelerator=cpu")
+NEEDS_SLURM = pytest.mark.skipif(os.environ.get("HIGHWAY_SLURM") != "yes", reason="needs Slurm: make test-slurm")
+LAUNCHERS = [
+    pytest.param(("hydra/launcher=local",), marks=pytest.mark.slow, id="local"),
+    pytest.param(
+        ("hydra/launcher=slurm", "hydra.launcher.cpus=1", "trainer.accelerator=cpu"),
+        marks=[pytest.mark.slurm, NEEDS_SLURM],
+        id="slurm",
+    ),
+    pytest.param(("hydra/launcher=ray", "hydra.launcher.cores=2"), marks=pytest.mark.ray, id="ray"),
+]
 
 
-@pytest.mark.ray
-def test_the_example_through_ray(project: Path) -> None:
-    assert_two_rows(project, "hydra/launcher=ray", "hydra.launcher.cores=2")
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_the_example_through_a_launcher(project: Path, launcher: tuple[str, ...]) -> None:
+    assert_two_rows(project, PYTHON, launcher, str(ROOT))
 
 
-@pytest.mark.slow
-def test_the_example_through_processes_here(project: Path) -> None:
-    assert_two_rows(project, "hydra/launcher=local")
-
-
-def assert_two_rows(project: Path, *launcher: str) -> None:
+def assert_two_rows(project: Path, python: tuple[str, ...], launcher: tuple[str, ...], source: str = "") -> None:
     """Check that a launcher trains a row with the project's gate and one with ours, and that its records say so."""
-    few = ("budget=smoke", "seeds=1", "rows=tanh,layer_scale", "trainer.max_steps=4", "trainer.validate_every=2")
-    shown = run(project, *PYTHON, "train", "-m", "table=first", *few, *launcher, PYTHONPATH=str(ROOT))
+    few = ("budget=smoke", "seeds=1", "rows=tanh,layer_scale", *FEW_STEPS)
+    shown = run(project, *python, "train", "-m", "table=first", *few, *launcher, PYTHONPATH=source)
     records = [read_json(path) for path in (project / "outputs" / "cells").glob("*/seed1/result.json")]
     assert [record["status"] for record in records] == ["finished"] * 2, shown
-    assert "LayerScale" in run(project, *PYTHON, "table", "render", "first", "--budget", "smoke")
+    assert "LayerScale" in run(project, *python, "table", "render", "first", "--budget", "smoke", PYTHONPATH=source)
 
 
 @pytest.mark.parametrize("name", ["highway", "My-Gates", "1st", "a.b"])
@@ -108,41 +110,55 @@ def test_a_broken_project_is_one_sentence(project: Path, tmp_path: Path) -> None
 def test_a_project_is_treated_as_our_own_tables(project: Path) -> None:
     """Its table is trained by processes; its records say whose code it was; its report, site and tests work."""
     run(project, "git", "init", "-q")
-    few = ("trainer.max_steps=4", "trainer.validate_every=2")
-    run(project, *PYTHON, "train", "-m", "table=first", "budget=smoke", "seeds=1", *few, "hydra.launcher.slots=2")
+    run(project, *PYTHON, "train", "-m", "table=first", "budget=smoke", "seeds=1", *FEW_STEPS, "hydra.launcher.slots=2")
     records = [read_json(path) for path in project.glob("outputs/cells/*/seed1/result.json")]
     assert len(records) == 3
     assert {record["environment"]["project"]["package"] for record in records} == {"my_gates"}
     assert {record["environment"]["project"]["version"] for record in records} == {"0.1"}
     gated = [record for record in records if record["parameters"]["gate"] == 2 * 3 * 32]
     assert len(gated) == 1
-    assert "finished" in run(project, *PYTHON, "table", "status", "first", "--with", *few, COLUMNS="160")
+    assert "finished" in run(project, *PYTHON, "table", "status", "first", "--with", *FEW_STEPS, COLUMNS="160")
     run(project, *PYTHON, "report")
     assert "first" in (project / "outputs" / "report" / "index.html").read_text()
     assert "3 passed" in run(project, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 
 
-@pytest.mark.slow
-def test_the_wheel_works_where_nothing_else_is(tmp_path: Path) -> None:
-    """The wheel of a clean checkout, in an environment that has our dependencies but not this checkout."""
-    clean = tmp_path / "clean"
-    run(tmp_path, "git", "clone", "-q", "--no-hardlinks", str(ROOT), str(clean))
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """The command of a wheel of a clean checkout, in an environment that has our dependencies but not this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    clean = folder / "clean"
+    run(folder, "git", "clone", "-q", "--no-hardlinks", str(ROOT), str(clean))
     pip = (sys.executable, "-m", "pip")
-    run(clean, *pip, "wheel", "-q", "--no-deps", "-w", str(tmp_path / "wheels"), ".")
-    (wheel,) = (tmp_path / "wheels").glob("highway-*.whl")
-    run(tmp_path, sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "empty"))
-    (packages,) = (tmp_path / "empty").glob("lib/python*/site-packages")
-    run(tmp_path, *pip, "install", "-q", "--no-deps", "--target", str(packages), str(wheel))
+    run(clean, *pip, "wheel", "-q", "--no-deps", "-w", str(folder / "wheels"), ".")
+    (wheel,) = (folder / "wheels").glob("highway-*.whl")
+    run(folder, sys.executable, "-m", "venv", "--without-pip", str(folder / "empty"))
+    (packages,) = (folder / "empty").glob("lib/python*/site-packages")
+    run(folder, *pip, "install", "-q", "--no-deps", "--target", str(packages), str(wheel))
     (packages / "dependencies.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
     shutil.rmtree(clean)
-    there, python = tmp_path / "there", (str(tmp_path / "empty" / "bin" / "python"), "-m", "highway")
-    there.mkdir()
-    assert str(packages) in run(there, python[0], "-c", "import highway; print(highway.__file__)")
-    version = run(there, *python, "--version")
+    python = str(folder / "empty" / "bin" / "python")
+    shown = run(folder, python, "-c", "import highway; print(highway.__file__)", PYTHONPATH="")
+    assert str(packages) in shown
+    return python, "-m", "highway"
+
+
+@pytest.mark.slow
+def test_the_wheel_trains_and_reports_in_an_empty_folder(installed: tuple[str, ...], tmp_path: Path) -> None:
+    version = run(tmp_path, *installed, "--version", PYTHONPATH="")
     assert "unknown" not in version and "torch" in version
-    few = ("budget=smoke", "seeds=1", "trainer.max_steps=4", "trainer.validate_every=2")
-    run(there, *python, "train", "-m", "table=highway_t1", "rows=baseline,tanh", *few)
-    run(there, *python, "report")
-    assert (there / "outputs" / "report" / "index.html").exists()
-    run(there, *python, "init", "mine")
-    run(there / "mine", *python, "train", "-m", "table=first", "rows=layer_scale", *few)
+    small = ("model.width=64", "model.feed_forward=128", "model.layers=1")
+    one = ("model=transformer", "gate=sdu_tanh", "dataset=ptb_char", "seed=1", "budget=smoke", *small)
+    run(tmp_path, *installed, "train", *one, *FEW_STEPS, PYTHONPATH="")
+    run(tmp_path, *installed, "train", "-m", "table=highway_t1", "budget=smoke", "seeds=1", *FEW_STEPS, PYTHONPATH="")
+    run(tmp_path, *installed, "report", PYTHONPATH="")
+    page = (tmp_path / "outputs" / "report" / "highway_t5" / "index.html").read_text()
+    assert 'id="findings"' in page and 'id="log"' in page
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_the_wheel_trains_its_example_through_a_launcher(
+    installed: tuple[str, ...], tmp_path: Path, launcher: tuple[str, ...]
+) -> None:
+    run(tmp_path, *installed, "init", "mine", PYTHONPATH="")
+    assert_two_rows(tmp_path / "mine", installed, launcher)

@@ -9,6 +9,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 import highway
+from tests.lowest import lowest
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -25,6 +26,13 @@ def test_the_package_has_its_data() -> None:
     patterns = SETTINGS["tool"]["setuptools"]["package-data"]["highway"]
     assert "py.typed" in patterns
     assert all(list((ROOT / "highway").glob(pattern)) for pattern in patterns)
+
+
+def test_every_dependency_has_a_lowest_version() -> None:
+    """`make test-lowest` installs these."""
+    requirements = lowest((ROOT / "pyproject.toml").read_text())
+    assert "torch==2.11" in requirements and "hydra-core==1.3.8" in requirements
+    assert all("==" in requirement for requirement in requirements)
 
 
 def test_hooks_before_a_commit_are_those_of_make_lint() -> None:

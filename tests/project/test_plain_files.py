@@ -14,7 +14,7 @@ OTHER_FILES = {  # the package's own files, and the system's
     "run/machine.py",
     "run/memory.py",
     "run/profile.py",
-    "report/kept.py",
+    "sweep/kept.py",
     "sweep/reading.py",
     "files/",
     "testing/",

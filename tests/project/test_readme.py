@@ -9,19 +9,24 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import ROOT
-from tests.support.typed_words import COMMANDS, PAGES
+from tests.support.typed_words import BLOCKS, COMMANDS, PAGES, commands_of
 
-TYPED = list(dict.fromkeys(command for command in COMMANDS if command.startswith("highway ")))
+FIRST = {
+    command: block for block in reversed(BLOCKS) for command in commands_of(block) if command.startswith("highway ")
+}
+TYPED = [[command for command in commands_of(block) if FIRST.get(command) == block] for block in BLOCKS]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", TYPED)
-def test_commands_run(command: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("commands", [commands for commands in TYPED if commands], ids=lambda commands: commands[0])
+def test_commands_run(commands: list[str], tmp_path: Path) -> None:
+    """The commands of one block run one after another: a later one may read what an earlier one wrote."""
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
-    arguments = [sys.executable, "-m", *command.split()]
-    done = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
+    for command in commands:
+        arguments = [sys.executable, "-m", *command.split()]
+        done = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
 
 
 def test_make_targets_exist() -> None:

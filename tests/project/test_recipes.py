@@ -81,7 +81,7 @@ def test_every_command_of_the_recipes(project: Path) -> None:
                 assert "sample text" in printed
                 assert "they give no verdict" in printed and "ReZero beats no gate" in printed
             if command.startswith("highway report calibrated"):
-                assert re.search(r"accuracy +calibration error .*GRU +0\.\d+ +0\.\d+", printed, re.DOTALL)
+                assert re.search(r"test accuracy +test calibration error .*GRU +0\.\d+ +0\.\d+", printed, re.DOTALL)
     results = [read_json(path) for path in (project / "outputs").glob("cells/*/seed1/result.json")]
     rezero = {result["cell"].split("-")[0] for result in results if 0 < result["parameters"]["gate"] < 99}
     assert rezero == {"transformer", "transformer_xl", "encoder_decoder", "min_gru"}

@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
-from highway.bench import field, measure
-from highway.config.check import CONF, SECTIONS, flat
+from highway.bench import field, measure, rounds
+from highway.config.check import flat
 from highway.config.compose import NEUTRAL
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
+from highway.config.home import CONF
+from highway.config.sections import SECTIONS
 from highway.files.writing import read_json, write_json
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import PARTS, configuration
@@ -278,6 +281,14 @@ def test_benchmark_of_every_table(benchmark: Callable[..., tuple[int, str, str]]
         assert f"{table} " in out and str(path) in out.replace("\n", "")
         record = read_json(path)
         assert record["rows"] and not record["remarks"], record["remarks"]
+
+
+def test_the_peak_of_a_slow_precision_is_that_of_a_small_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    seconds = {256: 0.01, 512: 0.08, 1024: 0.6, 2048: 60.0}
+    monkeypatch.setattr(rounds, "_seconds_of_product", lambda size, *_, **__: sizes.append(size) or seconds[size])
+    assert rounds.matrix_peak.__wrapped__("cpu", torch.bfloat16) == 2 * 1024**3 / 0.6
+    assert sizes == [256, 512, 1024, 1024]
 
 
 def test_a_benchmark_leaves_out_a_slow_bf16(

@@ -16,7 +16,7 @@ from highway.ledger.record import write_record
 from highway.recheck.checks import Checked, check_records, published, seconds
 from highway.recheck.training import first_row
 from highway.report.checks import file_of
-from highway.report.collect import Sample
+from highway.report.sample import Sample
 from highway.tasks.language import LanguageModelling
 from highway.tasks.task import Learnt, Task
 from highway.testing.runs import trained

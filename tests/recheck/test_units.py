@@ -74,6 +74,12 @@ def test_rescoring_gives_the_record_what_the_run_would_have(tiny: Compose, tmp_p
     for name in NAMES:
         for key, values in units(directory.path, name).items():
             assert np.allclose(values, original[name][key], rtol=1e-5)
+    for path in directory.path.glob("probes/test_units_*"):
+        path.unlink()
+    write_record(directory.path, {key: value for key, value in result.items() if key != "sha256"})
+    last = directory.last.rename(tmp_path / "last.safetensors")
+    assert rescore(directory.path, tmp_path / "outputs") == ["test_units_best"], "of the weights that are left"
+    last.rename(directory.last)
     metrics = {**result["metrics"], "test_loss": {"best": 1.0, "last": 1.0}}
     write_record(directory.path, {**read_json(directory.path / "result.json"), "metrics": metrics})
     with pytest.raises(Refused, match="its best weights give a test loss of"):

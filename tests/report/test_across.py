@@ -5,9 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
 
 from highway.config.compose import experiment
 from highway.report.across import (
+    EXPLAINED,
     Pair,
     across,
     binomial_interval,
@@ -41,7 +43,8 @@ def test_tables_count_the_same_and_so_do_rows_of_a_table() -> None:
     assert whole.probability == pytest.approx((0.5 + 1) / 2) and (whole.tables, whole.rows) == (2, 3)
     exact = stats.binomtest(3, 6).proportion_ci(0.95, "exact")
     assert binomial_interval(3, 6) == pytest.approx((exact.low, exact.high))
-    assert (whole.low, whole.high) == binomial_interval(4.5, 6), "two tables of three seeds"
+    expected = proportion_confint(4.5, 6, 0.05, method="beta")
+    assert (whole.low, whole.high) == pytest.approx(expected), "two tables of three seeds"
     assert binomial_interval(0, 4)[0] == 0 and binomial_interval(4, 4)[1] == 1
 
 
@@ -79,10 +82,29 @@ def test_pairs_are_rows_with_a_gate_against_their_baseline(tmp_path: Path) -> No
     )
     found = pairs(collect(TABLE, "mini", tmp_path))
     assert [(pair.row, pair.won, pair.seeds) for pair in found] == [("tanh", 0.75, 2), ("post_norm_tanh", 0.0, 1)]
+    assert [len(pair.runs) for pair in found] == [4, 2]
+
+
+def test_a_section_tells_of_any_gate_of_each_gate_and_of_each_table(tmp_path: Path) -> None:
+    for budget in ("mini", "smoke"):
+        put(tmp_path, "baseline", 1, 1.5, budget)
+        put(tmp_path, "tanh", 1, 1.4, budget)
+        put(tmp_path, "sigmoid", 1, 1.6, budget, environment={"git_commit": None})
     (section,) = across(collect(TABLE, budget, tmp_path) for budget in ("mini", "smoke", "paper"))
-    assert section.title.endswith("(mini)")
-    names = [str(row.cells[0]) for row in section.blocks[1].rows]  # type: ignore[union-attr]
-    assert names == ["any gate", "sdu tanh", "highway_t1"]
+    assert (section.key, section.title) == ("across-mini", "How often a gate beats no gate (mini)")
+    note, grid = section.blocks
+    assert note.sentences[0] == (EXPLAINED,)  # type: ignore[union-attr]
+    assert note.sentences[1] == ("No commit: the run was made outside a git repository.",)  # type: ignore[union-attr]
+    expected = []
+    for name, rows, won in (
+        ("any gate, no commit (1 of 3 runs)", 2, 0.5),
+        ("sdu sigmoid, no commit (1 of 2 runs)", 1, 0.0),
+        ("sdu tanh", 1, 1.0),
+        ("highway_t1, no commit (1 of 3 runs)", 2, 0.5),
+    ):
+        low, high = binomial_interval(won, 1)
+        expected.append([name, "1", str(rows), f"{won:.2f}", f"{low:.2f} … {high:.2f}"])
+    assert [[str(cell) for cell in row.cells] for row in grid.rows] == expected  # type: ignore[union-attr]
 
 
 def test_a_gate_on_no_layer_is_no_gate() -> None:

@@ -2,7 +2,10 @@
 
 import dataclasses
 import io
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,9 @@ from rich.console import Console
 from highway.config.gates import GATES
 from highway.files import kept
 from highway.report import figures, reading
-from highway.report import kept as keeping
 from highway.report.collect import Collected, collect
 from highway.report.publish import publish
+from highway.sweep import kept as keeping
 from highway.sweep.table import Figure
 from tests.support.changes import CHANGES, prepared
 from tests.support.tables import TABLE, put
@@ -154,3 +157,27 @@ def test_outputs_that_cannot_be_written_are_read(tmp_path: Path) -> None:
     prepared(tmp_path)
     (tmp_path / "cache").write_text("a file in the place of the folder")
     assert len(collect(TABLE, "paper", tmp_path).every) == 6
+
+
+def test_a_second_status_imports_no_hydra(tmp_path: Path) -> None:
+    """Composing takes longer than all else that status does, so the first one keeps what it has composed."""
+    outputs = tmp_path / "outputs"
+    outputs.mkdir()
+    program = (
+        "import sys; from highway.__main__ import main;"
+        "sys.argv = ['highway', 'table', 'status', 'highway_t1']; main();"
+        "print([name for name in ('hydra', 'omegaconf', 'torch', 'numpy') if name in sys.modules])"
+    )
+    printed = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "HIGHWAY_OUTPUTS": str(outputs)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        printed.append(done.stdout)
+    first, second = (text.rpartition("[") for text in printed)
+    assert "'hydra'" in first[2]
+    assert second == (first[0], "[", "]\n")

@@ -1,20 +1,36 @@
 """How many seeds would decide a claim: against simulation, and in words."""
 
 import dataclasses
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
-from scipy import stats
+from scipy import optimize, stats
+from statsmodels.stats.power import TTestPower
 
-from highway.report.claims import decide, judge_claims
+from highway.config.metrics import METRICS
+from highway.report.claims import contrasts_of, decide, judge_claims
 from highway.report.collect import collect
 from highway.report.formats import to_markdown
 from highway.report.model import Array, contrast_deviations
-from highway.report.power import EXPLAINED, NO_EFFECT, NO_SPREAD, NOT_DECIDABLE, SMOKE, Trial, foresee, seeds_needed
+from highway.report.power import (
+    EXPLAINED,
+    MOST_SEEDS,
+    NO_EFFECT,
+    NO_SPREAD,
+    NOT_DECIDABLE,
+    SMOKE,
+    Trial,
+    foresee,
+    printed_effects,
+    seeds_needed,
+)
 from highway.report.report import build_report
 from highway.report.simulation import Simulated
+from highway.report.verdicts import POWER, Records
+from highway.sweep.reading import load_table
 from highway.sweep.table import Claim, Table
 from tests.support.tables import TABLE, put
 
@@ -65,22 +81,89 @@ def test_power_is_that_of_the_noncentral_t_test() -> None:
     for own, freedom in ((False, 8), (True, 4)):
         expected = stats.nct.sf(stats.t.isf(0.025, freedom), freedom, 2 / np.sqrt(2 / 5))
         assert trial(2, own=own).power(5) == pytest.approx(expected)
+    paired = TTestPower().power(2 / np.sqrt(2), 5, 0.025, alternative="larger")
+    assert trial(2, own=True).power(5) == pytest.approx(paired)
     assert trial(1e-9).seeds() is None
     assert trial(1e3).seeds() == 3, "no claim is decided with fewer"
+
+
+def test_the_last_number_of_seeds_that_is_looked_at_is_a_thousand() -> None:
+    """By scipy's root of the power at a thousand seeds; a little less takes one more, which is too many."""
+    enough = optimize.brentq(lambda effect: trial(effect).power(MOST_SEEDS) - POWER, 0.01, 1)
+    assert trial(enough * (1 + 1e-6)).seeds() == 1000
+    assert trial(enough * (1 - 1e-6)).seeds() is None and trial(enough * (1 - 1e-6)).power(1001) > POWER
+
+
+@pytest.mark.parametrize(
+    ("table", "claim", "expected"),
+    [
+        ("highway_t1", Claim("", "better", ("tanh",), ("baseline",), "test_bpc"), 1.495 - 1.364),
+        ("highway_t3", Claim("", "better", ("tanh",), ("baseline",), "test_ppl"), math.log(130.43 / 139.53)),
+        ("hsg_t1", Claim("", "within", ("rhn_20",), ("hsg_20",), "test_ppl", share=0.01), math.log(1.01 * 62.9 / 63.2)),
+        ("gated_resnet_t1", Claim("", "better", ("g1_e4h6",), ("t_e4h6",), "bleu"), 25.41 - 16.52),
+    ],
+)
+def test_the_effect_that_a_paper_prints(tmp_path: Path, table: str, claim: Claim, expected: float) -> None:
+    records = Records(collect(load_table(table), "paper", tmp_path))
+    found = printed_effects(claim, records, contrasts_of(claim, records.rows))
+    assert found is not None and found.tolist() == pytest.approx([expected])
+
+
+def naive_seeds(effect: float, deviation: float, rows: int, level: float) -> int:
+    """Return the least number of seeds for which the t-test of a pair has 80 % power, by trying each."""
+    for seeds in range(3, 1000):
+        freedom = (rows - 1) * (seeds - 1)
+        if stats.nct.sf(stats.t.isf(level, freedom), freedom, effect / deviation * math.sqrt(seeds)) >= 0.8:
+            return seeds
+    raise AssertionError
+
+
+def test_seeds_for_perplexities_are_counted_on_logarithms(tmp_path: Path) -> None:
+    """Rows that are not in the paper add nothing to the degrees of freedom."""
+    words = load_table("highway_t3")
+    claim = Claim("tanh is worse", "better", ("baseline",), ("tanh",), "test_ppl")
+    table = dataclasses.replace(words, claims=(claim, dataclasses.replace(claim, text="again")))
+    ours = {"baseline": (127.0, 131.0, 125.0), "tanh": (135.0, 130.0, 131.0)}
+    for row, values in ours.items():
+        for seed, value in enumerate(values, 1):
+            metrics = {"test_ppl": {"best": value, "last": 1.0}}
+            put(tmp_path, row, seed, 1.0, table=words, metrics=metrics)
+    apart = np.diff(np.log([ours["baseline"], ours["tanh"]]), axis=0)
+    effect, extra = math.log(139.53 / 130.43), sum(row.extra for row in table.rows)
+    expected = naive_seeds(effect, apart.std(ddof=1), rows=3, level=0.05 / 4)
+    assert expected != naive_seeds(effect, apart.std(ddof=1), rows=extra, level=0.05 / 4)
+    largest = apart.std(ddof=1) * math.sqrt(2 / stats.chi2.ppf(0.1, 2))
+    bound = naive_seeds(effect, largest, rows=3, level=0.05 / 4)
+    said = f"about {expected} seeds, up to {bound} (the paper's gap: {math.expm1(effect):+.1%})"
+    assert bound < 100 and seeds_needed(collect(table, "paper", tmp_path))[claim] == said
+
+
+def test_no_spread_is_below_the_resolution_of_a_perplexity(tmp_path: Path) -> None:
+    """Half a unit of the last digit of 1.3: the paper's difference of 0.13 of 130 is 0.26 of the spread."""
+    claim = Claim("sigmoid is better", "better", ("sigmoid",), ("baseline",), "test_ppl")
+    table = dataclasses.replace(load_table("highway_t3"), claims=(claim,))
+    for row in ("baseline", "sigmoid"):
+        for seed in (1, 2, 3):
+            put(tmp_path, row, seed, 1.0, table=table, metrics={"test_ppl": {"best": 1.3, "last": 1.0}})
+    spread = 0.5 * 10.0 ** -METRICS["test_ppl"].digits / 1.3
+    expected = naive_seeds(math.log(130.43 / 130.3), spread * math.sqrt(2), rows=3, level=0.05 / 2)
+    said = f"about {int(float(f'{expected:.2g}'))} seeds, perhaps over 1,000 (the paper's gap: +0.1%)"
+    assert expected % 10 and seeds_needed(collect(table, "paper", tmp_path))[claim] == said
 
 
 def test_the_deviation_of_a_pair_is_pooled_unless_a_row_is_wide() -> None:
     values = np.random.default_rng(0).normal(size=(1, 3, 4))
     residuals = values[0] - values[0].mean(1, keepdims=True) - values[0].mean(0) + values[0].mean()
     expected = np.sqrt(2 * np.square(residuals).sum() / 6)
-    pairs = np.array([[1.0, -1, 0], [0, 1, -1]])
+    pairs, degrees = np.array([[1.0, -1, 0], [0, 1, -1]]), list[list[float]]()
 
     def measured(values: Array, floor: float = 0.0) -> tuple[list[float], list[bool]]:
         rows = np.pad(pairs, ((0, 1), (0, values.shape[1] - 3)))
         rows[2, [0, -1]] = (1, -1)
         found = contrast_deviations(values, rows, floor)
         assert found is not None
-        return found[0].tolist(), found[1].tolist()
+        degrees.append(found[1].tolist())
+        return found[0].tolist(), found[2].tolist()
 
     assert measured(values)[0] == pytest.approx([expected] * 3)
     assert measured(values, floor=9.0)[0] == pytest.approx([9 * np.sqrt(2)] * 3)
@@ -94,6 +177,8 @@ def test_the_deviation_of_a_pair_is_pooled_unless_a_row_is_wide() -> None:
         apart[0, row, 4 * row : 4 * row + 4] = wide[0, row]
     welch = np.sqrt(values[0, 0].var(ddof=1) + wide[0, 3].var(ddof=1))
     assert measured(apart)[0][2] == pytest.approx(welch)
+    satterthwaite = stats.ttest_ind(values[0, 0], wide[0, 3], equal_var=False).df
+    assert degrees[0] == [6, 6, 6] and degrees[3] == [6, 6, 3] and degrees[4] == [9, 9, pytest.approx(satterthwaite)]
     assert contrast_deviations(values[:, :, :1], pairs, 0.0) is None
 
 
@@ -109,12 +194,24 @@ def test_words(tmp_path: Path) -> None:
         for seed, value in enumerate(values, 1):
             put(tmp_path, row, seed, value)
     needed = seeds_needed(collect(table, "paper", tmp_path))
-    assert needed[BEATS].startswith("about ") and needed[BEATS].endswith(" seeds")
-    assert needed[wrong] == f"{needed[BEATS]} (against it, as the paper's numbers are)"
-    assert needed[close] == NOT_DECIDABLE or int(needed[close].split()[1]) > 100
+    assert needed[BEATS].startswith("about ") and needed[BEATS].endswith(" (the paper's gap: +0.131)")
+    assert needed[wrong] == needed[BEATS].replace(" (", " to refute it (").replace("+", "-")
+    assert needed[close] == f"{NOT_DECIDABLE} (the paper's gap: +0.007)"
     assert needed[sooner] == NO_EFFECT and "rows" in needed[order]
     text = to_markdown(build_report(collect(table, "paper", tmp_path)))
     assert EXPLAINED[1:] in text and f"| {needed[BEATS]} |" in text
+
+
+def test_a_decided_claim_needs_no_seeds(tmp_path: Path) -> None:
+    for row, mean in {"baseline": 1.5, "tanh": 1.4}.items():
+        for seed, rest in enumerate((-0.001, 0.0, 0.0015), 1):
+            put(tmp_path, row, seed, mean + rest * (1 if row == "tanh" else 1.5))
+    other = dataclasses.replace(BEATS, text="other", rows=("baseline",), than=("tanh",), metric="valid_loss")
+    far = dataclasses.replace(BEATS, text="open", rows=("sigmoid",), than=("highway",))
+    report = build_report(collect(table_with(BEATS, other, far), "paper", tmp_path))
+    assert [verdict.word for verdict in report.verdicts] == ["supported", "refuted", "not run"]
+    lines = [line for line in to_markdown(report).splitlines() if "**" in line and line.startswith("| ")]
+    assert [line.endswith("| decided |") for line in lines] == [True, True, False]
 
 
 def test_plan_says_it_and_smoke_runs_say_why_not(tmp_path: Path) -> None:
@@ -122,7 +219,7 @@ def test_plan_says_it_and_smoke_runs_say_why_not(tmp_path: Path) -> None:
     table = table_with(BEATS)
     foresee([(table_with(), "paper", ()), (table, "paper", ()), (table, "smoke", ())], tmp_path, console)
     said = console.export_text().splitlines()
-    assert said == [f"highway_t1, paper. {EXPLAINED}", f"  {NO_SPREAD}: {BEATS.text}", f"highway_t1: {SMOKE}"]
+    assert said == [f"highway_t1, paper. {EXPLAINED}", f"  {BEATS.text}: {NO_SPREAD}", f"highway_t1: {SMOKE}"]
     put(tmp_path, "baseline", 1, 1.5, budget="smoke")
     text = to_markdown(build_report(collect(table, "smoke", tmp_path)))
     assert SMOKE in text and BEATS.text in text
@@ -133,5 +230,5 @@ def test_a_plan_prints_texts_as_they_are(tmp_path: Path) -> None:
     claim = dataclasses.replace(BEATS, text="[bold]tanh[/bold] beats 1.5 and 'none' at http://a.b")
     console = Console(record=True, width=20, force_terminal=True, color_system="truecolor")
     foresee([(TABLE, "smoke", ()), (table_with(claim), "paper", ())], tmp_path, console)
-    expected = [f"highway_t1: {SMOKE}", f"highway_t1, paper. {EXPLAINED}", f"  {NO_SPREAD}: {claim.text}"]
+    expected = [f"highway_t1: {SMOKE}", f"highway_t1, paper. {EXPLAINED}", f"  {claim.text}: {NO_SPREAD}"]
     assert console.export_text(styles=True).splitlines() == expected

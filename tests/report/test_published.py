@@ -2,6 +2,7 @@
 
 import csv
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ FOLDERS = sorted(path.parent for path in (REFERENCE / "report").glob("*/*/table.
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
 def test_a_published_report_is_up_to_date(folder: Path, tmp_path: Path) -> None:
     table = load_table(folder.parent.name)
-    report = build_report(collect(table, folder.name, tmp_path), table.figures)
+    collected = collect(table, folder.name, tmp_path)
+    report = build_report(collected, collected.figures)
     for name, text in (
         ("table.md", to_markdown(report)),
         ("table.csv", to_csv(report)),
@@ -34,3 +36,9 @@ def test_no_cell_of_the_csv_is_a_formula(tmp_path: Path) -> None:
     cells = [cell for line in csv.reader(text.splitlines()) for cell in line]
     assert "'+ tanh SDU" in cells
     assert not [cell for cell in cells if re.match(r"[=+@-](?!\d)", cell)]
+    table = load_table("highway_t3")
+    table = replace(
+        table, rows=(*table.rows[:1], replace(table.rows[1], id="=1+1", label="@sum")), claims=(), figures=()
+    )
+    text = to_csv(build_report(collect(table, "mini", tmp_path)))
+    assert {tuple(line[3:5]) for line in csv.reader(text.splitlines())} >= {("'=1+1", "'@sum")}

@@ -25,7 +25,7 @@ from highway.config.tasks import TASKS
 from highway.files.seal import sealed
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.fingerprint import fingerprint
-from highway.report import collect as collecting
+from highway.report import figures
 from highway.report.bias_figures import t_sne
 from highway.report.collect import collect
 from highway.report.convergence import mean_difference
@@ -34,12 +34,14 @@ from highway.report.figures import band
 from highway.report.formats import to_csv, to_latex, to_markdown
 from highway.report.publish import write_report
 from highway.report.report import Report, build_report
-from highway.report.sections import Block, Grid, Measured, Notes, Paragraph, Picture
+from highway.report.sample import Sample
+from highway.report.sections import Block, Grid, Head, Measured, Notes, Number, Paragraph, Picture, Section, grid
 from highway.report.statistics import kendall_tau, summarise, tau_by_chance
 from highway.report.style import looks
-from highway.report.terminal import print_report
+from highway.report.terminal import print_report, print_sections
 from highway.site.build import build_site
 from highway.sweep.reading import load_table
+from highway.sweep.table import Column
 from tests.support.tables import TRANSLATION, XL, put, put_translation
 
 TABLE = load_table("highway_t1")
@@ -131,7 +133,10 @@ def plain(text: str) -> str:
 
 
 def test_every_renderer_shows_every_section(tmp_path: Path) -> None:
-    """Every renderer shows titles, sentences, heads, notes and captions, in the same order."""
+    """Every renderer shows the sections in the same order, each with its sentences, heads, rows, notes and captions.
+
+    Within a section the page has its own order: the main metric first, notes last; it drops empty columns.
+    """
     report = whole_report(tmp_path)
     keys = ["results", "also", "claims", "convergence", "differences", "figures", "choices", "environments"]
     assert [section.key for section in report.sections] == keys
@@ -142,23 +147,27 @@ def test_every_renderer_shows_every_section(tmp_path: Path) -> None:
     index = build_site(tmp_path, [report.collected.table])
     page = re.sub(r"<[^>]*>", " ", (index.parent / XL.id / "index.html").read_text())
     for text in map(plain, (terminal.getvalue(), to_markdown(report), page)):
-        position = 0
+        starts, position = [], 0
         for section in report.sections:
-            expected = [section.title]
+            position = text.index(plain(section.title), position)
+            starts.append(position)
+        for section, start, end in zip(report.sections, starts, [*starts[1:], len(text)], strict=True):
+            expected = []
             for block in section.blocks:
                 match block:
                     case Paragraph():
                         expected += [str(sentence[0]) for sentence in block.sentences]
                     case Grid():
-                        expected += [head.title for head in block.heads if head.title != "seeds"]
+                        columns = zip(block.heads, zip(*(row.cells for row in block.rows), strict=True), strict=True)
+                        filled = [head.title for head, cells in columns if any(cell is not None for cell in cells)]
+                        expected += [title for title in filled if title != "seeds"]  # not on the page
                         expected += [str(row.cells[0]) for row in block.rows]
                     case Notes():
                         expected += block.texts
                     case Picture():
                         expected.append(block.caption)
             for part in map(plain, expected):
-                assert part in text[position:], (section.key, part)
-                position = text.index(part, position)
+                assert part in text[start:end], (section.key, part)
 
 
 def test_a_csv_has_every_measured_cell(tmp_path: Path) -> None:
@@ -179,7 +188,55 @@ def test_dashes_and_spreads_are_explained_where_they_occur(tmp_path: Path) -> No
     put(tmp_path, "highway", 1, 1.4)  # an extra row, for which the paper has no number
     put(tmp_path, "tanh", 2, 1.5)
     text = to_markdown(build_report(collect(TABLE, "paper", tmp_path)))
-    assert "A dash (—) means" in text and "after ± is" in text
+    assert "A dash (—): the paper gives no number." in text and "after ± is" in text
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_labels_stay_on_a_terminal_beside_many_metrics(width: int) -> None:
+    report = build_report(collect(TRANSLATION, "mini", Path("none")))
+    console = Console(width=width, file=io.StringIO())
+    with console.capture() as shown:
+        print_report(report, console)
+    text = shown.get()
+    assert max(map(len, text.splitlines())) <= width
+    for row in report.rows:
+        assert row.row.label.split(",")[0] + ", " in text and row.measured[-1].column.title in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_no_word_of_a_grid_is_cut_off_on_a_terminal(width: int) -> None:
+    heads = (Head("model"), Head("baseline"), Head("difference", numeric=True), Head("95 % interval", numeric=True))
+    labels = ("R-Transformer, clipping that works", "Transformer, uncommitted changes (seed 1)")
+    made = grid((*heads, Head("in words")), [(*labels, Number(-0.15, "+.4f"), "-1.2453 … -0.9783", "these two differ")])
+    console = Console(width=width, file=io.StringIO())
+    with console.capture() as shown:
+        print_sections([Section("compared", "", (made,))], console)
+    text = shown.get()
+    assert max(map(len, text.splitlines())) <= width
+    words = {word for label in (*labels, *(head.title for head in heads), "these two differ") for word in label.split()}
+    assert words - {"model"} <= set(text.replace(":", " ").replace(";", " ").split())
+    assert "-1.2453 … -0.9783" in text and ("difference: -0.1500" in text) == (width == 60)
+
+
+def test_a_missing_number_says_why(tmp_path: Path) -> None:
+    columns = tuple(
+        Column(metric, digits=3) for metric in ("test_bpc", "tokens_per_second", "train_seconds", "test_accuracy")
+    )
+    rows = (*TABLE.rows, dataclasses.replace(TABLE.rows[0], id="mini", budgets=("mini",)))
+    table = dataclasses.replace(TABLE, columns=columns, also=(), rows=rows)
+    put(tmp_path, "baseline", 1, 1.5, metrics={"train_seconds": {"best": 9.0, "last": 9.0}})
+    put(tmp_path, "tanh", 1, 1.4, cost={"exclusive": False}, metrics={"train_seconds": {"best": 9.0, "last": 9.0}})
+    put(tmp_path, "sigmoid", 1, 1.4, status="diverged")
+    report = build_report(collect(table, "paper", tmp_path))
+    reasons = {row.row.id: [cell.reason for cell in row.measured] for row in report.rows}
+    assert reasons["baseline"] == ["", "", "", "not measured"]
+    assert reasons["tanh"] == ["", "beside other work", "beside other work", "not measured"]
+    assert reasons["sigmoid"] == ["diverged"] * 4 and reasons["mini"] == ["not at this budget"] * 4
+    put(tmp_path, "highway", 1, 1.4)
+    empty = build_report(collect(TABLE, "mini", tmp_path))
+    assert {cell.reason for row in empty.rows for cell in row.measured} == {"not run"}
+    for text in (to_markdown(report), to_latex(report)):
+        assert all(reason in text for reason in ("diverged", "beside other work", "not measured"))
 
 
 def test_a_grid_without_paper_shows_our_numbers_alone(tmp_path: Path) -> None:
@@ -275,9 +332,9 @@ def test_a_figure_over_seconds_and_tokens(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("budget", "select", "known", "said"),
     [
-        ("paper", "best", True, "full data; dots: the models that are reported; dotted lines: the paper's values"),
-        ("paper", "best", False, "full data; dots: the models that are reported"),
-        ("paper", "last", True, "full data; dotted lines: the paper's values"),
+        ("paper", "best", True, "full data; dots: reported models; thin dots: the paper's values"),
+        ("paper", "best", False, "full data; dots: reported models"),
+        ("paper", "last", True, "full data; thin dots: the paper's values"),
         ("mini", "last", True, "full data"),
     ],
 )
@@ -317,7 +374,7 @@ def test_sections_and_figures_of_a_table_of_many_rows(tmp_path: Path, monkeypatc
     assert steps["XL-L6"] == ("100 (100%)", "38,800 (100%)", "+0.000")
     assert steps["+ sigmoid SDU"][:2] == ("100 (100%)", "25,600 (66%)")
     assert steps["+ highway gate"][:2] == ("never", "28,800 (74%)")
-    assert steps["+ tanh SDU, L1-3"] == (None, None, None)
+    assert "+ tanh SDU, L1-3" not in steps, "neither it nor the authors have a curve"
     assert {path.name for path in paths} >= {"convergence.svg", "ablation.png", "gate_biases.svg"}
     assert all(path.stat().st_size > 500 for path in paths)
     assert "the authors' logs" in (tmp_path / "report" / "convergence.svg").read_text()
@@ -346,9 +403,9 @@ def test_t_sne_keeps_groups_together() -> None:
 
 
 def test_times_count_only_where_nothing_else_ran() -> None:
-    def sample(exclusive: bool) -> collecting.Sample:
+    def sample(exclusive: bool) -> Sample:
         result = {"cost": {"exclusive": exclusive}, "metrics": {"train_seconds": {}, "bleu": {}}}
-        return collecting.Sample(Path(), 1, result, older_revision=False)
+        return Sample(Path(), 1, result, older_revision=False)
 
     assert [sample(alone).counts_for("train_seconds") for alone in (True, False)] == [True, False]
     assert sample(False).counts_for("bleu") and sample(False).counts_for("parameters")
@@ -375,6 +432,14 @@ def test_what_a_record_says_is_text_everywhere(tmp_path: Path) -> None:
     assert "\\textbackslash{}input\\{x\\} \\$y\\$" in latex and "<" not in latex and "\\input" not in latex
 
 
+def test_rows_on_two_texts_are_no_full_data(tmp_path: Path) -> None:
+    for row, text in (("baseline", "a"), ("tanh", "b")):
+        put(tmp_path, row, 1, 1.4, data={"source": "files", "sha256": {"train": text}, "vocabulary_sha256": "v"})
+    collected = collect(TABLE, "paper", tmp_path)
+    assert "rows on different texts under one name, so they do not compare" in collected.caveat
+    assert not collected.full_data
+
+
 WRONG_RECORDS: list[tuple[dict[str, Any], str]] = [  # changes of a record by dotted key, and what is said
     ({"metrics.test_bpc.best": "1.4"}, "metrics.test_bpc.best is not a finite number"),
     ({"metrics.test_bpc.best": 10**400}, "metrics.test_bpc.best is not a finite number"),
@@ -393,7 +458,10 @@ WRONG_RECORDS: list[tuple[dict[str, Any], str]] = [  # changes of a record by do
     ({"cost": None}, "cost is not a set of keys with values"),
     ({"cost.seconds": -1}, "cost.seconds is not a finite number at least 0"),
     ({"cost.exclusive": "no"}, "cost.exclusive is not true or false"),
-    ({"environment": {"versions": {}, "precision": "32"}}, "environment.git_commit is missing"),
+    (
+        {"environment": {"versions": {}, "precision": "32", "threads": 1, "compile": None}},
+        "environment.git_commit is missing",
+    ),
     ({"environment.threads": 0}, "environment.threads is not a whole number at least 1"),
     ({"environment.versions": ["torch"]}, "environment.versions is not a set of keys with values"),
     ({"data.symbols": {"test": "many"}}, "data.symbols.test is not a whole number at least 0"),
@@ -439,6 +507,22 @@ def test_a_wrong_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.Log
     assert RunDirectory(good).status == "finished"
 
 
+def test_a_record_that_changes_between_two_reports(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The names of curves that the first report kept hide nothing from the second."""
+    lacking, linked = put(tmp_path, "tanh", 1, 1.4), put(tmp_path, "tanh", 2, 1.4)
+    build_report(collect(TABLE, "paper", tmp_path))
+    result = json.loads((lacking / "result.json").read_text())
+    del result["metrics"]["valid_bpc"]
+    (lacking / "result.json").write_bytes(sealed(result))
+    (linked / "result.json").unlink()
+    (linked / "result.json").symlink_to("nothing")
+    with caplog.at_level(logging.WARNING):
+        report = build_report(collect(TABLE, "paper", tmp_path))
+    assert next(str(line.seeds) for line in report.rows if line.row.id == "tanh") == "not run"
+    assert f"{lacking}: metrics.valid_bpc is missing, but curves.csv has it" in caplog.text
+    assert f"{linked}: result.json is a link to nothing" in caplog.text
+
+
 def test_rows_as_points_and_bars(tmp_path: Path) -> None:
     """BLEU over accuracy correlates by -0.30 in the paper; our values need three rows for a line."""
     put_translation(tmp_path, "t_e4h6")
@@ -478,3 +562,14 @@ def test_what_chance_does_to_the_order_of_rows() -> None:
     rng = np.random.default_rng(1)
     taus = [kendall_tau(range(15), rng.permutation(15).tolist()) for _ in range(2000)]
     assert np.mean(np.abs(np.array(taus)) <= tau_by_chance(15)) == pytest.approx(0.95, abs=0.02)
+
+
+def test_a_legend_of_long_labels_is_not_cut_off(tmp_path: Path) -> None:
+    rows = [dataclasses.replace(row, label=f"{row.id} optimizer.lr=0.25 model.dropout=0.1") for row in TABLE.rows]
+    table = dataclasses.replace(TABLE, rows=tuple(rows))
+    for row in table.rows[:3]:
+        put(tmp_path, row.id, 1, 1.5, table=table)
+    figure = next(figure for figure in table.figures if figure.kind == "curves")
+    canvas = figures._curves(figure, collect(table, "paper", tmp_path))
+    (legend,) = canvas.legends
+    assert 0 < legend.get_window_extent().width <= canvas.bbox.width

@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.regression.linear_model import OLS
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.weightstats import DescrStatsW
 
+from highway.config.metrics import METRICS
 from highway.report import across
-from highway.report.claims import judge_claims, order_of
-from highway.report.model import one_sample, rank_test
+from highway.report.claims import decide, judge_claims, offset_of, on_log_scale, order_of, pairs_of, test_claims
+from highway.report.model import Array, one_sample, rank_test, test_contrasts
 from highway.report.reproduction import Compared, compare_numbers, words
 from highway.report.simulation import Simulated
 from highway.report.statistics import Summary, kendall_tau, summarise
@@ -27,6 +31,102 @@ def test_a_summary_has_mean_deviation_and_count() -> None:
 def test_two_rows_have_an_order_and_equal_rows_have_none() -> None:
     assert kendall_tau([1, 2], [3, 4]) == 1 and kendall_tau([1, 2], [4, 3]) == -1
     assert kendall_tau([1, 1], [3, 4]) is None and kendall_tau([3, 4], [1, 1]) is None
+
+
+class Scaled(Simulated):
+    """Tables whose values and whose least spread depend on the scale that is asked for."""
+
+    def values(self, metric: str, log: bool) -> Array:
+        return np.log(self.numbers[metric]) if log else -self.numbers[metric]
+
+    def floor(self, metric: str, log: bool) -> float:
+        return 7.0 if log else 20.0
+
+
+@pytest.mark.parametrize(("metric", "log"), [("test_ppl", True), ("test_loss", False)])
+def test_claims_are_tested_on_the_scale_of_their_metric_with_its_least_spread(metric: str, log: bool) -> None:
+    """Two claims of one metric and one of ratios are tested together, and each gets its own pairs."""
+    source = Scaled(ROWS, {}, {metric: np.exp(VALUES / 10)})
+    claims = [
+        Claim("", "better", ("a",), ("b", "c"), metric),
+        Claim("", "within", ("b",), ("d",), metric, share=0.02),
+        Claim("", "better", ("d",), ("a",), metric),
+    ]
+    found = test_claims(claims, source)
+    for claim, test, scale in zip(claims, found, (log, True, log), strict=True):
+        contrasts = np.array([[(name == row) * 1.0 - (name == than) for name in ROWS] for row, than in pairs_of(claim)])
+        expected = test_contrasts(
+            source.values(metric, scale), contrasts, offset_of(claim), source.floor(metric, scale)
+        )
+        np.testing.assert_allclose(test.supported, expected.above.max(1))
+        np.testing.assert_allclose(test.refuted, np.minimum(len(contrasts) * expected.below.min(1), 1))
+        assert test.pairs and test.pairs.error == pytest.approx(expected.error)
+    assert max(test.refuted.max() for test in found) == 1
+
+
+def test_values_that_grow_with_their_mean_are_compared_as_ratios() -> None:
+    scaled = {name for name in METRICS if on_log_scale(name)}
+    assert scaled == {
+        *("train_ppl", "valid_ppl", "test_ppl", "train_seconds", "decoding_seconds", "inference_seconds"),
+        *("step_seconds", "train_time_h", "peak_memory_mib", "tokens_per_second"),
+    }
+
+
+@pytest.mark.parametrize(("metric", "sign"), [("valid_accuracy", -1), ("valid_loss", 1)])
+def test_a_claim_allows_its_share_in_the_direction_of_the_metric(metric: str, sign: int) -> None:
+    assert offset_of(Claim("", "within", ("a",), ("b",), metric, share=0.01)) == pytest.approx(sign * np.log(1.01))
+
+
+def test_paired_rows_must_be_as_many() -> None:
+    with pytest.raises(ValueError):
+        pairs_of(Claim("", "better", ("a", "b"), ("c",), "valid_loss", paired=True))
+
+
+def test_a_p_value_of_five_percent_decides_nothing() -> None:
+    p = np.array([0.05, 0.0499, 1.0, 1.0])
+    assert decide(p, p[::-1]).tolist() == [0, 1, -1, 0]
+
+
+def test_both_p_values_of_all_claims_are_corrected_together() -> None:
+    source = Simulated(ROWS, {}, {"test_loss": MEANS / 10 + VALUES - MEANS})
+    claims = [Claim("", "better", ("a",), ("b", "c"), "test_loss"), Claim("", "better", ("d",), ("c",), "test_loss")]
+    tests, supported, refuted = judge_claims(claims, source)
+    for number in range(len(VALUES)):
+        pairs = [test.pairs for test in tests if test.pairs]
+        sides = [
+            [pair.above[number].max(), min(multipletests(pair.below[number], method="bonferroni")[1])] for pair in pairs
+        ]
+        corrected = multipletests(np.concatenate(sides), method="holm")[1]
+        found = [p for of_claim in zip(supported[number], refuted[number], strict=True) for p in of_claim]
+        assert found == pytest.approx(corrected)
+
+
+def test_a_share_is_allowed_as_in_a_t_test_of_ratios() -> None:
+    """With two rows, whose seeds are shared, a claim within 2 % is a t-test of logarithms with another null."""
+    ppl = np.exp(VALUES[:, :2] / 100)
+
+    class Logarithms(Simulated):
+        def values(self, metric: str, log: bool) -> Array:
+            return -np.log(self.numbers[metric])
+
+    (test,) = test_claims(
+        [Claim("", "within", ("a",), ("b",), "test_ppl", share=0.02)], Logarithms(("a", "b"), {}, {"test_ppl": ppl})
+    )
+    ratios = np.log(ppl[:, 1] / ppl[:, 0])
+    expected = stats.ttest_1samp(ratios, -np.log(1.02), axis=1, alternative="greater").pvalue
+    assert test.supported == pytest.approx(expected)
+
+
+def test_an_order_is_of_the_runs_that_each_row_has() -> None:
+    """Means are taken on the scale of the model; a failed run does not count, and a row without any has no place."""
+    ppl = np.array([[[1.0, 100.0, np.nan], [8.0, 9.0, 10.0], [np.inf, 12.0, 30.0], [np.inf, np.nan, np.nan]]])
+    log = np.array([np.log([1, 100]).mean(), np.log([8, 9, 10]).mean(), np.log([12, 30]).mean(), np.nan])
+
+    class Failing(Simulated):
+        def values(self, metric: str, log: bool) -> Array:
+            return -np.log(self.numbers[metric]) if log else -self.numbers[metric]
+
+    np.testing.assert_allclose(order_of(Failing(ROWS, {}, {"test_ppl": ppl}), "test_ppl", ROWS)[0], log)
 
 
 @pytest.mark.parametrize(("metric", "sign"), [("valid_accuracy", 1), ("valid_loss", -1)])
@@ -67,14 +167,30 @@ def test_p_values_of_ranks_are_at_most_one() -> None:
         assert all(side[0] == pytest.approx(1) for side in sides)
 
 
+def test_a_papers_number_is_judged_by_two_one_sided_tests_and_a_prediction_interval() -> None:
+    """By statsmodels: a mean is equivalent if both tests reject; p is the level whose interval ends at the number."""
+    runs = RNG.normal(size=5)
+    mean, margin, decided = runs.mean(), 1.5, set()
+    for paper in mean + np.array([0.0, 0.4, -0.6, 0.9, 2.5]):
+        found = compare_numbers(runs[None, None], np.array([[paper]]), margin, 0.0)
+        both = DescrStatsW(runs).ttost_mean(paper - margin, paper + margin)[0]
+        decided.add(bool(found.equivalent[0, 0]))
+        assert found.equivalent[0, 0] == (both < 0.05) and found.beyond[0, 0] == (abs(mean - paper) > margin)
+        if paper != mean:
+            predicted = OLS(runs, np.ones(5)).fit().get_prediction(np.ones(1))
+            ends = predicted.conf_int(obs=True, alpha=found.p[0, 0])[0]
+            assert ends[0 if paper < mean else 1] == pytest.approx(paper)
+    assert decided == {True, False}
+
+
 def test_the_ends_of_the_rules_for_a_papers_number() -> None:
     """A mean exactly as far off as the margin is not beyond it, and a p-value of 5 % is not below 5 %."""
     found = compare_numbers(np.array([[[1.0, 1.0, 1.0], [3.0, 3.0, 3.0]]]), np.array([[1.5, 3.0]]), 0.5, 0.0, floor=1.0)
     assert not found.beyond.any()
     yes, no = np.array([[True]]), np.array([[False]])
     corrected = np.array([[0.05]])
-    assert words(Compared(no, yes, corrected), corrected)[0, 0] == "inconclusive"
-    assert words(Compared(no, yes, corrected), corrected - 1e-9)[0, 0] == "different"
+    assert words(Compared(no, yes, corrected, corrected), corrected)[0, 0] == "inconclusive"
+    assert words(Compared(no, yes, corrected, corrected), corrected - 1e-9)[0, 0] == "different"
 
 
 def test_a_small_p_value_is_said_to_be_small() -> None:
@@ -87,4 +203,4 @@ def test_the_page_over_tables_has_columns_of_numbers() -> None:
         ("of", False),
         *((title, True) for title in ("tables", "rows", "probability", "95 % interval")),
     ]
-    assert across._explained().style == "note"
+    assert across._explained([]).style == "note"

@@ -287,7 +287,9 @@ def test_a_process_that_is_killed_interrupts_the_run(tmp_path: Path) -> None:
     _, complained = process.communicate(timeout=60)
     result = read_json(directory.path / "result.json")
     assert (process.returncode, result["status"]) == (130, "interrupted"), complained
-    assert result["error"] == "process 2 of 2 was killed by SIGKILL; the same command goes on from the last checkpoint"
+    assert (
+        result["error"] == "process 2 of 2 was killed by SIGKILL; the same command continues from the last checkpoint"
+    )
     assert "Traceback" not in complained
 
 
@@ -329,7 +331,10 @@ def test_companions_come_and_go() -> None:
 @pytest.mark.slow
 def test_an_error_beside_a_killed_companion_is_an_interruption() -> None:
     with (
-        pytest.raises(Interrupted, match="process 2 of 2 was killed by SIGKILL; the same command goes on"),
+        pytest.raises(
+            Interrupted,
+            match="process 2 of 2 was killed by SIGKILL; the same command continues from the last checkpoint",
+        ),
         companions(trainer(2), waits),
     ):
         os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)

@@ -21,7 +21,7 @@ from highway.describe import gates_of
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
-from highway.run import build
+from highway.run import build, machine
 from highway.run.checkpoint import load_weights
 from highway.testing.runs import curve, trained
 from highway.train import run
@@ -230,6 +230,20 @@ def test_full_disk_is_one_sentence(tiny: Compose, monkeypatch: pytest.MonkeyPatc
     described = tiny(*FEW)
     with pytest.raises(Refused, match="could not be written: No space left on device"):
         run(described, RunDirectory.of(described), "test")
+
+
+def test_a_log_on_a_full_disk_is_one_sentence(
+    tiny: Compose, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The run ends as any other, in a process of its own or as the second of a sweep's."""
+    caplog.set_level("INFO", "highway")
+    monkeypatch.setattr(machine.LogFile, "_open", lambda _: open("/dev/full", "a"))  # noqa: SIM115 (its handler closes it)
+    for seed in (1, 2):
+        directory, result = trained(tiny("trainer.max_steps=2", "trainer.validate_every=2", f"seed={seed}"))
+        assert result["status"] == "finished"
+        full = f"{directory.log} could not be written: No space left on device. The run goes on."
+        assert [record.getMessage() for record in caplog.records].count(full) == 1
+    assert "Logging error" not in capfd.readouterr().err
 
 
 def test_checkpoint_of_another_model_is_refused(tiny: Compose) -> None:

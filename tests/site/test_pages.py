@@ -8,14 +8,16 @@ import pytest
 
 from highway.files import kept
 from highway.files.writing import write_text
-from highway.report import kept as keeping
 from highway.site import pages, series
 from highway.site.build import build_site
 from highway.site.series import FEWEST, MOST, ON_A_PAGE, points_of_each
+from highway.sweep import kept as keeping
 from tests.support.changes import CHANGES, prepared, seed_folder
 from tests.support.tables import TABLE, put
 
-PAGES = 6 * 2 + 4  # each run has a page and a script; the table has them, too; the index, and the page over all tables
+# Each run has a page, a script and its record; the table a page, a script and three files of results; and there are the
+# index, the page over all tables, and the page that compares runs with its list of runs
+PAGES = 6 * 3 + 5 + 4
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +86,9 @@ def test_only_pages_that_change_are_written(tmp_path: Path, written: list[str]) 
     run = seed_folder(tmp_path, "tanh", 1)
     site(tmp_path)
     name = f"{run.parent.name}-{run.name}"
-    changed = ["across.html", "curves.js", "index.html", "index.html", f"{name}.html", f"{name}.js"]
+    of_run = [f"{name}.{ending}" for ending in ("html", "js", "json")]
+    of_table = ["curves.js", "index.html", "table.csv", "table.md", "table.tex"]
+    changed = [*of_run, *of_table, "across.html", "index.html", "runs.js"]
     assert sorted(written) == sorted(changed)
 
 

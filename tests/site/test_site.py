@@ -1,15 +1,11 @@
 """The site: every page and link; no markup from a record; and, in a real browser, that its controls work."""
 
 import json
-import math
-import os
 import re
 import shutil
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,22 +14,19 @@ import pytest
 import yaml
 
 from highway.config import home
-from highway.config.compose import experiment
-from highway.files.writing import write_text
-from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
+from highway.report.collect import collect
 from highway.report.curves import Point
+from highway.report.overview import overview
 from highway.report.publish import publish
+from highway.report.report import build_report
 from highway.site.build import build_site
+from highway.site.pages import as_set
 from highway.site.series import thinned
 from highway.site.watch import watch
 from highway.sweep.reading import load_table, parse_table
-from highway.sweep.table import Table
-from tests.support.tables import put, write_ended
-
-needs_chromium = pytest.mark.skipif(  # CI has a browser and says so; there a missing one is a failure
-    not (shutil.which("chromedriver") or "HIGHWAY_BROWSER" in os.environ), reason="needs chromium and chromedriver"
-)
+from tests.support.browser import CUT_OFF, browser, comes, needs_chromium, opened
+from tests.support.tables import many_cells, put
 
 
 class Links(HTMLParser):
@@ -54,7 +47,7 @@ def broken(folder: Path) -> list[str]:
     for page in folder.rglob("*.html"):
         for link in Links(page).found:
             address = link.partition("#")[0]
-            if address and not address.startswith("data:") and not (page.parent / address).exists():
+            if address and not address.startswith(("data:", "https:")) and not (page.parent / address).exists():
                 wrong.append(f"{page.name}: {link}")
     return wrong
 
@@ -80,11 +73,15 @@ def test_a_table_and_its_runs(tmp_path: Path) -> None:
     page = (index.parent / "highway_t1" / "index.html").read_text()
     assert "1.410 ± 0.010" in page and "supported" in page and "inconclusive" in page
     text = " ".join(re.sub(r"<[^>]*>", "", index.read_text()).split())
-    assert "2 of 3" in text and "6 runs" in text and re.search(r"Of 6 numbers of the papers .* 2 have no three", text)
+    assert "2 of 3" in text and "6 runs" in text and "4 of the papers' 6 numbers" in text and "4 with 3 seeds" in text
     pages = sorted((index.parent / "cells").glob("*.html"))
     assert len(pages) == 6
     differing = next(path.read_text() for path in pages if "tanh SDU" in path.read_text())
     assert "gate.activation" in differing and "layers.attention" in differing
+    assert "Other seeds of this row" in differing and differing.count(">seed 2<") + differing.count(">seed 3<") >= 1
+    assert f"{table.row('tanh').paper['test_bpc']:.6g}</td>" in differing and "neutral default" in differing
+    assert ">None<" not in differing and ">True<" not in differing
+    assert [as_set(value) for value in (None, True, "sdu", [1, "a"])] == ["null", "true", "sdu", '[1, "a"]']
     gates = " ".join(re.sub(r"<[^>]*>", " ", (index.parent / "across.html").read_text()).split())
     assert "any gate 1 1 1.00 0.29 … 1.00" in gates, "three seeds of one row, of which each beats its baseline"
     rows = data_of(index.parent / "highway_t1" / "paper" / "curves.js")["rows"]
@@ -140,7 +137,7 @@ def test_nothing_of_a_record_is_markup(tmp_path: Path) -> None:
     for page in index.parent.rglob("*.html"):
         text = page.read_text()
         assert "<script>" not in text and "abbbc" not in text, page
-        assert "&lt;script&gt;" in text or page.name == "across.html", "the page over all tables names none here"
+        assert "&lt;script&gt;" in text or page.name in ("across.html", "compare.html"), "these name no table here"
 
 
 @pytest.mark.usefixtures("alone")
@@ -166,7 +163,10 @@ def test_a_damaged_record_leaves_the_site_whole(tmp_path: Path, changes: dict[st
 @pytest.mark.usefixtures("alone")
 def test_a_table_without_records_says_how_to_begin(tmp_path: Path) -> None:
     index = build_site(tmp_path, [load_table("highway_t6")])
-    assert "make highway_t6 BUDGET=smoke" in (index.parent / "highway_t6" / "index.html").read_text()
+    text = (index.parent / "highway_t6" / "index.html").read_text()
+    assert "make highway_t6 BUDGET=smoke" in text
+    assert "1.12797" in text, "the paper's numbers"
+    assert "10.18653/v1/2020.acl-main.616" in text and "@inproceedings{chai2020highway," in text
 
 
 def test_thinning_keeps_both_ends() -> None:
@@ -197,46 +197,6 @@ def test_the_site_is_served_and_made_again(tmp_path: Path, capsys: pytest.Captur
     assert len(made) == 3
 
 
-# In a browser
-
-
-@contextmanager
-def browser(width: int = 1200, height: int = 900) -> Iterator[Any]:
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    quiet = ("background-networking", "component-update", "sync", "gpu", "quic")
-    for word in ("headless=new", "no-sandbox", "no-first-run", *(f"disable-{name}" for name in quiet)):
-        options.add_argument(f"--{word}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
-    shape = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", shape)
-    try:
-        yield driver
-        errors = [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
-        assert errors == []  # there is no error, and everything was loaded
-    finally:
-        driver.quit()
-
-
-def opened(driver: Any, path: Path) -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    driver.get(path.as_uri())
-    drawn = "every(s => s.hidden || s.offsetParent === null || s.dataset.traces)"
-    script = f"return [...document.querySelectorAll('.curves')].{drawn}"
-    WebDriverWait(driver, 60).until(lambda _: driver.execute_script(script))
-
-
-def comes(driver: Any, script: str, value: Any) -> None:
-    """Wait until a script returns a value; figures are drawn asynchronously."""
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    WebDriverWait(driver, 20).until(lambda _: driver.execute_script(script) == value, f"{script}: not {value}")
-
-
 def column(driver: Any, number: int) -> list[str]:
     script = (
         f"return [...document.querySelector('table.results').tBodies[0].rows].map(r => r.cells[{number}].textContent)"
@@ -265,7 +225,7 @@ def test_what_a_reader_does(tmp_path: Path) -> None:
     page = index.parent / "highway_t5" / "index.html"
     with browser() as driver:
         opened(driver, page)
-        traces = "return Number(document.querySelector('.curves').dataset.traces)"
+        traces = "return Number(document.querySelector('.curves').dataset.lines)"
         before = driver.execute_script(traces)
         boxes = driver.find_elements(By.CSS_SELECTOR, ".toggles input")
         boxes[0].send_keys(Keys.SPACE)  # by keyboard
@@ -274,19 +234,20 @@ def test_what_a_reader_does(tmp_path: Path) -> None:
         comes(driver, traces, 0)
         driver.find_element(By.CSS_SELECTOR, ".all").click()
         comes(driver, traces, 15)  # eleven rows, and four extra rows that use the baseline's run
-        axis = "return document.querySelector('.plot').layout.xaxis.title.text"
+        axis = "return document.querySelector('.plot').chart.over"
         for over, title in (("seconds", "seconds of training"), ("epoch", "epoch"), ("tokens", "tokens read")):
             Select(driver.find_element(By.CSS_SELECTOR, ".over")).select_by_visible_text(over)
             comes(driver, axis, title)
         driver.find_element(By.CSS_SELECTOR, ".log").click()
-        comes(driver, "return document.querySelector('.plot').layout.yaxis.type", "log")
+        comes(driver, "return document.querySelector('.plot').y.log", True)
         Select(driver.find_element(By.CSS_SELECTOR, ".metric")).select_by_visible_text("training bits per character")
-        comes(driver, "return document.querySelector('.plot').layout.yaxis.title.text", "training bits per character")
-        tail = "document.querySelector('.plot').data[0].y.slice(-20)"
+        comes(driver, "return document.querySelector('.plot').chart.title", "training bits per character")
+        tail = "document.querySelector('.plot').chart.lines[0].y.slice(-20)"
         spread = f"return Math.max(...{tail}) - Math.min(...{tail})"
         rough = driver.execute_script(spread)
         driver.find_element(By.CSS_SELECTOR, ".smooth").send_keys(Keys.END)
         comes(driver, f"{spread} < {rough} / 3", True)
+        driver.find_element(By.CSS_SELECTOR, ".unfold button").click()
         buttons = driver.find_elements(By.CSS_SELECTOR, "table.results th button")
         buttons[-3].click()
         values = [float(text.rstrip("%")) for text in column(driver, len(buttons) - 3) if text not in ("", "—")]
@@ -305,6 +266,26 @@ def test_what_a_reader_does(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs_chromium
+def test_the_headline_is_that_of_the_records(tmp_path: Path) -> None:
+    tables = [load_table(name) for name in ("highway_t3", "highway_t6", "r_transformer_t2")]
+    index = build_site(tmp_path, tables)
+    reports = [build_report(collect(table, budget, tmp_path)) for table in tables for budget in ("paper", "mini")]
+    expected = overview(tables, [report for report in reports if report.collected.every])
+    with browser() as driver:
+        opened(driver, index)
+        tiles = "[...document.querySelectorAll('[data-word] dd')].map(d => [d.parentNode.dataset.word, +d.innerText])"
+        assert dict(driver.execute_script(f"return {tiles}")) == expected.words
+        orders = "[...document.querySelectorAll('[data-ordering]')].map(s => [s.dataset.ordering, +s.textContent])"
+        assert dict(driver.execute_script(f"return {orders}")) == expected.ordered
+        marks = "return document.querySelectorAll('.forest td .point').length"
+        beyond = sum(abs(each.difference) > expected.limit for each in expected.measurements)
+        assert driver.execute_script(marks) == len(expected.measurements) - beyond > 40
+        rows = "return document.querySelectorAll('.forest tr[data-word]').length"
+        assert driver.execute_script(rows) == sum(each.word != "not run" for each in expected.measurements)
+
+
+@pytest.mark.slow
+@needs_chromium
 def test_on_a_phone(tmp_path: Path) -> None:
     index = build_site(tmp_path, [load_table("highway_t5"), load_table("r_transformer_t2")])
     run = next((index.parent / "cells").glob("*.html"))
@@ -312,6 +293,10 @@ def test_on_a_phone(tmp_path: Path) -> None:
         for page in (index, index.parent / "highway_t5" / "index.html", run):
             opened(driver, page)
             assert driver.execute_script("return document.documentElement.scrollWidth") <= 390, page
+            assert driver.execute_script(CUT_OFF) == [], page
+        opened(driver, index)
+        right = "Math.max(...[...document.querySelectorAll('main .verdict')].map(v => v.getBoundingClientRect().right))"
+        assert driver.execute_script(f"return {right}") <= 390, "claims and answers are on the screen"
 
 
 @pytest.mark.slow
@@ -328,36 +313,6 @@ def test_a_thousand_runs(tmp_path: Path) -> None:
         painted = "return performance.getEntriesByName('first-contentful-paint')[0].startTime"
         assert driver.execute_script(painted) < 2000
         assert driver.execute_script("return document.querySelector('table.results').tBodies[0].rows.length") == 250
-
-
-def many_cells(outputs: Path, rows: int, seeds: int, points: int) -> Table:
-    """Write a grid of learning rates with records as runs leave them: two splits, `points` measurements of each."""
-    varied = [f"optimizer.lr={(number + 1) / 1000:g}" for number in range(rows)]
-    table = parse_table(
-        {
-            "id": "many",
-            "caption": "many",
-            "recipe": ["model=transformer", "dataset=ptb_char"],
-            "columns": [{"metric": "test_bpc"}],
-            "rows": [{"id": word, "label": word, "overrides": [word]} for word in varied],
-            "budgets": {"paper": []},
-        }
-    )
-    for number, row in enumerate(table.rows):
-        described = experiment([*table.overrides(row, "paper", 1), f"outputs_dir={outputs}"])
-        for seed in range(1, seeds + 1):
-            folder = RunDirectory.of(described).path.with_name(f"seed{seed}")
-            curve = [
-                f"{step},{step / 100},{step / 10},{step * 100},{split},{metric},{2 + math.exp(-step / 300) + number}"
-                for split in ("train", "valid")
-                for step in range(points)
-                for metric in ("loss", "bpc")
-            ]
-            head = "step,epoch,seconds,tokens,split,metric,value"
-            write_text(folder / "curves.csv", "\n".join([head, *curve]) + "\n")
-            value = {"best": 2 + number / 100, "last": 2.0}
-            write_ended(folder, "finished", metrics=dict.fromkeys(("valid_loss", "valid_bpc", "test_bpc"), value))
-    return table
 
 
 def _silent() -> Any:

@@ -1,7 +1,10 @@
 """The phases of a run, as the files in its directory tell them; tests of clusters lose a node in each."""
 
 import os
+import signal
+import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import Lease
 from highway.testing.runs import curve, same_weights
 from tests.support.overrides import TINY
+from tests.support.waiting import wait_for
 
 RUNS = (*TINY, "gate=none,sdu_tanh", "trainer.max_steps=400", "trainer.validate_every=100")
 PHASES: dict[str, Callable[[RunDirectory], bool]] = {
@@ -25,10 +29,25 @@ WITH_FAULTS = pytest.mark.skipif(
 )
 
 
-def reached(folder: Path, phase: str) -> list[RunDirectory]:
-    """Return the runs of a folder of outputs that have reached a phase and still train."""
-    runs = [RunDirectory(path) for path in sorted(folder.glob("cells/*/*"))]
-    return [run for run in runs if PHASES[phase](run) and holder(run)]
+PATIENCE = 1800.0  # seconds for a sweep on a machine that is busy with twenty other programs
+
+
+def caught(folder: Path, phase: str, sweep: "subprocess.Popen[str]") -> int:
+    """Wait until a run of a sweep is in a phase, and stop its process there; return the process."""
+    pids: list[int] = []
+
+    def one_is_there() -> bool:
+        assert sweep.poll() is None, sweep.communicate()[1]
+        for run in map(RunDirectory, sorted(folder.glob("cells/*/*"))):
+            if PHASES[phase](run) and (pid := holder(run)):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+                    pids.append(pid)
+                    return True
+        return False
+
+    wait_for(one_is_there, PATIENCE)
+    return pids[0]
 
 
 def holder(directory: RunDirectory) -> int | None:

@@ -1,10 +1,6 @@
-"""Stand-ins for a model, a contender of a timing, a trainer and a process that holds a lease."""
+"""Stand-ins for a model, a contender of a timing, and a trainer."""
 
-import os
-import subprocess
-import sys
 import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,11 +11,8 @@ from highway.config.experiment import Experiment
 from highway.data.lanes import Batch
 from highway.models.initial import LikeTorch, initialise
 from highway.run.trial import Contender
-from tests.support.commands import ROOT
 
 BATCH = Batch(torch.zeros(2, 3), torch.zeros(2, 3), 0)
-HOLD = "import sys, time; from pathlib import Path; from highway.ledger.lease import leased\n"
-HOLD += "with leased(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
 
 
 class Stateful(nn.Module):
@@ -72,16 +65,3 @@ def waits() -> None:
 def fails() -> str:
     """End as a run that has failed."""
     return "failed"
-
-
-def holder(folder: Path, **environment: str) -> "subprocess.Popen[str]":
-    """Start another process, which holds the lease."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-    )
-    with process.stdout as output:  # type: ignore[union-attr]
-        assert output.readline() == "held\n"
-    return process

@@ -2,33 +2,47 @@
 
 import json
 import math
+import os
 import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib import pyplot as plt
 
 from highway.config.compose import experiment
+from highway.config.yaml_file import read_yaml
 from highway.errors import Refused
 from highway.exchange.records import export_records, import_records
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import read_record, write_record
+from highway.report.choice_figures import draw_panel
+from highway.report.choices import described
 from highway.report.collect import collect
+from highway.report.figures import draw
 from highway.report.formats import to_markdown
 from highway.report.report import build_report
 from highway.report.status import row_status
 from highway.report.trials import with_choices
 from highway.sweep.choose import Choose
 from highway.sweep.chosen import WHOLE, Trial, decide, forecast
+from highway.sweep.launch import InlineLauncher, Planned
 from highway.sweep.reading import parse_table
 from highway.sweep.table import Table
 from highway.testing.runs import StopAt, curve, numbers, same_weights, trained
-from tests.support.overrides import TINY
+from tests.support.commands import TRAIN
 from tests.support.sweeps import inline
 from tests.support.tables import content
+from tests.support.tuned import RECIPE, SWEEP, chosen_alike, outcomes
+from tests.support.tuned import tuned as tuned
+from tests.support.waiting import wait_for
 
-RECIPE = ["dataset=ptb_char", "dataset.source=sample", *TINY[1:8], "layers=all", "model.layers=1", "trainer.threads=1"]
 LISTS = {"optimizer.lr": {"paper": [0.01, 1000], "own": [0.5]}, "model.dropout": [0.9, 0.0]}
 BEST = ("optimizer.lr=0.5", "model.dropout=0.0")
 STEPS = ["trainer.max_steps=8", "trainer.validate_every=2", "trainer.log_every=2"]
@@ -48,7 +62,7 @@ def sweep(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that trains a table in this process."""
 
     def train(tuned: Table, outputs: Path, *overrides: str) -> str:
-        monkeypatch.setattr("highway.sweep.sweeper.load_table", lambda _: tuned)
+        monkeypatch.setattr("highway.sweep.planner.load_table", lambda _: tuned)
         code, output = inline(monkeypatch, outputs, "table=highway_t1", "budget=smoke", *overrides)
         assert code == 0, output
         return output
@@ -69,7 +83,7 @@ def alone(tuned: Table, outputs: Path, combination: tuple[str, ...], seed: int =
 
 
 def test_halving_and_full_agree_and_the_survivor_is_the_undisturbed_run(sweep: Any, tmp_path: Path) -> None:
-    """Of six trials, two diverge at once, one more is dropped at each rung, and the winner is known."""
+    """Six trials are halved: two diverge at once, each rung drops one more, and the winner is known."""
     output = sweep(HALVING, tmp_path / "halved", "seeds=1,2")
     assert "6 runs: 0 finished already, 6 to train." in output and "choose settings of tuned a" in output
     sweep(table(), tmp_path / "full")
@@ -87,6 +101,9 @@ def test_halving_and_full_agree_and_the_survivor_is_the_undisturbed_run(sweep: A
     halved = read_record(survivor.path / "result.json")
     assert halved is not None and numbers(halved) == numbers(record) and "pause" not in halved["command"]
     assert "pause_after: null" in survivor.config.read_text()
+    on_wandb = [read_yaml(path)["logger"] for path in tmp_path.glob("halved/cells/*/seed1/config.yaml")]
+    assert {about["group"] for about in on_wandb} == {"tuned"}
+    assert len({about["run"] for about in on_wandb}) == 6 and all("a seed 1" in about["run"] for about in on_wandb)
     assert "1 run: 1 finished already, 0 to train." in sweep(HALVING, tmp_path / "halved"), "a choice is made once"
 
 
@@ -140,7 +157,8 @@ def test_reports_and_archives_say_what_was_tried(sweep: Any, tmp_path: Path) -> 
     page = to_markdown(build_report(collect(HALVING, "smoke", here)))
     assert "| A | not yet: 6 trials to train to 25% of the steps |" in page
     sweep(HALVING, here)
-    page = to_markdown(build_report(collect(HALVING, "smoke", here)))
+    collected = collect(HALVING, "smoke", here)
+    page = to_markdown(build_report(collected))
     assert "## Chosen by validation" in page and "| 0.5 0.0, our own |" in page
     assert "1000 0.9 (diverged)" in page and "at 25% (dropped)" in page
     assert [line.text for line in row_status(HALVING, HALVING.rows[0], "smoke", here)] == [
@@ -150,6 +168,30 @@ def test_reports_and_archives_say_what_was_tried(sweep: Any, tmp_path: Path) -> 
     export_records([HALVING], None, here, tmp_path / "file")
     assert len(import_records(tmp_path / "file", there).new) == 6
     assert to_markdown(build_report(collect(HALVING, "smoke", there))) == page
+    draw(collected.figures[-1], collected, tmp_path)
+    drawn = (tmp_path / "chosen_settings.svg").read_text()
+    for text in ("25% of the steps", "the whole run", "chosen", "diverged", "0.5 0.0", "validation bits per character"):
+        assert f">{text}<" in drawn, text
+
+
+def test_the_figure_of_a_number_has_an_axis_of_numbers(tmp_path: Path) -> None:
+    """Each rung is a line over the setting, in the order of its values; a diverged trial has no point."""
+    tuned = table(**{"optimizer.lr": [0.5, 0.01, 5]}, halving=[0.5])
+    combinations = [(f"optimizer.lr={value}",) for value in (0.5, 0.01, 5)]
+    values = [(2.0, 1.5), (3.0, 2.5), (math.inf, math.inf)]
+    tried = [Trial(c, Path(c[0]), "paused", each) for c, each in zip(combinations, values, strict=True)]
+    rule = Choose(tuple(combinations), "valid_bpc", ("own",) * 3, (0.5,))
+    row = replace(tuned.rows[0], choose=rule)
+    found = decide(tried, (0.5, WHOLE), "lower")
+    canvas, axis = plt.subplots()
+    draw_panel(axis, row, found)
+    lines = {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in axis.lines}
+    assert lines["50% of the steps"] == ([0.01, 0.5], [3.0, 2.0]) and lines["the whole run"] == (
+        [0.01, 0.5],
+        [2.5, 1.5],
+    )
+    assert lines["diverged"][0] == [5.0] and lines["chosen"] == ([0.5], [1.5]) and axis.get_xscale() == "log"
+    plt.close(canvas)
 
 
 def test_rows_that_are_not_tuned_alike_are_named() -> None:
@@ -157,7 +199,23 @@ def test_rows_that_are_not_tuned_alike_are_named() -> None:
     rows[1]["choose"] = {"optimizer.lr": [1, 2], "by": "valid_bpc"}
     tuned = parse_table(content(recipe=RECIPE, rows=rows, choose={"optimizer.lr": [1, 2, 3], "by": "valid_bpc"}))
     page = to_markdown(build_report(collect(tuned, "paper", Path("nothing"))))
-    assert "Not tuned alike: most rows had 3 trials, B 2 trials." in page
+    assert "Not tuned alike: most rows had 3 trials; B 2 trials." in page
+
+
+def test_a_trial_that_halving_left_behind_and_that_ended_better_is_named() -> None:
+    rows = [{"id": "a", "label": "A", "overrides": []}]
+    choose = {"optimizer.lr": [1, 2], "by": "valid_bpc", "halving": [0.5]}
+    table = parse_table(content(recipe=RECIPE, rows=rows, choose=choose))
+    for ended, named in ((1.2, True), (1.6, False)):
+        tried = [
+            Trial((f"optimizer.lr={lr}",), Path(str(lr)), "finished", values)
+            for lr, values in ((1, (1.8, 1.5)), (2, (1.9, ended)))
+        ]
+        text = str(described(table, {"a": {1: decide(tried, (0.5, WHOLE), "lower")}}))
+        assert ("A: halving left 2 behind." in text) is named
+        assert ("is better there (1.200) than 1 (1.500), which was chosen" in text) is named
+    lost = [replace(trial, status="diverged", values=(math.inf, math.inf)) for trial in tried]
+    assert "left" not in str(described(table, {"a": {1: decide(lost, (0.5, WHOLE), "lower")}}))
 
 
 def test_a_grid_chooses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -175,9 +233,7 @@ def test_a_grid_chooses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 
 def trials(*values: tuple[float | None, ...]) -> list[Trial]:
-    return [
-        Trial((f"model.width={number}",), (), Path(str(number)), "paused", each) for number, each in enumerate(values)
-    ]
+    return [Trial((f"model.width={number}",), Path(str(number)), "paused", each) for number, each in enumerate(values)]
 
 
 def test_the_better_half_goes_on_rounded_up() -> None:
@@ -219,6 +275,70 @@ def test_the_forecast_counts_each_trial_as_far_as_it_will_go() -> None:
     assert [share for _, share in forecast(found)] == [WHOLE, WHOLE, 0.3, 0.1, 0.1]
 
 
+def test_a_sweep_waits_for_another_one_that_is_a_stage_ahead(
+    sweep: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other sweep takes a trial of the first rung just after it has paused, and gives it back a second later."""
+    launch, leases = InlineLauncher.launch_runs, ExitStack()
+
+    def launch_beside_another(self: InlineLauncher, to_run: Sequence[Planned], planned: int, fail_fast: bool) -> None:
+        launch(self, to_run, planned, fail_fast)
+        if paused := [run.directory for run in to_run if run.directory.status == "paused"]:
+            leases.enter_context(paused[0].leased())
+            threading.Timer(1, leases.close).start()
+
+    monkeypatch.setattr(InlineLauncher, "launch_runs", launch_beside_another)
+    sweep(HALVING, tmp_path)
+    assert chosen(HALVING, tmp_path) == BEST
+
+
+# Sweeps in processes of their own
+
+
+def started(outputs: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, str(TRAIN), "-m", *SWEEP, "hydra.launcher.slots=2"]
+    surroundings = {**os.environ, "HIGHWAY_OUTPUTS": str(outputs)}
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env=surroundings, text=True, start_new_session=True, **pipes)  # type: ignore[call-overload, no-any-return]
+
+
+def told(sweep: "subprocess.Popen[str]") -> str:
+    """Wait for a sweep that ends well; return its messages."""
+    _, errors = sweep.communicate(timeout=300)
+    assert sweep.returncode == 0, errors
+    return errors
+
+
+def ended(outputs: Path, status: str) -> int:
+    return list(outcomes(outputs).values()).count(status)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("tuned")
+def test_sweeps_that_are_killed_in_each_rung_and_share_the_trials(tmp_path: Path) -> None:
+    """A sweep is killed before the first rung, after it and after the second; two sweeps at once end what is left."""
+    calm, hurt = tmp_path / "calm", tmp_path / "hurt"
+    told(started(calm))
+    assert sorted(outcomes(calm).values()) == ["diverged", "dropped", "dropped", "finished"]
+    moments: list[Callable[[], bool]] = [
+        lambda: any(hurt.glob("cells/*/*/checkpoints/*")),
+        lambda: ended(hurt, "paused") > 0,
+        lambda: ended(hurt, "dropped") > 0,
+    ]
+    for moment in moments:
+        sweep = started(hurt)
+        wait_for(lambda sweep=sweep, moment=moment: moment() or sweep.poll() is not None, seconds=200)  # type: ignore[misc]
+        os.killpg(sweep.pid, signal.SIGKILL)
+        sweep.communicate()
+    both = [started(hurt), started(hurt)]
+    for sweep in both:
+        told(sweep)
+    assert chosen_alike(hurt, calm)
+
+
+# What a table file may not say
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -230,6 +350,7 @@ def test_the_forecast_counts_each_trial_as_far_as_it_will_go() -> None:
         ({"optimizer.lr": [1], "model.dropout": [0]}, "leaves nothing to choose"),
         ({"optimizer.lr": [1, 1]}, "is given twice"),
         ({"optimizer.lr": 1}, "is not a list"),
+        ({"optimizer.lr": [1, 10**400]}, "is not a value of a setting"),
         ({"optimizer.lr": {"author": [1, 2]}}, "the source 'author' is unknown"),
         ({"optimizer.lr": list(range(99))}, "more than 64 combinations"),
         ({"budgets": ["mini"]}, "there is no budget mini"),

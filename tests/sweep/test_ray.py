@@ -24,6 +24,8 @@ from highway.testing.runs import curve, same_weights
 from tests.support import phases
 from tests.support.commands import TRAIN
 from tests.support.sweeps import results, sweep
+from tests.support.tuned import SWEEP, chosen_alike
+from tests.support.tuned import tuned as tuned
 from tests.support.waiting import wait_for
 
 TABLE = (
@@ -254,13 +256,22 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.ray
+@pytest.mark.usefixtures("tuned")
+def test_settings_are_chosen_on_a_cluster(cluster: Any, tmp_path: Path) -> None:
+    """Trials run and are compared on Ray as they are in this machine's slots."""
+    for folder, *through in (("here", "hydra.launcher.slots=2"), ("there", ON_RAY, at(cluster))):
+        environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path / folder)}
+        subprocess.run([sys.executable, str(TRAIN), "-m", *SWEEP, *through], env=environment, check=True)
+    assert chosen_alike(tmp_path / "there", tmp_path / "here")
+
+
+@pytest.mark.ray
 @phases.WITH_FAULTS
 @pytest.mark.parametrize("phase", phases.PHASES)
 def test_a_node_that_is_lost_in_each_phase(cluster: Any, calm: Path, tmp_path: Path, phase: str) -> None:
     """The node goes with its worker and its run; the run ends on another node as an undisturbed one does."""
     process = started(tmp_path, *phases.RUNS, "trainer.checkpoint_seconds=0.2", at(cluster))
-    wait_for(lambda: bool(phases.reached(tmp_path, phase)) or process.poll() is not None, seconds=180)
-    pid = holder(phases.reached(tmp_path, phase)[0])
+    pid = phases.caught(tmp_path, phase, process)
     worker = parent(pid)
     raylet = parent(worker)
     lost = next(node for node in cluster.worker_nodes if _raylet(node) == raylet)
@@ -268,7 +279,7 @@ def test_a_node_that_is_lost_in_each_phase(cluster: Any, calm: Path, tmp_path: P
         os.kill(victim, signal.SIGKILL)
     cluster.remove_node(lost)
     cluster.add_node(num_cpus=1, **SMALL)
-    _, errors = process.communicate(timeout=400)
+    _, errors = process.communicate(timeout=phases.PATIENCE)
     assert process.returncode == 0, errors
     assert phases.as_if_undisturbed(tmp_path, calm)
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,11 @@ from highway.sweep.submitted import Becomes
 from highway.testing.runs import curve, same_weights
 from tests.support.commands import TRAIN
 from tests.support.overrides import TINY
-from tests.support.phases import PHASES, RUNS, WITH_FAULTS, as_if_undisturbed, holder, reached
+from tests.support.phases import PATIENCE, PHASES, RUNS, WITH_FAULTS, as_if_undisturbed, caught
 from tests.support.sweeps import results, sweep
 from tests.support.tables import write_ended
+from tests.support.tuned import SWEEP, chosen_alike
+from tests.support.tuned import tuned as tuned
 from tests.support.waiting import wait_for
 
 
@@ -202,6 +205,17 @@ def test_the_queue_is_asked_once_for_all(tmp_path: Path, pretended: Pretended, m
     assert (pretended.folder / "asked").read_text().count("\n") == 1
 
 
+def test_a_job_that_slurm_holds_is_named_once(
+    tmp_path: Path, pretended: Pretended, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a node has failed, Slurm may put a job back and never start it by itself."""
+    jobs = jobs_of(launcher(tmp_path), [planned(tmp_path, seed) for seed in (1, 2)])
+    pretended.queue.write_text("7_0 launch failed requeued held\n7_1 Resources\n")
+    assert [job.poll() for job in [*jobs, *jobs]] == [None] * 4
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line == ("Slurm holds job 7_0 (launch failed requeued held). Type `scontrol release 7_0` to let it start.")
+
+
 def test_a_cell_that_seems_to_run_is_waited_for(
     tmp_path: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,8 +386,8 @@ def sweeping() -> Iterator[Any]:
     wait_for(lambda: not queue())
 
 
-def told(process: "subprocess.Popen[str]", code: int) -> str:
-    _, said = process.communicate(timeout=600)
+def told(process: "subprocess.Popen[str]", code: int, seconds: float = 600) -> str:
+    _, said = process.communicate(timeout=seconds)
     assert process.returncode == code, said
     return said
 
@@ -430,6 +444,16 @@ def test_a_table_through_slurm(tmp_path: Path, sweeping: Any) -> None:
     assert len(list((tmp_path / "slurm").glob("*_submission.sh"))) == 1 and not queue()
 
 
+@on_slurm
+@pytest.mark.usefixtures("tuned")
+def test_settings_are_chosen_through_slurm(tmp_path: Path, sweeping: Any) -> None:
+    """Trials run and are compared as jobs as they are in this machine's slots."""
+    assert "finished  tuned a" in told(sweeping(tmp_path / "there", *SWEEP, "trainer.accelerator=cpu"), 0)
+    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path / "here")}
+    subprocess.run([sys.executable, str(TRAIN), "-m", *SWEEP], env=environment, check=True)
+    assert chosen_alike(tmp_path / "there", tmp_path / "here")
+
+
 def steps_for(seconds: float, folder: Path) -> tuple[str, str]:
     """Return the overrides of a run that trains for about so many seconds on this machine."""
     steps = 1000
@@ -474,25 +498,52 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@contextmanager
+def lost(node: str) -> Iterator[None]:
+    """Kill all processes of a node, as when its machine fails, and tell Slurm; afterwards start the node again.
+
+    Slurm would notice by itself after minutes. A node that still answers returns to service at once, and holds the jobs
+    that it has already.
+    """
+    for pid in processes_of(node):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    tool("scontrol", "update", f"nodename={node}", "state=down", "reason=lost")
+    try:
+        yield
+    finally:
+        tool("slurmd", "-N", node)
+
+
+def processes_of(node: str) -> list[int]:
+    """Return a node's daemon, the daemons of the jobs on it, and the processes of the jobs."""
+
+    def matching(file: str, text: str) -> list[int]:
+        pids = []
+        for path in Path("/proc").glob(f"[0-9]*/{file}"):
+            with suppress(OSError):
+                if text in path.read_text(errors="replace"):
+                    pids.append(int(path.parent.name))
+        return pids
+
+    jobs = matching("environ", f"SLURMD_NODENAME={node}\0")
+    above = {int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in jobs}
+    steps = [pid for pid in above if pid in matching("comm", "slurmstepd")]
+    return [*matching("cmdline", f"slurmd\0-N\0{node}\0"), *steps, *jobs]
+
+
 @on_slurm
 @WITH_FAULTS
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_node_that_is_lost_in_each_phase(tmp_path: Path, sweeping: Any, calm: Path, phase: str) -> None:
     """Slurm puts the run back into the queue, and it ends on the other node as an undisturbed one does."""
     process = sweeping(tmp_path, *RUNS, "trainer.threads=1", "trainer.checkpoint_seconds=0.2")
-    until(process, lambda: bool(reached(tmp_path, phase)))
-    (directory, *_) = reached(tmp_path, phase)
-    pid = holder(directory)
-    number = Path(f"/proc/{pid}/environ").read_text().partition("SLURM_JOB_ID=")[2].partition("\0")[0]
-    node = Path(f"/proc/{pid}/environ").read_text().partition("SLURMD_NODENAME=")[2].partition("\0")[0]
-    tool("scontrol", "update", f"nodename={node}", "state=down", "reason=lost")
-    try:
-        os.kill(int(pid or 0), signal.SIGKILL)
+    around = Path(f"/proc/{caught(tmp_path, phase, process)}/environ").read_text()
+    number, node = (around.partition(f"{name}=")[2].partition("\0")[0] for name in ("SLURM_JOB_ID", "SLURMD_NODENAME"))
+    with lost(node):
         until(process, lambda: restarts(number) > 0)
-    finally:
-        # scontrol fails where the node has come back by itself (ReturnToService)
-        subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], capture_output=True)
-    assert "did not finish" not in told(process, 0)
+        said = told(process, 0, PATIENCE)
+    assert "did not finish" not in said
     assert as_if_undisturbed(tmp_path, calm)
 
 

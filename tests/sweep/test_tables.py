@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from highway.config.check import CONF
 from highway.config.experiment import Experiment
-from highway.config.guard import options
+from highway.config.groups import options
+from highway.config.home import CONF
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.run import build
@@ -326,7 +326,7 @@ def test_a_table_of_ones_own_needs_little() -> None:
     table = parse_table({key: content(columns=[{"metric": "test_bpc"}])[key] for key in needed})
     assert (table.select, table.paper, table.heading) == ("best", "", "t: c")
     (column,) = table.columns
-    assert (column.title, column.better, column.digits) == ("bits per character", "lower", 3)
+    assert (column.title, column.better, column.digits) == ("test bits per character", "lower", 3)
 
 
 def test_no_comment_repeats_what_the_keys_say() -> None:

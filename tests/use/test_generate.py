@@ -49,7 +49,9 @@ def test_what_is_drawn() -> None:
     assert frequencies(Sampling(top_k=3, top_p=0.6)) == [0.7, 0.3, 0, 0, 0]  # 0.5 of 0.85 is less than 0.6 of it
 
 
-@pytest.mark.parametrize("wrong", [{"temperature": -1}, {"top_k": 0}, {"top_p": 0}, {"top_p": 1.5}])
+@pytest.mark.parametrize(
+    "wrong", [{"temperature": -1}, {"temperature": 1e-300}, {"top_k": 0}, {"top_p": 0}, {"top_p": 1.5}]
+)
 def test_wrong_sampling_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(Refused, match="--"):
         Sampling(**wrong)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Values that reports keep in outputs/cache/report for the next report. The folder may be deleted at any time."""
+"""Values that tables and reports keep in outputs/cache/report for the next command. The folder may be deleted."""
 
 import hashlib
 import re
@@ -21,7 +21,7 @@ PACKAGES = ("hydra-core", "omegaconf", "PyYAML", "numpy", "scipy", "scikit-learn
 
 
 def kept_below(outputs_dir: Path) -> Kept:
-    """Return the values that reports of these outputs keep; another version of the code finds none of them."""
+    """Return the values that are kept for these outputs; another version of the code finds none of them."""
     cards = re.sub(r" at 0x\w+", "", repr((MODELS, GATES, DATASETS, TASKS, METRICS)))  # some are added at run time
     return Kept(outputs_dir / "cache" / "report", hashlib.sha256(f"{code_version()} {cards}".encode()).hexdigest())
 

@@ -1,0 +1,158 @@
+"""The record of a run as one seed of a row, and all records of a row. Reads files only, never a model."""
+
+import csv
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from highway.config.datasets import DATASETS, RANDOM, SAMPLE
+from highway.config.metrics import METRICS, OF_A_RECORD, Metric
+from highway.errors import Corrupt
+from highway.files.kept import Kept
+from highway.files.plain import open_plain
+from highway.ledger.directory import DONE
+from highway.ledger.record import leave_out
+from highway.report.addresses import Address, roots
+from highway.report.checks import check_of
+from highway.report.curves import Curves, Outline, Point, curves_of
+from highway.report.provenance import OLDER, STALE, unknown
+from highway.report.reading import kept_name, results
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The record of a run, as one seed of one row."""
+
+    directory: Path
+    seed: int
+    result: dict[str, Any]
+    older_revision: bool
+    other_code: bool = False  # the code has changed since the record
+    outline: Outline = ()
+
+    @property
+    def finished(self) -> bool:
+        return self.result["status"] == "finished"
+
+    @property
+    def changes(self) -> list[str]:
+        """The marks that say why the record may not show what today's code gives, and whether that was checked."""
+        check = check_of(self.directory, self.result)
+        unknown_code = self.other_code or not self.result.get("fingerprint")
+        marks = {OLDER: self.older_revision, STALE: self.other_code and not check}
+        checked = [check.mark] if check and unknown_code else []
+        return [*(mark for mark, applies in marks.items() if applies), *checked]
+
+    @property
+    def marks(self) -> list[str]:
+        """Everything that a number of the record has to say about its code."""
+        return [*unknown(self.result), *self.changes]
+
+    def counts_for(self, metric: str) -> bool:
+        """Return whether the run has the metric and its value can be used: a time only if nothing else was running."""
+        has_it = metric in OF_A_RECORD or metric in self.result["metrics"]
+        return has_it and (not METRICS[metric].is_disturbed or self.result["cost"]["exclusive"])
+
+    def value(self, metric: str, select: str) -> float:
+        """Return a metric of the best or the last checkpoint (`select`), or a number of the whole run."""
+        whole_run = {
+            "parameters": ("parameters", "total"),
+            "gate_parameters": ("parameters", "gate"),
+            "tokens_per_second": ("cost", "tokens_per_second"),
+        }
+        if metric in whole_run:
+            section, key = whole_run[metric]
+            return self.result[section][key]
+        return self.result["metrics"][metric][select]
+
+    @property
+    def curves(self) -> Curves:
+        return curves_of(self.directory / "curves.csv", self.result["files"].get("curves.csv"))
+
+    def outlined(self, kept: Outline = ()) -> "Sample | None":
+        """Return the record with the names of its curves, which an earlier report may have kept.
+
+        None if curves.csv cannot be read: a warning then names it, and the record does not count.
+        """
+        try:
+            outline = kept or tuple(self.curves)
+        except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error, Corrupt) as error:
+            return leave_out(self.directory, f"curves.csv cannot be read ({type(error).__name__})")
+        lost = [f"{split}_{kind}" for split, kind in outline if split in ("valid", "test")]
+        lost = [name for name in lost if name not in self.result["metrics"]]
+        if self.finished and lost:
+            return leave_out(self.directory, f"metrics.{lost[0]} is missing, but curves.csv has it")
+        return replace(self, outline=outline) if outline or not self.finished else None
+
+    def curve(self, metric: Metric) -> list[Point]:
+        """Return the curve of a metric on its split."""
+        return self.curves[metric.split or "", metric.kind]
+
+    @property
+    def relative_times(self) -> list[float]:
+        """The time of a step in each round of a timing, relative to the first row's."""
+        return [point.value for point in self.curves[self.result["row"], "relative_time"]]
+
+    @property
+    def has_test_units(self) -> bool:
+        """Return whether the record keeps what the bootstrap over the test set needs."""
+        counts = self.result.get("notes", {}).get("bleu_counts")
+        return bool(counts) or (self.directory / "probes" / "test_units_best.npz").exists()
+
+    def probe(self, name: str) -> "dict[str, np.ndarray]":
+        """Return the arrays of a probe by their location in the model; empty if the run has none."""
+        import numpy as np  # `status` does without it
+
+        path = self.directory / "probes" / f"{name}.npz"
+        try:
+            if not path.exists():
+                return {}
+            with open_plain(path) as file:
+                return dict(np.load(file))
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile, Corrupt) as error:
+            leave_out(path, f"the arrays cannot be read ({type(error).__name__})")
+            return {}
+
+
+def samples(address: Address, outputs_dir: Path, kept: Kept) -> tuple[Sample, ...]:
+    """Return a record for each seed of a row: the newest revision, and among equal ones the first root."""
+    name = kept_name("curves", outputs_dir / "cells" / address.name)
+    before = kept.read(name, None) or {}  # by the checksum of curves.csv
+    outlines: dict[str, list[list[str]]] = {}
+    by_seed: dict[int, Sample] = {}
+    for sample in records(address, outputs_dir, kept):
+        if sample.seed in by_seed:
+            continue
+        checksum = sample.result["files"].get("curves.csv")
+        outline = tuple((split, metric) for split, metric in before.get(checksum, ()))
+        if outlined := sample.outlined(outline):
+            by_seed[sample.seed] = outlined
+            outlines[checksum] = [list(name) for name in outlined.outline]
+    if outlines != before:
+        kept.write(name, None, outlines)
+    return tuple(by_seed[seed] for seed in sorted(by_seed))
+
+
+def records(address: Address, outputs_dir: Path, kept: Kept) -> Iterator[Sample]:
+    """Yield all records of a row, newest revision and first root first, without reading their curves."""
+    for name, older in address.names:
+        for root in roots(outputs_dir):
+            for folder, result in results(root / name, kept):
+                if result["status"] in DONE:
+                    yield Sample(folder, result["seed"], result, older, other_code(result, address.code))
+
+
+def other_code(result: dict[str, Any], code: str | None) -> bool:
+    """Return whether the code has changed since the record; False if the record does not name its code."""
+    return result.get("fingerprint") not in (None, code)
+
+
+def caveat_of(data: dict[str, Any]) -> str:
+    """Return the words on a record's data that a reader needs before its numbers."""
+    fixed = {"sample": SAMPLE, "random": RANDOM}.get(data["source"])
+    return fixed or next((card.caveat for card in DATASETS.values() if card.extent == data["source"]), data["source"])

@@ -1,0 +1,144 @@
+"""The page of a run, its curves, and the files that a reader can take away."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from highway.config import home
+from highway.config.check import flat
+from highway.config.experiment import Experiment
+from highway.config.fields import neutral
+from highway.config.yaml_file import read_yaml
+from highway.errors import Refused
+from highway.files.plain import read_text
+from highway.ledger.identity import PARTS, identity
+from highway.report.collect import Collected
+from highway.report.provenance import explained
+from highway.report.sample import Sample
+from highway.report.style import PLAIN
+from highway.site.pages import Pages, as_set
+from highway.site.series import as_script, run_curves
+from highway.sweep.table import Row
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A run as a seed of one row; a run can be a seed of several rows."""
+
+    collected: Collected
+    sample: Sample
+    row: Row
+
+    @property
+    def baseline(self) -> Row:
+        return self.collected.table.rows[0]
+
+    @property
+    def overrides(self) -> Sequence[str]:
+        return self.collected.experiments.overrides[self.row.id]
+
+    @property
+    def baseline_overrides(self) -> Sequence[str]:
+        return self.collected.experiments.overrides.get(self.baseline.id, ())
+
+
+def write_run(pages: Pages, path: Path, directory: Path, rows: list[Shown]) -> None:
+    """Write the page of a run, its curves, its record and its configuration."""
+    sample = rows[0].sample
+    shown = [
+        (each.collected.table.id, each.collected.table.kind, each.collected.budget, each.row.id, each.row.label,
+         each.overrides, each.baseline.label, each.baseline_overrides)
+        for each in rows
+    ]  # fmt: skip
+    key = [str(directory), sample.result["sha256"], sample.marks, shown, rows[0].row.paper, _siblings(rows[0])]
+    pages.write(path, key, lambda: pages.rendered(path, "run.html", **_run(path, directory, rows)))
+    if sample.result.get("row") is None:
+        pages.write(path.with_suffix(".js"), key, lambda: as_script(path.stem, _script(directory, rows[0])))
+    for name, ending in (("result.json", ".json"), ("config.yaml", ".yaml")):
+        if (directory / name).exists():
+            pages.write(path.with_suffix(ending), key, partial(read_text, directory / name, "replace"))
+
+
+def _script(directory: Path, shown: Shown) -> dict[str, Any]:
+    """Return the curves of a run; and its metrics and settings, which the page that compares runs shows."""
+    settings, known = _settings(directory), _defaults(shown.collected.experiments[shown.row.id])
+    paper = shown.row.paper if shown.collected.budget == "paper" else {}
+    metrics = {name: values for name, values in shown.sample.result["metrics"].items() if isinstance(values, dict)}
+    about = {
+        "select": shown.collected.table.select,
+        "metrics_of_record": metrics,
+        "settings": {key: as_set(value) for key, value in settings.items() if key in known},
+    }
+    return run_curves(shown.sample.curves, PLAIN, paper) | about
+
+
+def _run(path: Path, directory: Path, rows: list[Shown]) -> dict[str, Any]:
+    """Return what the page of a run shows."""
+    shown = rows[0]
+    collected, sample, baseline = shown.collected, shown.sample, shown.baseline
+    experiment = collected.experiments[shown.row.id]
+    baseline_experiment = collected.experiments.get(baseline.id, experiment)  # a budget may lack the baseline
+    keys, baseline_keys = (flat(identity(each)["keys"]) for each in (experiment, baseline_experiment))
+    defaults = _defaults(experiment)
+    differing = {
+        key: (keys.get(key, defaults.get(key)), baseline_keys.get(key, defaults.get(key)))
+        for key in sorted(keys | baseline_keys)
+        if keys.get(key) != baseline_keys.get(key)
+    }
+    result = sample.result
+    cost, parameters = result["cost"], result.get("parameters") or {}
+    return {
+        "paper": shown.row.paper,
+        "budget": collected.budget,
+        "siblings": _siblings(shown),
+        "cost": {
+            "hours": f"{cost.get('seconds', 0) / 3600:.2f}",
+            "tokens per second": "" if cost.get("tokens_per_second") is None else f"{cost['tokens_per_second']:,.0f}",
+            "alone on its machine": "yes" if cost.get("exclusive", True) else "no: its times compare with no other",
+            **{f"{name} parameters": f"{count:,}" for name, count in parameters.items()},
+        },
+        "data": flat(result["data"]),
+        "defaults": defaults,
+        "sample": sample,
+        "result": result,
+        "marks": explained(set(sample.marks)),
+        "name": path.stem,
+        "rows": rows,
+        "machine": {**flat(result["environment"]), "device": result["cost"]["device"]},
+        "timing": collected.table.kind == "timing",
+        "label": shown.row.label,
+        "baseline": baseline.label,
+        "differing": differing,
+        "settings": _settings(directory),
+        "files": [
+            (title, f"{path.stem}{ending}")
+            for title, name, ending in (("record", "result.json", ".json"), ("configuration", "config.yaml", ".yaml"))
+            if (directory / name).exists()
+        ],
+        "published": directory.is_relative_to(home.REFERENCE),
+    }
+
+
+def _siblings(shown: Shown) -> dict[int, str]:
+    """Return the pages of the other seeds of a row, by seed."""
+    others = (sample for sample in shown.collected.samples[shown.row.id] if sample.directory != shown.sample.directory)
+    return {sample.seed: f"{sample.directory.parent.name}-{sample.directory.name}.html" for sample in others}
+
+
+def _defaults(experiment: Experiment) -> dict[str, Any]:
+    """Return the neutral default of every key that the identity of a run knows."""
+    return flat({part: neutral(type(getattr(experiment, part))) for part in PARTS})
+
+
+def _settings(directory: Path) -> dict[str, Any]:
+    """Return the configuration of a run, by key; empty without a file."""
+    path = directory / "config.yaml"
+    if not path.exists():
+        return {}
+    try:
+        content = read_yaml(path)
+    except (OSError, Refused):
+        return {"config.yaml": "cannot be read"}
+    return flat(content) if isinstance(content, dict) else {}

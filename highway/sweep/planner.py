@@ -1,0 +1,255 @@
+"""The runs that a command line describes, each composed and checked; and the reports that show them."""
+
+import hashlib
+import itertools
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.types import Override
+
+from highway.config.experiment import Experiment
+from highway.errors import Held, Refused
+from highway.ledger.directory import RunDirectory
+from highway.ledger.fingerprint import fingerprint, of_together
+from highway.ledger.identity import changes_nothing, identified
+from highway.sweep import grid
+from highway.sweep.chosen import WHOLE, decision, forecast
+from highway.sweep.launch import Planned, composed, search_path
+from highway.sweep.reading import load_table, parse_table
+from highway.sweep.shell import command_line, quoted
+from highway.sweep.table import ReportRequest, Row, Table, last_on_each_key
+from highway.sweep.timed import timing
+from highway.sweep.typed import every_combination, is_true, seeds_of, values_of
+from highway.sweep.views import differences, link_view
+
+log = logging.getLogger("highway")
+LONGEST_NAME = 120
+
+
+class Planner:
+    """Plans each stage of a sweep: `sweeper` has the configuration that runs are composed from."""
+
+    def __init__(self, sweeper: Any, foresees: bool) -> None:
+        self.sweeper = sweeper
+        self.foresees = foresees  # plan=true: the trials of all stages are planned at once, and nothing is written
+        self.choosing: list[str] = []  # rows whose settings are still to be chosen
+        self.then: list[Callable[[], None]] = []  # writes, postponed until nothing can be refused any more
+        self.timings: dict[tuple[str, ...], Planned] = {}
+        self.folders: dict[tuple[str, ...], Path] = {}
+
+    def plan(self, overrides: dict[str, Override]) -> tuple[list[Planned], list[ReportRequest]]:
+        """Compose and check all runs that these overrides describe; return them, and the reports that show them."""
+        self.choosing, self.then = [], []
+        tables, seeds, extra_rows, rows, name, choose = (
+            overrides.pop(key, None) for key in ("table", "seeds", "extra_rows", "rows", "name", "choose")
+        )
+        title, columns = overrides.pop("title", None), values_of(overrides.pop("columns", None))
+        if tables is None or tables.value() is None:
+            for key, override in (("seeds", seeds), ("extra_rows", extra_rows), ("rows", rows)):
+                if override is not None:
+                    hint = "For a grid, write seed=1,2" if key == "seeds" else "It chooses among the rows of a table"
+                    raise Refused(f"{key}= needs table=. {hint}.")
+            heads = {"title": str(title.value()) if title else "", "columns": columns}
+            return self._of_grid(overrides, values_of(name), values_of(choose), heads)
+        if choose is not None:
+            raise Refused("choose= is for a grid. A table's file says what is chosen, under its key `choose`.")
+        if title or columns:
+            raise Refused("title= and columns= describe a grid. A table's file has its caption and its columns.")
+        if values_of(name) not in ([], ["null"]):
+            raise Refused("name= names a grid, but table= is given. Leave name= out.")
+        if "seed" in overrides:
+            raise Refused("seed= is for a single run or a grid. Choose the seeds of a table with seeds=1,2,3.")
+        budgets = values_of(overrides.pop("budget", None)) or ["paper"]
+        combinations = [
+            (table, row, budget, seed)
+            for table, budget in itertools.product(map(load_table, values_of(tables)), budgets)
+            for row, seed in itertools.product(_rows(table, budget, rows, extra_rows), seeds_of(seeds))
+        ]
+        return self._of_rows(combinations, overrides)
+
+    def _of_rows(
+        self, combinations: Iterable[tuple[Table, Row, str, int]], overrides: dict[str, Override]
+    ) -> tuple[list[Planned], list[ReportRequest]]:
+        """Plan rows of tables, each with every combination of the overrides."""
+        plan: list[Planned] = []
+        reported: dict[tuple[str, str, tuple[str, ...]], ReportRequest] = {}
+        for table, written, budget, seed in combinations:
+            for _, choice in every_combination(overrides.values()):
+                row, trials = self._chosen(table, written, budget, seed, choice)
+                plan += trials
+                if trials and not self.foresees:
+                    continue  # the row itself follows when its settings are chosen
+                added = self._added(table, row, budget, seed, choice)
+                settings = (
+                    tuple(override for override in choice if not changes_nothing(override.split("=", 1)[0]))
+                    if added
+                    else ()
+                )
+                planned = self._row(table, row, budget, seed, added, choice)
+                key = (table.id, budget, settings)
+                if settings and key not in reported and _is_result(planned):
+                    self.then.append(partial(grid.keep_overrides, *key, planned.directory.path.parents[2]))
+                reported[key] = (table, budget, settings)
+                self.then.append(partial(self._link, planned, table, budget, row, added))
+                plan.append(planned)
+        extended = {
+            key[:2] for key in reported if key[2]
+        }  # reports with overrides also show the table's unchanged rows
+        return plan, [entry for key, entry in reported.items() if key[2] or key[:2] not in extended]
+
+    def _chosen(self, table: Table, row: Row, budget: str, seed: int, choice: list[str]) -> tuple[Row, list[Planned]]:
+        """Return a row with its chosen settings; or, until they are chosen, the trials to train next."""
+        if row.choose and any(override.split("=", 1)[0] in row.choose.keys for override in choice):
+            row = replace(row, choose=None)  # typed on the command line
+        found = decision(table, row, budget, seed, lambda overrides: [self._folder([*overrides, *choice])])
+        if found is None or row.choose is None:
+            return row, []
+        chooser = row.choose.chooser(seed)
+        self.then += [partial(_drop, RunDirectory(trial.directory)) for trial in found.dropped]
+        if found.chosen:
+            return replace(row, chosen={**row.chosen, chooser: found.chosen.combination}), []
+        self.choosing.append(f"{table.id} {row.id}")
+        trials = []
+        for trial, share in forecast(found) if self.foresees else [(trial, found.until) for trial in found.missing]:
+            candidate, tried = replace(row, chosen={chooser: trial.combination}), " ".join(trial.combination)
+            added = self._added(table, candidate, budget, chooser, choice)
+            planned = self._row(table, candidate, budget, chooser, f"{tried} {added}".strip(), choice)
+            self.then.append(partial(self._link, planned, table, budget, row, f"{tried} {added}".strip()))
+            pause = (f"trainer.pause_after={share}",) if share < WHOLE else ()
+            trials.append(replace(planned, share=share, overrides=(*planned.overrides, *pause)))
+        return row, trials
+
+    def _folder(self, overrides: list[str]) -> Path:
+        """Return the directory of a run that these overrides describe."""
+        key = tuple(last_on_each_key(overrides))
+        if key not in self.folders:  # asked again for each seed and rung
+            self.folders[key] = RunDirectory.of(composed(self.sweeper, key)).path
+        return self.folders[key]
+
+    def _of_grid(
+        self, overrides: dict[str, Override], name: list[str], choose: list[str], heads: dict[str, Any]
+    ) -> tuple[list[Planned], list[ReportRequest]]:
+        combinations = [(label or "run", choice) for label, choice in every_combination(overrides.values())]
+        experiments = [composed(self.sweeper, choice) for _, choice in combinations]
+        plan = [
+            self._described(experiment, label, choice)
+            for experiment, (label, choice) in zip(experiments, combinations, strict=True)
+        ]
+        if (self.foresees and not choose) or not all(_is_result(planned) for planned in plan):
+            return plan, []
+        choices = {
+            override.get_key_element().removeprefix("++"): values_of(override) for override in overrides.values()
+        }
+        for override in search_path(self.sweeper.config):
+            key, _, value = override.partition("=")
+            choices[key] = [value]
+        command = command_line([f"{key}={','.join(values)}" for key, values in choices.items()])
+        if len(name) > 1:
+            raise Refused(f"name={','.join(name)} gives several names, but a grid has one. Write name={name[0]}.")
+        given_name = name[0] if name and name[0] != "null" else None
+        typed = command.replace("highway train", "highway train -m", 1)
+        described = grid.as_table(given_name, typed, choices, experiments, choose, **heads)
+        self.then.append(partial(grid.keep, described, experiments[0].outputs_dir))
+        table = parse_table(described)
+        if choose:
+            seeds = [int(seed) for seed in choices.get("seed", ["1"])]
+            return self._of_rows(itertools.product([table], table.rows, table.budgets, seeds), {})
+        rows = {row.overrides: row for row in table.rows}
+        varying = {override.split("=", 1)[0] for override in table.rows[0].overrides}
+        for number, (experiment, (_, choice)) in enumerate(zip(experiments, combinations, strict=True)):
+            row = rows[tuple(override for override in choice if override.split("=", 1)[0] in varying)]
+            plan[number] = _of_row(plan[number], table, row, choice)
+            self.then.append(partial(self._link, plan[number], table, experiment.budget, row, ""))
+        return plan, [(table, budget, ()) for budget in table.budgets]
+
+    def _added(self, table: Table, row: Row, budget: str, seed: int, choice: list[str]) -> str:
+        """Return the overrides that make a row a different run; "" if the run stays the same."""
+        changing = [override for override in choice if not changes_nothing(override.split("=", 1)[0])]
+        if not changing:
+            return ""
+        base = table.overrides(row, budget, seed)
+        before, after = (composed(self.sweeper, words) for words in (base, last_on_each_key([*base, *changing])))
+        same = identified(before) == identified(after)
+        return "" if same else " ".join(changing)
+
+    def _row(self, table: Table, row: Row, budget: str, seed: int, added: str, choice: list[str]) -> Planned:
+        """Plan a row of a table; overrides of the command line win over those of the table."""
+        if table.kind == "timing":
+            return self._timing(table, budget, seed, added, choice)
+        overrides = last_on_each_key([*table.overrides(row, budget, seed), *choice])
+        name = f"{row.id} seed {seed} {added}".strip()
+        return self._described(composed(self.sweeper, overrides), f"{table.id} {name}", overrides, table.id, name)
+
+    def _timing(self, table: Table, budget: str, seed: int, added: str, choice: list[str]) -> Planned:
+        """Plan a timing: one run of all rows."""
+        overrides = (f"table={table.id}", f"budget={budget}", f"seed={seed}", *choice)
+        if overrides not in self.timings:  # called for each row
+            described = timing(overrides, partial(composed, self.sweeper))
+            directory, trainer = described.directory, described.first.trainer
+            name = f"{table.id} seed {seed} {added}".strip()
+            needs = (trainer.accelerator, trainer.devices)
+            settled = tuple(last_on_each_key([*overrides, f"trainer.threads={described.threads}"]))
+            code = of_together(described.rows.values())
+            self.timings[overrides] = Planned(
+                name, settled, directory, *needs, directory.status, alone=True, fingerprint=code
+            )
+        return self.timings[overrides]
+
+    def _described(
+        self, experiment: Experiment, label: str, overrides: Sequence[str], group: str = "grid", run: str | None = None
+    ) -> Planned:
+        mirror = [f"logger.group={quoted(group)}", f"logger.run={quoted(run or f'{label} seed {experiment.seed}')}"]
+        directory, trainer = RunDirectory.of(experiment), experiment.trainer
+        overrides = (*overrides, *mirror)
+        code, needs = fingerprint(experiment), (trainer.accelerator, trainer.devices)
+        details: dict[str, Any] = {"fingerprint": code, "nodes": trainer.nodes, "experiment": experiment}
+        return Planned(label, overrides, directory, *needs, directory.status, **details)
+
+    def _link(self, planned: Planned, table: Table, budget: str, row: Row, added: str) -> None:
+        """Link a row to its run; if the row was linked to another run, log what has changed."""
+        if not _is_result(planned):
+            return
+        replaced = link_view(planned.directory, table.id, budget, _view_of(row, added))
+        if replaced is not None and not planned.alone:
+            changed = "; ".join(differences(replaced, composed(self.sweeper, planned.overrides))) or "another revision"
+            log.info("%s: the recipe has changed since the run in %s: %s.", planned.label, replaced.path, changed)
+
+
+def _drop(directory: RunDirectory) -> None:
+    """Mark a trial as dropped, unless another sweep trains it now."""
+    if directory.status in ("paused", "interrupted"):
+        with suppress(Held):
+            directory.drop()
+
+
+def _is_result(planned: Planned) -> bool:
+    """Return True unless debug=... has moved the run out of the results."""
+    return planned.directory.path.parent.parent.name == "cells"
+
+
+def _of_row(planned: Planned, table: Table, row: Row, choice: Sequence[str]) -> Planned:
+    """Name a run of a grid as the grid's table names its row."""
+    seed = next((override for override in choice if override.startswith("seed=")), "seed=1").replace("=", " ")
+    mirror = (f"logger.group={quoted(table.id)}", f"logger.run={quoted(f'{row.id} {seed}')}")
+    return replace(planned, overrides=(*planned.overrides[: -len(mirror)], *mirror))
+
+
+def _view_of(row: Row, added: str) -> str:
+    """Name the view of a row; a hash ends a name that would be too long for a file system."""
+    name = ",".join([row.id, *added.split()])
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{row.id[:LONGEST_NAME]},{hashlib.sha256((added or row.id).encode()).hexdigest()[:8]}"
+
+
+def _rows(table: Table, budget: str, rows: Override | None, extra_rows: Override | None) -> list[Row]:
+    if values_of(rows) not in ([], ["null"]):
+        if table.kind == "timing":
+            raise Refused(f"{table.id} times all its rows together, so rows= cannot choose among them. Leave it out.")
+        return [table.row(row_id) for row_id in values_of(rows)]
+    return [row for row in table.at(budget) if is_true(extra_rows) or not row.extra]

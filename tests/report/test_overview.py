@@ -1,0 +1,59 @@
+"""The overview agrees with the records: it counts what the reports say, and measures as they do."""
+
+from pathlib import Path
+
+import pytest
+
+from highway.report.collect import collect
+from highway.report.overview import FEW, NOT_RUN, Overview, overview
+from highway.report.report import build_report
+from highway.sweep.reading import load_table
+from tests.support.tables import TABLE, put
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
+
+
+def of(outputs: Path) -> Overview:
+    tables = [TABLE, load_table("r_transformer_t2")]
+    reports = [build_report(collect(TABLE, budget, outputs)) for budget in ("paper", "mini")]
+    return overview(tables, [report for report in reports if report.collected.every])
+
+
+def test_nothing_has_run(tmp_path: Path) -> None:
+    found = of(tmp_path)
+    assert len(found.counted) == 8 and len(found.measurements) == 12, "r_transformer_t2 copies four of its six numbers"
+    assert found.words == {"equivalent": 0, "different": 0, "inconclusive": 0, FEW: 0, NOT_RUN: 8}
+    assert not found.run and found.seeds == ""
+
+
+def test_numbers_agree_with_the_report_and_the_records(tmp_path: Path) -> None:
+    paper = TABLE.row("tanh").paper["test_bpc"]
+    for seed, value in enumerate((-0.001, 0, 0.001), 1):
+        put(tmp_path, "tanh", seed, paper + value)
+        put(tmp_path, "baseline", seed, paper + value + 0.1)
+    put(tmp_path, "sigmoid", 1, 1.4)
+    put(tmp_path, "sigmoid", 1, 1.4, budget="mini")
+    found = of(tmp_path)
+    answers = build_report(collect(TABLE, "paper", tmp_path)).answers
+    run = {(each.row.id, each.column.metric): each for each in found.run}
+    assert {key: each.word for key, each in run.items() if each.word != FEW} == {
+        key: answer.word for key, answer in answers.items()
+    }
+    assert sum(found.words.values()) == len(found.counted) == 8
+    assert found.words[FEW] == 2 and found.words[NOT_RUN] == 2
+    assert found.seeds == "4 with 3 seeds, 2 with 1 seed"
+    ends = [100 * (each.ours / each.paper - 1) for each in run.values() if each.ours is not None]
+    assert found.range == f"{min(ends):+.1f} % to {max(ends):+.1f} % (lower is better)" and found.borrowed
+    assert max(map(abs, ends)) <= 100 * found.limit, "every mean is on the axis"
+    tanh = run["tanh", "test_bpc"]
+    assert tanh.seeds == 3 and tanh.ours == pytest.approx(paper) and tanh.word == "equivalent"
+    assert run["baseline", "test_bpc"].word == "different"
+    for each in run.values():
+        if each.seeds >= 3:
+            assert each.interval is not None
+            within = -each.margin <= each.interval[0] and each.interval[1] <= each.margin
+            assert within == (each.word == "equivalent"), "the plot shows the rule of the word"
+    assert found.orderings.total() == len(TABLE.claims), "the claims at mini, and none at paper"

@@ -1,0 +1,109 @@
+"""Pages tell more than the report: findings, the log, sweeps with further overrides, and runs side by side."""
+
+import html
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from highway.config.compose import experiment
+from highway.files.writing import write_text
+from highway.site.build import build_site, every_table
+from highway.site.notes import conclusion, findings, log_entries
+from highway.sweep import grid
+from highway.sweep.reading import load_table, parse_table
+from tests.support.browser import browser, comes, needs_chromium
+from tests.support.tables import TABLE, put
+
+
+def test_a_table_has_its_findings_and_what_the_log_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
+    found = findings("highway_t5")
+    assert any("L3-6" in finding.stated and "gates no layer" in finding.computed for finding in found)
+    assert not findings("highway") and not log_entries("highway_t"), "a part of a name names no table"
+    index = build_site(tmp_path, [load_table("highway_t5")])
+    text = html.unescape((index.parent / "highway_t5" / "index.html").read_text())
+    assert 'id="findings"' in text and all(entry.title in text for entry in log_entries("highway_t5")[:1])
+
+
+@pytest.mark.usefixtures("no_published_records")
+def test_a_grid_takes_no_words_of_the_log_for_its_name(tmp_path: Path) -> None:
+    named = parse_table({**yaml.safe_load(Path("conf/table/highway_t1.yaml").read_text()), "id": "rates"})
+    assert log_entries(named.id), "the log has this word"
+    index = build_site(tmp_path, [replace(named, paper="")])
+    assert 'id="log"' not in (index.parent / "rates" / "index.html").read_text()
+
+
+def test_the_conclusion_of_an_entry() -> None:
+    entry = (
+        "**Question.** Why?\n\n| a | b |\n| --- | --- |\n\n**Conclusion.** Two `words`\nand [a link](x.md).\n\nMore."
+    )
+    assert conclusion(entry) == "Two words and a link."
+
+
+def test_a_sweep_with_further_overrides_has_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
+    grid.keep_overrides("highway_t1", "smoke", ["trainer.max_steps=20"], tmp_path)
+    (table,) = (table for table in every_table(tmp_path) if table.id == "highway_t1,trainer.max_steps=20")
+    put(tmp_path, "tanh,trainer.max_steps=20", 1, 1.4, "smoke", table=table)
+    write_text(tmp_path / "report" / "assets" / "plotly.min.js", "of an older version")
+    index = build_site(tmp_path, [TABLE, table])
+    assert ", with trainer.max_steps=20" in index.read_text()
+    assert not (tmp_path / "report" / "assets" / "plotly.min.js").exists()
+    page = (index.parent / table.id / "index.html").read_text()
+    assert 'aria-label="seed 1 of + tanh SDU"' in page and "+ tanh SDU, trainer.max_steps" not in page
+
+
+def test_a_grid_has_a_title_in_words_and_the_columns_that_were_asked_for(tmp_path: Path) -> None:
+    choices = {"model": ["transformer"], "dataset": ["ptb_char"], "gate": ["none", "sdu_tanh"], "seed": ["1", "2"]}
+    runs = [experiment(["model=transformer", "dataset=ptb_char", "gate=none", "layers=all"])]
+    table = parse_table(grid.as_table(None, "highway train -m gate=none,sdu_tanh", choices, runs))
+    assert table.caption == "gate (none, sdu_tanh): transformer, ptb_char"
+    assert len({column.title for column in table.columns}) == len(table.columns) > 1, "heads of valid and test differ"
+    assert grid.command(table, "paper") == "highway train -m gate=none,sdu_tanh"
+    heads: dict[str, Any] = {"title": "Do gates help?", "columns": ["test_bpc", "parameters"]}
+    table = parse_table(grid.as_table("mine", "highway train -m", choices, runs, **heads))
+    assert table.caption == "Do gates help?" and "columns=test_bpc,parameters" in table.command
+    assert [column.metric for column in table.columns] == heads["columns"]
+    assert "parameters" not in [column.metric for column in table.also]
+
+
+def test_what_a_reader_can_take_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
+    run = put(tmp_path, "tanh", 1, 1.4)
+    folder = build_site(tmp_path, [TABLE]).parent
+    assert (folder / "highway_t1" / "highway_t1.tar.gz").exists()
+    assert "tanh,'+ tanh SDU" in (folder / "highway_t1" / "paper" / "table.csv").read_text()
+    record = folder / "cells" / f"{run.parent.name}-seed1.json"
+    assert json.loads(record.read_text()) == json.loads((run / "result.json").read_text())
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_rows_and_runs_are_compared(tmp_path: Path) -> None:
+    table = load_table("r_transformer_t2")
+    folder = build_site(tmp_path, [table, load_table("highway_t3")]).parent
+    with browser() as driver:
+        driver.get((folder / table.id / "index.html").as_uri())
+        driver.execute_script("[...document.querySelectorAll('.pick')].slice(-2).forEach(box => box.click())")
+        driver.execute_script("document.querySelector('.picked a').click()")
+        comes(driver, "return document.querySelectorAll('.chosen li').length", 2)
+        lines = "return document.querySelectorAll('.plot [data-line$=\"mean\"]').length"
+        comes(driver, lines, 2)
+        cells = "return [...document.querySelectorAll('.metrics tr')].map(row => [...row.cells].map(c => c.innerText))"
+        head, *rows = driver.execute_script(cells)
+        assert len(head) == 3 and all("±" in cell for name, *values in rows if name == "test_nll" for cell in values)
+        differing = "return [...document.querySelectorAll('.settings th[scope=row]')].map(head => head.innerText)"
+        settings = driver.execute_script(differing)
+        assert "model.name" in settings and "dataset.name" not in settings
+        other = "[...document.querySelectorAll('#rows option')].find(o => o.value.startsWith('highway_t3 mini')).value"
+        driver.execute_script(
+            f"const box = document.querySelector('.search'); box.value = {other};box.dispatchEvent(new Event('change'))"
+        )
+        comes(driver, "return document.querySelectorAll('.chosen li').length", 3)
+        comes(driver, f"{differing}.includes('dataset.name')", True)
+        driver.execute_script("document.querySelector('.chosen button').click()")
+        comes(driver, "return document.querySelectorAll('.chosen li').length", 2)
