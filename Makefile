@@ -10,8 +10,11 @@ BEGUN    := $(VENV)/.begun
 _        := $(shell pid=$$(cat $(BEGUN) 2> /dev/null) && ! kill -0 $$pid 2> /dev/null && rm -rf $(VENV))
 # uv where it is installed (make setup UV= does without), but not to keep a torch outside of .venv, which it cannot see
 UV       := $(shell command -v uv)
+# The first process that imports a module writes its bytecode, sooner than pip would; where the user's own may not, pip does
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL  := install() { if [ -n "$(UV)" ] && ! grep -qs 'system-site-packages = true' $(VENV)/pyvenv.cfg; then \
-  $(UV) pip install -q --python $(RUN) "$$@"; else $(VENV)/bin/pip install -q --no-compile "$$@"; fi; }
+  $(UV) pip install -q --python $(RUN) $(if $(PYTHONDONTWRITEBYTECODE),--compile-bytecode) "$$@"; \
+  else $(VENV)/bin/pip install -q $(if $(PYTHONDONTWRITEBYTECODE),,--no-compile) "$$@"; fi; }
 EDITABLE := install -c $(VENV)/constraints.txt --config-settings editable_mode=compat -e
 # Each step says before it begins what it installs and how large that is, and afterwards how long it took
 STEP     := step() { echo "$$1 ..."; shift; since=$$(date +%s); "$$@"; code=$$?; echo "    took $$(($$(date +%s) - since)) s"; return $$code; }; step
