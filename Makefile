@@ -10,7 +10,7 @@ BEGUN    := $(VENV)/.begun
 _        := $(shell pid=$$(cat $(BEGUN) 2> /dev/null) && ! kill -0 $$pid 2> /dev/null && rm -rf $(VENV))
 # uv where it is installed (make setup UV= does without), but not to keep a torch outside of .venv, which it cannot see
 UV       := $(shell command -v uv)
-# The first process that imports a module writes its bytecode, sooner than pip would; where the user's own may not, pip does
+# The first process that imports a module writes its bytecode; where the environment forbids that, pip writes it all
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL  := install() { if [ -n "$(UV)" ] && ! grep -qs 'system-site-packages = true' $(VENV)/pyvenv.cfg; then \
   $(UV) pip install -q --python $(RUN) $(if $(PYTHONDONTWRITEBYTECODE),--compile-bytecode) "$$@"; \
