@@ -162,7 +162,7 @@ def _print_numbers(table: Table, row: Row, console: Console) -> None:
 
 def _print_choices(table: Table, console: Console) -> None:
     if table.choices:
-        console.print("\nwhat was left open, and what we took", style="italic")
+        console.print("\nwhat the paper leaves open, and what we chose" if table.paper else "\nwhat we chose", style="italic")
         grid = Grid.grid(padding=(0, 1))
         for text in table.choices:
             grid.add_row(" -", Text(text))
@@ -173,11 +173,11 @@ def _print_settings(table: Table, row: Row, budget: str, described: Experiment, 
     """Print every setting that is part of the run's identity, and the file that set it."""
     grid = Grid(
         box=SIMPLE_HEAD,
-        title="settings that make up the name of the run: those other than the neutral defaults of highway/config/",
+        title="settings that name the run: those that differ from the neutral defaults of highway/config/",
         title_justify="left",
     )
     for head in ("setting", "value", "set by"):
-        grid.add_column(head, no_wrap=head != "value")
+        grid.add_column(head, no_wrap=head == "setting")
     set_by = origins(table, row, budget)
     for key, value in flat(identity(described)["keys"]).items():
         setter = next((file for name, file in set_by.items() if name == key or name.startswith(f"{key}.")), "")
@@ -224,6 +224,7 @@ def origins(table: Table, row: Row, budget: str) -> dict[str, str]:
     parts = {
         "recipe": table.recipe,
         f"row {row.id}": row.overrides,
+        "choose": row.choice(seed=1),
         f"budget {budget}": table.budgets[budget],
         f"row {row.id} at budget {budget}": row.at_budget.get(budget, ()),
     }
