@@ -73,7 +73,7 @@ test-least: $(VENV)/.dev  ## the numeric tests as on a processor with AVX2 alone
 	ONEDNN_MAX_CPU_ISA=SSE41 ATEN_CPU_CAPABILITY=default $(LEAST) $(NUMERIC)
 	HIGHWAY_MKLDNN=off $(LEAST) $(NUMERIC)
 
-test-slow: $(VENV)/.dev  ## kills, two processes, the README's commands
+test-slow: $(VENV)/.dev  ## killed runs, the site in a browser, and the commands of the pages
 	$(RUN) -m pytest -n 2 -m slow
 
 test-slurm: $(VENV)/.dev  ## sweeps through a real Slurm of two nodes, installed where it is missing (Debian, Ubuntu)
