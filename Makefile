@@ -50,7 +50,7 @@ audit: $(VENV)/.core  ## the papers held against their own numbers and models: n
 bench: $(VENV)/.bench  ## training speed at every table's shape against torch.nn and x-transformers; needs an idle machine
 	$(RUN) -m highway benchmark
 
-gpu-check: $(VENV)/.dev $(VENV)/.bench  ## all that only a GPU can show, in ten minutes, as one report to send
+gpu-check: $(VENV)/.dev $(VENV)/.bench  ## every check that needs a GPU, in under ten minutes; one report to send
 	$(RUN) -m highway gpu-check
 
 lint: $(VENV)/.dev  ## ruff and mypy

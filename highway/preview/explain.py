@@ -162,7 +162,8 @@ def _print_numbers(table: Table, row: Row, console: Console) -> None:
 
 def _print_choices(table: Table, console: Console) -> None:
     if table.choices:
-        console.print("\nwhat the paper leaves open, and what we chose" if table.paper else "\nwhat we chose", style="italic")
+        heading = "what the paper leaves open, and what we chose" if table.paper else "what we chose"
+        console.print(f"\n{heading}", style="italic")
         grid = Grid.grid(padding=(0, 1))
         for text in table.choices:
             grid.add_row(" -", Text(text))

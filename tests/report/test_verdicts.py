@@ -387,7 +387,8 @@ def test_a_run_must_be_below_counting(monkeypatch: pytest.MonkeyPatch, tmp_path:
     data = {"source": "files", "sha256": {"test": "t"}, "vocabulary_sha256": "v"}
     for seed, value in enumerate((1.49, 1.5, 1.6), 1):
         put(tmp_path, "tanh", seed, value, data=data)
-    assert str(build_report(collect(TABLE, "paper", tmp_path)).rows[2].seeds) == "seeds 1, 2, 3, 2 runs have not learned"
+    report = build_report(collect(TABLE, "paper", tmp_path))
+    assert str(report.rows[2].seeds) == "seeds 1, 2, 3, 2 runs have not learned"
 
 
 def test_the_loss_of_counting_in_a_record_comes_before_the_list(tmp_path: Path) -> None:
