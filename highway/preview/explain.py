@@ -40,7 +40,7 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
     grid = Grid(box=SIMPLE_HEAD, title=title, title_justify="left")
     for name in ("row\nlabel",) if stacked else ("row", "label"):
         grid.add_column(name, overflow="fold")
-    for name in ("parameters", "of the\ngates", "updates", "kernels\na step"):
+    for name in ("parameters", "of the\ngates", "length", "kernels\na step"):
         grid.add_column(name, justify="right", no_wrap=True)
     for before, row in zip([rows[0], *rows], rows, strict=False):
         if row.extra and not before.extra:
