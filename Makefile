@@ -53,7 +53,7 @@ audit: $(VENV)/.core  ## the papers held against their own numbers and models: n
 bench: $(VENV)/.bench  ## training speed at every table's shape against torch.nn and x-transformers; needs an idle machine
 	$(RUN) -m highway benchmark
 
-gpu-check: $(VENV)/.dev $(VENV)/.bench  ## all that only a GPU can show, in ten minutes, as one report to send
+gpu-check: $(VENV)/.dev $(VENV)/.bench  ## every check that needs a GPU, in under ten minutes; one report to send
 	$(RUN) -m highway gpu-check
 
 lint: $(VENV)/.dev  ## ruff and mypy
@@ -76,7 +76,7 @@ test-least: $(VENV)/.dev  ## the numeric tests as on a processor with AVX2 alone
 	ONEDNN_MAX_CPU_ISA=SSE41 ATEN_CPU_CAPABILITY=default $(LEAST) $(NUMERIC)
 	HIGHWAY_MKLDNN=off $(LEAST) $(NUMERIC)
 
-test-slow: $(VENV)/.dev  ## kills, two processes, the README's commands
+test-slow: $(VENV)/.dev  ## killed runs, the site in a browser, and the commands of the pages
 	$(RUN) -m pytest -n 2 -m slow
 
 test-slurm: $(VENV)/.dev  ## sweeps through a real Slurm of two nodes, installed where it is missing (Debian, Ubuntu)

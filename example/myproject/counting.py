@@ -1,4 +1,4 @@
-"""The numbers from 1 on as words, a word for each digit: generated, so nothing is downloaded."""
+"""The numbers from 1 to 4,999, each digit as a word: generated, so nothing is downloaded."""
 
 from pathlib import Path
 

@@ -17,9 +17,9 @@ from highway.commands.arguments import one_sentence
 from highway.commands.helps import ending
 from highway.config import compose
 from highway.config.check import check
-from highway.config.groups import check_words, groups, options
+from highway.config.groups import check_words, groups, offered, options
 from highway.config.guard import check_hydra
-from highway.errors import Refused, closest, listing
+from highway.errors import Refused, closest
 from highway.files.device import rank
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import ignored
@@ -40,7 +40,7 @@ What a table contains: highway table explain TABLE.
 groups and their options:
 {groups}
 
-keys and their values, which groups and keys on this command line change:
+keys and their values, after the overrides on this command line:
 $CONFIG
 
 """
@@ -66,9 +66,8 @@ def train() -> None:
 
 def _help() -> str:
     """Return the template of Hydra's help, which replaces $CONFIG."""
-    return HELP.format(groups="\n".join(f"  {group}: {listing(options(group))}" for group in groups())) + ending(
-        "train"
-    )
+    lines = (f"  {group}: {offered(group)}" for group in groups() if options(group))
+    return HELP.format(groups="\n".join(lines)) + ending("train")
 
 
 def _checked(config: DictConfig, mode: RunMode) -> None:

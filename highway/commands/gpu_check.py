@@ -1,4 +1,4 @@
-"""All that only a GPU can show, in under ten minutes, as one report to send:  highway gpu-check [CHECK...]
+"""Run every check that needs a GPU, in under ten minutes, and write one report to send:  highway gpu-check [CHECK...]
 
 Without a GPU nothing runs. --device cpu tries the checks themselves, the CPU against itself.
 """

@@ -13,8 +13,8 @@ COMMANDS = {  # the subcommands; each is a module of highway/commands/ with a fu
     "audit": "check statements of the papers against their numbers and models",
     "benchmark": "compare training speed with public implementations",
     "simulate": "count on simulated tables how often verdicts are wrong",
-    "gpu-check": "run all that only a GPU can show, as one report",
-    "completion": "print the completion of commands, tables and overrides for your shell",
+    "gpu-check": "run every check that needs a GPU, and write one report",
+    "completion": "print what your shell needs to complete commands, tables and overrides",
 }
 EXAMPLES: dict[str, tuple[str, str, str]] = {
     "init": (

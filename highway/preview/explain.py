@@ -40,7 +40,7 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
     grid = Grid(box=SIMPLE_HEAD, title=title, title_justify="left")
     for name in ("row\nlabel",) if stacked else ("row", "label"):
         grid.add_column(name, overflow="fold")
-    for name in ("parameters", "of the\ngates", "updates", "kernels\na step"):
+    for name in ("parameters", "of the\ngates", "length", "kernels\na step"):
         grid.add_column(name, justify="right", no_wrap=True)
     for before, row in zip([rows[0], *rows], rows, strict=False):
         if row.extra and not before.extra:
@@ -162,7 +162,8 @@ def _print_numbers(table: Table, row: Row, console: Console) -> None:
 
 def _print_choices(table: Table, console: Console) -> None:
     if table.choices:
-        console.print("\nwhat was left open, and what we took", style="italic")
+        heading = "what the paper leaves open, and what we chose" if table.paper else "what we chose"
+        console.print(f"\n{heading}", style="italic")
         grid = Grid.grid(padding=(0, 1))
         for text in table.choices:
             grid.add_row(" -", Text(text))
@@ -173,11 +174,11 @@ def _print_settings(table: Table, row: Row, budget: str, described: Experiment, 
     """Print every setting that is part of the run's identity, and the file that set it."""
     grid = Grid(
         box=SIMPLE_HEAD,
-        title="settings that make up the name of the run: those other than the neutral defaults of highway/config/",
+        title="settings that name the run: those that differ from the neutral defaults of highway/config/",
         title_justify="left",
     )
     for head in ("setting", "value", "set by"):
-        grid.add_column(head, no_wrap=head != "value")
+        grid.add_column(head, no_wrap=head == "setting")
     set_by = origins(table, row, budget)
     for key, value in flat(identity(described)["keys"]).items():
         setter = next((file for name, file in set_by.items() if name == key or name.startswith(f"{key}.")), "")
@@ -224,6 +225,7 @@ def origins(table: Table, row: Row, budget: str) -> dict[str, str]:
     parts = {
         "recipe": table.recipe,
         f"row {row.id}": row.overrides,
+        "choose": row.choice(seed=1),
         f"budget {budget}": table.budgets[budget],
         f"row {row.id} at budget {budget}": row.at_budget.get(budget, ()),
     }

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 
 from highway.config.metrics import METRICS
 from highway.errors import counted, listing
@@ -12,8 +13,11 @@ from highway.sweep.chosen import WHOLE, Decision, Trial
 from highway.sweep.table import Row, Table
 
 
-def described(table: Table, decisions: Decisions) -> list[Block]:
-    """Return the section of a report on what was chosen; empty for a table in which nothing is."""
+def described(table: Table, decisions: Decisions, shown: Sequence[Row]) -> list[Block]:
+    """Return the section of a report on what was chosen; empty for a table in which nothing is.
+
+    `shown` are the rows that the report lists.
+    """
     if not decisions:
         return []
     heads = (Head("model"), Head("chosen"), Head("validation", numeric=True), Head("second best"), Head("trials"))
@@ -22,7 +26,7 @@ def described(table: Table, decisions: Decisions) -> list[Block]:
         for row_id, by_seed in decisions.items()
         for seed, found in by_seed.items()
     ]
-    return [Paragraph.of(*_rule(table, decisions)), grid(heads, lines), *_notes(table, decisions)]
+    return [Paragraph.of(*_rule(table, decisions)), grid(heads, lines), *_notes(table, decisions, shown)]
 
 
 def _rule(table: Table, decisions: Decisions) -> list[str]:
@@ -96,18 +100,22 @@ def _at_edge(found: Decision, chosen: Trial) -> bool:
     return float(setting(chosen)) in (min(values), max(values))
 
 
-def _notes(table: Table, decisions: Decisions) -> list[Block]:
-    notes = [*_not_alike(table, decisions), *_left_behind(table, decisions)]
+def _notes(table: Table, decisions: Decisions, shown: Sequence[Row]) -> list[Block]:
+    notes = [*_not_alike(table, decisions, shown), *_left_behind(table, decisions)]
     return [Notes(tuple(notes))] if notes else []
 
 
-def _not_alike(table: Table, decisions: Decisions) -> list[str]:
-    """Say which of the compared rows had another number of trials."""
-    trials = {row.id: len(row.choose.combinations) if row.id in decisions and row.choose else 1 for row in table.rows}
-    shown = {row.id: row.label for row in table.rows}
+def _not_alike(table: Table, decisions: Decisions, shown: Sequence[Row]) -> list[str]:
+    """Say which of the compared rows have another number of trials."""
+    ids = {row.id for row in shown} | set(decisions)
+    rows = {row.id: row for row in table.rows if row.id in ids}
+    trials = {
+        row_id: len(row.choose.combinations) if row_id in decisions and row.choose else 1
+        for row_id, row in rows.items()
+    }
     usual = Counter(trials[row_id] for row_id in decisions).most_common(1)[0][0]
-    other = [f"{shown[row_id]} {counted(count, 'trial')}" for row_id, count in trials.items() if count != usual]
-    return [f"Not tuned alike: most rows had {counted(usual, 'trial')}; {'; '.join(other)}."] if other else []
+    other = [f"{rows[row_id].label} {counted(count, 'trial')}" for row_id, count in trials.items() if count != usual]
+    return [f"Not tuned alike: most rows have {counted(usual, 'trial')}; {'; '.join(other)}."] if other else []
 
 
 def _left_behind(table: Table, decisions: Decisions) -> list[str]:

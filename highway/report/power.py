@@ -30,8 +30,8 @@ SMOKE = "Smoke runs show that everything works; they give no verdict."
 EXPLAINED = (
     f"Seeds of each row that would decide a claim in {POWER:.0%} of cases, if its rows differ by the paper's gap and "
     "the spread over seeds is that of the runs so far at this budget. Few runs leave that spread uncertain, so a "
-    f"second number is for its upper {BOUND:.0%} bound. So many seeds of every row give the spread more degrees of "
-    "freedom than the runs so far have, and so find smaller gaps."
+    f"second number is for its upper {BOUND:.0%} bound. More seeds of every row also give the spread more degrees "
+    "of freedom, so they find smaller gaps than the runs so far."
 )
 
 

@@ -13,7 +13,7 @@ EXPLAINED = {  # by the beginning of a mark
     NO_COMMIT: "the run was made outside a git repository",
     UNCOMMITTED: "the working tree was not the commit that the record names",
     OLDER: "a fix since then changes its numbers",
-    "training checked": "that commit trains the first steps as the record did; its evaluation is not checked",
+    "training checked": "that commit trains the first steps as the record did; the evaluation is not checked",
     "training and evaluation checked": "that commit trains the first steps and evaluates as the record did",
     "trains otherwise": "the first steps of that commit differ from the record's by more than rounding",
     STALE: "the code has changed since; nobody has checked what that does to its numbers",

@@ -41,7 +41,7 @@ SPREAD = "The number after ± is the standard deviation over seeds."
 MISSING = f"A dash ({DASH}): the paper gives no number."
 SHARE = "In brackets: the share of the steps that {} itself takes to reach that value."
 DIFFERENCES = (
-    "The difference in {} from each row's baseline, by the model of the table's numbers. Intervals cover all "
+    "The difference in {} between each row and its baseline, by the model of docs/STATISTICS.md. Intervals cover all "
     "differences together with 95 %, and p-values are corrected in the same way (Bonferroni)."
 )
 BOOTSTRAP = (
@@ -140,6 +140,7 @@ class Report:
         """The report as every renderer shows it; a section without content is left out."""
         table = self.collected.table
         baseline, headline = table.rows[0].label, METRICS[table.headline]
+        rows = [row.row for row in self.rows]
         also = Grid(
             (Head("model"), *(Head(column.title, numeric=True) for column in table.also)),
             tuple(GridRow((self.label(row.row), *row.also), row.row) for row in self.rows),
@@ -147,7 +148,7 @@ class Report:
         contents: list[tuple[str, str, list[Block]]] = [
             ("results", "", _results(self)),
             ("also", "Also measured", [also] if table.also else []),
-            ("chosen", "Chosen by validation", choices.described(table, self.collected.decisions)),
+            ("chosen", "Chosen by validation", choices.described(table, self.collected.decisions, rows)),
             ("claims", "Claims of the paper" if table.paper else "Claims", _claims(self)),
             ("convergence", f"Steps to reach the final {table.reaches} of {baseline}", _convergence(self)),
             ("differences", f"Compared by {headline.name}", _differences(self)),

@@ -21,6 +21,7 @@ A renderer decides on layout only. It takes no rendered text apart, and it compu
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from highway.errors import counted
 from highway.report.provenance import of_seeds
 from highway.report.reproduction import Answer
 from highway.report.sample import Sample
@@ -140,7 +141,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Seeds:
-    """The runs of a row: `seeds 1, 2, 1 diverged, stale: other code`."""
+    """The runs of a row: `seeds 1, 2, 1 run diverged, stale: other code`."""
 
     samples: tuple[Sample, ...]
     unlearned: int = 0  # runs that finished and have not learned
@@ -152,9 +153,10 @@ class Seeds:
         finished = [str(sample.seed) for sample in self.samples if sample.finished]
         parts = [f"seed{'s' if len(finished) > 1 else ''} {', '.join(finished)}"] if finished else []
         if len(finished) < len(self.samples):
-            parts.append(f"{len(self.samples) - len(finished)} diverged")
-        parts += [f"{self.unlearned} has not learned"] if self.unlearned else []
-        parts += [f"{self.unchecked} not compared with counting"] if self.unchecked else []
+            parts.append(f"{counted(len(self.samples) - len(finished), 'run')} diverged")
+        have = "has" if self.unlearned == 1 else "have"
+        parts += [f"{counted(self.unlearned, 'run')} {have} not learned"] if self.unlearned else []
+        parts += [f"{counted(self.unchecked, 'run')} not compared with counting"] if self.unchecked else []
         return ", ".join([*parts, *self.marks])
 
     @property

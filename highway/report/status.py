@@ -48,7 +48,7 @@ def _by_row(table: Table, outputs: Path) -> list[list[str]]:
 
 def _cells(table: Table, outputs: Path, row: Row) -> list[str]:
     by_budget = (row_status(table, row, budget, outputs) for budget in table.budgets)
-    return ["\n".join(line.text for line in lines) or "no run" for lines in by_budget]
+    return ["\n".join(line.text for line in lines) or "not run" for lines in by_budget]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Read what the project's own pages say of a table: findings of the audit, and entries of the log.
+"""Read what the project's own pages say about a table: findings of the audit, and entries of the log.
 
 A wheel has copies of the two pages; without them, the site leaves these sections out.
 """

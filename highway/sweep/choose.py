@@ -50,7 +50,7 @@ class Choose:
         tried = ", ".join(
             f"{' '.join(each)} ({source})" for each, source in zip(self.combinations, self.sources, strict=True)
         )
-        return f"{self.rule} Tried: {tried}; the first counts until all are compared."
+        return f"{self.rule} Tried: {tried}; the first is used until all are compared."
 
     @property
     def rule(self) -> str:

@@ -96,6 +96,16 @@ def test_explain_a_row(typed: Callable[..., tuple[int, str, str]]) -> None:
     assert rows_of(out, "model.norm") == [["post", "conf/table/highway_t3.yaml", "(row", "post_norm)"]]
 
 
+def test_explain_shows_every_value_at_80_columns(
+    typed: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = typed("table explain r_transformer_t2 gru")
+    assert rows_of(out, "model.width") == [["485", "conf/table/r_transformer_t2.yaml"]]
+    assert rows_of(out, "optimizer.lr") == [["0.001", "conf/table/r_transformer_t2.yaml"]]
+    assert "(choose)" in out
+
+
 def rows_of(out: str, name: str) -> list[list[str]]:
     """Return the words behind a name at the start of a line."""
     return [line.split(f"{name} ", 1)[1].split() for line in out.splitlines() if line.strip().startswith(f"{name} ")]
@@ -154,7 +164,7 @@ def test_commands_take_a_grid_and_rows_with_overrides(
     row = table.row("gate=sdu_tanh").with_added(["layers=l2-3"])
     put(tmp_path / "outputs", row.id, 2, 1.5, "smoke", table=dataclasses.replace(table, rows=(row,)))
     _, out, _ = typed("table status rates")
-    assert "smoke" in out and "paper" not in out and out.count("no run") == 2
+    assert "smoke" in out and "paper" not in out and out.count("not run") == 2
     _, out, _ = typed("table status rates gate=sdu_tanh --with layers=l2-3")
     assert "gate=sdu_tanh,layers=l2-3 finished: seed 2" in " ".join(out.split())
     _, out, _ = typed("table explain rates --with layers=l2-3")
@@ -176,7 +186,7 @@ def test_commands_take_a_grid_and_rows_with_overrides(
 def test_status_and_render_of_the_published_records(typed: Callable[..., tuple[int, str, str]]) -> None:
     _, out, _ = typed("table status highway_t3")
     lines = [line.split() for line in out[out.index("baseline") : out.index("sigmoid")].splitlines()]
-    assert lines[0][:4] == ["baseline", "no", "run", "finished:"]
+    assert lines[0][:4] == ["baseline", "not", "run", "finished:"]
     assert sorted(re.findall(r"\d", " ".join(" ".join(line).split("seed")[-1] for line in lines))) == ["1", "2", "3"]
     _, out, _ = typed("table render highway_t3 --budget mini --format markdown")
     marks = "no fingerprint, training checked on 2026-11-23 at 74dd89c (seeds 2, 3)"

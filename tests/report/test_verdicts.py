@@ -356,7 +356,7 @@ def test_the_runs_of_depth_40_at_commit_a4d60ae_have_not_learned(
     assert found["HSG is better at every depth (30)"] == "one seed (mini)"
     assert found["Without HSG nothing is gained beyond depth 20"] == "undecided (mini)"
     seeds = {row.row.id: str(row.seeds) for row in report.rows}
-    assert "1 has not learned" in seeds["hsg_40"] and "1 has not learned" in seeds["rhn_40"]
+    assert "1 run has not learned" in seeds["hsg_40"] and "1 run has not learned" in seeds["rhn_40"]
     assert "learned" not in seeds["hsg_30"] + seeds["rhn_30"] + seeds["rhn_20"]
     changes = {row.row.id: row.measured[-1].change for row in report.rows}
     assert changes["hsg_40"] is None and str(changes["hsg_30"]) == "+2.6%"
@@ -387,7 +387,8 @@ def test_a_run_must_be_below_counting(monkeypatch: pytest.MonkeyPatch, tmp_path:
     data = {"source": "files", "sha256": {"test": "t"}, "vocabulary_sha256": "v"}
     for seed, value in enumerate((1.49, 1.5, 1.6), 1):
         put(tmp_path, "tanh", seed, value, data=data)
-    assert str(build_report(collect(TABLE, "paper", tmp_path)).rows[2].seeds) == "seeds 1, 2, 3, 2 has not learned"
+    report = build_report(collect(TABLE, "paper", tmp_path))
+    assert str(report.rows[2].seeds) == "seeds 1, 2, 3, 2 runs have not learned"
 
 
 def test_the_loss_of_counting_in_a_record_comes_before_the_list(tmp_path: Path) -> None:
@@ -399,7 +400,7 @@ def test_the_loss_of_counting_in_a_record_comes_before_the_list(tmp_path: Path) 
     report = build_report(collect(TABLE, "paper", tmp_path))
     assert [str(row.seeds) for row in report.rows if row.seeds.samples] == [
         "seed 1",
-        "seeds 1, 2, 3, 2 has not learned",
+        "seeds 1, 2, 3, 2 runs have not learned",
     ]
 
 
@@ -410,7 +411,7 @@ def test_a_run_that_nothing_compares_with_counting_says_so(tmp_path: Path) -> No
     put(tmp_path, "tanh", 2, 1.4)
     put(tmp_path, "tanh", 3, math.nan, data=data, status="diverged")
     report = build_report(collect(TABLE, "paper", tmp_path))
-    assert str(report.rows[2].seeds) == "seeds 1, 2, 1 diverged, 1 not compared with counting"
+    assert str(report.rows[2].seeds) == "seeds 1, 2, 1 run diverged, 1 run not compared with counting"
     loss = {"best": 1.0, "last": 1.0}
     for metrics, about, unchecked in (
         ({"step_seconds": loss}, data, False),

@@ -199,7 +199,7 @@ def test_rows_that_are_not_tuned_alike_are_named() -> None:
     rows[1]["choose"] = {"optimizer.lr": [1, 2], "by": "valid_bpc"}
     tuned = parse_table(content(recipe=RECIPE, rows=rows, choose={"optimizer.lr": [1, 2, 3], "by": "valid_bpc"}))
     page = to_markdown(build_report(collect(tuned, "paper", Path("nothing"))))
-    assert "Not tuned alike: most rows had 3 trials; B 2 trials." in page
+    assert "Not tuned alike: most rows have 3 trials; B 2 trials." in page
 
 
 def test_a_trial_that_halving_left_behind_and_that_ended_better_is_named() -> None:
@@ -211,11 +211,11 @@ def test_a_trial_that_halving_left_behind_and_that_ended_better_is_named() -> No
             Trial((f"optimizer.lr={lr}",), Path(str(lr)), "finished", values)
             for lr, values in ((1, (1.8, 1.5)), (2, (1.9, ended)))
         ]
-        text = str(described(table, {"a": {1: decide(tried, (0.5, WHOLE), "lower")}}))
+        text = str(described(table, {"a": {1: decide(tried, (0.5, WHOLE), "lower")}}, table.rows))
         assert ("A: halving left 2 behind." in text) is named
         assert ("is better there (1.200) than 1 (1.500), which was chosen" in text) is named
     lost = [replace(trial, status="diverged", values=(math.inf, math.inf)) for trial in tried]
-    assert "left" not in str(described(table, {"a": {1: decide(lost, (0.5, WHOLE), "lower")}}))
+    assert "left" not in str(described(table, {"a": {1: decide(lost, (0.5, WHOLE), "lower")}}, table.rows))
 
 
 def test_a_grid_chooses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
