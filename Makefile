@@ -19,6 +19,7 @@ EDITABLE := install -c $(VENV)/constraints.txt --config-settings editable_mode=c
 # Each step says before it begins what it installs and how large that is, and afterwards how long it took
 STEP     := step() { echo "$$1 ..."; shift; since=$$(date +%s); "$$@"; code=$$?; echo "    took $$(($$(date +%s) - since)) s"; return $$code; }; step
 extra     = @echo $$PPID > $(BEGUN); $(INSTALL); $(STEP) "installing $(2)" $(EDITABLE) '.[$(1)]'; code=$$?; rm $(BEGUN); exit $$code
+WORKERS  := -n 2 --dist worksteal
 FAST     := "not slow and not ray and not slurm and not least"
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
 
@@ -61,23 +62,23 @@ lint: $(VENV)/.dev  ## ruff and mypy
 	$(RUN) -m mypy
 
 test: lint  ## all tests that take seconds
-	$(RUN) -m pytest -n 2 -m $(FAST)
+	$(RUN) -m pytest $(WORKERS) -m $(FAST)
 
 coverage: $(VENV)/.dev  ## the lines of highway/ that the tests of make test never reach; measuring slows them down
-	$(RUN) -m pytest -n 2 -m $(FAST) --cov=highway --cov-report=term:skip-covered
+	$(RUN) -m pytest $(WORKERS) -m $(FAST) --cov=highway --cov-report=term:skip-covered
 
 # The equations of every module, on processors that this one is made to look like
 NUMERIC := $(addprefix tests/,blocks gates models/test_transformer.py models/test_transformer_xl.py models/test_r_transformer.py models/test_rhn.py models/test_rivals.py)
-LEAST    = $(RUN) -m pytest -q -n 2 -m "not slow"
+LEAST    = $(RUN) -m pytest -q $(WORKERS) -m "not slow"
 
 test-least: $(VENV)/.dev  ## the numeric tests as on a processor with AVX2 alone, with no vectors, and without oneDNN
 	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(LEAST) $(NUMERIC)
-	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(RUN) -m pytest -q -n 2 -m least tests/sweep/test_tables.py
+	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(RUN) -m pytest -q $(WORKERS) -m least tests/sweep/test_tables.py
 	ONEDNN_MAX_CPU_ISA=SSE41 ATEN_CPU_CAPABILITY=default $(LEAST) $(NUMERIC)
 	HIGHWAY_MKLDNN=off $(LEAST) $(NUMERIC)
 
 test-slow: $(VENV)/.dev  ## killed runs, the site in a browser, and the commands of the pages
-	$(RUN) -m pytest -n 2 -m slow
+	$(RUN) -m pytest $(WORKERS) -m slow
 
 test-slurm: $(VENV)/.dev  ## sweeps through a real Slurm of two nodes, installed where it is missing (Debian, Ubuntu)
 	tests/with_slurm $(RUN) -m pytest -m slurm tests/sweep/test_slurm.py tests/project/test_installed.py
@@ -96,7 +97,7 @@ test-lowest:  ## the fast tests with the lowest versions that pyproject.toml all
 	  $(VENV)-lowest/bin/pip install -q -r $(VENV)-lowest/lowest.txt pytest pytest-timeout pytest-xdist hypothesis selenium statsmodels
 	$(VENV)-lowest/bin/pip install -q --no-deps -e .
 	PATH="$(CURDIR)/$(VENV)-lowest/bin:$$PATH" PYTEST_ADDOPTS="-W ignore -o filterwarnings= -p no:cacheprovider" \
-	  $(VENV)-lowest/bin/python -m pytest -n 2 -m $(FAST)
+	  $(VENV)-lowest/bin/python -m pytest $(WORKERS) -m $(FAST)
 
 parity: $(VENV)/.dev  ## Transformer-XL against transformers 4.35, in an environment of its own
 	$(RUN) -m venv $(VENV)-parity

@@ -19,6 +19,7 @@ COMMANDS = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECTIONS = {
     text.partition("\n")[0].removeprefix("Add a "): text for text in RECIPES.read_text().split("\n## ")[1:]
 }  # the recipes by what they add: gate, backbone, ...
+AFTER_TABLE = "Use it from Python"  # reads what the recipe of a table has trained
 VIEW = "tanh,gate=rezero,trainer.max_steps=20,trainer.validate_every=20"
 
 
@@ -73,16 +74,18 @@ def test_each_recipe_has_few_files_and_its_own_tests_pass(project: Path) -> None
 
 
 @pytest.mark.slow
-def test_every_command_of_the_recipes(project: Path) -> None:
-    for block in COMMANDS.findall(RECIPES.read_text()):
-        for command in block.splitlines():
-            printed = typed(project, command)
-            if command.startswith("highway report mine"):
-                assert "sample text" in printed
-                assert "they give no verdict" in printed and "ReZero beats no gate" in printed
-            if command.startswith("highway report calibrated"):
-                assert re.search(r"test accuracy +test calibration error .*GRU +0\.\d+ +0\.\d+", printed, re.DOTALL)
-    results = [read_json(path) for path in (project / "outputs").glob("cells/*/seed1/result.json")]
-    rezero = {result["cell"].split("-")[0] for result in results if 0 < result["parameters"]["gate"] < 99}
-    assert rezero == {"transformer", "transformer_xl", "encoder_decoder", "min_gru"}
-    assert (project / "outputs" / "highway_t3" / "smoke" / VIEW / "seed1" / "result.json").exists()
+@pytest.mark.parametrize("name", [name for name in SECTIONS if name != AFTER_TABLE])
+def test_every_command_of_a_recipe(project: Path, name: str) -> None:
+    text = SECTIONS[name] + (SECTIONS[AFTER_TABLE] if name == "table" else "")
+    for command in "".join(COMMANDS.findall(text)).splitlines():
+        printed = typed(project, command)
+        if command.startswith("highway report mine"):
+            assert "sample text" in printed
+            assert "they give no verdict" in printed and "ReZero beats no gate" in printed
+        if command.startswith("highway report calibrated"):
+            assert re.search(r"test accuracy +test calibration error .*GRU +0\.\d+ +0\.\d+", printed, re.DOTALL)
+    if name == "gate":
+        results = [read_json(path) for path in (project / "outputs").glob("cells/*/seed1/result.json")]
+        rezero = {result["cell"].split("-")[0] for result in results if 0 < result["parameters"]["gate"] < 99}
+        assert rezero >= {"transformer", "transformer_xl", "encoder_decoder"}
+        assert (project / "outputs" / "highway_t3" / "smoke" / VIEW / "seed1" / "result.json").exists()
