@@ -74,7 +74,7 @@ function metrics(there) {
     if (!values.length) return "—";
     const mean = values.reduce((sum, each) => sum + each, 0) / values.length;
     const spread = Math.sqrt(values.reduce((sum, each) => sum + (each - mean) ** 2, 0) / (values.length - 1));
-    return Number(mean.toPrecision(6)) + (values.length > 1 ? ` ± ${spread.toPrecision(2)}` : "");
+    return Number(mean.toPrecision(6)) + (values.length > 1 ? ` ± ${Number(spread.toPrecision(2))}` : "");
   };
   table(".metrics", ["metric", ...there.map((row) => row.name)], names.map((name) => [name, ...there.map((row) => value(row, name))]));
 }
