@@ -29,19 +29,15 @@ def unsent(collected: Collected, folder: Path) -> dict[Path, tuple[Row, Sample]]
     waiting: dict[Path, tuple[Row, Sample]] = {}
     for row in collected.table.rows:
         for sample in collected.finished(row.id):
-            mirrored = [sample.directory / "wandb", folder / _id(sample) / "wandb"]
+            mirrored = [sample.directory / "wandb", folder / sample.name / "wandb"]
             if not any(path.exists() for path in mirrored):
                 waiting.setdefault(sample.directory, (row, sample))
     return waiting
 
 
-def _id(sample: Sample) -> str:
-    return f"{sample.directory.parent.name}-{sample.directory.name}"
-
-
 def _send(collected: Collected, row: Row, sample: Sample, mode: str, project: str, folder: Path) -> None:
     experiment = _as_it_ran(collected.experiments[row.id], sample, mode, project)
-    mirror = Mirror(experiment, _id(sample), folder / _id(sample), collected.table.id, f"{row.id} seed {sample.seed}")
+    mirror = Mirror(experiment, sample.name, folder / sample.name, collected.table.id, f"{row.id} seed {sample.seed}")
     with open_text(sample.directory / "curves.csv") as file:
         rows: list[dict[str, Any]] = sorted(csv.DictReader(file), key=lambda row: int(row["step"]))
     for rows_of_step in by_step(rows):

@@ -36,6 +36,11 @@ class Sample:
     outline: Outline = ()
 
     @property
+    def name(self) -> str:
+        """The name of the run among those of all tables: that of its page, and of its mirror on W&B."""
+        return f"{self.directory.parent.name}-{self.directory.name}"
+
+    @property
     def finished(self) -> bool:
         return self.result["status"] == "finished"
 

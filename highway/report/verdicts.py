@@ -45,7 +45,7 @@ class Verdict:
 
     @property
     def marks(self) -> str:
-        """What is unknown about the code of the runs that the verdict rests on."""
+        """The marks of the runs that the verdict rests on, on what is unknown about their code."""
         return of_runs(run.result for run in self.runs)
 
 

@@ -51,7 +51,7 @@ def build_site(outputs: Path, tables: Sequence[Table] | None = None, refresh: in
         for row in collected.table.rows:
             for sample in collected.samples[row.id]:
                 runs.setdefault(sample.directory, []).append(Shown(collected, sample, row))
-    links = {directory: f"cells/{directory.parent.name}-{directory.name}.html" for directory in runs}
+    links = {directory: f"cells/{rows[0].sample.name}.html" for directory, rows in runs.items()}
     _copy_assets(folder / "assets")
     pages = Pages(folder, kept_below(outputs), refresh)
     keys = [_write_table(pages, table, reports[table.id], outputs, links) for table in chosen]

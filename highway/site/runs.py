@@ -22,6 +22,8 @@ from highway.site.pages import Pages, as_set
 from highway.site.series import as_script, run_curves
 from highway.sweep.table import Row
 
+FILES = (("record", "result.json", ".json"), ("configuration", "config.yaml", ".yaml"))  # title, name, ending
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -56,7 +58,7 @@ def write_run(pages: Pages, path: Path, directory: Path, rows: list[Shown]) -> N
     pages.write(path, key, lambda: pages.rendered(path, "run.html", **_run(path, directory, rows)))
     if sample.result.get("row") is None:
         pages.write(path.with_suffix(".js"), key, lambda: as_script(path.stem, _script(directory, rows[0])))
-    for name, ending in (("result.json", ".json"), ("config.yaml", ".yaml")):
+    for _, name, ending in FILES:
         if (directory / name).exists():
             pages.write(path.with_suffix(ending), key, partial(read_text, directory / name, "replace"))
 
@@ -112,11 +114,7 @@ def _run(path: Path, directory: Path, rows: list[Shown]) -> dict[str, Any]:
         "baseline": baseline.label,
         "differing": differing,
         "settings": _settings(directory),
-        "files": [
-            (title, f"{path.stem}{ending}")
-            for title, name, ending in (("record", "result.json", ".json"), ("configuration", "config.yaml", ".yaml"))
-            if (directory / name).exists()
-        ],
+        "files": [(title, f"{path.stem}{ending}") for title, name, ending in FILES if (directory / name).exists()],
         "published": directory.is_relative_to(home.REFERENCE),
     }
 
@@ -124,7 +122,7 @@ def _run(path: Path, directory: Path, rows: list[Shown]) -> dict[str, Any]:
 def _siblings(shown: Shown) -> dict[int, str]:
     """Return the pages of the other seeds of a row, by seed."""
     others = (sample for sample in shown.collected.samples[shown.row.id] if sample.directory != shown.sample.directory)
-    return {sample.seed: f"{sample.directory.parent.name}-{sample.directory.name}.html" for sample in others}
+    return {sample.seed: f"{sample.name}.html" for sample in others}
 
 
 def _defaults(experiment: Experiment) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What an adversary tried by hand on commit a4d60ae, on any checkout:  python -m tests.faults.adversary [CHECKOUT ...]
+"""Try on any checkout what an adversary did by hand on commit a4d60ae:  python -m tests.faults.adversary [CHECKOUT ...]
 
 Each attempt consists of commands that a user types, as real processes, on runs of a second. A checkout needs nothing
 but its files: it runs in the environment of this one, which is tried where none is named.
