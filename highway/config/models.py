@@ -88,6 +88,11 @@ class Transformer(Options):
     scale_embedding: bool = key(False, "multiply the embedding by sqrt(width); Eq. 6 of the paper does not")
     init_embedding: float = number(0.1, 1e-9, 10, description="embeddings start at U(-this, this), or at N(0, this)")
     init_embedding_as: str = choice("uniform", "normal")
+    init_attention: str = choice(
+        "independent",
+        "copies",
+        description="how the query, key, value and output maps start; copies: of one map, as the R-Transformer code",
+    )
 
     def check(self) -> None:
         check_heads(self.width, self.heads)

@@ -84,6 +84,28 @@ def test_embeddings_that_start_normally(tiny: Compose) -> None:
     assert weight.std().item() == pytest.approx(0.1, rel=0.02) and weight.abs().max() > 0.3
 
 
+@pytest.mark.parametrize("model", ["transformer", "r_transformer"])
+def test_attention_maps_that_start_as_copies(tiny: Compose, model: str) -> None:
+    """All four are one map, drawn as any other; blocks differ, and so do seeds; no other value changes."""
+
+    def named(*overrides: str) -> dict[str, torch.Tensor]:
+        return named_parameters(build.model(tiny(f"model={model}", "model.layers=2", *overrides)))
+
+    usual, copies = named(), named("model.init_attention=copies")
+    maps = []
+    for block in "01":
+        start = f"blocks.{block}.attention.function."
+        for kind in ("weight", "bias"):
+            query, key, value = copies[f"{start}query_key_value.{kind}"].chunk(3)
+            assert all(torch.equal(query, other) for other in (key, value, copies[f"{start}output.{kind}"]))
+            assert 0.9 / 16**0.5 < query.abs().max() <= 1 / 16**0.5 or kind == "bias"
+        maps.append(query)
+    assert not torch.equal(*maps)
+    assert not torch.equal(query, named("model.init_attention=copies", "seed=2")[f"{start}query_key_value.bias"][:16])
+    unlike = {name for name in usual if not torch.equal(usual[name], copies[name])}
+    assert unlike and all(".attention.function." in name for name in unlike)
+
+
 @pytest.mark.parametrize(
     ("overrides", "expected"),
     [
