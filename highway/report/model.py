@@ -7,6 +7,8 @@ Shapes: B tables, R rows, S seeds, K contrasts. A value is on the scale of the m
 NaN: there is no such run. -inf: the run failed (it diverged or has not learned).
 """
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -61,6 +63,7 @@ def test_contrasts(values: Array, contrasts: Array, offsets: Array | float = 0.0
     """Test contrasts (K, R) of rows, which sum to zero, plus their offsets (K,). No spread is taken below `floor`."""
     offsets = np.broadcast_to(np.asarray(offsets, float), (len(contrasts),))
     tests = Tests.none(len(values), len(contrasts))
+    by_ranks = has_ranks(contrasts, offsets)
     failed = np.isneginf(values)
     patterns = np.concatenate([~np.isnan(values), failed], axis=2)
     for pattern, tables in groups(patterns):
@@ -68,7 +71,7 @@ def test_contrasts(values: Array, contrasts: Array, offsets: Array | float = 0.0
         sound: NDArray[np.bool_] = np.logical_and(runs.any(axis=1), ~failures.any(axis=1))
         _test_sound(values[tables], runs & sound[:, None], (contrasts, offsets, floor), tables, tests)
         for number, contrast in enumerate(contrasts):
-            if np.any(contrast[~sound] != 0) and offsets[number] == 0:
+            if np.any(contrast[~sound] != 0) and by_ranks[number]:
                 _test_ranks(values[tables], contrast, runs, (tables, number), tests)
     return tests
 
@@ -185,12 +188,21 @@ def _welch(values: Array, runs: NDArray[np.bool_], contrast: Array, floor: float
     return means @ contrast, np.sqrt(square), freedom
 
 
+def has_ranks(contrasts: Array, offsets: Array | float) -> NDArray[np.bool_]:
+    """Return which contrasts (K, R) ranks can judge where runs failed: a row against another, without an offset."""
+    alone: NDArray[np.bool_] = (np.abs(contrasts).sum(1) == 2) & (np.asarray(offsets) == 0)
+    return alone
+
+
+def seeds_of_ranks(level: float) -> int:
+    """Return the least seeds of two rows from which ranks reach a level if each run of one is the better."""
+    return next(seeds for seeds in itertools.count(RANK_SEEDS) if 1 / math.comb(2 * seeds, seeds) <= level)
+
+
 def _test_ranks(
     values: Array, contrast: Array, runs: NDArray[np.bool_], where: tuple[NDArray[np.intp], int], tests: Tests
 ) -> None:
     """Test a pair in which runs failed: a failed run is worse than any other, and as bad as any failed one."""
-    if np.abs(contrast).sum() != 2:
-        return
     row, than = int(contrast.argmax()), int(contrast.argmin())
     if min(runs[row].sum(), runs[than].sum()) >= RANK_SEEDS:
         above, below = rank_test(values[:, row, runs[row]], values[:, than, runs[than]])

@@ -17,13 +17,15 @@ from scipy import special
 from highway.config.metrics import METRICS
 from highway.report.claims import contrasts_of, offset_of, placed, ratios_of, strictest_level
 from highway.report.collect import Collected, collect
-from highway.report.model import Array, contrast_deviations
+from highway.report.model import Array, contrast_deviations, has_ranks, seeds_of_ranks
 from highway.report.verdicts import ENOUGH_SEEDS, POWER, Records, size_text
 from highway.sweep.table import Claim, ReportRequest
 
 MOST_SEEDS = 1000
 NO_EFFECT, NO_SPREAD = "no printed effect", "no spread measured yet"
 BY_RANKS = "its rows decide it, not seeds"
+FAILED = "seeds: runs failed, so ranks decide"
+UNRANKED = "no number of seeds while runs fail"
 NOT_DECIDABLE = f"over {MOST_SEEDS:,} seeds: not decidable"
 BOUND = 0.9  # of the upper bound of the spread
 SMOKE = "Smoke runs show that everything works; they give no verdict."
@@ -78,6 +80,11 @@ def _needed(claim: Claim, records: Records, level: float) -> str:
         return NO_EFFECT
     log = ratios_of(claim)
     values = records.values(claim.metric, log)
+    failed = np.isneginf(values[0]).any(1)
+    if (placed(contrasts, records.place)[:, failed] != 0).any():
+        return (
+            f"at least {seeds_of_ranks(level)} {FAILED}" if has_ranks(contrasts, offset_of(claim)).all() else UNRANKED
+        )
     measured = contrast_deviations(values, placed(contrasts, records.place), records.floor(claim.metric, log))
     if measured is None:
         return NO_SPREAD

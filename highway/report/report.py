@@ -94,7 +94,8 @@ class Report:
         text = f"Of {total} numbers of the paper, {count['equivalent']} are equivalent to ours, "
         text += f"{count['different']} different and {count['inconclusive']} inconclusive"
         fewer = total - len(self.answers)
-        return f"{text}; {fewer} {'has' if fewer == 1 else 'have'} fewer than three seeds." if fewer else f"{text}."
+        has = "has" if fewer == 1 else "have"
+        return f"{text}; {fewer} {has} fewer than three seeds that have learned." if fewer else f"{text}."
 
     @property
     def origin(self) -> str:

@@ -141,7 +141,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Seeds:
-    """The runs of a row: `seeds 1, 2, 1 run diverged, stale: other code`."""
+    """The runs of a row: `seeds 1, 2, seed 3 diverged, stale: other code`."""
 
     samples: tuple[Sample, ...]
     unlearned: int = 0  # runs that finished and have not learned
@@ -151,9 +151,9 @@ class Seeds:
         if not self.samples:
             return "not run"
         finished = [str(sample.seed) for sample in self.samples if sample.finished]
+        diverged = [str(sample.seed) for sample in self.samples if not sample.finished]
         parts = [f"seed{'s' if len(finished) > 1 else ''} {', '.join(finished)}"] if finished else []
-        if len(finished) < len(self.samples):
-            parts.append(f"{counted(len(self.samples) - len(finished), 'run')} diverged")
+        parts += [f"seed{'s' if len(diverged) > 1 else ''} {', '.join(diverged)} diverged"] if diverged else []
         have = "has" if self.unlearned == 1 else "have"
         parts += [f"{counted(self.unlearned, 'run')} {have} not learned"] if self.unlearned else []
         parts += [f"{counted(self.unchecked, 'run')} not compared with counting"] if self.unchecked else []

@@ -156,10 +156,12 @@ class Judged:
         return tuple(dict.fromkeys((*self.claim.rows, *self.claim.than)))
 
     def runs(self, row: str) -> list[Sample]:
-        """Return the runs of a row that have values for the claim, failed ones included."""
+        """Return the runs of a row that have values for the claim, and those that have failed at it."""
         metrics = [metric for metric in (self.claim.metric, self.claim.to) if metric]
         return [
-            sample for sample in self.collected.samples[row] if all(sample.counts_for(metric) for metric in metrics)
+            sample
+            for sample in self.collected.samples[row]
+            if all(sample.counts_for(metric) or _diverged_at(sample, metric) for metric in metrics)
         ]
 
     def verdict(self, decision: int) -> Verdict:
@@ -245,6 +247,11 @@ class Judged:
             f"{self.claim.metric} and {self.claim.to}, Kendall's tau over means of {len(self.claim.rows)} rows; "
             f"p {p_text(self.supported)} for the claim, {p_text(self.refuted)} against it"
         )
+
+
+def _diverged_at(sample: Sample, metric: str) -> bool:
+    """Return whether a run has no value of a metric of quality because it diverged."""
+    return METRICS[metric].measures_quality and not sample.finished
 
 
 def size_text(claim: Claim, advantage: float) -> str:

@@ -17,11 +17,13 @@ from highway.report.formats import to_markdown
 from highway.report.model import Array, contrast_deviations
 from highway.report.power import (
     EXPLAINED,
+    FAILED,
     MOST_SEEDS,
     NO_EFFECT,
     NO_SPREAD,
     NOT_DECIDABLE,
     SMOKE,
+    UNRANKED,
     Trial,
     foresee,
     printed_effects,
@@ -232,3 +234,31 @@ def test_a_plan_prints_texts_as_they_are(tmp_path: Path) -> None:
     foresee([(TABLE, "smoke", ()), (table_with(claim), "paper", ())], tmp_path, console)
     expected = [f"highway_t1: {SMOKE}", f"highway_t1, paper. {EXPLAINED}", f"  {claim.text}: {NO_SPREAD}"]
     assert console.export_text(styles=True).splitlines() == expected
+
+
+@pytest.mark.parametrize(("claims", "seeds"), [(1, 5), (6, 5), (7, 6), (10, 6)])
+def test_where_runs_failed_ranks_say_how_many_seeds_decide(tmp_path: Path, claims: int, seeds: int) -> None:
+    """With one seed less not even the clearest ranks give a verdict."""
+    table = table_with(BEATS, *(dataclasses.replace(BEATS, text=str(number)) for number in range(1, claims)))
+    put(tmp_path, "tanh", 1, 1.4)
+    put(tmp_path, "baseline", 1, math.nan, status="diverged")
+    assert seeds_needed(collect(table, "paper", tmp_path))[BEATS] == f"at least {seeds} {FAILED}"
+    for count in range(1, seeds + 1):
+        put(tmp_path, "tanh", count, 1.4 + count / 100)
+        put(tmp_path, "baseline", count, 1.5, status="finished" if count % 2 else "diverged")
+        if count >= 3:
+            word = build_report(collect(table, "paper", tmp_path)).verdicts[0].word
+            assert word == ("supported" if count == seeds else "undecided")
+
+
+def test_no_number_of_seeds_where_ranks_have_no_test(tmp_path: Path) -> None:
+    """Neither a growth over two baselines nor a row within a share of another has ranks."""
+    pair = {"rows": ("tanh",), "than": ("baseline",), "metric": "test_bpc"}
+    growth = Claim("the gain grows", "growing", ("sigmoid", "tanh"), ("tanh", "baseline"), "test_bpc")
+    within = Claim("within 1 %", "within", **pair, share=0.01)
+    put(tmp_path, "baseline", 1, 1.5)
+    table = table_with(growth, within, Claim("better", "better", **pair))
+    assert set(seeds_needed(collect(table, "paper", tmp_path)).values()) == {NO_SPREAD}
+    put(tmp_path, "tanh", 1, math.nan, status="diverged")
+    needed = [*seeds_needed(collect(table, "paper", tmp_path)).values()]
+    assert needed == [UNRANKED, UNRANKED, f"at least 5 {FAILED}"]

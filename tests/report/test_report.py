@@ -61,7 +61,7 @@ def test_diverged_cells_are_shown_and_not_counted(tmp_path: Path) -> None:
     put(tmp_path, "tanh", 1, 1.4)
     put(tmp_path, "tanh", 2, math.nan, status="diverged")
     line = build_report(collect(TABLE, "paper", tmp_path)).rows[2]
-    assert str(line.seeds) == "seed 1, 1 run diverged"
+    assert str(line.seeds) == "seed 1, seed 2 diverged"
     assert line.measured[3].our_number.text() == "1.400"
 
 

@@ -411,7 +411,7 @@ def test_a_run_that_nothing_compares_with_counting_says_so(tmp_path: Path) -> No
     put(tmp_path, "tanh", 2, 1.4)
     put(tmp_path, "tanh", 3, math.nan, data=data, status="diverged")
     report = build_report(collect(TABLE, "paper", tmp_path))
-    assert str(report.rows[2].seeds) == "seeds 1, 2, 1 run diverged, 1 run not compared with counting"
+    assert str(report.rows[2].seeds) == "seeds 1, 2, seed 3 diverged, 1 run not compared with counting"
     loss = {"best": 1.0, "last": 1.0}
     for metrics, about, unchecked in (
         ({"step_seconds": loss}, data, False),
@@ -530,7 +530,7 @@ def test_the_report_counts_each_measurement_once(tmp_path: Path) -> None:
     paper = TABLE.rows[0].paper["test_bpc"]
     assert texts["baseline"] == f"{1.07 - paper:+.3f}, different ({1.07 / paper - 1:+.1%})"
     counted_words = "Of 6 numbers of the paper, 1 are equivalent to ours, 3 different and 0 inconclusive"
-    assert report.reproduced == f"{counted_words}; 2 have fewer than three seeds."
+    assert report.reproduced == f"{counted_words}; 2 have fewer than three seeds that have learned."
     markdown = to_markdown(report)
     assert report.reproduced in markdown and EQUIVALENCE in markdown
     mini = build_report(collect(TABLE, "mini", tmp_path))

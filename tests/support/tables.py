@@ -52,7 +52,8 @@ def put(outputs: Path, row_id: str, seed: int, value: float, budget: str = "pape
         for metric in ("loss", "bpc")
     ]
     write_text(folder / "curves.csv", "\n".join(["step,epoch,seconds,tokens,split,metric,value", *rows]) + "\n")
-    metrics = {name: {"best": value, "last": value + 1} for name in METRICS} | changes.pop("metrics", {})
+    metrics = {name: {"best": value, "last": value + 1} for name in METRICS}
+    metrics = ({} if changes.get("status") == "diverged" else metrics) | changes.pop("metrics", {})
     write_ended(
         folder,
         **{"status": "finished", "budget": budget, "metrics": metrics, "fingerprint": fingerprint(composed), **changes},
