@@ -148,7 +148,8 @@ def train_again(record: Path, result: dict[str, Any], outputs: Path) -> tuple[Tr
     experiment.outputs_dir, experiment.logger.wandb = outputs, None
     experiment.trainer = replace(experiment.trainer, threads=environment["threads"], accelerator=accelerator)
     step, of_batches = int(expected["step"]), not result.get("fingerprint")
-    ours, bound = _trained_row(record, experiment, FirstRow(step), of_batches)
+    diverged = result["status"] == "diverged" and result["steps"] == step
+    ours, bound = _trained_row(record, experiment, FirstRow(step), of_batches, diverged)
     device = device_name("cuda" if accelerator == "gpu" else "cpu")
     trained = replace(compared(ours, expected, bound), device=device)
     if device != result["cost"]["device"] and not trained.equal:
@@ -163,8 +164,12 @@ def train_again(record: Path, result: dict[str, Any], outputs: Path) -> tuple[Tr
     return trained, experiment
 
 
-def _trained_row(record: Path, experiment: Experiment, watch: FirstRow, of_batches: bool) -> tuple[Row, float]:
+def _trained_row(
+    record: Path, experiment: Experiment, watch: FirstRow, of_batches: bool, diverged: bool = False
+) -> tuple[Row, float]:
     """Train up to the first row, and return that row with the bound of rounding.
+
+    diverged: the record diverged at this row, so training may do so again; losses of any size then count as equal.
 
     of_batches: give all batches the same weight in the loss, as the rows of records without a fingerprint do. Since
     commit a102d22, which changed what is shown and not what is trained, every unit has the same weight.
@@ -173,7 +178,7 @@ def _trained_row(record: Path, experiment: Experiment, watch: FirstRow, of_batch
     with tempfile.TemporaryDirectory(prefix="highway-check-") as folder:
         directory = RunDirectory(Path(folder) / record.parent.name / record.name)
         outcome = run(experiment, directory, "records.py check", (watch,))
-        if not watch.done:
+        if not watch.done and not (diverged and outcome == "diverged" and first_row(directory.curves)):
             error = (directory.result() or {}).get("error")
             raise Refused(f"{name}: training it again ended before step {watch.step}: {outcome} ({error}).")
         row = first_row(directory.curves)

@@ -1,5 +1,6 @@
 """Records trained again: equal code, other rounding, a missed update, and what cannot be checked."""
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -155,6 +156,19 @@ def test_a_checked_record_is_not_stale(record: Path, tmp_path: Path) -> None:
     curves = record / "curves.csv"
     curves.write_text(curves.read_text() + "\n")  # another record in its place is not the checked one
     assert changed(record).changes == ["stale: other code"]
+
+
+def test_a_run_that_diverged_at_its_first_row_diverges_again(
+    tiny: Callable[..., Experiment], record: Path, tmp_path: Path
+) -> None:
+    directory, result = trained(tiny(*SHORT, FIRST, "trainer.diverged_above=0.001"))
+    assert (result["status"], result["steps"]) == ("diverged", 4)
+    checked = check(directory.path, tmp_path)
+    assert checked.agrees and "training equal to the digit" in checked.sentence
+    config = record / "config.yaml"  # a record that did not diverge, under a limit at which it does
+    config.write_text(re.sub("diverged_above: .*", "diverged_above: 0.001", config.read_text()))
+    checked = check(record, tmp_path)
+    assert checked.agrees is None and "ended before step 4: diverged" in checked.sentence
 
 
 def test_what_cannot_be_checked_is_said(record: Path, tmp_path: Path) -> None:
