@@ -1,5 +1,6 @@
 """Records trained again: equal code, other rounding, a missed update, and what cannot be checked."""
 
+import hashlib
 import re
 import shutil
 from collections.abc import Callable
@@ -167,6 +168,8 @@ def test_a_run_that_diverged_at_its_first_row_diverges_again(
     assert checked.agrees and "training equal to the digit" in checked.sentence
     config = record / "config.yaml"  # a record that did not diverge, under a limit at which it does
     config.write_text(re.sub("diverged_above: .*", "diverged_above: 0.001", config.read_text()))
+    files = read_json(record / "result.json")["files"]
+    changed(record, files={**files, "config.yaml": hashlib.sha256(config.read_bytes()).hexdigest()})
     checked = check(record, tmp_path)
     assert checked.agrees is None and "ended before step 4: diverged" in checked.sentence
 
