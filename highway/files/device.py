@@ -3,18 +3,21 @@
 import os
 
 from highway.errors import Refused
-from highway.files.system import processor_name
+from highway.files.system import processor_name, vector_instructions
 
 UNSET = "Type `unset RANK LOCAL_RANK WORLD_SIZE MASTER_ADDR`, and start again."
 
 
 def device_name(kind: str) -> str:
-    """Return the name of the `cuda` or `cpu` device."""
+    """Return the name of the `cuda` or `cpu` device; a processor's names its vector instructions, such as AVX512.
+
+    A virtual machine may call processors with and without AVX-512 by one name, and they round differently.
+    """
     if kind == "cuda":
         import torch
 
         return torch.cuda.get_device_name()
-    return processor_name()
+    return ", ".join(filter(None, (processor_name(), vector_instructions())))
 
 
 def cores() -> int:

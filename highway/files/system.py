@@ -17,6 +17,7 @@ from typing import NamedTuple
 from highway.config.home import HOME, SHIPPED
 
 PROC = Path("/proc")
+VECTORS = {"AVX512": {"avx512vl", "avx512bw", "avx512dq", "fma"}, "AVX2": {"avx2", "fma"}}  # as torch chooses them
 UNKNOWN = ""
 
 
@@ -97,6 +98,24 @@ def processor_name() -> str:
         return match[1].strip()
     name = _output_of("sysctl", "-n", "machdep.cpu.brand_string").strip()
     return name or platform.processor() or platform.machine()
+
+
+def processor_flags() -> set[str]:
+    """Return the instructions of an x86 processor under Linux by the kernel's names; empty elsewhere."""
+    with suppress(OSError):
+        if match := re.search(r"^flags\s*: *(.+)$", (PROC / "cpuinfo").read_text(), re.MULTILINE):
+            return set(match[1].split())
+    return set()
+
+
+def vector_instructions() -> str:
+    """Return the vector instructions of an x86 processor that torch uses, AVX512 or AVX2: they decide its rounding.
+
+    torch's variable ATEN_CPU_CAPABILITY may choose lower ones. Empty: others, or no x86 processor.
+    """
+    chosen, flags = os.environ.get("ATEN_CPU_CAPABILITY", "").upper(), processor_flags()
+    available = [name for name, needed in VECTORS.items() if needed <= flags]
+    return next((name for name in available if not chosen or name == chosen), "")
 
 
 def commit(folder: Path = HOME) -> str | None:

@@ -156,10 +156,11 @@ def train_again(record: Path, result: dict[str, Any], outputs: Path) -> tuple[Tr
         nudged, _ = _trained_row(record, experiment, FirstRow(step, LAST_DIGITS), of_batches)
         noise = abs(float(nudged["loss"]) - trained.loss)
         if noise > bound:
+            lower = ", perhaps with ATEN_CPU_CAPABILITY=avx2 here" if device.endswith("AVX512") else ""
             raise Refused(
                 f"{name}: loss {trained.loss:.7g} at step {step}, recorded {trained.recorded:.7g}; but the last digits "
                 f"of its initial weights change that by {noise:.1g}, and a missed update by {2 * bound:.1g}. Check it "
-                f"on {result['cost']['device']}."
+                f"on {result['cost']['device']}{lower}."
             )
     return trained, experiment
 

@@ -105,6 +105,37 @@ def test_a_processor_has_a_name(only: Command, monkeypatch: pytest.MonkeyPatch) 
     assert device.device_name("cpu") == "Model A"
 
 
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ("fma avx2", "Model A, AVX2"),
+        ("fma avx2 avx512f avx512vl avx512bw avx512dq", "Model A, AVX512"),
+        ("fma avx2 avx512f", "Model A, AVX2"),  # too few for torch's kernels
+        ("sse4_2", "Model A"),
+    ],
+)
+def test_a_name_for_each_kind_of_rounding(
+    without_proc: None, flags: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ATEN_CPU_CAPABILITY", raising=False)
+    system.PROC.mkdir()
+    (system.PROC / "cpuinfo").write_text(f"model name\t: Model A\nflags\t\t: fpu {flags}\n")
+    assert device.device_name("cpu") == expected
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    assert device.device_name("cpu") == "Model A"
+
+
+@pytest.mark.parametrize("capability", ["", "avx2", "default"])
+def test_the_vector_instructions_are_those_of_torch(capability: str) -> None:
+    read = "from highway.files.system import vector_instructions as ours; import torch; "
+    compare = "print(ours(), torch.backends.cpu.get_cpu_capability())"
+    environment = {name: value for name, value in os.environ.items() if name != "ATEN_CPU_CAPABILITY"}
+    environment |= {"ATEN_CPU_CAPABILITY": capability} if capability else {}
+    said = subprocess.run([sys.executable, "-c", read + compare], env=environment, capture_output=True, text=True)
+    ours, torch_s = said.stdout.rstrip("\n").split(" ", 1)
+    assert ours == (torch_s if torch_s in system.VECTORS else "")
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_a_lease_of_an_unknown_process_lives_while_it_beats(known: bool, only: Command, tmp_path: Path) -> None:
     """The lease lives while its heartbeat does, if only its process's start is unknown or the machine is, too."""

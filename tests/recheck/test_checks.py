@@ -11,7 +11,7 @@ import pytest
 import pytorch_lightning as pl
 
 from highway.config.experiment import Experiment
-from highway.files.system import processor_name
+from highway.files.device import device_name
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
@@ -97,8 +97,8 @@ def test_another_processor_checks_within_rounding(record: Path, tmp_path: Path) 
     cost = read_json(record / "result.json")["cost"]
     changed(record, cost={**cost, "device": "Abacus 3"})
     checked = check(record, tmp_path)
-    assert checked.agrees and f", on {processor_name()}); evaluation" in checked.sentence
-    assert f"device: {processor_name()}" in file_of(record).read_text()
+    assert checked.agrees and f", on {device_name('cpu')}); evaluation" in checked.sentence
+    assert f"device: {device_name('cpu')}" in file_of(record).read_text()
     curves = record / "curves.csv"
     loss = float((first_row(curves) or {})["loss"])
     curves.write_text(curves.read_text().replace(str(loss), str(loss * 1.1)))
