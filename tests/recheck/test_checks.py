@@ -15,6 +15,7 @@ from highway.files.device import device_name
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
+from highway.recheck import training
 from highway.recheck.checks import Checked, check_records, published, seconds
 from highway.recheck.training import first_row
 from highway.report.checks import file_of
@@ -120,6 +121,27 @@ def test_a_recipe_that_amplifies_rounding_is_not_checked_elsewhere(
     changed(record, cost={**cost, "device": "Abacus 3"})
     checked = check(record, tmp_path)
     assert checked.agrees is None and "the last digits of its initial weights change that by" in checked.sentence
+
+
+def test_one_trial_of_last_digits_that_ends_close_does_not_decide(
+    record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed(record, cost={**read_json(record / "result.json")["cost"], "device": "Abacus 3"})
+    curves, trials = record / "curves.csv", []
+    loss = float((first_row(curves) or {})["loss"])
+    curves.write_text(curves.read_text().replace(str(loss), str(loss * 1.1)))
+    changed(record)
+    train = training._trained_row
+
+    def close_at_first(record: Path, of: Experiment, watch: training.FirstRow, *rest: bool) -> Any:
+        row, bound = train(record, of, watch, *rest)
+        if watch.nudge:
+            trials.append(watch.trial)
+            row["loss"] = str(float(row["loss"]) + 2 * bound * (watch.trial == 2))
+        return row, bound
+
+    monkeypatch.setattr(training, "_trained_row", close_at_first)
+    assert check(record, tmp_path).agrees is None and trials == [0, 1, 2]
 
 
 class Means(pl.Callback):
