@@ -1,5 +1,6 @@
 """Rows against their baselines: the difference in the metric of the claims, its interval and its p-value."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,7 @@ from scipy import special
 from highway.config.metrics import METRICS
 from highway.report.claims import on_log_scale
 from highway.report.collect import Collected
+from highway.report.counting import is_sound
 from highway.report.model import LEVEL, test_contrasts
 from highway.report.verdicts import Records
 from highway.sweep.table import Row
@@ -24,6 +26,22 @@ class Difference:
     high: float
     p: float  # of no difference, corrected for all differences of the report
     relative: bool
+
+
+def untested(collected: Collected, tested: Sequence[Difference]) -> list[tuple[Row, str]]:
+    """Return the rows that have run, as their baselines have, and have no difference, with the reason."""
+    table, select = collected.table, collected.table.select
+    with_difference = {difference.row.id for difference in tested}
+    reasons = []
+    for row in table.rows:
+        base = table.base(row.id)
+        if base is None or row.id in with_difference:
+            continue
+        runs, of_base = collected.samples[row.id], collected.samples[base]
+        if runs and of_base and runs != of_base:
+            failed = not all(is_sound(sample, select) for sample in (*runs, *of_base))
+            reasons.append((row, "runs failed" if failed else "too few seeds"))
+    return reasons
 
 
 def differences(collected: Collected) -> list[Difference]:

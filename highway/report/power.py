@@ -82,9 +82,8 @@ def _needed(claim: Claim, records: Records, level: float) -> str:
     values = records.values(claim.metric, log)
     failed = np.isneginf(values[0]).any(1)
     if (placed(contrasts, records.place)[:, failed] != 0).any():
-        return (
-            f"at least {seeds_of_ranks(level)} {FAILED}" if has_ranks(contrasts, offset_of(claim)).all() else UNRANKED
-        )
+        ranked = has_ranks(contrasts, offset_of(claim)).all()
+        return f"at least {seeds_of_ranks(level)} {FAILED}" if ranked else UNRANKED
     measured = contrast_deviations(values, placed(contrasts, records.place), records.floor(claim.metric, log))
     if measured is None:
         return NO_SPREAD

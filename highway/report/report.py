@@ -9,7 +9,7 @@ from highway.config.metrics import METRICS
 from highway.report import choices
 from highway.report.bootstrap import Compared, compare
 from highway.report.collect import Collected
-from highway.report.comparison import Difference, differences
+from highway.report.comparison import Difference, differences, untested
 from highway.report.convergence import Convergence, Reached, convergence
 from highway.report.power import EXPLAINED, SMOKE, seeds_needed
 from highway.report.provenance import explained, of_seeds, unknown
@@ -275,7 +275,12 @@ def _differences(report: Report) -> list[Block]:
                 p_text(difference.p),
             )
         )
-    return [Paragraph.of(DIFFERENCES.format(card.name), style="note"), grid(heads, rows)] if rows else []
+    if not rows:
+        return []
+    text = DIFFERENCES.format(card.name)
+    if others := untested(report.collected, report.differences):
+        text += f" Without an interval: {', '.join(f'{row.label} ({reason})' for row, reason in others)}."
+    return [Paragraph.of(text, style="note"), grid(heads, rows)]
 
 
 def _bootstrap(report: Report) -> list[Block]:

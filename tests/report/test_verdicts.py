@@ -20,7 +20,7 @@ from highway.ledger.directory import RunDirectory
 from highway.report import reproduction
 from highway.report.claims import contrasts_of, order_of
 from highway.report.collect import Collected, collect
-from highway.report.comparison import differences
+from highway.report.comparison import differences, untested
 from highway.report.counting import examples, is_unchecked
 from highway.report.formats import to_csv, to_markdown
 from highway.report.power import seeds_needed
@@ -624,3 +624,19 @@ def test_rows_of_the_same_runs_count_once(tmp_path: Path, copies: int, middle: f
     same = dataclasses.replace(same, rows=("again0",))
     detail = judge(collect(dataclasses.replace(several, claims=(same,)), "paper", tmp_path))[0].detail
     assert "advantage +0; p 1.000 for the claim, 1.000 against it" in detail
+
+
+def test_rows_without_an_interval_are_named(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        put(tmp_path, "baseline", seed, 1.5 + seed / 100)
+        put(tmp_path, "tanh", seed, 1.4 + seed / 90)
+    assert "Without an interval" not in to_markdown(build_report(collect(TABLE, "paper", tmp_path)))
+    put(tmp_path, "sigmoid", 1, 1.4)
+    put(tmp_path, "sigmoid", 2, math.nan, status="diverged")
+    text = to_markdown(build_report(collect(TABLE, "paper", tmp_path)))
+    assert f" Without an interval: {TABLE.row('sigmoid').label} (runs failed)." in text
+    alone = collect(TABLE, "paper", tmp_path)
+    assert [(row.id, why) for row, why in untested(alone, ())] == [
+        ("sigmoid", "runs failed"),
+        ("tanh", "too few seeds"),
+    ]
