@@ -17,6 +17,7 @@ from highway.commands.arguments import one_sentence
 from highway.commands.helps import ending
 from highway.config import compose
 from highway.config.check import check
+from highway.config.commented import commented
 from highway.config.groups import check_words, groups, offered, options
 from highway.config.guard import check_hydra
 from highway.errors import Refused, closest
@@ -41,7 +42,7 @@ groups and their options:
 {groups}
 
 keys and their values, after the overrides on this command line:
-$CONFIG
+{config}
 
 """
 log = logging.getLogger("highway")
@@ -64,10 +65,11 @@ def train() -> None:
         compose.command_line(_task, _checked)
 
 
-def _help() -> str:
-    """Return the template of Hydra's help, which replaces $CONFIG."""
+def _help(_root_: DictConfig) -> str:
+    """Return the template of Hydra's help, in which `$$` stands for `$`."""
+    config = commented(OmegaConf.masked_copy(_root_, [str(key) for key in _root_ if key != "hydra"]))
     lines = (f"  {group}: {offered(group)}" for group in groups() if options(group))
-    return HELP.format(groups="\n".join(lines)) + ending("train")
+    return (HELP.format(groups="\n".join(lines), config=config) + ending("train")).replace("$", "$$")
 
 
 def _checked(config: DictConfig, mode: RunMode) -> None:

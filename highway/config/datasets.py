@@ -106,8 +106,8 @@ def check_form(dataset: Any) -> None:
 
 @dataclass
 class Vocabulary:
-    files: int = number(1, 1)
-    sample: int = number(1, 1)
+    files: int = number(1, 1, description="symbols of the real data")
+    sample: int = number(1, 1, description="symbols of the generated sample")
 
 
 class Reach(NamedTuple):
@@ -126,9 +126,9 @@ class Cut:
     """The way a stream is read: parallel lanes, a window that moves over them, and the scored tail of each window."""
 
     lanes: int = number(1, 1, description="parallel parts into which a text is cut; each is one row of every batch")
-    window: int = number(1, 1)
-    stride: int = number(1, 1)
-    scored: int = number(1, 1)
+    window: int = number(1, 1, description="positions that a model reads at once")
+    stride: int = number(1, 1, description="positions from one window to the next")
+    scored: int = number(1, 1, description="last positions of a window that count in the loss")
     memory: int = number(0, 0, description="positions before the window that a model with memory attends to")
     clamp: int | None = number(None, 1, description="larger relative distances count as this distance")
     same_length: bool = key(False, "every position attends to exactly `memory` positions, itself included")
@@ -142,11 +142,11 @@ class Cut:
 @dataclass
 class LanguageDataset:
     name: str = "penn_treebank"
-    form: str = "eos"
+    form: str = key("eos", "spelling of the text; each option of the group `dataset` sets it")
     source: str = choice("files", "sample", description=SOURCE)
     vocabulary: Vocabulary = part(Vocabulary, "checked when the data is read", unhashed=True)
     metric: str = choice("bpc", "ppl", description="metric shown beside the loss", unhashed=True)
-    train: Cut = part(Cut)
+    train: Cut = part(Cut, "the way the training text is read")
     evaluation: Cut = part(Cut, "during training; also at the end if `final` is null")
     final: Cut | None = key(None, "evaluation of the trained model; null: as during training")
     carry_state: bool = key(False, "windows follow one another, and the model carries its state from window to window")
@@ -210,8 +210,8 @@ class LanguageDataset:
 class Pieces:
     """The sizes of the source and target vocabularies, including four special pieces."""
 
-    files: list[int] = key([8000, 8000])
-    sample: list[int] = key([200, 200])
+    files: list[int] = key([8000, 8000], "of the real data")
+    sample: list[int] = key([200, 200], "of the generated sample")
 
 
 @dataclass
@@ -278,7 +278,7 @@ class TranslationDataset:
 @dataclass
 class ImageDataset:
     name: str = "mnist"
-    form: str = "pixels"
+    form: str = key("pixels", "one value a pixel")
     source: str = choice("files", "sample", description=SOURCE)
     side: int = number(
         SIDE, 1, SIDE, description="images are reduced to side x side pixels by averaging; the papers use 28"
@@ -304,7 +304,7 @@ class ImageDataset:
 @dataclass
 class MusicDataset:
     name: str = "nottingham"
-    form: str = "keys"
+    form: str = key("keys", "the 88 keys of a piano")
     source: str = choice("files", "sample", description=SOURCE)
     batch: int = number(1, 1, description="tunes; the loss is summed over their steps")
     metric: str = choice("nll", description="metric shown beside the loss", unhashed=True)

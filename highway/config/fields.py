@@ -6,7 +6,7 @@ The identity of a run consists of its differences from the neutral defaults. The
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 Options = tuple[str, ...] | Callable[[], tuple[str, ...]]
 ReadWhen = Mapping[str, Sequence[object]]  # another key of the section -> its values with which this key has an effect
@@ -133,5 +133,6 @@ def declared(section: object, path: Sequence[str]) -> "list[dataclasses.Field[An
     for name in path:
         items = dataclasses.fields(section) if dataclasses.is_dataclass(section) else ()
         fields += [item for item in items if item.name == name]
-        section = fields[-1].type if fields else None
+        kinds = [kind for item in fields[-1:] for kind in (item.type, *get_args(item.type))]  # X, or X | None
+        section = next(filter(dataclasses.is_dataclass, kinds), None)
     return fields

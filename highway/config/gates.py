@@ -15,6 +15,8 @@ from typing import Any
 from highway.config.fields import choice, key, number, one_of, part, several
 from highway.errors import Refused, listing
 
+PSI = "psi in the gate's equation"
+
 
 @dataclass(frozen=True)
 class GateCard:
@@ -127,7 +129,7 @@ class ScoreGateOptions(_Chosen):
         1, 1, description="number of earlier layers, or all where there are fewer", read_when={"accumulated": (False,)}
     )
     accumulated: bool = key(False, "all earlier layers, as in RealFormer's released code")
-    activation: str = choice("tanh", "sigmoid")
+    activation: str = choice("tanh", "sigmoid", description=PSI)
     per_head: bool = key(False, "true: W and B for each head; false: one pair for all")
     each: bool = key(False, "true: W and B for each predecessor; false: one pair for their sum")
     length: int = number(64, 1, description="W and B have the shape (length, length)")
@@ -174,14 +176,14 @@ class StateGateOptions(_Chosen):
 
 @dataclass
 class GateOptions(_Chosen):
-    residual: str = one_of("none", lambda: tuple(GATES["residual"]))
-    activation: str = choice("sigmoid", "tanh")
+    residual: str = one_of("none", lambda: tuple(GATES["residual"]), "gate on the residual connection")
+    activation: str = choice("sigmoid", "tanh", description=PSI)
     reads: str = choice(
         "stream", "normalised", description="input of the gate in a pre-norm block, where f reads the normalised x"
     )
     kernel: int = number(3, 1, description="positions that one output reads, its own included")
-    score: ScoreGateOptions = part(ScoreGateOptions)
-    state: StateGateOptions = part(StateGateOptions)
+    score: ScoreGateOptions = part(ScoreGateOptions, "gate on attention scores")
+    state: StateGateOptions = part(StateGateOptions, "gate on the state of a recurrent network")
 
     def card(self) -> GateCard:
         return GATES["residual"][self.residual]

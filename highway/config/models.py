@@ -13,6 +13,10 @@ from highway.errors import Refused
 
 SUBLAYERS = ("attention", "feed_forward")
 DEEPEST = 1000
+WIDTH = "width of the vectors between the layers"
+LAYERS = "blocks, each of attention and a feed-forward layer"
+HEADS = "attention heads"
+FEED_FORWARD = "inner width of the feed-forward layer"
 
 
 class Remembers(StrEnum):
@@ -71,10 +75,10 @@ def check_even(width: int) -> None:
 @dataclass
 class Transformer(Options):
     name: str = "transformer"
-    width: int = number(512, 1)
-    layers: int = number(3, 1, DEEPEST)
-    heads: int = number(8, 1)
-    feed_forward: int = number(2048, 1)
+    width: int = number(512, 1, description=WIDTH)
+    layers: int = number(3, 1, DEEPEST, description=LAYERS)
+    heads: int = number(8, 1, description=HEADS)
+    feed_forward: int = number(2048, 1, description=FEED_FORWARD)
     norm: str = choice(
         "pre", "post", description="pre: x + f(LN x), no final norm, as the R-Transformer code; post: Eqs. 7-9"
     )
@@ -87,7 +91,7 @@ class Transformer(Options):
     dropout_embedding: float = rate("on the embedding, before positions are added")
     scale_embedding: bool = key(False, "multiply the embedding by sqrt(width); Eq. 6 of the paper does not")
     init_embedding: float = number(0.1, 1e-9, 10, description="embeddings start at U(-this, this), or at N(0, this)")
-    init_embedding_as: str = choice("uniform", "normal")
+    init_embedding_as: str = choice("uniform", "normal", description="distribution of init_embedding")
     init_attention: str = choice(
         "independent",
         "copies",
@@ -113,9 +117,9 @@ class RTransformer(Transformer):
 @dataclass
 class Recurrent(Options):
     name: str = "recurrent"
-    cell: str = choice("lstm", "gru", "rnn")
-    width: int = number(256, 1)
-    layers: int = number(1, 1, DEEPEST)
+    cell: str = choice("lstm", "gru", "rnn", description="recurrent cell")
+    width: int = number(256, 1, description=WIDTH)
+    layers: int = number(1, 1, DEEPEST, description="recurrent layers on top of one another")
     input: int | None = number(None, 1, description="width of the input vectors; null: model.width")
     dropout: float = rate("on the output of each layer")
     dropout_embedding: float = rate("on the embedding")
@@ -129,7 +133,7 @@ class Recurrent(Options):
 @dataclass
 class RHN(Options):
     name: str = "rhn"
-    width: int = number(830, 1)
+    width: int = number(830, 1, description="width of the state")
     depth: int = number(10, 1, DEEPEST, description="micro-layers in a step")
     layers: int = number(
         1, 1, DEEPEST, description="recurrent layers on top of one another, each with `depth` micro-layers"
@@ -166,7 +170,7 @@ class TCN(Options):
     dropout: float = rate("after each convolution")
     dropout_embedding: float = rate("on the embedding")
     init_embedding: float = number(0.1, 1e-9, 10, description="embeddings start at U(-this, this), or at N(0, this)")
-    init_embedding_as: str = choice("uniform", "normal")
+    init_embedding_as: str = choice("uniform", "normal", description="distribution of init_embedding")
 
     @property
     def width_in(self) -> int:
@@ -180,11 +184,11 @@ class TCN(Options):
 @dataclass
 class TransformerXL(Options):
     name: str = "transformer_xl"
-    width: int = number(512, 1)
-    layers: int = number(6, 1, DEEPEST)
-    heads: int = number(8, 1)
-    head_width: int = number(64, 1)
-    feed_forward: int = number(2048, 1)
+    width: int = number(512, 1, description=WIDTH)
+    layers: int = number(6, 1, DEEPEST, description=LAYERS)
+    heads: int = number(8, 1, description=HEADS)
+    head_width: int = number(64, 1, description="width of one head")
+    feed_forward: int = number(2048, 1, description=FEED_FORWARD)
     norm: str = choice("post", "pre", description="post: LN(x + f(x)); pre: x + f(LN x), no final norm")
     dropout: float = rate("embedding, positions, attention output, inside and after the feed-forward layer, features")
     dropout_attention: float = rate("on the attention probabilities")
@@ -204,17 +208,17 @@ class TransformerXL(Options):
 @dataclass
 class EncoderDecoder:
     name: str = "encoder_decoder"
-    width: int = number(256, 1)
+    width: int = number(256, 1, description=WIDTH)
     layers: int = number(4, 1, DEEPEST, description="layers of the encoder, and as many of the decoder")
-    heads: int = number(6, 1)
+    heads: int = number(6, 1, description=HEADS)
     key_width: int | None = number(None, 1, description="width of one head; null: width // heads")
-    feed_forward: int = number(2048, 1)
+    feed_forward: int = number(2048, 1, description=FEED_FORWARD)
     norm: str = choice(
         "post",
         "pre",
         description="post: LN(x + f(x)), as the tutorial that the paper builds on; pre: x + f(LN x), no final norms",
     )
-    norm_epsilon: float = number(1e-5, 0, 1)
+    norm_epsilon: float = number(1e-5, 0, 1, description="added to the variance in layer normalisation")
     dropout: float = rate("on the feed-forward sublayer's output")
     dropout_attention: float = rate("on the attention probabilities")
     dropout_attention_output: float = rate("on the attention sublayers' output")

@@ -17,9 +17,9 @@ class Plateau:
     It begins after epoch `after_epoch`.
     """
 
-    after_epoch: int = number(5, 0)
-    window: int = number(3, 1)
-    divide_by: float = number(10.0, 1)
+    after_epoch: int = number(5, 0, description="epochs before the first division")
+    window: int = number(3, 1, description="earlier validation losses that are compared; the worst counts")
+    divide_by: float = number(10.0, 1, description="divisor of the rate")
     strict: bool = key(True, "true: only if above the worst; false: also if equal")
 
 
@@ -27,24 +27,31 @@ class Plateau:
 class Steps:
     """A schedule that divides lr every `every_epochs` epochs."""
 
-    every_epochs: int = number(10, 1)
-    divide_by: float = number(10.0, 1)
-    after_epoch: int = number(0, 0)
+    every_epochs: int = number(10, 1, description="epochs from one division to the next")
+    divide_by: float = number(10.0, 1, description="divisor of the rate")
+    after_epoch: int = number(0, 0, description="epochs before the schedule starts")
 
 
 @dataclass
 class Optimizer:
     name: str = choice("sgd", "adam")
-    lr: float = number(1.0, 0)
-    betas: list[float] = key([0.9, 0.999], read_when={"name": ("adam",)})
-    epsilon: float = number(1e-8, 0, read_when={"name": ("adam",)})
+    lr: float = number(1.0, 0, description="learning rate")
+    betas: list[float] = key([0.9, 0.999], "decays of Adam's two averages", read_when={"name": ("adam",)})
+    epsilon: float = number(1e-8, 0, description="added to Adam's denominator", read_when={"name": ("adam",)})
     clip: float | None = number(None, 0, description="largest L2 norm of the gradient; null: none")
     weight_decay: float = number(0.0, 0, description="adds (this / 2) * the sum of all squared weights to the loss")
-    schedule: str = choice("constant", "plateau", "cosine", "inverse_square_root", "steps")
-    warmup_steps: int = number(0, 0, read_when={"schedule": ("constant", "cosine", "inverse_square_root")})
+    schedule: str = choice(
+        "constant", "plateau", "cosine", "inverse_square_root", "steps", description="of the learning rate"
+    )
+    warmup_steps: int = number(
+        0,
+        0,
+        description="steps in which the rate rises to lr",
+        read_when={"schedule": ("constant", "cosine", "inverse_square_root")},
+    )
     label_smoothing: float = number(0.0, 0, 0.999, description="label smoothing of the training loss")
-    plateau: Plateau = part(Plateau, read_when={"schedule": ("plateau",)})
-    steps: Steps = part(Steps, read_when={"schedule": ("steps",)})
+    plateau: Plateau = part(Plateau, "divide the rate when validation gets worse", read_when={"schedule": ("plateau",)})
+    steps: Steps = part(Steps, "divide the rate every few epochs", read_when={"schedule": ("steps",)})
 
     def check(self) -> None:
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
@@ -55,7 +62,7 @@ class Optimizer:
 
 @dataclass
 class Trainer:
-    max_epochs: int = number(1, 1)
+    max_epochs: int = number(1, 1, description="epochs to train")
     max_steps: int | None = number(
         None, 1, description="stop at this step even inside an epoch; null: max_epochs decides"
     )
@@ -66,7 +73,9 @@ class Trainer:
         False, "evaluate the test split with each validation, only to record its curve", unhashed=True
     )
     precision: str = choice("32", "bf16", "64", description="32: float32; bf16: bfloat16 by autocast; 64: float64")
-    accelerator: str = choice("auto", "cpu", "gpu", unhashed=True)
+    accelerator: str = choice(
+        "auto", "cpu", "gpu", description="kind of device; auto: a GPU if there is one", unhashed=True
+    )
     devices: int = number(
         1, 1, description="devices; each has whole lanes, so the number does not change the experiment", unhashed=True
     )
@@ -146,9 +155,9 @@ NOT_IN_A_PROJECT = "/\\#?%:"  # W&B refuses these characters, but only when a ru
 @dataclass
 class Logger:
     wandb: str | None = key(None, "null, offline or online: mirrors the curves to Weights & Biases")
-    project: str = "highway"
-    group: str | None = key(None, "a sweep sets group to the table, and run to the row with its seed")
-    run: str | None = None
+    project: str = key("highway", "project on Weights & Biases")
+    group: str | None = key(None, "group on Weights & Biases; a sweep sets it to the table")
+    run: str | None = key(None, "name on Weights & Biases; a sweep sets it to the row with its seed")
 
     def check(self) -> None:
         if self.wandb not in (None, "offline", "online"):
