@@ -16,6 +16,7 @@ from highway.config.experiment import Experiment
 from highway.config.fields import description_of
 from highway.config.gates import GATES, READINGS
 from highway.config.project import conf_file
+from highway.errors import listing
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
 from highway.sweep.grid import command
@@ -51,6 +52,13 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
         grid.add_row(*names, f"{total:,}", f"{gate:,}", _length(described), str(kernels(described)))
     console.print(grid)
     console.print(KERNELS, soft_wrap=not console.is_terminal)
+    chosen: dict[str, list[str]] = {}  # rule -> its rows
+    for row in rows:
+        if row.choose and row.choose.at(budget):
+            chosen.setdefault(row.choose.description, []).append(row.id)
+    for rule, choosing in chosen.items():
+        line = f"chosen by validation in {listing(choosing)}: {rule}"
+        console.print(line, soft_wrap=not console.is_terminal, markup=False)
     console.print(f"recipe: {' '.join(table.recipe)}", soft_wrap=True, markup=False)
     console.print(f"all rows: {command(table, budget)}", soft_wrap=True, markup=False)
 
