@@ -34,6 +34,7 @@ def published() -> list[Path]:
 def check_records(records: Sequence[Path], outputs: Path) -> Iterator[Checked]:
     """Check records, those of the fewest seconds first; keep each check in checks.yaml and yield what it found."""
     read = {record.resolve(): read_record(record / "result.json") for record in records}
+    code = commit() or "unknown"  # asked once: checks.yaml, which is tracked, changes with the first check
     for record in sorted(read, key=seconds):
         name, result = "/".join(record.parts[-2:]), read[record]
         try:
@@ -41,7 +42,7 @@ def check_records(records: Sequence[Path], outputs: Path) -> Iterator[Checked]:
                 raise Refused(
                     f"{record} is not the directory of a finished run. Name one, such as {home.REFERENCE}/cells/..."
                 )
-            yield _checked(record, name, result, outputs)
+            yield _checked(record, name, result, outputs, code)
         except Refused as reason:
             yield Checked(f"not checked: {reason}", None)
 
@@ -55,12 +56,12 @@ def seconds(record: Path) -> float:
         return 0.0
 
 
-def _checked(record: Path, name: str, result: dict[str, Any], outputs: Path) -> Checked:
+def _checked(record: Path, name: str, result: dict[str, Any], outputs: Path, code: str) -> Checked:
     again, experiment = train_again(record, result, outputs)
     numbers = f"loss {again.loss:.7g} at step {again.step}, recorded {again.recorded:.7g}, bound {again.bound:.1g}"
     unchanged = fingerprint(experiment) == result.get("fingerprint")
     evaluated = unchanged or evaluates_alike(RunDirectory(record), result, experiment)
-    keep(file_of(record), [_entry(name, result, again, evaluated)])
+    keep(file_of(record), [_entry(name, result, again, evaluated, code)])
     evaluation = "by unchanged code" if unchanged else "of its weights as recorded" if evaluated else "not checked"
     processor = "" if again.device == result["cost"]["device"] else f", on {again.device}"
     return Checked(f"{name}: training {again.word} ({numbers}{processor}); evaluation {evaluation}", again.equal)
@@ -80,7 +81,6 @@ def evaluates_alike(directory: RunDirectory, result: dict[str, Any], experiment:
     )
 
 
-def _entry(name: str, result: dict[str, Any], again: Trained, evaluation: bool) -> Check:
-    date, code = datetime.now(UTC).date().isoformat(), commit() or "unknown"
-    curves = result["files"]["curves.csv"]
+def _entry(name: str, result: dict[str, Any], again: Trained, evaluation: bool, code: str) -> Check:
+    date, curves = datetime.now(UTC).date().isoformat(), result["files"]["curves.csv"]
     return Check(name, curves, date, code, again.device, again.step, again.word, evaluation)

@@ -33,7 +33,8 @@ class Check:
     @property
     def mark(self) -> str:
         """The mark of a number of this record; a key of EXPLAINED (highway/report/provenance.py) begins it."""
-        when = f"on {self.date} at {self.commit[:7]}"
+        changed = " with uncommitted changes" if self.commit.endswith("+") else ""
+        when = f"on {self.date} at {self.commit[:7]}{changed}"
         if not self.training.startswith("equal"):
             return f"trains otherwise {when}"
         return f"training {'and evaluation ' if self.evaluation else ''}checked {when}"

@@ -11,6 +11,7 @@ import pytest
 import pytorch_lightning as pl
 
 from highway.config.experiment import Experiment
+from highway.config.yaml_file import read_yaml
 from highway.files.device import device_name
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
@@ -179,6 +180,20 @@ def test_a_checked_record_is_not_stale(record: Path, tmp_path: Path) -> None:
     curves = record / "curves.csv"
     curves.write_text(curves.read_text() + "\n")  # another record in its place is not the checked one
     assert changed(record).changes == ["stale: other code"]
+
+
+def test_checks_name_the_commit_at_which_they_began(
+    tiny: Callable[..., Experiment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first check writes checks.yaml, which git tracks: asked again, git would speak of uncommitted changes."""
+    file = tmp_path / "outputs" / "checks.yaml"
+    monkeypatch.setattr("highway.recheck.checks.commit", lambda: "0123456789ab" + ("+" if file.exists() else ""))
+    records = [trained(tiny(*SHORT, FIRST, f"seed={seed}"))[0].path for seed in (1, 2)]
+    assert all(checked.agrees for checked in check_records(records, tmp_path / "outputs"))
+    assert [entry["commit"] for entry in read_yaml(file)] == ["0123456789ab"] * 2
+    assert all(checked.agrees for checked in check_records(records, tmp_path / "outputs"))
+    (mark,) = changed(records[0], fingerprint="0" * 12).changes
+    assert mark.endswith(" at 0123456 with uncommitted changes")
 
 
 def test_a_run_that_diverged_at_its_first_row_diverges_again(
