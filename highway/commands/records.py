@@ -39,7 +39,7 @@ def main() -> None:
     merge.add_argument("file", type=Path, metavar="FILE", help="its name ends in .tar.gz")
     merge.add_argument("--into", type=Path, metavar="FOLDER", help="default: $HIGHWAY_OUTPUTS, or outputs/")
     again = actions.add_parser("check", help="train the first steps of records with today's code")
-    again.add_argument("names", nargs="*", metavar="RUN|TABLE", help="directory of a run, or table; default: all")
+    again.add_argument("names", nargs="*", metavar="RUN|TABLE", help="run directory, or table; default: all published")
     again.add_argument("--budget", **budget)
     rescore = actions.add_parser("rescore", help="add the losses of the test units to a finished run")
     rescore.add_argument("run", type=Path, metavar="RUN", help="run directory with its checkpoints/")
@@ -64,7 +64,7 @@ def main() -> None:
             size = f"{arguments.file.stat().st_size / 1024:,.0f} KiB"
             print(f"{arguments.file}: {counted(len(samples), 'record')}, {size}")
         elif arguments.action == "check":
-            if arguments.budget and not arguments.names:
+            if arguments.budget and not set(arguments.names) & {*table_ids(), *grid_names(outputs)}:
                 raise Refused("--budget chooses among the records of a table: name the table before it.")
             records = [path for name in arguments.names for path in records_of(name, arguments.budget, outputs)]
             sys.exit(_check(records, outputs))

@@ -168,7 +168,8 @@ class Judged:
         samples = tuple(sample for name in self.names for sample in self.runs(name))
         if not all(map(self.runs, self.names)):
             ran = all(self.collected.samples[name] for name in self.names)
-            why = "no seed counts for all its rows; times do only where nothing else ran"
+            without = ", ".join(name for name in self.names if not self.runs(name))
+            why = f"no run of {without} has a {self.claim.metric} that counts; times count only where nothing else ran"
             return Verdict(self.claim, "not run", why if ran else "")
         if len({data_identity(sample) for sample in samples}) > 1:
             return Verdict(self.claim, "not comparable", "the rows differ in their data or vocabulary")
