@@ -5,7 +5,7 @@ otherwise. Size tells rounding from a mistake: for the last batches of the row w
 update before each. Half of the least that one such update changes in the row is the bound of rounding; an earlier
 update that is missing changes more batches of the row.
 
-Any processor can check the record of another one: random numbers are the same on all, and only rounding differs. Some
+Any CPU can check the record of another one: random numbers are the same on all, and only rounding differs. Some
 recipes amplify rounding within the row by more than an update changes it. Therefore a difference between processors
 counts only if the row stays within the bound when all initial weights change by 16 units of their last digit, up or
 down at random: as much as sums of some hundred terms differ in another order. It has to stay there in each of four
@@ -70,6 +70,7 @@ class FirstRow(pl.Callback):
         self.done = False
         self.effect = math.inf  # the least that one of the last updates changes in the mean loss of the row
         self._before: list[Tensor] = []  # the weights before the last update
+        self._without: float | None = None  # the summed loss of this batch without the update before it
         self._changes: list[float] = []  # of the summed loss of a batch, by the update before it
         self._units: Any = 0.0
         self._sizes: set[float] = set()  # units of a batch

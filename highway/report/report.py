@@ -48,7 +48,7 @@ BOOTSTRAP = (
     "Two trained models on the same {units}: the difference in {metric}, its interval over resampled {units}, and the "
     "p-value of approximate randomisation, both of 10,000 draws. Intervals cover all differences together with 95 %, "
     "and p-values are corrected in the same way (Bonferroni). It is about these {units} and says nothing about other "
-    "seeds. The two have the same seed, unless no seed has both."
+    "seeds. The two have the same seed, unless no seed has both. Runs that kept no losses of units are left out."
 )
 UNITS = {"bleu": "test sentences", "test_loss": "units of the test set"}  # by metric
 STATISTICS = "docs/STATISTICS.md"
@@ -88,10 +88,11 @@ class Report:
         total = len(counted(self.collected.table))
         if self.comparison != "paper" or not total:
             return None
+        numbers = f"{total} numbers {'that the paper measured itself' if self.copied else 'of the paper'}"
         if not self.answers:
-            return f"None of {total} numbers of the paper has three seeds yet."
+            return f"None of {numbers} has three seeds yet."
         count = Counter(answer.word for answer in self.answers.values())
-        text = f"Of {total} numbers of the paper, {count['equivalent']} are equivalent to ours, "
+        text = f"Of {numbers}, {count['equivalent']} are equivalent to ours, "
         text += f"{count['different']} different and {count['inconclusive']} inconclusive"
         fewer = total - len(self.answers)
         has = "has" if fewer == 1 else "have"

@@ -84,9 +84,9 @@ class Records:
         """Return half of what the metric resolves: a unit of its last digit, or one example of the test set."""
         card = METRICS[metric]
         resolution = 10.0**-card.digits
-        sizes = [examples(sample, card.split) for sample in self.collected.every if card.split]
-        if card.kind == "accuracy" and any(sizes):
-            resolution = 1 / max(filter(None, sizes))
+        if card.kind == "accuracy":
+            sizes = [examples(sample, card.split) for sample in self.collected.every]
+            resolution = 1 / max(filter(None, sizes), default=1 / resolution)
         values = [
             abs(sample.value(metric, self.collected.table.select))
             for sample in self.collected.every

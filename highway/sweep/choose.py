@@ -141,8 +141,10 @@ def _listed(combinations: Any, where: str) -> list[tuple[Combination, str]]:
 def _by_source(values: Any, where: str) -> list[tuple[str, Any]]:
     """Return source and value of each; a plain list is our own."""
     by_source = values if isinstance(values, dict) else {"own": values}
-    if not by_source or not set(by_source) <= set(SOURCES):
-        wrong = next(iter(set(by_source) - set(SOURCES)), "")
+    if not by_source:
+        raise Refused(f"{where}: it has no values. Write a list, as in [0.1, 0.01].")
+    if not set(by_source) <= set(SOURCES):
+        wrong = next(iter(set(by_source) - set(SOURCES)))
         raise Refused(f"{where}: the source {wrong!r} is unknown. Write {listing(list(SOURCES))}, each with a list.")
     if not all(isinstance(entries, Sequence) and not isinstance(entries, str) for entries in by_source.values()):
         raise Refused(f"{where}: it is not a list of values. Write one, as in [0.1, 0.01].")

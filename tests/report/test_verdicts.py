@@ -537,6 +537,14 @@ def test_the_report_counts_each_measurement_once(tmp_path: Path) -> None:
     assert not mini.answers and EQUIVALENCE not in to_markdown(mini)
 
 
+def test_the_report_says_that_copied_numbers_do_not_count(tmp_path: Path) -> None:
+    write(tmp_path, tanh=(1.363, 1.364, 1.365), baseline=(1.07, 1.071, 1.069))
+    rows = [dataclasses.replace(row, copied="another paper") if row.id == "sigmoid" else row for row in TABLE.rows]
+    report = build_report(collect(dataclasses.replace(TABLE, rows=tuple(rows)), "paper", tmp_path))
+    assert report.reproduced is not None
+    assert report.reproduced.startswith("Of 4 numbers that the paper measured itself, 1 are equivalent to ours")
+
+
 def test_numbers_that_our_runs_cannot_answer_are_not_counted() -> None:
     """Copied numbers, rows that were something else, times and sparsities."""
     assert {row for row, _ in counted(load_table("r_transformer_t2"))} == {"transformer", "r_transformer"}

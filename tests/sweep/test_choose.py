@@ -350,6 +350,7 @@ def test_sweeps_that_are_killed_in_each_rung_and_share_the_trials(tmp_path: Path
         ({"optimizer.lr": [1], "model.dropout": [0]}, "leaves nothing to choose"),
         ({"optimizer.lr": [1, 1]}, "is given twice"),
         ({"optimizer.lr": 1}, "is not a list"),
+        ({"optimizer.lr": {}}, "has no values"),
         ({"optimizer.lr": [1, 10**400]}, "is not a value of a setting"),
         ({"optimizer.lr": {"author": [1, 2]}}, "the source 'author' is unknown"),
         ({"optimizer.lr": list(range(99))}, "more than 64 combinations"),
