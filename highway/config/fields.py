@@ -50,8 +50,9 @@ def key(
 ) -> Any:
     """Declare a key.
 
-    unhashed: True keeps it out of a run's identity. It changes where or how fast a run computes, or what is shown.
+    unhashed: True keeps it out of a run's identity: it changes only where or how fast a run computes, or what is shown.
     by_task: True if the neutral default is the attribute of this name of the task's card.
+    read_when: the values of other keys of the section with which this key has an effect.
     """
     general = {"description": description, "unhashed": unhashed, "by_task": by_task, "read_when": read_when or {}}
     metadata = {**general, **metadata}

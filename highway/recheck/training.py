@@ -174,7 +174,6 @@ def _trained_row(
     """Train up to the first row, and return that row with the bound of rounding.
 
     diverged: the record diverged at this row, so training may do so again; losses of any size then count as equal.
-
     of_batches: give all batches the same weight in the loss, as the rows of records without a fingerprint do. Since
     commit a102d22, which changed what is shown and not what is trained, every unit has the same weight.
     """

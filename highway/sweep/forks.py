@@ -1,4 +1,4 @@
-"""A server that has imported torch and Lightning once, and forks the runs of a local sweep: each saves their imports.
+"""A server that imports torch and Lightning once, and forks the runs of a local sweep, which need not import them.
 
 A forked run goes on as `python -m highway train` does after its imports. It has the environment of such a process, its
 number of threads, its signals, a session of its own, and the log as its output; its weights are equal bit for bit. The
@@ -32,11 +32,11 @@ from highway.sweep.engine import LOOK, Job
 IMPORTED = ("highway.commands.train", "highway.train")
 THREADS = Path("/proc/self/task")
 LOST = 1  # the exit code of a run whose server was killed: it saves and stops
-LONGEST = 100_000  # bytes of a message; a longer command line is refused, and started afresh
+LONGEST = 100_000  # bytes of a message; a run with a longer command line is started afresh
 
 
 class Forked:
-    """A run that the server forks, as a `Job`; or that `afresh` starts, should the server refuse it."""
+    """A `Job`: a run that the server forks, or that `afresh` starts if the server refuses it."""
 
     def __init__(self, server: "ForkServer", afresh: Callable[[], Job]) -> None:
         self.server, self.afresh = server, afresh
@@ -103,7 +103,7 @@ class ForkServer:
             self.connection.send(json.dumps(["stop", number]).encode())
 
     def listen(self) -> None:
-        """Take down what the server says of its runs, without waiting for it."""
+        """Read the server's messages about its runs, without waiting for any."""
         while select.select([self.connection], [], [], 0)[0]:
             try:
                 message = self.connection.recv(LONGEST)
