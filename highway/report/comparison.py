@@ -39,8 +39,9 @@ def untested(collected: Collected, tested: Sequence[Difference]) -> list[tuple[R
             continue
         runs, of_base = collected.samples[row.id], collected.samples[base]
         if runs and of_base and runs != of_base:
-            failed = not all(is_sound(sample, select) for sample in (*runs, *of_base))
-            reasons.append((row, "runs failed" if failed else "too few seeds"))
+            failed = [not all(is_sound(sample, select) for sample in samples) for samples in (runs, of_base)]
+            reason = "runs failed" if failed[0] else "runs of its baseline failed" if failed[1] else "too few seeds"
+            reasons.append((row, reason))
     return reasons
 
 

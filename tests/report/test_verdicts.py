@@ -648,3 +648,8 @@ def test_rows_without_an_interval_are_named(tmp_path: Path) -> None:
         ("sigmoid", "runs failed"),
         ("tanh", "too few seeds"),
     ]
+    put(tmp_path, "baseline", 3, math.nan, status="diverged")
+    assert [why for _, why in untested(collect(TABLE, "paper", tmp_path), ())] == [
+        "runs failed",
+        "runs of its baseline failed",
+    ]
