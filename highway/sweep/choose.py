@@ -85,18 +85,19 @@ class WrittenRule:
 def read_choose(content: Any, where: str) -> Choose:
     """Check the content of a `choose` of a table file."""
     where = f"{where}, choose"
-    rule = {key: value for key, value in content.items() if "." not in key}
+    given = {key: value for key, value in content.items() if "." not in key}
     try:
-        check_of(WrittenRule)(rule)
+        check_of(WrittenRule)(given)
     except Wrong as wrong:
         raise Refused(f"{where}: {wrong}. Settings have a dot in their names, as in optimizer.lr.") from None
-    settings = {key: value for key, value in content.items() if key not in rule}
-    if bool(settings) == ("combinations" in rule):
+    rule = WrittenRule(**given)
+    settings = {key: value for key, value in content.items() if key not in given}
+    if bool(settings) == ("combinations" in given):
         raise Refused(f"{where}: write settings with their values, or `combinations` with lists of overrides.")
-    made = _combined(settings, where) if settings else _listed(rule["combinations"], where)
+    made = _combined(settings, where) if settings else _listed(rule.combinations, where)
     if len(made) > LONGEST:
         raise Refused(f"{where}: {len(made)} combinations are more than {LONGEST}. Name fewer values.")
-    made = made[: rule.get("trials", LONGEST)]
+    made = made[: rule.trials]
     combinations, sources = tuple(each for each, _ in made), tuple(source for _, source in made)
     if len(made) < 2:
         raise Refused(f"{where}: {counted(len(made), 'combination')} leaves nothing to choose. Name two or more.")
@@ -104,12 +105,10 @@ def read_choose(content: Any, where: str) -> Choose:
         raise Refused(f"{where}: {' '.join(twice[0])} is given twice. Leave it out once.")
     if len({tuple(_key(override) for override in each) for each in combinations}) > 1:
         raise Refused(f"{where}: the combinations set different keys. Let each set the same keys in the same order.")
-    halving = tuple(rule.get("halving", ()))
+    halving = tuple(rule.halving)
     if list(halving) != sorted(set(halving)) or not all(0 < share < 1 for share in halving):
         raise Refused(f"{where}: halving={list(halving)} does not rise from above 0 to below 1, as in [0.1, 0.3].")
-    return Choose(
-        combinations, rule["by"], sources, halving, rule.get("seeds", "first"), tuple(rule.get("budgets", ()))
-    )
+    return Choose(combinations, rule.by, sources, halving, rule.seeds, tuple(rule.budgets))
 
 
 def _key(override: str) -> str:
