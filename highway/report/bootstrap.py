@@ -6,7 +6,7 @@ all others by the test loss, if both records keep the losses of their units (hig
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ class Compared:
     low: float  # ends of the interval over resampled units, that covers all differences of the report with 95 %
     high: float
     p: float  # of approximate randomisation, corrected for all pairs of the report in the same way (Bonferroni)
+    of_means: float | None = None  # difference of the means of all seeds; None if neither row has several
 
     @property
     def word(self) -> str:
@@ -57,7 +58,13 @@ def compare(collected: Collected) -> list[Compared]:
             runs = [(ours, theirs) for ours in collected.finished(row.id) for theirs in collected.finished(base)]
             found = _with_units(runs, collected.table.select)
             pairs += [(row, collected.table.row(base), *each) for each in found]
-    return [_compared(*pair, len(pairs)) for pair in pairs]
+    return [replace(_compared(*pair, len(pairs)), of_means=_of_means(collected, *pair[:2], pair[4])) for pair in pairs]
+
+
+def _of_means(collected: Collected, row: Row, base: Row, metric: str) -> float | None:
+    runs = [collected.finished(each.id) for each in (row, base)]
+    values = [[sample.value(metric, collected.table.select) for sample in samples] for samples in runs]
+    return float(np.mean(values[0]) - np.mean(values[1])) if max(map(len, runs)) > 1 else None
 
 
 def _with_units(runs: Sequence[tuple[Sample, Sample]], select: str) -> list[tuple[int, int, str, Array, Array]]:

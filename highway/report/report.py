@@ -50,6 +50,7 @@ BOOTSTRAP = (
     "and p-values are corrected in the same way (Bonferroni). It is about these {units} and says nothing about other "
     "seeds. The two have the same seed, unless no seed has both. Runs that kept no losses of units are left out."
 )
+OF_MEANS = " The last difference is that of the means of all seeds, which can have another sign."
 UNITS = {"bleu": "test sentences", "test_loss": "units of the test set"}  # by metric
 STATISTICS = "docs/STATISTICS.md"
 DECIDED = "decided"
@@ -291,8 +292,12 @@ def _bootstrap(report: Report) -> list[Block]:
 
 def _bootstrap_of(report: Report, metric: str) -> tuple[Paragraph, Grid]:
     name, digits = ("BLEU", 2) if metric == "bleu" else (METRICS[metric].name, 4)
-    numbers = (Head(title, numeric=True) for title in ("seed", name, "difference", "95 % interval", "p"))
-    heads = (Head("model"), Head("baseline"), *numbers, Head("in words"))
+    pairs = [pair for pair in report.compared if pair.metric == metric]
+    several = any(pair.of_means is not None for pair in pairs)
+    titles = ("seed", name, "difference", "95 % interval", "p")
+    numbers = [Head(title, numeric=True) for title in titles]
+    means = [Head("difference of the means", numeric=True)] if several else []
+    heads = (Head("model"), Head("baseline"), *numbers, Head("in words"), *means)
     rows = [
         (
             report.label(pair.row, pair.seed),
@@ -303,11 +308,12 @@ def _bootstrap_of(report: Report, metric: str) -> tuple[Paragraph, Grid]:
             f"{pair.low:+.{digits}f} … {pair.high:+.{digits}f}",
             p_text(pair.p),
             pair.word,
+            *[None if pair.of_means is None else Number(pair.of_means, f"+.{digits}f")] * several,
         )
-        for pair in report.compared
-        if pair.metric == metric
+        for pair in pairs
     ]
-    return Paragraph.of(BOOTSTRAP.format(units=UNITS[metric], metric=name), style="note"), grid(heads, rows)
+    text = BOOTSTRAP.format(units=UNITS[metric], metric=name) + OF_MEANS * several
+    return Paragraph.of(text, style="note"), grid(heads, rows)
 
 
 def _notes(texts: Sequence[str]) -> list[Block]:

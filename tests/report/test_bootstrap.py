@@ -222,9 +222,9 @@ def exchanged(ours: Any, theirs: Any) -> float:
     return (extreme + 1) / 10_001
 
 
-def put_units(outputs: Path, row: str, seed: int, nats: Any, budget: str = "paper") -> None:
+def put_units(outputs: Path, row: str, seed: int, nats: Any, budget: str = "paper", bpc: float = 1.4) -> None:
     """Write a record of highway_t1 whose test units have one scored position each; None: without units."""
-    folder = put(outputs, row, seed, 1.4, budget, fingerprint=None if seed == 4 else "a" * 12)
+    folder = put(outputs, row, seed, bpc, budget, fingerprint=None if seed == 4 else "a" * 12)
     if nats is not None:
         (folder / "probes").mkdir()
         np.savez(folder / "probes" / "test_units_best.npz", nats=nats, scored=np.ones(len(nats), int))
@@ -251,6 +251,24 @@ def test_runs_of_a_shared_seed_are_compared_and_else_the_first_two(tmp_path: Pat
     ]
     assert "fingerprint" not in lines[-2] + lines[-1], "the runs compared are of other seeds"
     assert [line.split(" | ")[2] for line in lines[-2:]] == ["1, baseline's 2", "3"]
+
+
+@pytest.mark.usefixtures("no_published_records")
+def test_the_difference_of_the_means_stands_beside_that_of_two_models(tmp_path: Path) -> None:
+    """The only seed with units may be an unusual one, against which a difference has another sign."""
+    nats = RNG.normal(2, 1, 50)
+    put_units(tmp_path, "tanh", 1, nats - 0.1)
+    put_units(tmp_path, "baseline", 1, nats)
+    collected = collect(TABLE, "paper", tmp_path)
+    assert [pair.of_means for pair in compare(collected)] == [None], "one seed each: it would be the same number"
+    assert "difference of the means" not in to_markdown(build_report(collected))
+    put_units(tmp_path, "baseline", 2, None, bpc=1.0)
+    collected = collect(TABLE, "paper", tmp_path)
+    (pair,) = compare(collected)
+    losses = [sample.value("test_loss", "best") for row in ("tanh", "baseline") for sample in collected.finished(row)]
+    assert pair.difference == pytest.approx(-0.1)
+    assert pair.of_means == pytest.approx(losses[0] - (losses[1] + losses[2]) / 2) and pair.of_means > 0.1
+    assert f"| {pair.of_means:+.4f} |" in to_markdown(build_report(collected))
 
 
 @pytest.mark.usefixtures("no_published_records")
