@@ -101,7 +101,7 @@ def _ties(table: Table, column: Column) -> Iterator[Finding]:
         chance *= (math.comb(len(values), size) / bins ** (size - 1)) ** ties / math.factorial(ties)
     if chance < CHANCE:
         counts = " and ".join(f"{value:g} {count} times" for value, count in sorted(equal.items(), reverse=True))
-        computed = f"by chance with a probability of about {chance:.0e}, were they measured on a corpus"
+        computed = f"by chance with a probability of {chance:.0e}, if all values in their range are equally likely"
         yield Finding(table, f"{column.title} of different models: {counts}", computed, chance >= CHANCE)
 
 

@@ -20,7 +20,7 @@ def described(table: Table, decisions: Decisions, shown: Sequence[Row]) -> list[
     """
     if not decisions:
         return []
-    heads = (Head("model"), Head("chosen"), Head("validation", numeric=True), Head("second best"), Head("trials"))
+    heads = (Head("model"), Head("chosen"), Head("validation", numeric=True), Head("next"), Head("trials"))
     lines = [
         _line(table.row(row_id), seed, found)
         for row_id, by_seed in decisions.items()
@@ -60,7 +60,8 @@ def _line(row: Row, seed: int, found: Decision) -> tuple[str | None, ...]:
             behind = f"{setting(second)}: {other - ours:+.{card.digits + 1}f}{at}"
     edge = " (at the edge of the list)" if _at_edge(found, found.chosen) else ""
     source = row.choose.sources[found.trials.index(found.chosen)]
-    text = f"{setting(found.chosen)}{edge}, {'from the paper' if source == 'paper' else 'our own'}"
+    origin = "from the paper's list" if source == "paper" else "from our own list"
+    text = f"{setting(found.chosen)}{edge}, {origin}"
     return label, text, f"{value:.{card.digits + 1}f}", behind, trials
 
 

@@ -33,16 +33,20 @@ from highway.report.sections import (
     Sentence,
     grid,
 )
-from highway.report.statistics import kendall_tau
+from highway.report.statistics import kendall_tau, tau_by_chance
 from highway.report.verdicts import Verdict, judge, p_text, tone
 from highway.sweep.table import Claim, Figure, Row
 
 SPREAD = "The number after ± is the standard deviation over seeds."
 MISSING = f"A dash ({DASH}): the paper gives no number."
-SHARE = "In brackets: the share of the steps that {} itself takes to reach that value."
+SHARE = (
+    "Steps are those of validations. In brackets: the share of the steps that {} itself takes to reach that value. The "
+    "last column is the mean difference from its curve."
+)
 DIFFERENCES = (
     "The difference in {} between each row and its baseline, by the model of docs/STATISTICS.md. Intervals cover all "
-    "differences together with 95 %, and p-values are corrected in the same way (Bonferroni)."
+    "differences together with 95 %, and p-values are corrected in the same way (Bonferroni). Effects of seeds are "
+    "removed: where rows have different seeds, it is not the difference of their means."
 )
 BOOTSTRAP = (
     "Two trained models on the same {units}: the difference in {metric}, its interval over resampled {units}, and the "
@@ -54,6 +58,8 @@ OF_MEANS = " The last difference is that of the means of all seeds, which can ha
 UNITS = {"bleu": "test sentences", "test_loss": "units of the test set"}  # by metric
 STATISTICS = "docs/STATISTICS.md"
 DECIDED = "decided"
+UNDECIDED = "needs paper budget, the paper's data and three seeds"
+ELSEWHERE = "These are the choices at paper budget. What this budget changes, named above, takes their place."
 
 
 @dataclass(frozen=True)
@@ -131,12 +137,16 @@ class Report:
     def rank_agreement(self) -> str | None:
         """A sentence on how far our order of the paper's rows agrees with the paper's; None with too few rows."""
         metric = self.collected.table.ranked_by
-        cells = [cell for row in self.rows for cell in row.measured if cell.column.metric == metric]
+        rows = [row for row in self.rows if not row.row.disputed]
+        cells = [cell for row in rows for cell in row.measured if cell.column.metric == metric]
         pairs = [(cell.ours.mean, cell.paper) for cell in cells if cell.ours and cell.paper is not None]
         tau = kendall_tau([ours for ours, _ in pairs], [paper for _, paper in pairs])
         if tau is None or not self.comparison:
             return None
-        return f"Order of {len(pairs)} rows by {metric}, compared with the paper's order: Kendall's tau {tau:+.2f}."
+        return (
+            f"Order of {len(pairs)} rows by {metric}, compared with the paper's order: Kendall's tau {tau:+.2f}; "
+            f"unrelated orders have one within ±{tau_by_chance(len(pairs)):.2f} in 95 % of cases."
+        )
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
@@ -157,7 +167,7 @@ class Report:
             ("differences", f"Compared by {headline.name}", _differences(self)),
             ("bootstrap", "Compared on the test set", _bootstrap(self)),
             ("figures", "Figures", [Picture(figure.id, figure.caption) for figure in self.figures]),
-            ("choices", "What the paper leaves open, and what we chose", _notes(table.choices)),
+            ("choices", "What the paper leaves open, and what we chose", _choices(self)),
             ("environments", "Where the runs were made", _notes(environments(self.collected))),
         ]
         return tuple(Section(key, title, tuple(blocks)) for key, title, blocks in contents if blocks)
@@ -219,10 +229,11 @@ def _overrides(report: Report) -> list[Sentence]:
     overrides = table.budgets[budget]
     listed = [part for override in overrides for part in (", ", Code(override))][1:]
     recipe: Sentence = ("The recipe with ", *listed, ".") if overrides else ("The recipe unchanged.",)
-    if not any(row.at_budget.get(budget) for row in table.rows):
+    further = [bool(row.row.at_budget.get(budget)) for row in report.rows]
+    if not any(further):
         return [recipe]
     command = f"highway table explain {table.id.partition(',')[0]}"  # without overrides of the command line
-    return [recipe, ("Some rows have further overrides: see ", Code(command), ".")]
+    return [recipe, (f"{'All' if all(further) else 'Some'} rows have further overrides: see ", Code(command), ".")]
 
 
 def _claims(report: Report) -> list[Block]:
@@ -234,13 +245,19 @@ def _claims(report: Report) -> list[Block]:
             verdict.claim.text,
             Judgement(verdict.word, verdict.marks),
             verdict.detail,
-            report.needed[verdict.claim] if tone(verdict.word) == "open" else DECIDED,
+            _needed(report, verdict),
         )
         for verdict in report.verdicts
     ]
     explained: Sentence = ("What the words mean, and when they are given: ", Code(STATISTICS), ".")
     seeds: Sentence = ("To decide it: ", EXPLAINED[0].lower() + EXPLAINED[1:])
     return [Paragraph((explained, seeds), style="note"), grid(heads, rows)] if rows else []
+
+
+def _needed(report: Report, verdict: Verdict) -> str:
+    if tone(verdict.word) == "open":
+        return report.needed[verdict.claim]
+    return DECIDED if verdict.word in ("supported", "refuted") else UNDECIDED
 
 
 def _convergence(report: Report) -> list[Block]:
@@ -314,6 +331,13 @@ def _bootstrap_of(report: Report, metric: str) -> tuple[Paragraph, Grid]:
     ]
     text = BOOTSTRAP.format(units=UNITS[metric], metric=name) + OF_MEANS * several
     return Paragraph.of(text, style="note"), grid(heads, rows)
+
+
+def _choices(report: Report) -> list[Block]:
+    table, budget = report.collected.table, report.collected.budget
+    changed = budget != "paper" and "paper" in table.budgets
+    notes = _notes(table.choices)
+    return [Paragraph.of(ELSEWHERE, style="note"), *notes] if notes and changed else notes
 
 
 def _notes(texts: Sequence[str]) -> list[Block]:

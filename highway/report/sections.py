@@ -63,8 +63,14 @@ class Number:
 
     def text(self, plus_minus: str = "±") -> str:
         """Return the number, its deviation and its mark, without the verdict."""
-        deviation = "" if self.deviation is None else f" {plus_minus} {self.deviation:{self.form}}"
-        return f"{self.value:{self.form}}{deviation}{self.mark}"
+        return f"{self.value:{self.form}}{self._spread(plus_minus)}{self.mark}"
+
+    def _spread(self, plus_minus: str) -> str:
+        """Return the deviation with its sign; one that the digits of the number would round to 0 has one of its own."""
+        if self.deviation is None:
+            return ""
+        text = f"{self.deviation:{self.form}}"
+        return f" {plus_minus} {text if self.deviation == 0 or text.strip('0.') else f'{self.deviation:.1g}'}"
 
     def __str__(self) -> str:
         return f"{self.text()}, {self.verdict}" if self.verdict else self.text()

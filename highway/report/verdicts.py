@@ -157,19 +157,29 @@ class Judged:
 
     def runs(self, row: str) -> list[Sample]:
         """Return the runs of a row that have values for the claim, and those that have failed at it."""
-        metrics = [metric for metric in (self.claim.metric, self.claim.to) if metric]
         return [
             sample
             for sample in self.collected.samples[row]
-            if all(sample.counts_for(metric) or _diverged_at(sample, metric) for metric in metrics)
+            if all(sample.counts_for(metric) or _diverged_at(sample, metric) for metric in self.metrics)
         ]
+
+    @property
+    def metrics(self) -> list[str]:
+        return [metric for metric in (self.claim.metric, self.claim.to) if metric]
+
+    def _counted(self, row: str, metric: str) -> bool:
+        return any(sample.counts_for(metric) for sample in self.collected.samples[row])
 
     def verdict(self, decision: int) -> Verdict:
         samples = tuple(sample for name in self.names for sample in self.runs(name))
         if not all(map(self.runs, self.names)):
             ran = all(self.collected.samples[name] for name in self.names)
-            without = ", ".join(name for name in self.names if not self.runs(name))
-            why = f"no run of {without} has a {self.claim.metric} that counts; times count only where nothing else ran"
+            without = [
+                f"no {metric} of {', '.join(rows)} counts"
+                for metric in self.metrics
+                if (rows := [name for name in self.names if not self._counted(name, metric)])
+            ]
+            why = f"{'; '.join(without)}; times count only where nothing else ran"
             return Verdict(self.claim, "not run", why if ran else "")
         if len({data_identity(sample) for sample in samples}) > 1:
             return Verdict(self.claim, "not comparable", "the rows differ in their data or vocabulary")
@@ -226,7 +236,8 @@ class Judged:
         least = int(np.argmax(np.where(np.isnan(tests.advantage[0]), -1, tests.above[0])))
         if np.isnan(tests.advantage[0, least]):
             pairs = {name for pair in pairs_of(self.claim) for name in pair}
-            kept = self.claim.kind == "sooner" or all(  # the test set says nothing of steps
+            of_quality = self.claim.kind != "sooner" and METRICS[self.claim.metric].measures_quality
+            kept = not of_quality or all(  # the test set says nothing of steps and times
                 sample.has_test_units for name in pairs for sample in self.collected.finished(name)
             )
             return f"{self.claim.metric}: no spread over seeds{'' if kept else ', and no test-set interval'}"

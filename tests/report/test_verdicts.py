@@ -104,6 +104,9 @@ def test_below_paper_budget_there_are_orderings_only(tmp_path: Path) -> None:
     both = [ORDERED, {"better": "baseline", "than": "tanh"}, {"better": "sigmoid", "than": "baseline"}]
     words_at_mini = [verdict.word for verdict in verdicts(tmp_path, *both, budget="mini")]
     assert words_at_mini == ["same ordering (mini)", "other ordering (mini)", "no difference beyond noise (mini)"]
+    table = dataclasses.replace(TABLE, claims=table_of(*both).claims)
+    page = to_markdown(build_report(collect(table, "mini", tmp_path)))
+    assert page.count("| needs paper budget, the paper's data and three seeds |") == 2 and "| decided |" not in page
     assert [tone(word) for word in words_at_mini] == ["for", "against", "open"]
     assert verdicts(tmp_path, *both, budget="smoke") == []
 
@@ -124,7 +127,7 @@ def test_a_claim_without_its_runs_says_why(tmp_path: Path) -> None:
     for row in ("tanh", "baseline"):
         put(tmp_path, row, 1, 1.4, metrics={"train_seconds": {"best": 9.0, "last": 9.0}}, cost={"exclusive": False})
     ordered, of_time = verdicts(tmp_path, ORDERED, timed)
-    why = "no run of tanh, baseline has a train_seconds that counts; times count only where nothing else ran"
+    why = "no train_seconds of tanh, baseline counts; times count only where nothing else ran"
     assert (of_time.word, of_time.detail, ordered.word) == ("not run", why, "one seed")
     assert [(run.directory.parent.name, run.seed) for run in ordered.runs] == [
         (RunDirectory.of(experiment(TABLE.overrides(TABLE.row(row), "paper", 1))).path.parent.name, 1)

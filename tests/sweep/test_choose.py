@@ -159,7 +159,7 @@ def test_reports_and_archives_say_what_was_tried(sweep: Any, tmp_path: Path) -> 
     sweep(HALVING, here)
     collected = collect(HALVING, "smoke", here)
     page = to_markdown(build_report(collected))
-    assert "## Chosen by validation" in page and "| 0.5 0.0, our own |" in page
+    assert "## Chosen by validation" in page and "| 0.5 0.0, from our own list |" in page
     assert "1000 0.9 (diverged)" in page and "at 25% (dropped)" in page
     assert [line.text for line in row_status(HALVING, HALVING.rows[0], "smoke", here)] == [
         "finished: seed 1",
@@ -224,7 +224,7 @@ def test_a_grid_chooses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     assert code == 0, output
     assert len(list(tmp_path.glob("cells/*/*/result.json"))) == 6, "two gates; two trials of seed 1, and one of seed 2"
     page = (tmp_path / "report" / "rates" / "smoke" / "table.md").read_text()
-    assert "| gate=none | 0.5 (at the edge of the list), our own |" in page
+    assert "| gate=none | 0.5 (at the edge of the list), from our own list |" in page
     code, output = inline(monkeypatch, tmp_path, "choose=model.width", *overrides)
     assert code == 2
 
