@@ -63,8 +63,13 @@ def compare(collected: Collected) -> list[Compared]:
 
 def _of_means(collected: Collected, row: Row, base: Row, metric: str) -> float | None:
     runs = [collected.finished(each.id) for each in (row, base)]
-    values = [[sample.value(metric, collected.table.select) for sample in samples] for samples in runs]
-    return float(np.mean(values[0]) - np.mean(values[1])) if max(map(len, runs)) > 1 else None
+    if max(map(len, runs)) == 1:
+        return None
+    select = collected.table.select
+    ours, theirs = (
+        np.mean([each.value(metric, select) for each in samples if each.counts_for(metric)]) for samples in runs
+    )
+    return float(ours - theirs)
 
 
 def _with_units(runs: Sequence[tuple[Sample, Sample]], select: str) -> list[tuple[int, int, str, Array, Array]]:

@@ -167,19 +167,13 @@ class Judged:
     def metrics(self) -> list[str]:
         return [metric for metric in (self.claim.metric, self.claim.to) if metric]
 
-    def _counted(self, row: str, metric: str) -> bool:
-        return any(sample.counts_for(metric) for sample in self.collected.samples[row])
-
     def verdict(self, decision: int) -> Verdict:
         samples = tuple(sample for name in self.names for sample in self.runs(name))
         if not all(map(self.runs, self.names)):
             ran = all(self.collected.samples[name] for name in self.names)
-            without = [
-                f"no {metric} of {', '.join(rows)} counts"
-                for metric in self.metrics
-                if (rows := [name for name in self.names if not self._counted(name, metric)])
-            ]
-            why = f"{'; '.join(without)}; times count only where nothing else ran"
+            without = ", ".join(name for name in self.names if not self.runs(name))
+            why = f"no run of {without} has {' and '.join(self.metrics)} that count"
+            why += "; times count only where nothing else ran"
             return Verdict(self.claim, "not run", why if ran else "")
         if len({data_identity(sample) for sample in samples}) > 1:
             return Verdict(self.claim, "not comparable", "the rows differ in their data or vocabulary")

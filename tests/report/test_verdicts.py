@@ -127,7 +127,7 @@ def test_a_claim_without_its_runs_says_why(tmp_path: Path) -> None:
     for row in ("tanh", "baseline"):
         put(tmp_path, row, 1, 1.4, metrics={"train_seconds": {"best": 9.0, "last": 9.0}}, cost={"exclusive": False})
     ordered, of_time = verdicts(tmp_path, ORDERED, timed)
-    why = "no train_seconds of tanh, baseline counts; times count only where nothing else ran"
+    why = "no run of tanh, baseline has train_seconds that count; times count only where nothing else ran"
     assert (of_time.word, of_time.detail, ordered.word) == ("not run", why, "one seed")
     assert [(run.directory.parent.name, run.seed) for run in ordered.runs] == [
         (RunDirectory.of(experiment(TABLE.overrides(TABLE.row(row), "paper", 1))).path.parent.name, 1)
