@@ -62,14 +62,8 @@ def compare(collected: Collected) -> list[Compared]:
 
 
 def _of_means(collected: Collected, row: Row, base: Row, metric: str) -> float | None:
-    runs = [collected.finished(each.id) for each in (row, base)]
-    if max(map(len, runs)) == 1:
-        return None
-    select = collected.table.select
-    ours, theirs = (
-        np.mean([each.value(metric, select) for each in samples if each.counts_for(metric)]) for samples in runs
-    )
-    return float(ours - theirs)
+    ours, theirs = (collected.summary(each.id, metric) for each in (row, base))
+    return ours.mean - theirs.mean if ours and theirs and max(ours.count, theirs.count) > 1 else None
 
 
 def _with_units(runs: Sequence[tuple[Sample, Sample]], select: str) -> list[tuple[int, int, str, Array, Array]]:

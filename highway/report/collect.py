@@ -14,6 +14,7 @@ from highway.ledger.identity import identified
 from highway.report.addresses import Experiments, address_of, composed, overrides_of
 from highway.report.curves import Curves, read_curves
 from highway.report.sample import Sample, caveat_of, samples
+from highway.report.statistics import Summary, summarise
 from highway.report.timings import timings
 from highway.report.trials import FIGURE, Decisions, with_choices
 from highway.sweep.kept import kept_below
@@ -34,6 +35,11 @@ class Collected:
 
     def finished(self, row_id: str) -> tuple[Sample, ...]:
         return tuple(sample for sample in self.samples[row_id] if sample.finished)
+
+    def summary(self, row_id: str, metric: str) -> Summary | None:
+        """Return the mean and the spread of a metric over the finished runs of a row; None without a value."""
+        samples = [sample for sample in self.finished(row_id) if sample.counts_for(metric)]
+        return summarise([sample.value(metric, self.table.select) for sample in samples])
 
     @property
     def every(self) -> list[Sample]:

@@ -189,8 +189,8 @@ def _value(row: Row, metric: str, collected: Collected, source: str) -> float | 
     """Return a metric of a row from the paper, or as the mean of our seeds."""
     if source == "paper":
         return row.paper.get(metric)
-    samples = [sample for sample in collected.finished(row.id) if sample.counts_for(metric)]
-    return float(np.mean([sample.value(metric, collected.table.select) for sample in samples])) if samples else None
+    ours = collected.summary(row.id, metric)
+    return ours.mean if ours else None
 
 
 def _ends(row: Row, metric: str, collected: Collected) -> tuple[float, float, str]:

@@ -8,7 +8,6 @@ from highway.report.collect import Collected
 from highway.report.counting import is_sound, is_unchecked
 from highway.report.reproduction import Answer, sound_runs
 from highway.report.sections import Measured, Seeds
-from highway.report.statistics import Summary, summarise
 from highway.sweep.table import Column, Row
 
 
@@ -35,7 +34,7 @@ def _measured(
     base = collected.table.base(row.id)
     cells = []
     for column in columns:
-        ours, of_base = (_summary(name, column.metric, collected) if name else None for name in (row.id, base))
+        ours, of_base = (collected.summary(name, column.metric) if name else None for name in (row.id, base))
         if base and METRICS[column.metric].measures_quality:  # two rows that have not learned say nothing of each other
             of_base = of_base if any(sound_runs(collected, name) for name in (row.id, base)) else None
         of_paper = collected.table.row(base).paper.get(column.metric) if base else None
@@ -56,8 +55,3 @@ def _reason(row: Row, metric: str, collected: Collected) -> str:
     return (
         "beside other work" if METRICS[metric].is_disturbed and (metric in OF_A_RECORD or measured) else "not measured"
     )
-
-
-def _summary(row_id: str, metric: str, collected: Collected) -> Summary | None:
-    samples = [sample for sample in collected.finished(row_id) if sample.counts_for(metric)]
-    return summarise([sample.value(metric, collected.table.select) for sample in samples])

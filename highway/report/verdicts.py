@@ -230,8 +230,8 @@ class Judged:
         least = int(np.argmax(np.where(np.isnan(tests.advantage[0]), -1, tests.above[0])))
         if np.isnan(tests.advantage[0, least]):
             pairs = {name for pair in pairs_of(self.claim) for name in pair}
-            of_quality = self.claim.kind != "sooner" and METRICS[self.claim.metric].measures_quality
-            kept = not of_quality or all(  # the test set says nothing of steps and times
+            on_test_set = self.claim.kind != "sooner" and METRICS[self.claim.metric].measures_quality
+            kept = not on_test_set or all(  # the test set says nothing of steps and times
                 sample.has_test_units for name in pairs for sample in self.collected.finished(name)
             )
             return f"{self.claim.metric}: no spread over seeds{'' if kept else ', and no test-set interval'}"
