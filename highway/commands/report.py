@@ -1,7 +1,8 @@
 """Render tables with verdicts and figures from the records:  highway report [TABLE...] [--budget mini]
 
-Without TABLE, render every table that has records, and the web site outputs/report/index.html. With --watch, serve the
-site on localhost and rebuild it while a sweep runs.
+Without TABLE, render every table that has records, and the web site outputs/report/index.html; then print which numbers
+of the papers are reproduced, in place of whole reports. With --watch, serve the site on localhost and rebuild it while
+a sweep runs.
 """
 
 from contextlib import nullcontext
@@ -17,6 +18,7 @@ from highway.files.writing import written_atomically
 from highway.report.across import across
 from highway.report.collect import collect
 from highway.report.formats import no_formula
+from highway.report.overview import overview
 from highway.report.publish import publish
 from highway.report.terminal import print_sections
 from highway.site.build import build_site
@@ -73,16 +75,22 @@ def main() -> None:
             if not sections:
                 print("No row with a gate has run beside its baseline yet at paper or mini budget.")
             return
+        console, brief, reports = Console(), not arguments.tables, []
         for name in arguments.tables or [*table_ids(), *grid_names(outputs)]:
             with nullcontext() if arguments.tables else left_out(name):
                 table = find(name, outputs)
                 budgets = [arguments.budget] if arguments.budget else list(table.budgets)
                 known = [budget for budget in budgets if arguments.tables or budget in table.budgets]
-                if not publish([(table, budget, tuple(arguments.added)) for budget in known], outputs, Console()):
+                requests = [(table, budget, tuple(arguments.added)) for budget in known]
+                if not (found := publish(requests, outputs, console, brief)):
                     again = f"make {table.id} BUDGET={list(table.budgets)[-1]}"
                     print(f"{table.id}: no records yet. Type {again} to train it.")
-        if not arguments.tables:
-            print(f"The site: {build_site(outputs)}")
+                reports += found
+        if brief:
+            index = build_site(outputs)
+            if not arguments.budget and not arguments.added:
+                print_sections([overview(map(load_table, table_ids()), reports).section], console)
+            print(f"The whole report of a table: highway report TABLE. The site: {index}")
 
 
 def write_runs(file: str, table: str | None, budget: str | None) -> None:

@@ -14,6 +14,7 @@ from highway.report.claims import on_log_scale
 from highway.report.provenance import explained
 from highway.report.report import Report
 from highway.report.reproduction import against_paper, compared_metrics, counted, margin, sound_runs
+from highway.report.sections import COPIED, Grid, GridCell, Head, Judgement, Number, Paragraph, Section, grid
 from highway.report.verdicts import ENOUGH_SEEDS, ONE_SEED, Records
 from highway.sweep.table import Column, Row, Table
 
@@ -22,6 +23,10 @@ FEW, NOT_RUN = f"fewer than {ENOUGH_SEEDS} seeds", "not run"
 WORDS = (*ANSWERED, FEW, NOT_RUN)
 ORDERINGS = ("same ordering", "other ordering")
 LIMITS = (0.05, 0.1, 0.2, 0.5, 1.0)  # half lengths of the axis of relative differences
+INTERVALS = (
+    "Equivalent: the 90 % interval of our mean lies within the margin of the paper's number. A row with one seed takes "
+    "its spread from the table's other rows. What the words mean: docs/STATISTICS.md."
+)
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,32 @@ class Overview:
         return {word: count[word] for word in WORDS}
 
     @property
+    def sentences(self) -> list[str]:
+        """What the overview says in words."""
+        words = self.words
+        text = f"{len(self.run)} of the papers' {len(self.counted)} numbers have runs at the paper's own size"
+        return [
+            *([] if words["equivalent"] + words["different"] else ["Too early to say."]),
+            f"{text} (paper budget){f': {self.seeds}' if self.run else ''}.",
+            *([f"Our means differ from the papers' by {self.range}."] if self.range else []),
+            f"{words['equivalent']} came out equivalent, {words['different']} different, "
+            f"{words['inconclusive']} inconclusive; an answer takes at least {ENOUGH_SEEDS} seeds.",
+        ]
+
+    @property
+    def section(self) -> Section:
+        """The sentences, and for each table the numbers that were run, ours with its interval."""
+        grids = [
+            (Paragraph.of(f"{run[0].table.paper}: {run[0].table.caption}"), _grid(run))
+            for group in self.by_table
+            if (run := [each for each in group if each.word != NOT_RUN])
+        ]
+        note = [Paragraph.of(INTERVALS, *self.explained, style="note")] if grids else []
+        lead = Paragraph.of(*self.sentences, style="strong")
+        blocks = (lead, *(block for pair in grids for block in pair), *note)
+        return Section("overview", "Which numbers of the papers are reproduced?", blocks)
+
+    @property
     def seeds(self) -> str:
         """How many seeds the measurements have that were run: `1 with 3 seeds, 1 with 2 seeds`."""
         count = sorted(Counter(each.seeds for each in self.run).items(), reverse=True)
@@ -135,6 +166,25 @@ class Overview:
     def single(self) -> int:
         """How many claims at `mini` budget rest on one seed, which shows no ordering."""
         return self.orderings[ONE_SEED]
+
+
+def _grid(measured: Sequence[Measurement]) -> Grid:
+    """Return a paper's numbers beside ours, in their own units."""
+    numeric = [Head(title, numeric=True) for title in ("paper", "ours", "90 % interval")]
+    return grid((Head("number"), *numeric, Head("seeds"), Head("answer")), [_cells(each) for each in measured])
+
+
+def _cells(each: Measurement) -> tuple[GridCell, ...]:
+    form = f".{each.column.digits}f"
+    ends = [f"{each.paper * (1 + end):{form}}" for end in each.interval or ()]
+    return (
+        f"{each.row.label}, {each.column.title}",
+        Number(each.paper, form, mark="" if each.counts else COPIED),
+        None if each.ours is None else Number(each.ours, form),
+        " … ".join(ends) or None,
+        str(each.seeds),
+        Judgement(each.word, ", ".join(each.marks)) if each.counts else "copied, not counted",
+    )
 
 
 def overview(tables: Iterable[Table], reports: Sequence[Report]) -> Overview:

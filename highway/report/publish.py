@@ -13,7 +13,7 @@ from highway.files.writing import write_text
 from highway.report.collect import Collected, collect, logs_of, with_overrides
 from highway.report.formats import to_csv, to_latex, to_markdown
 from highway.report.report import Report, build_report
-from highway.report.terminal import print_report
+from highway.report.terminal import print_outcome, print_report
 from highway.report.trials import FIGURE
 from highway.sweep.kept import kept_below
 from highway.sweep.table import Figure, ReportRequest
@@ -61,12 +61,15 @@ def _shown(figure: Figure, collected: Collected) -> str:
     return hashlib.sha256(shown.encode()).hexdigest()
 
 
-def publish(requests: Sequence[ReportRequest], outputs_dir: Path, console: Console) -> int:
-    """Write and print the report of each table and budget that has records; return how many have.
+def publish(
+    requests: Sequence[ReportRequest], outputs_dir: Path, console: Console, brief: bool = False
+) -> list[Report]:
+    """Write and print the report of each table and budget that has records; return these reports.
 
     Overrides of the command line add extra rows, and the report goes into a folder that is named after them.
+    brief: print only what came out, and where the report is.
     """
-    count, kept = 0, kept_below(outputs_dir)
+    reports, kept = [], kept_below(outputs_dir)
     for table, budget, overrides in requests:
         folder = outputs_dir / "report" / table.id / budget
         table = with_overrides(table, [budget], overrides)
@@ -74,9 +77,12 @@ def publish(requests: Sequence[ReportRequest], outputs_dir: Path, console: Conso
             folder /= re.sub(r"[^\w.=,+-]+", "_", " ".join(("with", *overrides)))
         collected = replace(collect(table, budget, outputs_dir), only_run=bool(overrides))
         if collected.every:
-            count += 1
             report, paths = write_report(collected, folder, kept)
-            print_report(report, console)
-            for path in paths:
+            reports.append(report)
+            if brief:
+                print_outcome(report, console)
+            else:
+                print_report(report, console)
+            for path in paths[:1] if brief else paths:
                 console.print(str(path), soft_wrap=True, markup=False, highlight=False)
-    return count
+    return reports

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from highway.commands.report import main
 from highway.report.collect import collect
 from highway.report.overview import FEW, NOT_RUN, Overview, overview
 from highway.report.report import build_report
+from highway.report.sections import Grid
 from highway.sweep.reading import load_table
 from tests.support.tables import TABLE, put
 
@@ -57,3 +59,35 @@ def test_numbers_agree_with_the_report_and_the_records(tmp_path: Path) -> None:
             within = -each.margin <= each.interval[0] and each.interval[1] <= each.margin
             assert within == (each.word == "equivalent"), "the plot shows the rule of the word"
     assert found.orderings.total() == len(TABLE.claims), "the claims at mini, and none at paper"
+    (shown,) = [block for block in found.section.blocks if isinstance(block, Grid)]
+    cells = {str(row.cells[0]): [*map(str, row.cells[1:])] for row in shown.rows}
+    assert len(cells) == len(run), "numbers that were run, and no others"
+    column = tanh.column
+    low, high = (column.text(paper * (1 + end)) for end in tanh.interval or ())
+    expected = [column.text(paper), column.text(paper), f"{low} … {high}", "3", "equivalent"]
+    assert cells[f"{tanh.row.label}, {column.title}"] == expected and low < column.text(paper) < high
+
+
+def test_a_report_without_a_table_says_what_is_reproduced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """It prints the outcome of each table, then the numbers with their intervals; with a table, the whole report."""
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr("highway.report.figures.draw", lambda figure, collected, folder: None)
+    paper = TABLE.row("tanh").paper["test_bpc"]
+    for seed in (1, 2, 3):
+        put(tmp_path, "tanh", seed, paper + seed / 1000)
+
+    def printed(*words: str) -> str:
+        monkeypatch.setattr("sys.argv", ["highway report", *words])
+        main()
+        return capsys.readouterr().out
+
+    monkeypatch.setenv("HIGHWAY_OUTPUTS", str(tmp_path))
+    text = printed()
+    assert text.index(f"{tmp_path}/report/highway_t1/paper/table.md") < text.index("Which numbers of the papers")
+    assert "Claims of the paper" not in text and "highway_t2: no records yet" in text
+    assert "2 of the papers' " in text and "90 % interval" in text
+    assert "Which numbers of the papers" not in printed("--budget", "paper"), "it would know of one budget only"
+    whole = printed("highway_t1")
+    assert "Claims of the paper" in whole and "Which numbers of the papers" not in whole

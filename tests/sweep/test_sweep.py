@@ -80,7 +80,7 @@ def test_a_grid_inline(tmp_path: Path) -> None:
     assert len(views) == 8 and all((view / "result.json").exists() for view in views)
     assert len({view.resolve() for view in views}) == 6
     (tmp_path / "report" / "layers_study" / "smoke" / "table.md").unlink()
-    assert publish([(table, "smoke", ())], tmp_path, Console(file=(messages := io.StringIO()), width=80)) == 1
+    assert len(publish([(table, "smoke", ())], tmp_path, Console(file=(messages := io.StringIO()), width=80))) == 1
     assert "Also measured" in messages.getvalue() and "±" in messages.getvalue()
     cells = (tmp_path / "report" / "layers_study" / "smoke" / "table.md").read_text()
     assert "## Also measured\n\n| model | parameters | of gates | tokens/s | train (s) |" in cells
