@@ -16,6 +16,7 @@ from highway.report.choice_figures import draw_choices
 from highway.report.collect import Collected, authors_logs
 from highway.report.comparison_figures import draw_bars, draw_lengths, draw_scatter, draw_series, draw_times
 from highway.report.curves import Curves, Point
+from highway.report.reproduction import sound_runs
 from highway.report.sample import Sample
 from highway.report.state_figures import draw_gate_values, draw_gradients
 from highway.report.style import SPLITS, STYLE, Look, looks
@@ -23,8 +24,14 @@ from highway.sweep.table import Figure, Row
 
 matplotlib.use("Agg")
 OVER = {"epoch": "epoch", "step": "step", "seconds": "seconds of training", "tokens": "tokens read"}
-REPORTED, BAND, PAPER = "_reported", "_band", "_paper"  # labels of marks; matplotlib leaves them out of the legend
-MARKS = {REPORTED: "dots: reported models", BAND: "bands: range of the seeds", PAPER: "thin dots: the paper's values"}
+# Labels of marks; matplotlib leaves them out of the legend
+REPORTED, BAND, PAPER, ABOVE = "_reported", "_band", "_paper", "_above"
+MARKS = {
+    REPORTED: "dots: reported models",
+    BAND: "bands: range of the seeds",
+    PAPER: "thin dots: the paper's values",
+    ABOVE: "out of view: rows that have not learned",
+}
 
 
 def draw(figure: Figure, collected: Collected, folder: Path) -> str:
@@ -126,6 +133,7 @@ def _lines(figure: Figure, collected: Collected) -> dict[tuple[str, str], list[L
 
 def _panel(axis: Axes, figure: Figure, collected: Collected, lines: Sequence[Line], split: str, metric: str) -> None:
     highest, row_looks, card = [], looks(collected), METRICS[f"{split}_{metric}"]
+    unlearned = {line.row.id for line in lines if not sound_runs(collected, line.row.id)}
     for row, seeds, positions, low, mean, high, best in lines:
         style = _style(row_looks[row.id], row)
         axis.plot(positions, mean, **style, marker="o" if len(positions) == 1 else "", markersize=4)
@@ -143,12 +151,17 @@ def _panel(axis: Axes, figure: Figure, collected: Collected, lines: Sequence[Lin
         if collected.budget == "paper" and card.name in row.paper:
             value, colour = row.paper[card.name], style["color"]
             axis.axhline(value, color=colour, linewidth=0.7, linestyle=(0, (1, 3)), label=PAPER)
-        if card.better == "lower" and mean[-1] < mean[0]:
+        if card.better == "lower" and mean[-1] < mean[0] and row.id not in unlearned:
             highest.append(mean[len(mean) // 20])
     axis.set_title(SPLITS[split], loc="left", fontsize=9)
     axis.set_ylabel(KINDS[metric][0])
     if highest:  # the first few points of a run would squeeze all others into the floor
-        axis.set_ylim(top=max(highest) * 1.02)
+        top = max(highest) * 1.02
+        axis.set_ylim(top=top)
+        if any(line.row.id in unlearned and line.mean[-1] > top for line in lines):
+            lowest = axis.dataLim.ymin
+            axis.set_ylim(bottom=lowest - 0.05 * (top - lowest))  # its margin was that of a longer axis
+            axis.plot([], [], label=ABOVE)
 
 
 def _best(sample: Sample, metric: str) -> Point:

@@ -334,6 +334,18 @@ def test_a_seed_that_diverged_leaves_the_figure_to_the_others(tmp_path: Path) ->
     assert all(path.exists() for path in paths)
 
 
+def test_a_row_that_has_not_learned_does_not_squeeze_the_others(tmp_path: Path) -> None:
+    data = {"source": "files", "sha256": {"test": "t"}, "counting_loss": 1.5}
+    put(tmp_path, "tanh", 1, 1.4, data=data)
+    put(tmp_path, "sigmoid", 1, 30, data=data)
+    (figure,) = (each for each in TABLE.figures if each.id == "convergence")
+    for axis in figures._curves(figure, collect(TABLE, "paper", tmp_path)).axes:
+        bottom, top = axis.get_ylim()
+        assert 1 < bottom < top < 3, "2.15 to 1.4 of tanh, and the paper's values; sigmoid falls from 30.75 to 30"
+    write_report(collect(TABLE, "paper", tmp_path), tmp_path / "report")
+    assert "out of view: rows that have not learned" in (tmp_path / "report" / "convergence.svg").read_text()
+
+
 def test_a_figure_over_seconds_and_tokens(tmp_path: Path) -> None:
     points = [Point(step, step / 100, 2.0, 10 * step, 1000 * step) for step in (25, 50)]
     later = [point._replace(value=3.0, seconds=20 * point.step) for point in points]
