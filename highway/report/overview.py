@@ -14,7 +14,7 @@ from highway.report.claims import on_log_scale
 from highway.report.provenance import explained
 from highway.report.report import Report
 from highway.report.reproduction import against_paper, compared_metrics, counted, margin, sound_runs
-from highway.report.sections import COPIED, Grid, GridCell, Head, Judgement, Number, Paragraph, Section, grid
+from highway.report.sections import COPIED, Grid, GridCell, Head, Judgement, Paragraph, Section, grid
 from highway.report.verdicts import ENOUGH_SEEDS, ONE_SEED, Records
 from highway.sweep.table import Column, Row, Table
 
@@ -23,10 +23,9 @@ FEW, NOT_RUN = f"fewer than {ENOUGH_SEEDS} seeds", "not run"
 WORDS = (*ANSWERED, FEW, NOT_RUN)
 ORDERINGS = ("same ordering", "other ordering")
 LIMITS = (0.05, 0.1, 0.2, 0.5, 1.0)  # half lengths of the axis of relative differences
-INTERVALS = (
-    "Equivalent: the 90 % interval of our mean lies within the margin of the paper's number. A row with one seed takes "
-    "its spread from the table's other rows. What the words mean: docs/STATISTICS.md."
-)
+EQUIVALENT = "Equivalent: the 90 % interval of our mean lies within the margin of the paper's number."
+BORROWED = "A row with one seed takes its spread from the table's other rows."
+MEANING = "What the words mean: docs/STATISTICS.md."
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ class Overview:
 
     @property
     def sentences(self) -> list[str]:
-        """What the overview says in words."""
+        """The sentences that begin the overview, on the site as on the terminal."""
         words = self.words
         text = f"{len(self.run)} of the papers' {len(self.counted)} numbers have runs at the paper's own size"
         return [
@@ -126,7 +125,8 @@ class Overview:
             for group in self.by_table
             if (run := [each for each in group if each.word != NOT_RUN])
         ]
-        note = [Paragraph.of(INTERVALS, *self.explained, style="note")] if grids else []
+        remarks = (EQUIVALENT, *([BORROWED] if self.borrowed else []), MEANING, *self.explained)
+        note = [Paragraph.of(*remarks, style="note")] if grids else []
         lead = Paragraph.of(*self.sentences, style="strong")
         blocks = (lead, *(block for pair in grids for block in pair), *note)
         return Section("overview", "Which numbers of the papers are reproduced?", blocks)
@@ -175,13 +175,12 @@ def _grid(measured: Sequence[Measurement]) -> Grid:
 
 
 def _cells(each: Measurement) -> tuple[GridCell, ...]:
-    form = f".{each.column.digits}f"
-    ends = [f"{each.paper * (1 + end):{form}}" for end in each.interval or ()]
+    text = each.column.text
     return (
         f"{each.row.label}, {each.column.title}",
-        Number(each.paper, form, mark="" if each.counts else COPIED),
-        None if each.ours is None else Number(each.ours, form),
-        " … ".join(ends) or None,
+        text(each.paper) + ("" if each.counts else COPIED),
+        None if each.ours is None else text(each.ours),
+        " … ".join(text(each.paper * (1 + end)) for end in each.interval or ()) or None,
         str(each.seeds),
         Judgement(each.word, ", ".join(each.marks)) if each.counts else "copied, not counted",
     )

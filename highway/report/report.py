@@ -106,6 +106,17 @@ class Report:
         return f"{text}; {fewer} {has} fewer than three seeds that have learned." if fewer else f"{text}."
 
     @property
+    def words(self) -> Counter[str]:
+        """How many of the verdicts have each word."""
+        return Counter(verdict.word for verdict in self.verdicts)
+
+    @property
+    def outcome(self) -> str:
+        """The report in a few sentences: its origin, the paper's numbers that are reproduced, and the verdicts."""
+        claims = ", ".join(f"{count} × {word}" for word, count in self.words.most_common())
+        return " ".join(filter(None, (self.origin, self.reproduced, f"Claims: {claims}." if claims else "")))
+
+    @property
     def origin(self) -> str:
         """A sentence on budget, data and checkpoint; every rendering has it."""
         table, budget = self.collected.table, self.collected.budget

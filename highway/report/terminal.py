@@ -1,6 +1,5 @@
 """A report on a terminal. A measured cell has our number on one line, the paper's and the difference below it."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -42,12 +41,9 @@ def print_report(report: Report, console: Console) -> None:
 
 
 def print_outcome(report: Report, console: Console) -> None:
-    """Print the heading of a report, and how many of the paper's numbers and claims came out how."""
+    """Print the heading of a report, and what came out."""
     console.print(Text(f"\n{report.heading}", style=TITLE))
-    words = Counter(verdict.word for verdict in report.verdicts)
-    claims = ", ".join(f"{count} × {word}" for word, count in words.most_common())
-    text = " ".join(filter(None, (report.origin, report.reproduced, f"Claims: {claims}." if claims else "")))
-    console.print(Text(text))
+    console.print(Text(report.outcome))
 
 
 def print_sections(sections: Sequence[Section], console: Console) -> None:

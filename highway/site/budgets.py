@@ -1,6 +1,5 @@
 """A table at one budget, as its page shows it: the report, the cost of each run, and the files to download."""
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -60,7 +59,7 @@ class BudgetReport:
     @property
     def verdicts(self) -> list[tuple[str, int, str]]:
         """Each word of the verdicts, its count, and what is unknown about the code of the runs that they rest on."""
-        count = Counter(verdict.word for verdict in self.report.verdicts)
+        count = self.report.words
         runs = {
             word: {
                 run.directory: run.result
