@@ -11,6 +11,7 @@ from highway.config.metrics import KINDS
 from highway.errors import Corrupt
 from highway.report.collect import Collected, authors_logs
 from highway.report.curves import Curves, Outline, Point, read_curves
+from highway.report.reproduction import sound_runs
 from highway.report.sample import Sample
 from highway.report.style import SPLITS, looks
 
@@ -47,6 +48,9 @@ def table_curves(collected: Collected, begun: dict[tuple[str, str], Path], links
             if of_row == row_id:
                 yield {"name": name, "page": "", "splits": by_split(curves, points)}
 
+    def ended(row_id: str) -> bool:
+        return bool(rows.get(row_id)) and all(of_row != row_id for of_row, _ in growing)
+
     drawn: list[dict[str, Any]] = [
         {
             "id": row.id,
@@ -54,6 +58,7 @@ def table_curves(collected: Collected, begun: dict[tuple[str, str], Path], links
             "colour": row_looks[row.id].colour,
             "dash": DASHES[row_looks[row.id].dash],
             "paper": row.paper if collected.budget == "paper" else {},
+            "unlearned": ended(row.id) and not sound_runs(collected, row.id),
             "seeds": list(seeds(row.id)),
             "log": by_split(logs[row.id], points) if row.id in logs else None,
         }

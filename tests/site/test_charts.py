@@ -8,6 +8,7 @@ import pytest
 from highway.site.build import build_site
 from highway.sweep.reading import load_table
 from tests.support.browser import CUT_OFF, browser, needs_chromium, opened
+from tests.support.tables import put
 
 LINES = """return [...document.querySelectorAll('.plot [data-line]')]
   .map(line => [line.dataset.line.replace(/, [^,]*$/, ''), line.getAttribute('stroke-dasharray') ?? 'none'])"""
@@ -59,3 +60,21 @@ def test_an_axis_of_steps_counts(tmp_path: Path) -> None:
         for end in (1, 3, 1000):
             axis = f"return ticks({{ start: 0.5, end: {end} + 0.5, log: false }}, 8, 1)"
             assert all(tick.is_integer() for tick in map(float, driver.execute_script(axis)))
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_a_row_that_has_not_learned_is_drawn_when_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
+    table, data = load_table("highway_t1"), {"source": "files", "sha256": {"test": "t"}, "counting_loss": 1.5}
+    put(tmp_path, "tanh", 1, 1.4, data=data)
+    put(tmp_path, "sigmoid", 1, 30, data=data)
+    index = build_site(tmp_path, [table])
+    with browser() as driver:
+        opened(driver, index.parent / "highway_t1" / "index.html")
+        drawn = "return [...document.querySelectorAll('.plot [data-line]')].map(line => line.dataset.line)"
+        assert driver.execute_script(drawn) == [f"{table.row('tanh').label}, seed 1"]
+        named = f"{table.row('sigmoid').label} (has not learned)"
+        assert named in [name for name, _ in driver.execute_script(LEGEND)]
+        driver.execute_script("document.querySelector('.all').click()")
+        assert len(driver.execute_script(drawn)) == 2

@@ -92,6 +92,21 @@ def test_a_table_and_its_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("alone")
+def test_curves_say_which_rows_have_not_learned(tmp_path: Path) -> None:
+    """A row with a run underway may still learn."""
+    data = {"source": "files", "sha256": {"test": "t"}, "counting_loss": 1.5}
+    put(tmp_path, "tanh", 1, 1.4, data=data)
+    for row in ("sigmoid", "baseline"):
+        put(tmp_path, row, 1, 30, data=data)
+    put(tmp_path, "highway", 1, 30, status="diverged")
+    (put(tmp_path, "baseline", 2, 1.5) / "result.json").unlink()
+    index = build_site(tmp_path, [load_table("highway_t1")])
+    rows = data_of(index.parent / "highway_t1" / "paper" / "curves.js")["rows"]
+    unlearned = {row["id"]: row["unlearned"] for row in rows}
+    assert unlearned == {"baseline": False, "tanh": False, "sigmoid": True, "highway": True}
+
+
+@pytest.mark.usefixtures("alone")
 def test_a_run_underway_has_its_curve(tmp_path: Path) -> None:
     put(tmp_path, "tanh", 1, 1.4)
     folder = put(tmp_path, "sigmoid", 2, 1.5)

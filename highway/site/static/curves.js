@@ -2,7 +2,7 @@
 // The curves of runs with their controls. The numbers come from scripts that set window.highway[name]; a script is
 // loaded when its chart is first shown, so a page is there before its curves.
 
-const AT_FIRST = 12;  // rows drawn when the page opens
+const AT_FIRST = 12;  // rows drawn when the page opens; none that has not learned, which would squeeze the others
 const FAINT = 0.4;    // opacity of a seed beside others
 
 function drawOnce(section) {
@@ -26,7 +26,8 @@ function curves(section, data) {
   $(".logs").parentElement.hidden = !authors;
   $(".logs").checked = data.comparable;  // smaller models and shorter runs need another axis
   section.querySelectorAll(".toggles label").forEach((label) => label.remove());
-  const boxes = data.rows.map((row, number) => toggle($(".toggles"), row, number < AT_FIRST, draw));
+  const learned = data.rows.filter((row) => !row.unlearned), first = (learned.length ? learned : data.rows).slice(0, AT_FIRST);
+  const boxes = data.rows.map((row) => toggle($(".toggles"), row, first.includes(row), draw));
   $(".toggles").hidden = data.rows.length < 2;
   for (const [name, state] of [["all", true], ["none", false]]) {
     $("." + name).onclick = () => { boxes.forEach((box) => { box.checked = state; }); draw(); };
@@ -84,7 +85,7 @@ function dataTable(details, lines, metric, over) {  // the chart as a table, and
 function toggle(fieldset, row, checked, draw) {
   const label = document.createElement("label"), box = document.createElement("input");
   Object.assign(box, { type: "checkbox", checked, onchange: draw });
-  label.append(box, " ", swatch(row), " ", row.label);
+  label.append(box, " ", swatch(row), " ", row.label, row.unlearned ? " (has not learned)" : "");
   fieldset.append(label);
   return box;
 }
