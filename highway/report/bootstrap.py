@@ -4,9 +4,11 @@ Verdicts compare seeds; this compares two models, whatever other seeds would giv
 all others by the test loss, if both records keep the losses of their units (highway/tasks/units.py).
 """
 
+import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,21 @@ DRAWS = 10_000
 CHUNK = 500  # draws at a time, to bound the memory
 
 
+class Pair(NamedTuple):
+    """A run of a row and one of its baseline: their seeds, and the counts of each unit of the test set."""
+
+    seed: int
+    base_seed: int
+    metric: str  # bleu | test_loss
+    ours: Array
+    theirs: Array
+
+    def trace(self) -> str:
+        """Return what tells these counts from any others."""
+        about = f"{self.metric} {self.ours.shape} {self.theirs.shape} "
+        return hashlib.sha256(about.encode() + self.ours.tobytes() + self.theirs.tobytes()).hexdigest()
+
+
 @dataclass(frozen=True)
 class Compared:
     """A run of a row compared with one of its baseline."""
@@ -31,7 +48,7 @@ class Compared:
     base: Row
     seed: int
     base_seed: int
-    metric: str  # bleu | test_loss
+    metric: str
     value: float
     difference: float
     low: float  # ends of the interval over resampled units, that covers all differences of the report with 95 %
@@ -52,13 +69,14 @@ def compare(collected: Collected) -> list[Compared]:
     """
     if collected.budget == "smoke":
         return []
-    pairs: list[tuple[Row, Row, int, int, str, Array, Array]] = []
+    pairs: list[tuple[Row, Row, Pair]] = []
     for row in collected.table.rows:
         if base := collected.table.base(row.id):
             runs = [(ours, theirs) for ours in collected.finished(row.id) for theirs in collected.finished(base)]
             found = _with_units(runs, collected.table.select)
-            pairs += [(row, collected.table.row(base), *each) for each in found]
-    return [replace(_compared(*pair, len(pairs)), of_means=_of_means(collected, *pair[:2], pair[4])) for pair in pairs]
+            pairs += [(row, collected.table.row(base), pair) for pair in found]
+    of_each = _ends_of_each(collected, [pair for _, _, pair in pairs])
+    return [_compared(collected, *pair, *ends) for pair, ends in zip(pairs, of_each, strict=True)]
 
 
 def _of_means(collected: Collected, row: Row, base: Row, metric: str) -> float | None:
@@ -66,27 +84,42 @@ def _of_means(collected: Collected, row: Row, base: Row, metric: str) -> float |
     return ours.mean - theirs.mean if ours and theirs and max(ours.count, theirs.count) > 1 else None
 
 
-def _with_units(runs: Sequence[tuple[Sample, Sample]], select: str) -> list[tuple[int, int, str, Array, Array]]:
-    """Return the runs of one seed that have units, or else the first two of any seeds: both seeds, and the units."""
+def _with_units(runs: Sequence[tuple[Sample, Sample]], select: str) -> list[Pair]:
+    """Return the runs of one seed that have units, or else the first two of any seeds."""
 
-    def kept(pairs: Iterable[tuple[Sample, Sample]]) -> Iterator[tuple[int, int, str, Array, Array]]:
+    def kept(pairs: Iterable[tuple[Sample, Sample]]) -> Iterator[Pair]:
         for ours, theirs in pairs:
             if units := _units(ours, theirs, select):
-                yield ours.seed, theirs.seed, *units
+                yield Pair(ours.seed, theirs.seed, *units)
 
     alike = list(kept((ours, theirs) for ours, theirs in runs if ours.seed == theirs.seed))
     return alike or list(itertools.islice(kept(runs), 1))
 
 
-def _compared(
-    row: Row, base: Row, seed: int, base_seed: int, metric: str, ours: Array, theirs: Array, count: int
-) -> Compared:
-    """Compare two runs, as one of `count` pairs."""
-    score = STATISTICS[metric]
+def _compared(collected: Collected, row: Row, base: Row, pair: Pair, low: float, high: float, p: float) -> Compared:
+    seed, base_seed, metric, ours, theirs = pair
+    score, of_means = STATISTICS[metric], _of_means(collected, row, base, metric)
     value, difference = float(score(ours.sum(0))), float(score(ours.sum(0)) - score(theirs.sum(0)))
-    low, high = interval(resampled(ours, theirs, score), count)
-    p = min(count * randomisation(ours, theirs, score), 1.0)
-    return Compared(row, base, seed, base_seed, metric, value, difference, low, high, p)
+    return Compared(row, base, seed, base_seed, metric, value, difference, low, high, p, of_means)
+
+
+def _ends_of_each(collected: Collected, pairs: Sequence[Pair]) -> list[list[float]]:
+    """Return the ends of the interval and the p-value of each pair; an earlier report may have kept them."""
+    kept, name = collected.kept, f"{collected.table.id} {collected.budget}"
+    name = f"bootstrap/{hashlib.sha256(name.encode()).hexdigest()[:20]}"
+    before = (kept.read(name, len(pairs)) or {}) if kept and pairs else {}
+    traces = [pair.trace() for pair in pairs]
+    ends = {trace: before.get(trace) or _ends(pair, len(pairs)) for trace, pair in zip(traces, pairs, strict=True)}
+    if kept and ends != before:
+        kept.write(name, len(pairs), ends)
+    return [ends[trace] for trace in traces]
+
+
+def _ends(pair: Pair, count: int) -> list[float]:
+    """Return the ends of the interval and the p-value of one of `count` pairs."""
+    score = STATISTICS[pair.metric]
+    low, high = interval(resampled(pair.ours, pair.theirs, score), count)
+    return [low, high, min(count * randomisation(pair.ours, pair.theirs, score), 1.0)]
 
 
 def _units(ours: Sample, theirs: Sample, select: str) -> tuple[str, Array, Array] | None:

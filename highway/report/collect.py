@@ -32,6 +32,7 @@ class Collected:
     folders: dict[str, str] = field(default_factory=dict)  # by row; the name of its runs' folder
     only_run: bool = False  # leave out rows that have not run
     decisions: Decisions = field(default_factory=dict)  # what validation chose in each row
+    kept: Kept | None = field(default=None, compare=False, repr=False)  # what reports keep for the next one
 
     def finished(self, row_id: str) -> tuple[Sample, ...]:
         return tuple(sample for sample in self.samples[row_id] if sample.finished)
@@ -153,10 +154,10 @@ def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str
 
 def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
     """Return the records of a table at a budget; those of this machine come before published ones."""
+    kept = kept_below(outputs_dir)
     if table.kind == "timing":
         table, by_row, overrides = timings(table, budget, outputs_dir)
-        return Collected(table, budget, by_row, Experiments(overrides))
-    kept = kept_below(outputs_dir)
+        return Collected(table, budget, by_row, Experiments(overrides), kept=kept)
     table, decisions = with_choices(table, budget, outputs_dir)
     overrides = {row.id: overrides_of(table, row, budget) for row in table.at(budget)}
     addresses = {row_id: address_of(words, kept) for row_id, words in overrides.items()}
@@ -168,7 +169,7 @@ def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
     }
     every_row = {row.id: by_row.get(row.id, ()) for row in table.rows}
     folders = {row_id: address.name for row_id, address in addresses.items()}
-    return Collected(table, budget, every_row, Experiments(overrides), folders, decisions=decisions)
+    return Collected(table, budget, every_row, Experiments(overrides), folders, decisions=decisions, kept=kept)
 
 
 def _chosen_by_seed(table: Table, row: Row, budget: str, outputs_dir: Path, kept: Kept) -> tuple[Sample, ...]:

@@ -8,26 +8,25 @@ from pathlib import Path
 
 from rich.console import Console
 
-from highway.files.kept import Kept, signature, signatures
+from highway.files.kept import signature, signatures
 from highway.files.writing import write_text
 from highway.report.collect import Collected, collect, logs_of, with_overrides
 from highway.report.formats import to_csv, to_latex, to_markdown
 from highway.report.report import Report, build_report
 from highway.report.terminal import print_outcome, print_report
 from highway.report.trials import FIGURE
-from highway.sweep.kept import kept_below
 from highway.sweep.table import Figure, ReportRequest
 
 ENDINGS = ("svg", "png")
 
 
-def write_report(collected: Collected, folder: Path, kept: Kept | None = None) -> tuple[Report, list[Path]]:
+def write_report(collected: Collected, folder: Path) -> tuple[Report, list[Path]]:
     """Write table.md, table.csv, table.tex and the figures; return the report and the paths of all files.
 
-    With `kept`, a figure is drawn only if its file or what it shows has changed.
+    A figure is drawn only if its file or what it shows has changed.
     """
     figures = collected.figures if collected.every else ()
-    names = [_drawn(figure, collected, folder, kept) for figure in figures]
+    names = [_drawn(figure, collected, folder) for figure in figures]
     report = build_report(collected, figures)
     texts = {"table.md": to_markdown(report), "table.csv": to_csv(report), "table.tex": to_latex(report)}
     for name, text in texts.items():
@@ -36,11 +35,11 @@ def write_report(collected: Collected, folder: Path, kept: Kept | None = None) -
     return report, [folder / name for name in files]
 
 
-def _drawn(figure: Figure, collected: Collected, folder: Path, kept: Kept | None) -> str:
+def _drawn(figure: Figure, collected: Collected, folder: Path) -> str:
     """Draw a figure unless it is there already; return its id."""
     files = [f"{figure.id}.{ending}" for ending in ENDINGS]
     name = f"figures/{hashlib.sha256(str(folder).encode()).hexdigest()[:20]}-{figure.id}"
-    key = _shown(figure, collected) if kept else ""
+    kept, key = collected.kept, _shown(figure, collected)
     if kept and kept.read(name, key) == signatures(folder, files):
         return figure.id
     from highway.report.figures import draw  # matplotlib takes a second to import
@@ -69,7 +68,7 @@ def publish(
     Overrides of the command line add extra rows, and the report goes into a folder that is named after them.
     brief: print only what came out, and where the report is.
     """
-    reports, kept = [], kept_below(outputs_dir)
+    reports = []
     for table, budget, overrides in requests:
         folder = outputs_dir / "report" / table.id / budget
         table = with_overrides(table, [budget], overrides)
@@ -77,7 +76,7 @@ def publish(
             folder /= re.sub(r"[^\w.=,+-]+", "_", " ".join(("with", *overrides)))
         collected = replace(collect(table, budget, outputs_dir), only_run=bool(overrides))
         if collected.every:
-            report, paths = write_report(collected, folder, kept)
+            report, paths = write_report(collected, folder)
             reports.append(report)
             if brief:
                 print_outcome(report, console)

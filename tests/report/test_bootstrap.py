@@ -193,8 +193,8 @@ def test_the_published_differences_of_gated_resnet_t1(monkeypatch: pytest.Monkey
 
     G1 with 8 heads is +0.01 BLEU from its baseline; sacreBLEU's centred absolute differences gave that 0.384.
     """
-    corrected = bootstrap._compared
-    monkeypatch.setattr(bootstrap, "_compared", lambda *pair: corrected(*pair[:-1], 1))
+    corrected = bootstrap._ends
+    monkeypatch.setattr(bootstrap, "_ends", lambda pair, count: corrected(pair, 1))
     collected = collect(load_table("gated_resnet_t1"), "mini", tmp_path)
     compared = compare(collected)
     assert len(compared) == 12, "every row but the three baselines"
@@ -226,7 +226,7 @@ def put_units(outputs: Path, row: str, seed: int, nats: Any, budget: str = "pape
     """Write a record of highway_t1 whose test units have one scored position each; None: without units."""
     folder = put(outputs, row, seed, bpc, budget, fingerprint=None if seed == 4 else "a" * 12)
     if nats is not None:
-        (folder / "probes").mkdir()
+        (folder / "probes").mkdir(exist_ok=True)
         np.savez(folder / "probes" / "test_units_best.npz", nats=nats, scored=np.ones(len(nats), int))
         write_record(folder, read_json(folder / "result.json"))
 
@@ -251,6 +251,32 @@ def test_runs_of_a_shared_seed_are_compared_and_else_the_first_two(tmp_path: Pat
     ]
     assert "fingerprint" not in lines[-2] + lines[-1], "the runs compared are of other seeds"
     assert [line.split(" | ")[2] for line in lines[-2:]] == ["1, baseline's 2", "3"]
+
+
+@pytest.mark.usefixtures("no_published_records")
+def test_a_second_report_draws_only_for_units_that_are_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another number of pairs needs another interval of each."""
+    nats, drawn = RNG.normal(2, 1, (4, 50)), []
+    ends = bootstrap._ends
+
+    def counted(pair: Any, count: int) -> list[float]:
+        drawn.append(count)
+        return ends(pair, count)
+
+    monkeypatch.setattr(bootstrap, "_ends", counted)
+
+    def compared() -> list[Compared]:
+        drawn.clear()
+        return compare(collect(TABLE, "paper", tmp_path))
+
+    put_units(tmp_path, "baseline", 1, nats[0])
+    put_units(tmp_path, "tanh", 1, nats[1])
+    first = compared()
+    assert drawn == [1] and compared() == first and drawn == []
+    put_units(tmp_path, "sigmoid", 1, nats[2])
+    assert [pair.row.id for pair in compared()] == ["sigmoid", "tanh"] and drawn == [2, 2]
+    put_units(tmp_path, "tanh", 1, nats[3])
+    assert compared()[1].difference == pytest.approx(nats[3].mean() - nats[0].mean()) and drawn == [2]
 
 
 @pytest.mark.usefixtures("no_published_records")
