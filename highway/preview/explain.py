@@ -76,7 +76,7 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
         **_gates(described),
         "data": _first_comment(conf_file(f"dataset/{composer().choices(overrides)['dataset']}.yaml")),
         "length": _length(described),
-        "parameters": _parameters_in_words(table, described, budget),
+        "parameters": _parameters_in_words(table, row, described, budget),
     }
     grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
     grid.add_column(style="bold", no_wrap=True)
@@ -142,25 +142,27 @@ def _where(described: Experiment) -> str:
     return " and ".join(parts) or "no sublayer"
 
 
-def _parameters_in_words(table: Table, described: Experiment, budget: str) -> str:
+def _parameters_in_words(table: Table, row: Row, described: Experiment, budget: str) -> str:
     total, gate = parameters(described)
-    baseline = table.rows[0]
-    before = parameters(experiment(table.overrides(baseline, budget, seed=1)))[0]
-    return f"{total:,}, of which {gate:,} in gates; {total - before:+,} ({total / before - 1:+.1%}) to {baseline.label}"
+    counted, other = f"{total:,}, of which {gate:,} in gates", table.beside(row.id)
+    if other.id == row.id:
+        return counted
+    before = parameters(experiment(table.overrides(other, budget, seed=1)))[0]
+    return f"{counted}; {total - before:+,} ({total / before - 1:+.1%}) to {other.label}"
 
 
 def _print_numbers(table: Table, row: Row, console: Console) -> None:
     """Print the paper's numbers for this row beside those of its baseline, and their source."""
-    baseline = table.rows[0]
+    other = table.beside(row.id)
     if not row.paper:
         if table.paper:
             console.print("\nThe paper has no numbers for this row.")
         return
     grid = Grid(box=SIMPLE_HEAD, title=f"the paper's numbers ({table.paper})", title_justify="left")
-    for head in ("", row.label, *([baseline.label] if row is not baseline else [])):
+    for head in ("", row.label, *([other.label] if other.id != row.id else [])):
         grid.add_column(head, justify="right" if head else "left")
     for column in table.columns:
-        values = [entry.paper.get(column.metric) for entry in (row, baseline)[: len(grid.columns) - 1]]
+        values = [entry.paper.get(column.metric) for entry in (row, other)[: len(grid.columns) - 1]]
         texts = ["none" if value is None else f"{value:.{column.digits}f}" for value in values]
         grid.add_row(f"{column.title} ({column.metric}, {column.better} is better)", *texts)
     console.print(grid)

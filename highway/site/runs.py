@@ -35,7 +35,7 @@ class Shown:
 
     @property
     def baseline(self) -> Row:
-        return self.collected.table.rows[0]
+        return self.collected.table.beside(self.row.id)
 
     @property
     def overrides(self) -> Sequence[str]:

@@ -230,6 +230,10 @@ class Table:
             return self.rows[0].id if row_id != self.rows[0].id else None
         return next((base for base, rows in self.against.items() if row_id in rows), None)
 
+    def beside(self, row_id: str) -> Row:
+        """Return the row beside which a row is explained: its baseline; the first row for one that has none."""
+        return self.row(self.base(row_id) or self.rows[0].id)
+
     @property
     def headline(self) -> str:
         """The metric by which rows are compared: that of the first claim, or of the first column on the test split."""

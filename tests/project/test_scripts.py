@@ -88,6 +88,10 @@ def test_explain_a_row(typed: Callable[..., tuple[int, str, str]]) -> None:
     assert rows_of(out, "model.width") == []  # 512 is the neutral default
     _, out, _ = typed("table explain highway_t1 tanh --budget smoke")
     assert rows_of(out, "model.width") == [["64", "conf/table/highway_t1.yaml", "(budget", "smoke)"]]
+    _, out, _ = typed("table explain highway_t1 post_norm_tanh")
+    assert "(+33.2%) to T-L3, post-norm (Eqs. 7-9)" in " ".join(out.split()), "its baseline is not the first row"
+    _, out, _ = typed("table explain hsg_t1 hsg_20")
+    assert rows_of(out, "test ppl (test_ppl, lower is better)") == [["62.9", "63.2"]], "RHN 20, of the same depth"
     _, out, _ = typed("table explain highway_t3 post_norm")
     assert (
         "an extra row, which the paper lacks" in " ".join(out.split())

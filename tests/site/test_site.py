@@ -92,6 +92,23 @@ def test_a_table_and_its_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("alone")
+def test_a_run_is_shown_beside_its_baseline(tmp_path: Path) -> None:
+    """The first row is that of a row that has none."""
+    runs = {row: put(tmp_path, row, 1, 1.4) for row in ("post_norm", "post_norm_tanh", "benchmark")}
+    table = load_table("highway_t1")
+    index = build_site(tmp_path, [table])
+    for row, base, differing in (
+        ("post_norm", "baseline", {"model.norm"}),
+        ("post_norm_tanh", "post_norm", {"gate.residual", "gate.activation", "layers.attention", "layers.feed_forward"}),
+        ("benchmark", "baseline", {"dataset.form"}),
+    ):
+        page = (index.parent / "cells" / f"{runs[row].parent.name}-{runs[row].name}.html").read_text()
+        title = f"<h2>Compared with {html.escape(table.row(base).label)}</h2>"
+        section = page[page.index(title) : page.index("<h2>Cost</h2>")]
+        assert set(re.findall(r'<th scope="row"><code>([\w.]+)</code>', section)) == differing
+
+
+@pytest.mark.usefixtures("alone")
 def test_curves_say_which_rows_have_not_learned(tmp_path: Path) -> None:
     """A row with a run underway may still learn."""
     data = {"source": "files", "sha256": {"test": "t"}, "counting_loss": 1.5}
