@@ -59,7 +59,10 @@ class Compared:
     @property
     def word(self) -> str:
         """The verdict that one seed of each row allows."""
-        return DIFFER if self.p < LEVEL else NOISE
+        if self.p >= LEVEL:
+            return NOISE
+        opposed = self.of_means is not None and self.of_means * self.difference < 0
+        return f"{DIFFER}, the means of all seeds the other way" if opposed else DIFFER
 
 
 def compare(collected: Collected) -> list[Compared]:

@@ -14,6 +14,8 @@ from highway.report.model import LEVEL, test_contrasts
 from highway.report.verdicts import Records
 from highway.sweep.table import Row
 
+BORROWED = "A row with one seed takes its spread from the table's other rows."
+
 
 @dataclass(frozen=True)
 class Difference:

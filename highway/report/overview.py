@@ -11,6 +11,7 @@ from statistics import fmean
 import numpy as np
 
 from highway.report.claims import on_log_scale
+from highway.report.comparison import BORROWED
 from highway.report.provenance import explained
 from highway.report.report import Report
 from highway.report.reproduction import against_paper, compared_metrics, counted, margin, sound_runs
@@ -24,7 +25,6 @@ WORDS = (*ANSWERED, FEW, NOT_RUN)
 ORDERINGS = ("same ordering", "other ordering")
 LIMITS = (0.05, 0.1, 0.2, 0.5, 1.0)  # half lengths of the axis of relative differences
 EQUIVALENT = "Equivalent: the 90 % interval of our mean lies within the margin of the paper's number."
-BORROWED = "A row with one seed takes its spread from the table's other rows."
 MEANING = "What the words mean: docs/STATISTICS.md."
 
 

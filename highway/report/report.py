@@ -9,7 +9,7 @@ from highway.config.metrics import METRICS
 from highway.report import choices
 from highway.report.bootstrap import Compared, compare
 from highway.report.collect import Collected
-from highway.report.comparison import Difference, differences, untested
+from highway.report.comparison import BORROWED, Difference, differences, untested
 from highway.report.convergence import Convergence, Reached, convergence
 from highway.report.power import EXPLAINED, SMOKE, seeds_needed
 from highway.report.provenance import explained, of_seeds, unknown
@@ -54,7 +54,7 @@ BOOTSTRAP = (
     "and p-values are corrected in the same way (Bonferroni). It is about these {units} and says nothing about other "
     "seeds. The two have the same seed, unless no seed has both. Runs that kept no losses of units are left out."
 )
-OF_MEANS = " The last difference is that of the means of all seeds, which can have another sign."
+OF_MEANS = " The last difference is that of the means of all seeds."
 UNITS = {"bleu": "test sentences", "test_loss": "units of the test set"}  # by metric
 STATISTICS = "docs/STATISTICS.md"
 DECIDED = "decided"
@@ -308,6 +308,8 @@ def _differences(report: Report) -> list[Block]:
     if not rows:
         return []
     text = DIFFERENCES.format(card.name)
+    if any(len(report.collected.finished(row.id)) == 1 for each in report.differences for row in (each.row, each.base)):
+        text += f" {BORROWED}"
     if others := untested(report.collected, report.differences):
         text += f" Without an interval: {', '.join(f'{row.label} ({reason})' for row, reason in others)}."
     return [Paragraph.of(text, style="note"), grid(heads, rows)]

@@ -236,7 +236,7 @@ class Judged:
             )
             return f"{self.claim.metric}: no spread over seeds{'' if kept else ', and no test-set interval'}"
         count = tests.above.shape[1]
-        name = f"least of {count} advantages: " if count > 1 else "advantage "
+        name = f"least of {count} advantages, {self._pair(least)}: " if count > 1 else "advantage "
         evidence = f"{self.claim.metric}, {name}{size_text(self.claim, tests.advantage[0, least])}"
         evidence += f"; p {p_text(self.supported)} for the claim, {p_text(self.refuted)} against it"
         if decision:
@@ -247,6 +247,13 @@ class Judged:
         gap = size_text(self.claim, factor * tests.error[0, least])
         degrees = f"{freedom:.3g} degree{'' if freedom == 1 else 's'} of freedom"
         return f"{evidence}; these runs, whose spread has {degrees}, find a gap of {gap} in {POWER:.0%}"
+
+    def _pair(self, number: int) -> str:
+        """Name a pair of rows, or a step of a growth."""
+        pairs = pairs_of(self.claim)
+        if self.claim.kind == "growing":
+            return f"from {pairs[number][0]} to {pairs[number + 1][0]}"
+        return f"{pairs[number][0]} over {pairs[number][1]}"
 
     def _order(self) -> str:
         return (

@@ -293,6 +293,7 @@ def test_the_difference_of_the_means_stands_beside_that_of_two_models(tmp_path: 
     (pair,) = compare(collected)
     losses = [sample.value("test_loss", "best") for row in ("tanh", "baseline") for sample in collected.finished(row)]
     assert pair.difference == pytest.approx(-0.1)
+    assert pair.word == "these two models differ, the means of all seeds the other way"
     assert pair.of_means == pytest.approx(losses[0] - (losses[1] + losses[2]) / 2) and pair.of_means > 0.1
     assert f"| {pair.of_means:+.4f} |" in to_markdown(build_report(collected))
 

@@ -28,6 +28,8 @@ def test_a_published_report_is_up_to_date(folder: Path, tmp_path: Path) -> None:
     ):
         mend = f"run HIGHWAY_OUTPUTS=EMPTY_FOLDER highway report {table.id} and copy {name} to {folder}"
         assert (folder / name).read_text() == text, mend
+    shown = re.findall(r"!\[[^]]*\]\(([^)]*)\)", (folder / "table.md").read_text())
+    assert [name for name in shown if not (folder / name).exists()] == [], "figures that are not committed"
 
 
 def test_no_cell_of_the_csv_is_a_formula(tmp_path: Path) -> None:

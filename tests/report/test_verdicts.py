@@ -20,7 +20,7 @@ from highway.ledger.directory import RunDirectory
 from highway.report import reproduction
 from highway.report.claims import contrasts_of, order_of
 from highway.report.collect import Collected, collect
-from highway.report.comparison import differences, untested
+from highway.report.comparison import BORROWED, differences, untested
 from highway.report.counting import examples, is_unchecked
 from highway.report.formats import to_csv, to_markdown
 from highway.report.power import seeds_needed
@@ -233,7 +233,7 @@ def test_p_values_are_those_of_intersection_union_bonferroni_and_holm(tmp_path: 
     expected = 4 * max(p)
     detail = judge(collect(table, "paper", tmp_path))[0].detail
     assert f"p {expected:.3f} for the claim, 1.000 against it" in detail
-    assert "least of 2 advantages: +0.02333" in detail
+    assert "least of 2 advantages, tanh over baseline: +0.02333" in detail
 
 
 @pytest.mark.parametrize(("seeds", "degrees"), [(3, "2 degrees of freedom"), (2, "1 degree of freedom")])
@@ -255,6 +255,8 @@ def test_growth_is_tested_step_by_step(tmp_path: Path) -> None:
     assert contrast == {"tanh": -2, "sigmoid": 1, "baseline": 1}
     write(tmp_path, baseline=BASELINE, tanh=(1.45, 1.46, 1.47), sigmoid=(1.20, 1.21, 1.22))
     assert judge(collect(table, "paper", tmp_path))[0].word == "supported"
+    two = table_of({"growing": ["tanh", "sigmoid", "tanh"], "than": ["baseline", "tanh", "sigmoid"]})
+    assert "least of 2 advantages, from sigmoid to tanh: " in judge(collect(two, "paper", tmp_path))[0].detail
 
 
 def test_within_a_share_compares_ratios(tmp_path: Path) -> None:
@@ -285,7 +287,9 @@ def test_the_least_favourable_pair_is_one_with_a_spread(tmp_path: Path) -> None:
     rows = ["tanh", "sigmoid", "highway"]
     (claim,) = (dataclasses.replace(claim, rows=tuple(rows)) for claim in table_of(SOONER).claims)
     (verdict,) = judge(collect(dataclasses.replace(TABLE, claims=(claim,)), "paper", tmp_path))
-    assert verdict.detail.startswith("valid_loss, least of 3 advantages: +25 steps; p 1.000 for the claim")
+    assert verdict.detail.startswith(
+        "valid_loss, least of 3 advantages, highway over baseline: +25 steps; p 1.000 for the claim"
+    )
 
 
 def test_runs_that_never_reach_it_are_counted(tmp_path: Path) -> None:
@@ -637,6 +641,15 @@ def test_rows_of_the_same_runs_count_once(tmp_path: Path, copies: int, middle: f
     same = dataclasses.replace(same, rows=("again0",))
     detail = judge(collect(dataclasses.replace(several, claims=(same,)), "paper", tmp_path))[0].detail
     assert "advantage +0; p 1.000 for the claim, 1.000 against it" in detail
+
+
+def test_a_report_says_when_a_row_takes_its_spread_from_others(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        put(tmp_path, "baseline", seed, 1.5 + seed / 100)
+        put(tmp_path, "tanh", seed, 1.4 + seed / 90)
+    assert BORROWED not in to_markdown(build_report(collect(TABLE, "paper", tmp_path)))
+    put(tmp_path, "sigmoid", 1, 1.4)
+    assert BORROWED in to_markdown(build_report(collect(TABLE, "paper", tmp_path)))
 
 
 def test_rows_without_an_interval_are_named(tmp_path: Path) -> None:

@@ -99,7 +99,11 @@ def test_a_run_is_shown_beside_its_baseline(tmp_path: Path) -> None:
     index = build_site(tmp_path, [table])
     for row, base, differing in (
         ("post_norm", "baseline", {"model.norm"}),
-        ("post_norm_tanh", "post_norm", {"gate.residual", "gate.activation", "layers.attention", "layers.feed_forward"}),
+        (
+            "post_norm_tanh",
+            "post_norm",
+            {"gate.residual", "gate.activation", "layers.attention", "layers.feed_forward"},
+        ),
         ("benchmark", "baseline", {"dataset.form"}),
     ):
         page = (index.parent / "cells" / f"{runs[row].parent.name}-{runs[row].name}.html").read_text()
