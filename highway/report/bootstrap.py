@@ -108,8 +108,8 @@ def _compared(collected: Collected, row: Row, base: Row, pair: Pair, low: float,
 
 def _ends_of_each(collected: Collected, pairs: Sequence[Pair]) -> list[list[float]]:
     """Return the ends of the interval and the p-value of each pair; an earlier report may have kept them."""
-    kept, name = collected.kept, f"{collected.table.id} {collected.budget}"
-    name = f"bootstrap/{hashlib.sha256(name.encode()).hexdigest()[:20]}"
+    report = hashlib.sha256(f"{collected.table.id} {collected.budget}".encode()).hexdigest()[:20]
+    kept, name = collected.kept, f"bootstrap/{report}"
     before = (kept.read(name, len(pairs)) or {}) if kept and pairs else {}
     traces = [pair.trace() for pair in pairs]
     ends = {trace: before.get(trace) or _ends(pair, len(pairs)) for trace, pair in zip(traces, pairs, strict=True)}
