@@ -23,6 +23,7 @@ from highway.report.design import Array, design, square_sums
 LEVEL = 0.05  # of all verdicts of a table together
 ROW_LEVEL = 0.03  # of one row: below it, pairs with the row are judged by the rows' own spreads
 SPREAD_LEVEL = 0.05  # of all rows together: below it, the row with the largest spread leaves the pool
+REST_FREEDOM = 4  # degrees of freedom of the other rows from which a row is compared with them
 RANK_SEEDS = 5  # runs of each row from which a pair with failed runs is judged, by ranks
 
 
@@ -122,8 +123,10 @@ def wide_rows(
     """Return which rows (B, R) have a clearly larger spread than the rest.
 
     What a row adds to the residual squares of the other rows' own fit is independent of those squares, so the ratio of
-    the two has an F distribution. The row of the smallest p leaves first, after Bonferroni's correction. No spread of
-    the rest is taken below `floor`: rounding would else make hundreds of equal rows leave, a search for each.
+    the two has an F distribution. The row of the smallest p leaves first, after Bonferroni's correction. A rest of few
+    degrees of freedom is mostly found to be narrower by chance, and every test that uses it then finds a difference; so
+    it must have REST_FREEDOM. No spread of the rest is taken below `floor`: rounding would else make hundreds of equal
+    rows leave, a search for each.
     """
     apart, wide = np.zeros(values.shape[:2], bool), np.zeros(values.shape[:2], bool)
     active = np.arange(len(values))
@@ -136,7 +139,7 @@ def wide_rows(
             added = fitted.added_squares(residuals)
             rest = np.maximum(np.square(residuals).sum(1, keepdims=True) - added, 1e-30)
             rest_freedom = fitted.freedom - fitted.added_freedom
-            testable = (fitted.added_freedom > 0) & (rest_freedom > 0)
+            testable = (fitted.added_freedom > 0) & (rest_freedom >= REST_FREEDOM)
             p = np.ones(added.shape)
             degrees = fitted.added_freedom[testable], rest_freedom[testable]
             spread = np.maximum(rest[:, testable] / degrees[1], floor**2)
