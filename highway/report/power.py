@@ -88,7 +88,8 @@ def _needed(claim: Claim, records: Records, level: float) -> str:
     if measured is None:
         return NO_SPREAD
     deviations, freedom, own = measured
-    rows = sum(not row.extra for row in records.collected.table.rows)
+    of_table = zip(records.collected.table.rows, records.place.tolist(), strict=True)
+    rows = len({place for row, place in of_table if not row.extra})  # rows of the same runs count once
     largest = deviations * np.sqrt(freedom / special.chdtri(freedom, BOUND))
     seeds, most = (Trial(effects, spread, own, rows, level).seeds() for spread in (deviations, largest))
     gap = f"(the paper's gap: {size_text(claim, float(effects.min()))})"
