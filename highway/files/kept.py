@@ -47,6 +47,11 @@ class Kept:
             file.write(_sha256(text) + b"\n" + text)
 
 
+def hashed_name(kind: str, about: Any) -> str:
+    """Return the name under which a value of this kind is kept about something."""
+    return f"{kind}/{hashlib.sha256(repr(about).encode()).hexdigest()[:20]}"
+
+
 def _sha256(text: bytes) -> bytes:
     return hashlib.sha256(text).hexdigest().encode()
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from highway.config import home
 from highway.config.experiment import Experiment
 from highway.files.plain import make_way
 from highway.files.writing import made_folder, remove_leftovers, writing
@@ -46,6 +47,11 @@ class RunDirectory:
     def id(self) -> str:
         """The name of the run, which its files carry: <model>-<hash12>/seed<k>."""
         return f"{self.name}/{self.path.name}"
+
+    @property
+    def published(self) -> bool:
+        """True if the run lies among the published records."""
+        return self.path.is_relative_to(home.REFERENCE)
 
     @property
     def config(self) -> Path:

@@ -1,6 +1,5 @@
 """The addresses of rows: the directories that may hold their records. Composing a row takes long, so they are kept."""
 
-import hashlib
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from pathlib import Path
 
 from highway.config import home
 from highway.config.experiment import Experiment
-from highway.files.kept import Kept
+from highway.files.kept import Kept, hashed_name
 from highway.ledger.fingerprint import fingerprint, named_modules
 from highway.ledger.identity import identity, named_revisions, run_name
 from highway.sweep.table import Row, Table, last_on_each_key
@@ -63,7 +62,7 @@ def overrides_of(table: Table, row: Row, budget: str, seed: int = 1) -> tuple[st
 def address_of(overrides: tuple[str, ...], kept: Kept) -> Address:
     """Return the address of a row; it is composed only if its address is not kept."""
     key = list(overrides)
-    name = f"rows/{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}"
+    name = hashed_name("rows", key)
     if found := kept.read(name, key):
         return Address(tuple((folder, older) for folder, older in found["names"]), found["code"])
     row = composed(overrides)

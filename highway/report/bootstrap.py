@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from highway.files.kept import hashed_name
 from highway.report.collect import Collected
 from highway.report.model import LEVEL, Array
 from highway.report.sample import Sample
@@ -108,8 +109,7 @@ def _compared(collected: Collected, row: Row, base: Row, pair: Pair, low: float,
 
 def _ends_of_each(collected: Collected, pairs: Sequence[Pair]) -> list[list[float]]:
     """Return the ends of the interval and the p-value of each pair; an earlier report may have kept them."""
-    report = hashlib.sha256(f"{collected.table.id} {collected.budget}".encode()).hexdigest()[:20]
-    kept, name = collected.kept, f"bootstrap/{report}"
+    kept, name = collected.kept, hashed_name("bootstrap", (collected.table.id, collected.budget))
     before = (kept.read(name, len(pairs)) or {}) if kept and pairs else {}
     traces = [pair.trace() for pair in pairs]
     ends = {trace: before.get(trace) or _ends(pair, len(pairs)) for trace, pair in zip(traces, pairs, strict=True)}

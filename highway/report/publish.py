@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from highway.files.kept import signature, signatures
+from highway.files.kept import hashed_name, signature, signatures
 from highway.files.writing import write_text
 from highway.report.collect import Collected, collect, logs_of, with_overrides
 from highway.report.formats import to_csv, to_latex, to_markdown
@@ -38,7 +38,7 @@ def write_report(collected: Collected, folder: Path) -> tuple[Report, list[Path]
 def _drawn(figure: Figure, collected: Collected, folder: Path) -> str:
     """Draw a figure unless it is there already; return its id."""
     files = [f"{figure.id}.{ending}" for ending in ENDINGS]
-    name = f"figures/{hashlib.sha256(str(folder).encode()).hexdigest()[:20]}-{figure.id}"
+    name = hashed_name("figures", (str(folder), figure.id))
     kept, key = collected.kept, _shown(figure, collected)
     if kept and kept.read(name, key) == signatures(folder, files):
         return figure.id

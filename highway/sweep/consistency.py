@@ -1,6 +1,5 @@
 """Checks of a table as a whole, after each part of its file has been read: names, overrides, budgets, metrics."""
 
-import hashlib
 import itertools
 import re
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from highway.config.metrics import METRICS, OF_A_RECORD, OF_A_TIMING
 from highway.config.sections import SECTIONS
 from highway.config.tasks import metrics_of
 from highway.errors import Refused, closest, listing
+from highway.files.kept import hashed_name
 from highway.sweep.kept import kept_below
 from highway.sweep.table import Table
 
@@ -165,7 +165,7 @@ def _given(table: Table) -> Sequence[str]:
     Earlier commands keep the answer, since only a composition says which data set it is.
     """
     described = [*table.recipe, *table.rows[0].overrides]
-    kept, name = kept_below(outputs_folder()), f"metrics/{hashlib.sha256(repr(described).encode()).hexdigest()[:20]}"
+    kept, name = kept_below(outputs_folder()), hashed_name("metrics", described)
     if (found := kept.read(name, described)) is None:
         found = _composed_metrics(described)
         kept.write(name, described, found)

@@ -12,13 +12,14 @@ from typing import Any
 
 from hydra.core.override_parser.types import Override
 
+from highway.config import home
 from highway.config.experiment import Experiment
 from highway.errors import Held, Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import changes_nothing, identified
 from highway.sweep import grid
-from highway.sweep.chosen import WHOLE, decision, forecast
+from highway.sweep.chosen import WHOLE, Trial, decision, forecast
 from highway.sweep.launch import Planned, composed, search_path
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.shell import command_line, quoted
@@ -40,7 +41,8 @@ class Planner:
         self.choosing: list[str] = []  # rows whose settings are still to be chosen
         self.then: list[Callable[[], None]] = []  # writes, postponed until nothing can be refused any more
         self.timings: dict[tuple[str, ...], Planned] = {}
-        self.folders: dict[tuple[str, ...], Path] = {}
+        self.folders: dict[tuple[str, ...], list[Path]] = {}
+        self.told: set[str] = set()  # choices of published trials that were logged
 
     def plan(self, overrides: dict[str, Override]) -> tuple[list[Planned], list[ReportRequest]]:
         """Compose and check all runs that these overrides describe; return them, and the reports that show them."""
@@ -106,12 +108,13 @@ class Planner:
         """Return a row with its chosen settings; or, until they are chosen, the trials to train next."""
         if row.choose and any(override.split("=", 1)[0] in row.choose.keys for override in choice):
             row = replace(row, choose=None)  # typed on the command line
-        found = decision(table, row, budget, seed, lambda overrides: [self._folder([*overrides, *choice])])
+        found = decision(table, row, budget, seed, lambda overrides: self._folders([*overrides, *choice]))
         if found is None or row.choose is None:
             return row, []
         chooser = row.choose.chooser(seed)
         self.then += [partial(_drop, RunDirectory(trial.directory)) for trial in found.dropped]
         if found.chosen:
+            self._tell(table, row, found.chosen)
             return replace(row, chosen={**row.chosen, chooser: found.chosen.combination}), []
         self.choosing.append(f"{table.id} {row.id}")
         trials = []
@@ -124,12 +127,20 @@ class Planner:
             trials.append(replace(planned, share=share, overrides=(*planned.overrides, *pause)))
         return row, trials
 
-    def _folder(self, overrides: list[str]) -> Path:
-        """Return the directory of a run that these overrides describe."""
+    def _folders(self, overrides: list[str]) -> list[Path]:
+        """Return the directories in which the run of these overrides may lie: that of this machine, the published."""
         key = tuple(last_on_each_key(overrides))
         if key not in self.folders:  # asked again for each seed and rung
-            self.folders[key] = RunDirectory.of(composed(self.sweeper, key)).path
+            here = RunDirectory.of(composed(self.sweeper, key))
+            self.folders[key] = [here.path, home.REFERENCE / "cells" / here.id]
         return self.folders[key]
+
+    def _tell(self, table: Table, row: Row, chosen: Trial) -> None:
+        """Log once that a published trial gives a row its settings."""
+        text = f"{table.id} {row.id}: {' '.join(chosen.combination)}, as published trials have chosen."
+        if RunDirectory(chosen.directory).published and text not in self.told:
+            self.told.add(text)
+            log.info(text)
 
     def _of_grid(
         self, overrides: dict[str, Override], name: list[str], choose: list[str], heads: dict[str, Any]
@@ -221,8 +232,8 @@ class Planner:
 
 
 def _drop(directory: RunDirectory) -> None:
-    """Mark a trial as dropped, unless another sweep trains it now."""
-    if directory.status in ("paused", "interrupted"):
+    """Mark a trial of this machine as dropped, unless another sweep trains it now."""
+    if directory.status in ("paused", "interrupted") and not directory.published:
         with suppress(Held):
             directory.drop()
 

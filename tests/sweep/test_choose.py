@@ -142,6 +142,24 @@ def test_each_seed_may_choose(sweep: Any, tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("cells/*/seed3"))) == 4
 
 
+def test_published_trials_choose_for_a_sweep_and_stay_as_they_are(
+    sweep: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published, here = tmp_path / "published", tmp_path / "here"
+    sweep(HALVING, published)
+    for path in published.glob("cells/*/seed1/result.json"):
+        record = json.loads(path.read_text())
+        if record["status"] == "dropped":
+            write_record(path.parent, {**record, "status": "paused"})
+    before = {path: path.read_bytes() for path in published.rglob("result.json")}
+    monkeypatch.setattr("highway.config.home.REFERENCE", published)
+    output = sweep(HALVING, here, "seeds=2,3")
+    assert "2 runs: 0 finished already, 2 to train." in output
+    assert output.count(f"tuned a: {' '.join(BEST)}, as published trials have chosen.") == 1
+    assert len(list(here.glob("cells/*/*"))) == 2
+    assert {path: path.read_bytes() for path in published.rglob("result.json")} == before
+
+
 def test_a_longer_list_brings_dropped_trials_back(sweep: Any, tmp_path: Path) -> None:
     short = table(**{"optimizer.lr": [0.5, 0.4], "model.dropout": [0.0, 0.01]}, trials=2, halving=[0.5])
     sweep(short, tmp_path)
