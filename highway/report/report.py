@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from highway.config.metrics import METRICS
-from highway.report import choices
+from highway.report import choices, rates
 from highway.report.bootstrap import Compared, compare
 from highway.report.collect import Collected
 from highway.report.comparison import BORROWED, Difference, differences, untested
@@ -173,6 +173,7 @@ class Report:
             ("results", "", _results(self)),
             ("also", "Also measured", [also] if table.also else []),
             ("chosen", "Chosen by validation", choices.described(table, self.collected.decisions, rows)),
+            ("rates", "When the learning rate was divided", rates.described(self.collected, rows)),
             ("claims", "Claims of the paper" if table.paper else "Claims", _claims(self)),
             ("convergence", f"Steps to reach the final {table.reaches} of {baseline}", _convergence(self)),
             ("differences", f"Compared by {headline.name}", _differences(self)),
