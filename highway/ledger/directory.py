@@ -49,11 +49,6 @@ class RunDirectory:
         return f"{self.name}/{self.path.name}"
 
     @property
-    def published(self) -> bool:
-        """True if the run lies among the published records."""
-        return self.path.is_relative_to(home.REFERENCE)
-
-    @property
     def config(self) -> Path:
         return self.path / "config.yaml"
 
@@ -155,6 +150,11 @@ class RunDirectory:
     def done(self) -> bool:
         """True if the run has finished or diverged: running it again would give the same result."""
         return self.status in DONE
+
+
+def roots(outputs_dir: Path) -> list[Path]:
+    """Return the folders of run directories: those of this machine, then the published ones."""
+    return [outputs_dir / "cells", home.REFERENCE / "cells"]
 
 
 def seed_directories(folder: Path) -> list[Path]:

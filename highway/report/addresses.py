@@ -4,19 +4,12 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
-from highway.config import home
 from highway.config.experiment import Experiment
 from highway.files.kept import Kept, hashed_name
 from highway.ledger.fingerprint import fingerprint, named_modules
 from highway.ledger.identity import identity, named_revisions, run_name
 from highway.sweep.table import Row, Table, last_on_each_key
-
-
-def roots(outputs_dir: Path) -> list[Path]:
-    """Return the folders of run directories: those of this machine, then the published ones."""
-    return [outputs_dir / "cells", home.REFERENCE / "cells"]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import csv
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from highway.config.metrics import METRICS
@@ -16,15 +17,15 @@ from highway.report.sections import Block, GridCell, Head, Number, Paragraph, gr
 from highway.sweep.table import Row
 
 RULE = (
-    "A validation worse than those before it divides the learning rate of these runs. Seeds of a row in which this "
-    "happens at different epochs were trained differently, and the spread over seeds contains that."
+    "Validation decides when the learning rate of these runs is divided. Runs of a row in which that was at different "
+    "epochs were trained differently, which is part of the spread over seeds."
 )
 
 
 class Divided(NamedTuple):
     """The divisions of a run's learning rate."""
 
-    first: float | None  # the epoch after which it was first divided; None if it never was
+    first: int | None  # the epoch after which it was first divided; None if it never was
     times: int
 
 
@@ -34,19 +35,19 @@ def described(collected: Collected, shown: Sequence[Row]) -> list[Block]:
     if table.kind == "timing":
         return []
     runs = [(row, sample) for row in shown for sample in collected.finished(row.id) if sample.counts_for(card.name)]
-    divisions = _divisions(collected, [sample for _, sample in runs])
-    found = [(row, sample, divided) for row, sample in runs if (divided := divisions[sample.result["sha256"]])]
-    if not any(divided.times for *_, divided in found):
+    by_record = _divisions(collected, [sample for _, sample in runs])
+    divisions = [(*run, divided) for run in runs if (divided := by_record.get(run[1].result["sha256"]))]
+    if not any(divided.times for *_, divided in divisions):
         return []
     lines: list[tuple[GridCell, ...]] = [
         (
             row.label,
             str(sample.seed),
-            Number(divided.first, ".4g") if divided.first is not None else "never",
+            "never" if divided.first is None else str(divided.first),
             str(divided.times),
             Number(sample.value(card.name, table.select), f".{card.digits}f"),
         )
-        for row, sample, divided in found
+        for row, sample, divided in divisions
     ]
     titles = ("seed", "first divided after epoch", "times divided", card.name)
     heads = (Head("model"), *(Head(title, numeric=True) for title in titles))
@@ -54,28 +55,28 @@ def described(collected: Collected, shown: Sequence[Row]) -> list[Block]:
 
 
 def _divisions(collected: Collected, samples: Sequence[Sample]) -> dict[str, Divided | None]:
-    """Return the divisions of each run by the checksum of its record; an earlier report may have kept them."""
+    """Return the divisions of each run that has them, by the checksum of its record; earlier reports keep them.
+
+    None: the run has another schedule.
+    """
     kept, name = collected.kept, hashed_name("rates", (collected.table.id, collected.budget))
     before = (kept.read(name, None) or {}) if kept and samples else {}
-    known = {checksum: Divided(*about) if about else None for checksum, about in before.items()}
-    runs = {sample.result["sha256"]: sample for sample in samples}
-    found = {checksum: known[checksum] if checksum in known else _divided(run) for checksum, run in runs.items()}
-    if kept and found != known:
-        kept.write(name, None, found)
-    return found
+    divisions = {checksum: Divided(*about) if about else None for checksum, about in before.items()}
+    for sample in samples:
+        if sample.result["sha256"] not in divisions:
+            with suppress(OSError, LookupError, TypeError, ValueError, ArithmeticError, csv.Error, Corrupt, Refused):
+                divisions[sample.result["sha256"]] = _divided(sample)
+    if kept and len(divisions) > len(before):
+        kept.write(name, None, divisions)
+    return divisions
 
 
 def _divided(sample: Sample) -> Divided | None:
-    """Return the divisions of a run's rate; None if its schedule is another one, or its files do not say."""
-    try:
-        optimizer = read_yaml(RunDirectory(sample.directory).config)["optimizer"]
-        if optimizer["schedule"] != "plateau":
-            return None
-        rates = sample.curves["train", "learning_rate"]
-        validations = sample.curves["valid", "loss"]
-        times = round(math.log(rates[0].value / rates[-1].value, optimizer["plateau"]["divide_by"]))
-    except (OSError, LookupError, TypeError, ValueError, ArithmeticError, csv.Error, Corrupt, Refused):
+    """Return the divisions of a run's rate, each at the end of an epoch; None if its schedule is another one."""
+    optimizer = read_yaml(RunDirectory(sample.directory).config)["optimizer"]
+    if optimizer["schedule"] != "plateau":
         return None
-    lower = next((point.epoch for point in rates if point.value < rates[0].value), None)
-    first = max((point.epoch for point in validations if lower and point.epoch <= lower), default=None)
-    return Divided(first, times)
+    rates = sample.curves["train", "learning_rate"]
+    lower = next((point.epoch for point in rates if point.value < optimizer["lr"]), None)
+    times = round(math.log(optimizer["lr"] / rates[-1].value, optimizer["plateau"]["divide_by"]))
+    return Divided(None if lower is None else math.floor(lower), times)

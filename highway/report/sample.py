@@ -12,9 +12,9 @@ from highway.config.metrics import METRICS, OF_A_RECORD, Metric
 from highway.errors import Corrupt
 from highway.files.kept import Kept
 from highway.files.plain import open_plain
-from highway.ledger.directory import DONE
+from highway.ledger.directory import DONE, roots
 from highway.ledger.record import leave_out
-from highway.report.addresses import Address, roots
+from highway.report.addresses import Address
 from highway.report.checks import check_of
 from highway.report.curves import Curves, Outline, Point, curves_of
 from highway.report.provenance import OLDER, STALE, unknown

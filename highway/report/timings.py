@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from highway.errors import counted
+from highway.ledger.directory import roots
 from highway.ledger.fingerprint import joined
-from highway.report.addresses import address_of, overrides_of, roots
+from highway.report.addresses import address_of, overrides_of
 from highway.report.reading import results
 from highway.report.sample import Sample, other_code
 from highway.sweep.kept import kept_below

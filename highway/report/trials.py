@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 
 from highway.files.kept import Kept
-from highway.ledger.directory import seed_directories
-from highway.report.addresses import address_of, roots
+from highway.ledger.directory import roots, seed_directories
+from highway.report.addresses import address_of
 from highway.sweep.choose import FIRST_SEED
 from highway.sweep.chosen import Decision, decision
 from highway.sweep.kept import kept_below

@@ -6,13 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from highway.config import home
 from highway.config.check import flat
 from highway.config.experiment import Experiment
 from highway.config.fields import neutral
 from highway.config.yaml_file import read_yaml
 from highway.errors import Refused
 from highway.files.plain import read_text
-from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import PARTS, identity
 from highway.report.collect import Collected
 from highway.report.provenance import explained
@@ -115,7 +115,7 @@ def _run(path: Path, directory: Path, rows: list[Shown]) -> dict[str, Any]:
         "differing": differing,
         "settings": _settings(directory),
         "files": [(title, f"{path.stem}{ending}") for title, name, ending in FILES if (directory / name).exists()],
-        "published": RunDirectory(directory).published,
+        "published": directory.is_relative_to(home.REFERENCE),
     }
 
 

@@ -37,6 +37,7 @@ class Trial:
     directory: Path
     status: str
     values: tuple[float | None, ...]
+    elsewhere: bool = False  # not in the first of the directories in which it may lie: published, or an older revision
 
     @property
     def last(self) -> float | None:
@@ -65,14 +66,15 @@ class Decision:
     @property
     def missing(self) -> tuple[Trial, ...]:
         """The trials to train next."""
-        return () if self.chosen else tuple(trial for trial in self.left if not self._reached(trial))
+        return () if self.chosen else tuple(trial for trial in self.left if self.value(trial, self.until) is None)
 
     @property
     def dropped(self) -> tuple[Trial, ...]:
         return tuple(trial for trial in self.trials if trial not in self.left)
 
-    def _reached(self, trial: Trial) -> bool:
-        return trial.values[self.shares.index(self.until)] is not None
+    def value(self, trial: Trial, share: float) -> float | None:
+        """Return the value of a trial at a share of its steps; None if it has not reached it."""
+        return trial.values[self.shares.index(share)]
 
 
 def decide(trials: Sequence[Trial], shares: Sequence[float], better: str) -> Decision:
@@ -126,17 +128,15 @@ def _trial(
     select: str,
     shares: tuple[float, ...],
 ) -> Trial:
-    """Read a trial from the first of its directories that has a value."""
+    """Read a trial from the directory in which it has come furthest, the first of those that are equal."""
     trials = []
     for folder in folders:
         directory = RunDirectory(folder)
         result = directory.result()
         status = directory.status
         values = _values(directory, result, status, choose.by, select, shares)
-        trials.append(Trial(combination, folder, status, values))
-        if trials[-1].last is not None:
-            return trials[-1]
-    return trials[0]
+        trials.append(Trial(combination, folder, status, values, folder != folders[0]))
+    return max(trials, key=lambda trial: sum(value is not None for value in trial.values))
 
 
 def _values(

@@ -12,14 +12,13 @@ from typing import Any
 
 from hydra.core.override_parser.types import Override
 
-from highway.config import home
 from highway.config.experiment import Experiment
 from highway.errors import Held, Refused
-from highway.ledger.directory import RunDirectory
+from highway.ledger.directory import RunDirectory, roots
 from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import changes_nothing, identified
 from highway.sweep import grid
-from highway.sweep.chosen import WHOLE, Trial, decision, forecast
+from highway.sweep.chosen import WHOLE, Decision, decision, forecast
 from highway.sweep.launch import Planned, composed, search_path
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.shell import command_line, quoted
@@ -42,7 +41,7 @@ class Planner:
         self.then: list[Callable[[], None]] = []  # writes, postponed until nothing can be refused any more
         self.timings: dict[tuple[str, ...], Planned] = {}
         self.folders: dict[tuple[str, ...], list[Path]] = {}
-        self.told: set[str] = set()  # choices of published trials that were logged
+        self.logged: set[str] = set()  # sentences on published trials
 
     def plan(self, overrides: dict[str, Override]) -> tuple[list[Planned], list[ReportRequest]]:
         """Compose and check all runs that these overrides describe; return them, and the reports that show them."""
@@ -94,7 +93,7 @@ class Planner:
                 )
                 planned = self._row(table, row, budget, seed, added, choice)
                 key = (table.id, budget, settings)
-                if settings and key not in reported and _is_result(planned):
+                if settings and key not in reported and _is_result(planned.directory):
                     self.then.append(partial(grid.keep_overrides, *key, planned.directory.path.parents[2]))
                 reported[key] = (table, budget, settings)
                 self.then.append(partial(self._link, planned, table, budget, row, added))
@@ -112,13 +111,16 @@ class Planner:
         if found is None or row.choose is None:
             return row, []
         chooser = row.choose.chooser(seed)
-        self.then += [partial(_drop, RunDirectory(trial.directory)) for trial in found.dropped]
+        here = [trial for trial in found.dropped if not trial.elsewhere]
+        self.then += [partial(_drop, RunDirectory(trial.directory)) for trial in here]
         if found.chosen:
-            self._tell(table, row, found.chosen)
+            self._log_published(f"{table.id} {row.id} at {budget}, seed {chooser}", found)
             return replace(row, chosen={**row.chosen, chooser: found.chosen.combination}), []
         self.choosing.append(f"{table.id} {row.id}")
         trials = []
         for trial, share in forecast(found) if self.foresees else [(trial, found.until) for trial in found.missing]:
+            if trial.elsewhere and found.value(trial, share) is not None:
+                continue
             candidate, tried = replace(row, chosen={chooser: trial.combination}), " ".join(trial.combination)
             added = self._added(table, candidate, budget, chooser, choice)
             planned = self._row(table, candidate, budget, chooser, f"{tried} {added}".strip(), choice)
@@ -128,19 +130,21 @@ class Planner:
         return row, trials
 
     def _folders(self, overrides: list[str]) -> list[Path]:
-        """Return the directories in which the run of these overrides may lie: that of this machine, the published."""
+        """Return the directories in which the run of these overrides may lie: here, then among the published."""
         key = tuple(last_on_each_key(overrides))
         if key not in self.folders:  # asked again for each seed and rung
             here = RunDirectory.of(composed(self.sweeper, key))
-            self.folders[key] = [here.path, home.REFERENCE / "cells" / here.id]
+            published = roots(here.path.parents[2])[1:] if _is_result(here) else []
+            self.folders[key] = [here.path, *(root / here.id for root in published)]
         return self.folders[key]
 
-    def _tell(self, table: Table, row: Row, chosen: Trial) -> None:
-        """Log once that a published trial gives a row its settings."""
-        text = f"{table.id} {row.id}: {' '.join(chosen.combination)}, as published trials have chosen."
-        if RunDirectory(chosen.directory).published and text not in self.told:
-            self.told.add(text)
-            log.info(text)
+    def _log_published(self, chooser: str, found: Decision) -> None:
+        """Log once which settings were chosen with published trials."""
+        if found.chosen and any(trial.elsewhere for trial in found.trials):
+            text = f"{chooser}: {' '.join(found.chosen.combination)} is chosen, with published trials."
+            if text not in self.logged:
+                log.info(text)
+            self.logged.add(text)
 
     def _of_grid(
         self, overrides: dict[str, Override], name: list[str], choose: list[str], heads: dict[str, Any]
@@ -151,7 +155,7 @@ class Planner:
             self._described(experiment, label, choice)
             for experiment, (label, choice) in zip(experiments, combinations, strict=True)
         ]
-        if (self.foresees and not choose) or not all(_is_result(planned) for planned in plan):
+        if (self.foresees and not choose) or not all(_is_result(planned.directory) for planned in plan):
             return plan, []
         choices = {
             override.get_key_element().removeprefix("++"): values_of(override) for override in overrides.values()
@@ -223,7 +227,7 @@ class Planner:
 
     def _link(self, planned: Planned, table: Table, budget: str, row: Row, added: str) -> None:
         """Link a row to its run; if the row was linked to another run, log what has changed."""
-        if not _is_result(planned):
+        if not _is_result(planned.directory):
             return
         replaced = link_view(planned.directory, table.id, budget, _view_of(row, added))
         if replaced is not None and not planned.alone:
@@ -232,15 +236,15 @@ class Planner:
 
 
 def _drop(directory: RunDirectory) -> None:
-    """Mark a trial of this machine as dropped, unless another sweep trains it now."""
-    if directory.status in ("paused", "interrupted") and not directory.published:
+    """Mark a trial as dropped, unless another sweep trains it now."""
+    if directory.status in ("paused", "interrupted"):
         with suppress(Held):
             directory.drop()
 
 
-def _is_result(planned: Planned) -> bool:
+def _is_result(directory: RunDirectory) -> bool:
     """Return True unless debug=... has moved the run out of the results."""
-    return planned.directory.path.parent.parent.name == "cells"
+    return directory.path.parents[1].name == "cells"
 
 
 def _of_row(planned: Planned, table: Table, row: Row, choice: Sequence[str]) -> Planned:

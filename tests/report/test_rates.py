@@ -18,14 +18,14 @@ CONSTANT = [0.5] * 10
 
 
 def put_rates(outputs: Path, row: str, seed: int, rates: Sequence[float], schedule: str = "plateau") -> Path:
-    """Write a record with ten learning rates, one a tenth of an epoch; a validation follows each quarter of it."""
+    """Write a record with ten learning rates, two an epoch: in its middle, and at its end after the validation."""
     folder = put(outputs, row, seed, 1.4)
     record = read_record(folder / "result.json")
     assert record is not None
     points = enumerate(rates, start=1)
-    lines = [f"{10 * tenth},{tenth / 10},1.0,1,train,learning_rate,{rate}\n" for tenth, rate in points]
+    lines = [f"{10 * half},{half / 2},1.0,1,train,learning_rate,{rate}\n" for half, rate in points]
     write_text(folder / "curves.csv", (folder / "curves.csv").read_text() + "".join(lines))
-    optimizer = {"schedule": schedule, "plateau": {"divide_by": 10}}
+    optimizer = {"lr": 0.5, "schedule": schedule, "plateau": {"divide_by": 10}}
     write_text(folder / "config.yaml", yaml.safe_dump({"optimizer": optimizer}))
     write_record(folder, record)
     return folder
@@ -38,16 +38,15 @@ def lines_of(outputs: Path) -> list[tuple[str, ...]]:
 
 
 def test_each_run_has_its_first_division_and_their_number(tmp_path: Path) -> None:
-    """A rate that is lower from 0.8 epochs on was divided after the validation at 0.75."""
     put_rates(tmp_path, "tanh", 1, CONSTANT)
-    put_rates(tmp_path, "tanh", 2, [0.5] * 4 + [0.05] * 4 + [0.005] * 2)
-    put_rates(tmp_path, "tanh", 3, [0.5] * 7 + [0.005] * 3)  # divided twice between two points of the curve
+    put_rates(tmp_path, "tanh", 2, [0.5] * 3 + [0.05] * 4 + [0.005] * 3)  # lower at the end of epoch 2
+    put_rates(tmp_path, "tanh", 3, [0.5] * 6 + [0.005] * 4)  # twice between two points, and lower within epoch 4
     put_rates(tmp_path, "sigmoid", 1, [0.5] * 5 + [0.05] * 5, schedule="steps")
     put(tmp_path, "baseline", 1, 1.5)  # its files do not say
     expected = [
         ("+ tanh SDU", "1", "never", "0", "1.400"),
-        ("+ tanh SDU", "2", "0.5", "2", "1.400"),
-        ("+ tanh SDU", "3", "0.75", "2", "1.400"),
+        ("+ tanh SDU", "2", "2", "2", "1.400"),
+        ("+ tanh SDU", "3", "3", "2", "1.400"),
     ]
     assert lines_of(tmp_path) == expected
     assert lines_of(tmp_path) == expected, "from what the first report has kept"

@@ -145,6 +145,7 @@ def test_each_seed_may_choose(sweep: Any, tmp_path: Path) -> None:
 def test_published_trials_choose_for_a_sweep_and_stay_as_they_are(
     sweep: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where a trial was begun here: the published one came further."""
     published, here = tmp_path / "published", tmp_path / "here"
     sweep(HALVING, published)
     for path in published.glob("cells/*/seed1/result.json"):
@@ -153,11 +154,29 @@ def test_published_trials_choose_for_a_sweep_and_stay_as_they_are(
             write_record(path.parent, {**record, "status": "paused"})
     before = {path: path.read_bytes() for path in published.rglob("result.json")}
     monkeypatch.setattr("highway.config.home.REFERENCE", published)
+    begun, _ = trained(alone(HALVING, here, BEST), StopAt(3, signal.SIGTERM))
     output = sweep(HALVING, here, "seeds=2,3")
     assert "2 runs: 0 finished already, 2 to train." in output
-    assert output.count(f"tuned a: {' '.join(BEST)}, as published trials have chosen.") == 1
-    assert len(list(here.glob("cells/*/*"))) == 2
+    assert output.count(f"tuned a at smoke, seed 1: {' '.join(BEST)} is chosen, with published trials.") == 1
+    assert len(list(here.glob("cells/*/*"))) == 3 and begun.status == "interrupted"
     assert {path: path.read_bytes() for path in published.rglob("result.json")} == before
+
+    sweep(table(**{"optimizer.lr": [0.01, 0.5], "model.dropout": [0.0, 0.1]}), tmp_path / "debugged", "debug=few")
+    assert len(list(tmp_path.glob("debugged/debug/*/seed1"))) == 4, "they do not choose for runs of a few steps"
+
+
+def test_a_plan_does_not_count_published_trials(sweep: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    short, longer = (table(**{"optimizer.lr": rates, "model.dropout": [0.0, 0.1]}) for rates in ([0.5], [0.5, 0.4]))
+    sweep(short, tmp_path / "published")
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "published")
+    missing: list[Planned] = []
+    monkeypatch.setattr("highway.preview.plan.foresee", lambda _, planned, *__: missing.extend(planned))
+    sweep(longer, tmp_path / "here", "plan=true")
+    assert [run.label.removeprefix("tuned a seed 1 ") for run in missing] == [
+        "optimizer.lr=0.4 model.dropout=0.0",
+        "optimizer.lr=0.4 model.dropout=0.1",
+        "tuned a seed 1",  # the row, with the first of its settings until one is chosen
+    ]
 
 
 def test_a_longer_list_brings_dropped_trials_back(sweep: Any, tmp_path: Path) -> None:
