@@ -226,12 +226,20 @@ KINDS: dict[str, Callable[[Experiment], nn.Module]] = {
     "TransfoXLLMHeadModel": PublicTransformerXL,
     "x-transformers with memory": XTransformerWithMemory,
 }
-PACKAGES = {
+MODULES = {
     "pytorch-tcn": "pytorch_tcn",
     "x-transformers": "x_transformers",
     "x-transformers with memory": "x_transformers",
-    "TransfoXLLMHeadModel": "transformers",
+    "TransfoXLLMHeadModel": "transformers.models.transfo_xl",
 }
+
+
+def installed(kind: str) -> bool:
+    """Return whether the public implementation of this kind can be imported here."""
+    try:
+        return kind not in MODULES or find_spec(MODULES[kind]) is not None
+    except ModuleNotFoundError:  # not even the package of the module
+        return False
 
 
 def lacks(kind: str, shape: Experiment) -> str:
@@ -244,8 +252,7 @@ def lacks(kind: str, shape: Experiment) -> str:
 
 def rivals(shape: Experiment, precision: str, device: str) -> list[Entry]:
     """Return the public implementations that are installed and can build the model; the first is the reference."""
-    kinds = [kind for kind in shape.model_card.rivals if kind not in PACKAGES or find_spec(PACKAGES[kind])]
-    kinds = [kind for kind in kinds if not lacks(kind, shape)]
+    kinds = [kind for kind in shape.model_card.rivals if installed(kind) and not lacks(kind, shape)]
     if not hasattr(shape.dataset, "vocabulary_sizes"):  # public implementations here read only symbols
         kinds = [kind for kind in kinds if kind in SWAPS]
     return [

@@ -129,7 +129,8 @@ def _finished(command: list[str], setting: Setting) -> str:
 
 
 def _surroundings() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
+    paths = (str(ROOT), os.environ.get("PYTHONPATH"))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
 
 
 def _end_of(printed: str) -> list[str]:
