@@ -8,10 +8,15 @@ import torch
 
 from highway.blocks.processor import bf16_factor
 from highway.config.experiment import Experiment
+from highway.config.models import Recurrent
 from highway.files.device import cores, device_name
 
 log = logging.getLogger("highway")
 SLOWER = 1.1  # time in bf16 over time in fp32; a smaller factor is not worth a caution
+WRONG_LSTM = (
+    "trainer.precision=bf16 is not to be trusted for an LSTM of several layers on a GPU: on an H200 its gradients "
+    "were wrong by a third and more of their size. Use trainer.precision=32."
+)
 SAID: set[str] = set()  # subjects that this process has logged; it may run a whole sweep
 
 
@@ -27,10 +32,22 @@ def cautions(experiments: Iterable[Experiment]) -> dict[str, str]:
     """Return the cautions about runs on this machine, by subject; none if HIGHWAY_CAUTIONS=off."""
     if os.environ.get("HIGHWAY_CAUTIONS") == "off":
         return {}
-    on_cpu = [run for run in experiments if run.trainer.accelerator == "cpu" or not torch.cuda.is_available()]
+    runs = list(experiments)
+    on_cpu = [run for run in runs if run.trainer.accelerator == "cpu" or not torch.cuda.is_available()]
     in_bf16 = any(run.trainer.precision == "bf16" for run in on_cpu)
-    texts = {"bf16": slow_precision() if in_bf16 else None, "load": busy() if on_cpu else None}
+    texts = {
+        "bf16": slow_precision() if in_bf16 else None,
+        "load": busy() if on_cpu else None,
+        "lstm": WRONG_LSTM if any(map(_is_stacked_lstm_in_bf16, [run for run in runs if run not in on_cpu])) else None,
+    }
     return {name: caution for name, caution in texts.items() if caution}
+
+
+def _is_stacked_lstm_in_bf16(run: Experiment) -> bool:
+    model = run.model
+    return (
+        isinstance(model, Recurrent) and model.cell == "lstm" and model.layers > 1 and run.trainer.precision == "bf16"
+    )
 
 
 def slow_precision() -> str | None:

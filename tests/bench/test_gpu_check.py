@@ -3,15 +3,17 @@
 import os
 import subprocess
 import sys
+import weakref
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from highway.bench import agreement, device_checks
-from highway.bench.agreement import BOUNDS, rounded, trace
+from highway.bench import agreement, contenders, device_checks, device_runs
+from highway.bench.agreement import BATCHES, BOUNDS, Trace, rounded, trace, without_dropout
 from highway.bench.checklist import Failed, Setting, run_all
-from highway.bench.device_checks import CHECKS, families, rows_agree, shapes_of_the_papers
+from highway.bench.device_checks import CHECKS, families, rows_agree, rows_of, shapes_of_the_papers
 from highway.bench.device_runs import kill_and_resume, two_at_once
 from highway.blocks import captured
 from highway.blocks.captured import Captured
@@ -52,7 +54,7 @@ def test_a_wrong_device_is_found(setting: Setting, monkeypatch: pytest.MonkeyPat
     def off_by_a_thousandth(described: object) -> object:
         calls.append(described)
         task = plain(described)
-        if len(calls) == 2:
+        if BATCHES < len(calls) <= 2 * BATCHES:  # the first trace after the reference
             with torch.no_grad():
                 task.model.output_bias += 1e-2 * torch.arange(len(task.model.output_bias))
         return task
@@ -61,6 +63,73 @@ def test_a_wrong_device_is_found(setting: Setting, monkeypatch: pytest.MonkeyPat
     with pytest.raises(Failed, match="1 of these are out of bounds: highway_t3 baseline in 32") as failure:
         rows_agree(setting)
     assert any("| **" in line for line in failure.value.lines)
+
+
+@pytest.mark.parametrize(("jumps", "apart"), [(0, 0.0), (1, 0.0), (2, 0.5)])
+def test_a_gradient_that_jumps_in_one_batch_does_not_count(jumps: int, apart: float) -> None:
+    reference = Trace([1.0], [torch.tensor([2.0])] * BATCHES)
+    jumped = Trace([1.0], [torch.tensor([3.0])] * jumps + [torch.tensor([2.0])] * (BATCHES - jumps))
+    assert jumped.apart(reference).gradient == apart
+
+
+def test_weights_whose_rounding_changes_the_sign_of_a_relu_agree(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other last digits of the weights make the gradient of the first batch jump out of its bound, as on the GPU."""
+    plain = agreement.build.task
+    ((_, described),) = rows_of(replace(setting, tables=("highway_t5",), rows=("sigmoid_l4_6",)), "smoke")
+    described = without_dropout(described)
+
+    def with_other_last_digits(described: object) -> object:
+        task = plain(described)
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for weight in task.weights:
+                weight.mul_(1 + 2.0**-23 * (torch.randint(0, 2, weight.shape, generator=generator) * 2 - 1))
+        return task
+
+    reference = trace(described, "cpu", "32", steps=1)
+    monkeypatch.setattr(agreement.build, "task", with_other_last_digits)
+    other = trace(described, "cpu", "32", steps=1)
+    assert other.apart(reference).within(BOUNDS["32"])
+
+
+def test_a_model_is_freed_before_the_next_is_built(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its CUDA graphs, in cycles of references, are not left to a collection that may run while another is recorded."""
+    plain, built, alive = agreement.build.task, [], []
+
+    def watched(described: object) -> object:
+        alive.append(sum(model() is not None for model in built))
+        task = plain(described)
+        task.model.itself = (task.model,)
+        built.append(weakref.ref(task.model))
+        return task
+
+    monkeypatch.setattr(agreement.build, "task", watched)
+    ((_, described),) = rows_of(replace(setting, rows=("baseline",)), "smoke")
+    trace(described, "cpu", "32", steps=1)
+    assert alive == [0] * BATCHES
+
+
+def test_python_finds_what_the_caller_put_on_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"one{os.pathsep}two")
+    assert device_runs._surroundings()["PYTHONPATH"].split(os.pathsep) == [str(ROOT), "one", "two"]
+    monkeypatch.delenv("PYTHONPATH")
+    assert device_runs._surroundings()["PYTHONPATH"] == str(ROOT)
+
+
+@pytest.mark.parametrize("folders", ["transformers", "transformers/models", "transformers/models/transfo_xl"])
+def test_an_implementation_that_a_package_lacks_is_no_rival(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folders: str
+) -> None:
+    """transformers 5 has no Transformer-XL any more."""
+    for folder in (tmp_path / folders, *(tmp_path / folders).relative_to(tmp_path).parents[:-1]):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.split(".")[0] == "transformers"]:
+        monkeypatch.delitem(sys.modules, name)
+    assert contenders.installed("TransfoXLLMHeadModel") == folders.endswith("transfo_xl")
 
 
 def test_a_row_that_raises_stops_no_other(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:

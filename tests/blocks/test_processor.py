@@ -153,6 +153,26 @@ def test_slow_bf16_is_said_with_its_factor(
 
 
 @pytest.mark.parametrize(
+    ("gpu", "overrides", "says"),
+    [
+        (True, ("model=lstm", "model.layers=2", "trainer.precision=bf16"), True),
+        (True, ("model=lstm", "model.layers=1", "trainer.precision=bf16"), False),
+        (True, ("model=gru", "model.layers=2", "trainer.precision=bf16"), False),
+        (True, ("model=lstm", "model.layers=2", "trainer.precision=32"), False),
+        (False, ("model=lstm", "model.layers=2", "trainer.precision=bf16"), False),
+    ],
+)
+def test_a_stacked_lstm_in_bf16_on_a_gpu_is_said(
+    experiment: Compose, monkeypatch: pytest.MonkeyPatch, gpu: bool, overrides: tuple[str, ...], says: bool
+) -> None:
+    monkeypatch.delenv("HIGHWAY_CAUTIONS")
+    monkeypatch.setattr(cautions.torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setattr(cautions, "slow_precision", lambda: None)
+    described = experiment("dataset=ptb_char_carried", *overrides)
+    assert ("lstm" in cautions.cautions([described])) == says
+
+
+@pytest.mark.parametrize(
     ("load", "slots", "says"), [(2.6, None, False), (9.0, "2", False), (9.0, None, True), (None, None, False)]
 )
 def test_a_busy_machine_is_said(
