@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 from highway.config import home
 from highway.config.experiment import Experiment
 from highway.errors import Refused
+from highway.files.plain import read_text
 from highway.ledger.directory import RunDirectory
 from highway.ledger.fingerprint import fingerprint
 from highway.ledger.record import read_record
 from highway.recheck.rescore import TOLERANCE, tested_again
-from highway.recheck.training import Trained, train_again
-from highway.report.checks import Check, file_of, keep
+from highway.recheck.training import OtherDevice, Trained, train_again
+from highway.report.checks import NOT_REPEATED, Check, file_of, keep
 from highway.report.curves import read_curves
 from highway.run.machine import commit
+from highway.use.load import experiment_of
 
 
 class Checked(NamedTuple):
@@ -57,7 +59,10 @@ def seconds(record: Path) -> float:
 
 
 def _checked(record: Path, name: str, result: dict[str, Any], outputs: Path, code: str) -> Checked:
-    again, experiment = train_again(record, result, outputs)
+    try:
+        again, experiment = train_again(record, result, outputs)
+    except OtherDevice as reason:
+        return _compared_by_code(record, name, result, code, reason)
     numbers = f"loss {again.loss:.7g} at step {again.step}, recorded {again.recorded:.7g}, bound {again.bound:.1g}"
     unchanged = fingerprint(experiment) == result.get("fingerprint")
     evaluated = unchanged or evaluates_alike(RunDirectory(record), result, experiment)
@@ -65,6 +70,16 @@ def _checked(record: Path, name: str, result: dict[str, Any], outputs: Path, cod
     evaluation = "by unchanged code" if unchanged else "of its weights as recorded" if evaluated else "not checked"
     processor = "" if again.device == result["cost"]["device"] else f", on {again.device}"
     return Checked(f"{name}: training {again.word} ({numbers}{processor}); evaluation {evaluation}", again.equal)
+
+
+def _compared_by_code(record: Path, name: str, result: dict[str, Any], code: str, reason: OtherDevice) -> Checked:
+    """Keep that the code of this commit is that of a record whose training cannot be repeated here, if it is."""
+    experiment = experiment_of(read_text(record / "config.yaml"), RunDirectory(record))
+    if fingerprint(experiment) != result.get("fingerprint") or code.endswith("+"):
+        raise reason
+    date, curves = datetime.now(UTC).date().isoformat(), result["files"]["curves.csv"]
+    keep(file_of(record), [Check(name, curves, date, code, result["cost"]["device"], 0, NOT_REPEATED, False)])
+    return Checked(f"{reason} Commit {code} has the code that the record names.", None)
 
 
 def evaluates_alike(directory: RunDirectory, result: dict[str, Any], experiment: Experiment) -> bool:

@@ -59,6 +59,10 @@ class Trained:
         return self.word in (EQUAL, ROUNDED)
 
 
+class OtherDevice(Refused):
+    """Refused because the record was made on a device that this machine lacks."""
+
+
 class FirstRow(pl.Callback):
     """Stops a run after `step` updates, and measures what one missed update would change in the row of that step.
 
@@ -199,7 +203,9 @@ def _accelerator(name: str, result: dict[str, Any]) -> str:
     without_gpu = environment["precision"] == "32" and environment.get("tf32") is False
     if device == device_name("cpu") or without_gpu or environment["versions"].get("torch", "").endswith("+cpu"):
         return "cpu"
-    raise Refused(f"{name} was made on {device}: check it on such a device, because others draw other dropout masks.")
+    raise OtherDevice(
+        f"{name} was made on {device}: check it on such a device, because others draw other dropout masks."
+    )
 
 
 def first_row(curves: Path) -> Row | None:

@@ -17,7 +17,7 @@ from highway.config.metrics import METRICS
 from highway.report.claims import on_log_scale
 from highway.report.collect import Collected
 from highway.report.model import Array
-from highway.report.provenance import explained, of_runs, unknown
+from highway.report.provenance import explained, of_runs
 from highway.report.sample import Sample
 from highway.report.sections import Grid, GridCell, Head, Number, Paragraph, Section, grid
 from highway.report.verdicts import Records, data_identity
@@ -123,7 +123,7 @@ def across(every: Iterable[Collected]) -> list[Section]:
 
 
 def _explained(found: Sequence[Pair]) -> Paragraph:
-    marks = {mark for pair in found for run in pair.runs for mark in unknown(run.result)}
+    marks = {mark for pair in found for run in pair.runs for mark in run.unknown}
     return Paragraph.of(EXPLAINED, *explained(marks), style="note")
 
 
@@ -138,6 +138,6 @@ def _grid(found: Sequence[Pair]) -> Grid:
 def _line(name: str, found: Sequence[Pair]) -> tuple[GridCell, ...]:
     whole = improvement(found)
     counts = (Number(whole.tables, "d"), Number(whole.rows, "d"))
-    runs = {run.directory: run.result for pair in found for run in pair.runs}
+    runs = {run.directory: run.unknown for pair in found for run in pair.runs}
     label = ", ".join(filter(None, (name, of_runs(runs.values()))))
     return label, *counts, Number(whole.probability, ".2f"), f"{whole.low:.2f} … {whole.high:.2f}"

@@ -15,11 +15,15 @@ from highway.config.yaml_file import read_yaml
 from highway.files.writing import write_text
 
 HEAD = "# Written by: highway records check. Each record was trained up to `step` by the code of `commit`.\n"
+NOT_REPEATED = "not repeated: the code of this commit is that of the record"  # a check on a machine without its device
 
 
 @dataclass(frozen=True)
 class Check:
-    """A check of a record: whether the code of a commit trains its first steps, and evaluates it, in the same way."""
+    """A check of a record: whether the code of a commit trains its first steps, and evaluates it, in the same way.
+
+    Or, where the training cannot be repeated, that this code is the record's by its fingerprint.
+    """
 
     run: str  # <model>-<hash12>/seed<k>
     curves: str  # sha256 of the record's curves.csv
@@ -27,12 +31,17 @@ class Check:
     commit: str
     device: str
     step: int
-    training: str  # `equal to the digit`, `equal within rounding` or `different from step N`
+    training: str  # `equal to the digit`, `equal within rounding`, `different from step N` or NOT_REPEATED
     evaluation: bool  # True if it is checked, too
 
     @property
+    def repeated(self) -> bool:
+        """Whether the first steps were trained again."""
+        return self.training != NOT_REPEATED
+
+    @property
     def mark(self) -> str:
-        """The mark of a number of this record; a key of EXPLAINED (highway/report/provenance.py) begins it."""
+        """The mark of a number of this record, if its first steps were trained again; a key of EXPLAINED (highway/report/provenance.py) begins it."""
         changed = " with uncommitted changes" if self.commit.endswith("+") else ""
         when = f"on {self.date} at {self.commit[:7]}{changed}"
         if not self.training.startswith("equal"):

@@ -46,12 +46,12 @@ def of_seeds(marks: dict[int, Sequence[str]]) -> list[str]:
     ]
 
 
-def of_runs(results: Iterable[dict[str, Any]]) -> str:
+def of_runs(marks: Iterable[Sequence[str]]) -> str:
     """Return the marks of what rests on several records, such as a verdict: `no commit (2 of 6 runs), two codes`."""
-    marks = [unknown(result) for result in results]
-    counts = Counter(mark for of_run in marks for mark in of_run)
+    every = list(marks)
+    counts = Counter(mark for of_run in every for mark in of_run)
     return ", ".join(
-        mark if counts[mark] == len(marks) else f"{mark} ({counts[mark]} of {len(marks)} runs)"
+        mark if counts[mark] == len(every) else f"{mark} ({counts[mark]} of {len(every)} runs)"
         for mark in EXPLAINED
         if counts[mark]
     )

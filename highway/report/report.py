@@ -12,7 +12,7 @@ from highway.report.collect import Collected
 from highway.report.comparison import BORROWED, Difference, differences, untested
 from highway.report.convergence import Convergence, Reached, convergence
 from highway.report.power import EXPLAINED, SMOKE, seeds_needed
-from highway.report.provenance import explained, of_seeds, unknown
+from highway.report.provenance import explained, of_seeds
 from highway.report.reproduction import EQUIVALENCE, Answer, answers, counted
 from highway.report.results import ResultRow, result_row
 from highway.report.sections import (
@@ -138,7 +138,7 @@ class Report:
     def unknown(self, row: Row, seed: int | None = None) -> list[str]:
         """Return what is unknown about the code of a row's runs, or of the run of one seed."""
         samples = (sample for sample in self.collected.samples[row.id] if seed in (None, sample.seed))
-        return of_seeds({sample.seed: unknown(sample.result) for sample in samples})
+        return of_seeds({sample.seed: sample.unknown for sample in samples})
 
     def label(self, row: Row, seed: int | None = None) -> str:
         """Return the label of a row where its seeds are not listed, with what is unknown about their code."""

@@ -15,9 +15,9 @@ from highway.files.plain import open_plain
 from highway.ledger.directory import DONE, roots
 from highway.ledger.record import leave_out
 from highway.report.addresses import Address
-from highway.report.checks import check_of
+from highway.report.checks import Check, check_of
 from highway.report.curves import Curves, Outline, Point, curves_of
-from highway.report.provenance import OLDER, STALE, unknown
+from highway.report.provenance import OLDER, STALE, UNCOMMITTED, unknown
 from highway.report.reading import kept_name, results
 
 if TYPE_CHECKING:
@@ -45,9 +45,19 @@ class Sample:
         return self.result["status"] == "finished"
 
     @property
+    def _check(self) -> Check | None:
+        return check_of(self.directory, self.result)
+
+    @property
+    def unknown(self) -> list[str]:
+        """The marks that say what is unknown about the code of the record."""
+        same_code = self._check is not None and not self._check.repeated
+        return [mark for mark in unknown(self.result) if not (same_code and mark == UNCOMMITTED)]
+
+    @property
     def changes(self) -> list[str]:
         """The marks that say why the record may not show what today's code gives, and whether that was checked."""
-        check = check_of(self.directory, self.result)
+        check = self._check if self._check and self._check.repeated else None
         unknown_code = self.other_code or not self.result.get("fingerprint")
         marks = {OLDER: self.older_revision, STALE: self.other_code and not check}
         checked = [check.mark] if check and unknown_code else []
@@ -56,7 +66,7 @@ class Sample:
     @property
     def marks(self) -> list[str]:
         """Everything that a number of the record has to say about its code."""
-        return [*unknown(self.result), *self.changes]
+        return [*self.unknown, *self.changes]
 
     def counts_for(self, metric: str) -> bool:
         """Return whether the run has the metric and its value can be used: a time only if nothing else was running."""

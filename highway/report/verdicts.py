@@ -46,7 +46,7 @@ class Verdict:
     @property
     def marks(self) -> str:
         """The marks of the runs that the verdict rests on, on what is unknown about their code."""
-        return of_runs(run.result for run in self.runs)
+        return of_runs(run.unknown for run in self.runs)
 
 
 class Records:

@@ -62,7 +62,7 @@ class BudgetReport:
         count = self.report.words
         runs = {
             word: {
-                run.directory: run.result
+                run.directory: run.unknown
                 for verdict in self.report.verdicts
                 if verdict.word == word
                 for run in verdict.runs

@@ -211,6 +211,27 @@ def test_a_run_that_diverged_at_its_first_row_diverges_again(
     assert checked.agrees is None and "ended before step 4: diverged" in checked.sentence
 
 
+def test_a_record_of_a_missing_device_is_compared_by_its_code(
+    record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its fingerprint says which code computed it, also where the working tree was not the commit that it names."""
+    cost = read_json(record / "result.json")["cost"]
+    environment = read_json(record / "result.json")["environment"]
+    environment |= {"tf32": True, "versions": {"torch": "2.13.0"}, "git_commit": "abcdefabcdef+"}
+    changed(record, cost={**cost, "device": "Abacus 3"}, environment=environment)
+    monkeypatch.setattr("highway.recheck.checks.commit", lambda: "0123456789ab+")
+    assert "check it on such a device" in check(record, tmp_path).sentence
+    assert "uncommitted changes" in changed(record).unknown
+    monkeypatch.setattr("highway.recheck.checks.commit", lambda: "0123456789ab")
+    checked = check(record, tmp_path)
+    assert checked.agrees is None and checked.sentence.endswith("has the code that the record names.")
+    assert "uncommitted changes" not in changed(record).marks
+    assert changed(record).marks == ["stale: other code"], "nobody has trained it again with the code of today"
+    file_of(record).unlink()
+    changed(record, fingerprint="0" * 12)
+    assert check(record, tmp_path).sentence.startswith("not checked: ") and not file_of(record).exists()
+
+
 def test_what_cannot_be_checked_is_said(record: Path, tmp_path: Path) -> None:
     cost = read_json(record / "result.json")["cost"]
     environment = {**read_json(record / "result.json")["environment"], "tf32": True, "versions": {"torch": "2.13.0"}}

@@ -12,7 +12,7 @@ from rich.console import Console
 from highway.report.across import across
 from highway.report.collect import collect
 from highway.report.formats import to_csv, to_latex, to_markdown
-from highway.report.provenance import EXPLAINED, of_runs
+from highway.report.provenance import EXPLAINED, of_runs, unknown
 from highway.report.report import build_report
 from highway.report.terminal import print_report, print_sections
 from highway.site.build import build_site
@@ -113,8 +113,8 @@ def test_a_verdict_has_the_mark_of_the_runs_it_rests_on(tmp_path: Path, mark: st
 
 
 def test_marks_of_several_runs_are_counted() -> None:
-    def result(code: str | None, commit: str | None = "abc") -> dict[str, Any]:
-        return {"fingerprint": code, "environment": environment(commit)}
+    def result(code: str | None, commit: str | None = "abc") -> list[str]:
+        return unknown({"fingerprint": code, "environment": environment(commit)})
 
     assert of_runs([]) == of_runs([result("a")]) == ""
     assert of_runs([result(None), result(None)]) == "no fingerprint"
