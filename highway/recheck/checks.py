@@ -20,6 +20,8 @@ from highway.report.curves import read_curves
 from highway.run.machine import commit
 from highway.use.load import experiment_of
 
+UNKNOWN = "unknown"  # the commit of code outside a git repository
+
 
 class Checked(NamedTuple):
     """The outcome of the check of one record: a sentence, and whether the record and today's code agree."""
@@ -36,7 +38,7 @@ def published() -> list[Path]:
 def check_records(records: Sequence[Path], outputs: Path) -> Iterator[Checked]:
     """Check records, those of the fewest seconds first; keep each check in checks.yaml and yield what it found."""
     read = {record.resolve(): read_record(record / "result.json") for record in records}
-    code = commit() or "unknown"  # asked once: checks.yaml, which is tracked, changes with the first check
+    code = commit() or UNKNOWN  # asked once: checks.yaml, which is tracked, changes with the first check
     for record in sorted(read, key=seconds):
         name, result = "/".join(record.parts[-2:]), read[record]
         try:
@@ -75,7 +77,7 @@ def _checked(record: Path, name: str, result: dict[str, Any], outputs: Path, cod
 def _compared_by_code(record: Path, name: str, result: dict[str, Any], code: str, reason: OtherDevice) -> Checked:
     """Keep that the code of this commit is that of a record whose training cannot be repeated here, if it is."""
     experiment = experiment_of(read_text(record / "config.yaml"), RunDirectory(record))
-    if fingerprint(experiment) != result.get("fingerprint") or code.endswith("+"):
+    if fingerprint(experiment) != result.get("fingerprint") or code.endswith("+") or code == UNKNOWN:
         raise reason
     date, curves = datetime.now(UTC).date().isoformat(), result["files"]["curves.csv"]
     keep(file_of(record), [Check(name, curves, date, code, result["cost"]["device"], 0, NOT_REPEATED, False)])

@@ -41,7 +41,7 @@ class Check:
 
     @property
     def mark(self) -> str:
-        """The mark of a number of this record, if its first steps were trained again; a key of EXPLAINED (highway/report/provenance.py) begins it."""
+        """The mark of a record whose first steps were trained again; a key of EXPLAINED (provenance.py) begins it."""
         changed = " with uncommitted changes" if self.commit.endswith("+") else ""
         when = f"on {self.date} at {self.commit[:7]}{changed}"
         if not self.training.startswith("equal"):
