@@ -238,7 +238,7 @@ def installed(kind: str) -> bool:
     """Return whether the public implementation of this kind can be imported here."""
     try:
         return kind not in MODULES or find_spec(MODULES[kind]) is not None
-    except ModuleNotFoundError:  # not even the package of the module
+    except ImportError:  # not even the package of the module, or a package that is broken
         return False
 
 

@@ -13,7 +13,7 @@ from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.ledger.identity import identified
 from highway.models import rhn
-from highway.run import build
+from highway.run import build, machine
 from highway.run.compiled import compile_training
 from highway.run.trial import Entry, seconds_of
 from highway.sweep.reading import load_table, table_ids
@@ -37,7 +37,7 @@ def rows_of(setting: Setting, budget: str) -> Iterator[tuple[str, Experiment]]:
 def rows_agree(setting: Setting) -> list[str]:
     """Compare ten steps of every row on the device, in fp32, TF32 and bf16, with fp32 on the CPU."""
     lines = [
-        "Relative differences to fp32 on the CPU: first loss, its gradient, furthest loss of ten steps.",
+        "Relative differences to fp32 on the CPU: first loss, gradient (the middle of three), furthest loss of ten.",
         f"Bounds: {'; '.join(f'{name} {bound}' for name, bound in BOUNDS.items())}.",
         *("", "| row | fp32 | TF32 | bf16 |", "| --- | --- | --- | --- |"),
     ]
@@ -134,6 +134,7 @@ def compiled_equals_eager(setting: Setting) -> list[str]:
 
 def _steps(described: Experiment, device: str, mode: str | None = None, in_graphs: bool = True) -> Trace:
     """Train ten steps on ten batches, carrying the state; in_graphs: CUDA graphs may record the recurrent loops."""
+    machine.give_back_freed_memory()  # as in agreement.py
     torch.manual_seed(0)
     batches = [build.like_real(described, "cpu") for _ in range(10)]
     task = build.task(described).to(device).train()

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,13 +10,14 @@ from typing import Any, NamedTuple
 from highway.config import home
 from highway.config.experiment import Experiment
 from highway.errors import Refused
+from highway.files.device import device_name
 from highway.files.plain import read_text
 from highway.ledger.directory import RunDirectory
 from highway.ledger.fingerprint import fingerprint
 from highway.ledger.record import read_record
 from highway.recheck.rescore import TOLERANCE, tested_again
-from highway.recheck.training import OtherDevice, Trained, train_again
-from highway.report.checks import NOT_REPEATED, Check, file_of, keep
+from highway.recheck.training import OtherDevice, train_again
+from highway.report.checks import NOT_REPEATED, Check, check_of, file_of, keep
 from highway.report.curves import read_curves
 from highway.run.machine import commit
 from highway.use.load import experiment_of
@@ -68,20 +70,31 @@ def _checked(record: Path, name: str, result: dict[str, Any], outputs: Path, cod
     numbers = f"loss {again.loss:.7g} at step {again.step}, recorded {again.recorded:.7g}, bound {again.bound:.1g}"
     unchanged = fingerprint(experiment) == result.get("fingerprint")
     evaluated = unchanged or evaluates_alike(RunDirectory(record), result, experiment)
-    keep(file_of(record), [_entry(name, result, again, evaluated, code)])
+    checked = Check(
+        *_about(name, result, code), again.device, again.step, again.word, evaluated, unchanged and clean(code)
+    )
+    keep(file_of(record), [checked])
     evaluation = "by unchanged code" if unchanged else "of its weights as recorded" if evaluated else "not checked"
     processor = "" if again.device == result["cost"]["device"] else f", on {again.device}"
     return Checked(f"{name}: training {again.word} ({numbers}{processor}); evaluation {evaluation}", again.equal)
 
 
 def _compared_by_code(record: Path, name: str, result: dict[str, Any], code: str, reason: OtherDevice) -> Checked:
-    """Keep that the code of this commit is that of a record whose training cannot be repeated here, if it is."""
+    """Keep that the code of this commit is that of a record whose training cannot be repeated here, if it is.
+
+    An earlier check that has repeated it stays.
+    """
     experiment = experiment_of(read_text(record / "config.yaml"), RunDirectory(record))
-    if fingerprint(experiment) != result.get("fingerprint") or code.endswith("+") or code == UNKNOWN:
+    if fingerprint(experiment) != result.get("fingerprint") or not clean(code):
         raise reason
-    date, curves = datetime.now(UTC).date().isoformat(), result["files"]["curves.csv"]
-    keep(file_of(record), [Check(name, curves, date, code, result["cost"]["device"], 0, NOT_REPEATED, False)])
-    return Checked(f"{reason} Commit {code} has the code that the record names.", None)
+    earlier = check_of(record, result) or Check(*_about(name, result, code), device_name("cpu"), 0, NOT_REPEATED, False)
+    keep(file_of(record), [replace(earlier, same_code=True)])
+    return Checked(f"{reason} By its fingerprint, the record was computed by the code of commit {code}.", None)
+
+
+def clean(code: str) -> bool:
+    """Return True if a commit is known and has no uncommitted changes."""
+    return code != UNKNOWN and not code.endswith("+")
 
 
 def evaluates_alike(directory: RunDirectory, result: dict[str, Any], experiment: Experiment) -> bool:
@@ -98,6 +111,6 @@ def evaluates_alike(directory: RunDirectory, result: dict[str, Any], experiment:
     )
 
 
-def _entry(name: str, result: dict[str, Any], again: Trained, evaluation: bool, code: str) -> Check:
-    date, curves = datetime.now(UTC).date().isoformat(), result["files"]["curves.csv"]
-    return Check(name, curves, date, code, again.device, again.step, again.word, evaluation)
+def _about(name: str, result: dict[str, Any], code: str) -> tuple[str, str, str, str]:
+    """Return the first fields of a check made today: run, checksum of its curve, date and commit."""
+    return name, result["files"]["curves.csv"], datetime.now(UTC).date().isoformat(), code

@@ -14,15 +14,18 @@ import yaml
 from highway.config.yaml_file import read_yaml
 from highway.files.writing import write_text
 
-HEAD = "# Written by: highway records check. Each record was trained up to `step` by the code of `commit`.\n"
-NOT_REPEATED = "not repeated: the code of this commit is that of the record"  # a check on a machine without its device
+HEAD = (
+    "# Written by: highway records check. Each record was trained up to `step` by the code of `commit`; at step 0,\n"
+    "# where this was not possible, its fingerprint was compared with that of this code.\n"
+)
+NOT_REPEATED = "not repeated"  # a check on a machine without the device of the record
 
 
 @dataclass(frozen=True)
 class Check:
     """A check of a record: whether the code of a commit trains its first steps, and evaluates it, in the same way.
 
-    Or, where the training cannot be repeated, that this code is the record's by its fingerprint.
+    If the training cannot be repeated, it says only that the fingerprint of this code is that of the record.
     """
 
     run: str  # <model>-<hash12>/seed<k>
@@ -33,10 +36,11 @@ class Check:
     step: int
     training: str  # `equal to the digit`, `equal within rounding`, `different from step N` or NOT_REPEATED
     evaluation: bool  # True if it is checked, too
+    same_code: bool = False  # True if the fingerprint of the record is that of a commit without changes
 
     @property
     def repeated(self) -> bool:
-        """Whether the first steps were trained again."""
+        """Return True if the first steps were trained again."""
         return self.training != NOT_REPEATED
 
     @property

@@ -51,8 +51,8 @@ class Sample:
     @property
     def unknown(self) -> list[str]:
         """The marks that say what is unknown about the code of the record."""
-        same_code = self._check is not None and not self._check.repeated
-        return [mark for mark in unknown(self.result) if not (same_code and mark == UNCOMMITTED)]
+        known = self._check is not None and self._check.same_code
+        return [mark for mark in unknown(self.result) if not (known and mark == UNCOMMITTED)]
 
     @property
     def changes(self) -> list[str]:

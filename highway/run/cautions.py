@@ -33,12 +33,13 @@ def cautions(experiments: Iterable[Experiment]) -> dict[str, str]:
     if os.environ.get("HIGHWAY_CAUTIONS") == "off":
         return {}
     runs = list(experiments)
+    on_gpu = [run for run in runs if run.trainer.accelerator != "cpu" and torch.cuda.is_available()]
     on_cpu = [run for run in runs if run.trainer.accelerator == "cpu" or not torch.cuda.is_available()]
     in_bf16 = any(run.trainer.precision == "bf16" for run in on_cpu)
     texts = {
         "bf16": slow_precision() if in_bf16 else None,
         "load": busy() if on_cpu else None,
-        "lstm": WRONG_LSTM if any(map(_is_stacked_lstm_in_bf16, [run for run in runs if run not in on_cpu])) else None,
+        "lstm": WRONG_LSTM if any(map(_is_stacked_lstm_in_bf16, on_gpu)) else None,
     }
     return {name: caution for name, caution in texts.items() if caution}
 

@@ -62,6 +62,7 @@ def prepare(threads: int, ample_memory: bool = True) -> None:
         keep_freed_memory()
     if torch.cuda.is_available():
         torch.set_float32_matmul_precision("high")
+        gc.collect()  # a CUDA graph of an earlier run, collected while this one records its own, would break that one
     _quiet_lightning()
 
 

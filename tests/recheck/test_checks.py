@@ -224,9 +224,15 @@ def test_a_record_of_a_missing_device_is_compared_by_its_code(
     assert "uncommitted changes" in changed(record).unknown
     monkeypatch.setattr("highway.recheck.checks.commit", lambda: "0123456789ab")
     checked = check(record, tmp_path)
-    assert checked.agrees is None and checked.sentence.endswith("has the code that the record names.")
-    assert "uncommitted changes" not in changed(record).marks
+    assert checked.agrees is None and checked.sentence.endswith("computed by the code of commit 0123456789ab.")
     assert changed(record).marks == ["stale: other code"], "nobody has trained it again with the code of today"
+    changed(record, cost=cost)  # on the device of the record
+    assert check(record, tmp_path).agrees
+    repeated = read_yaml(file_of(record))
+    assert changed(record).marks[0].startswith("training and evaluation checked")
+    changed(record, cost={**cost, "device": "Abacus 3"})
+    assert check(record, tmp_path).agrees is None
+    assert read_yaml(file_of(record)) == repeated, "a check that has repeated the training stays"
     file_of(record).unlink()
     changed(record, fingerprint="0" * 12)
     assert check(record, tmp_path).sentence.startswith("not checked: ") and not file_of(record).exists()

@@ -113,11 +113,11 @@ def test_a_verdict_has_the_mark_of_the_runs_it_rests_on(tmp_path: Path, mark: st
 
 
 def test_marks_of_several_runs_are_counted() -> None:
-    def result(code: str | None, commit: str | None = "abc") -> list[str]:
+    def marks(code: str | None, commit: str | None = "abc") -> list[str]:
         return unknown({"fingerprint": code, "environment": environment(commit)})
 
-    assert of_runs([]) == of_runs([result("a")]) == ""
-    assert of_runs([result(None), result(None)]) == "no fingerprint"
-    assert of_runs([result("a", None), result(None, None), result("a+b", None)]) == (
+    assert of_runs([]) == of_runs([marks("a")]) == ""
+    assert of_runs([marks(None), marks(None)]) == "no fingerprint"
+    assert of_runs([marks("a", None), marks(None, None), marks("a+b", None)]) == (
         "no fingerprint (1 of 3 runs), two codes (1 of 3 runs), no commit"
     )
