@@ -235,7 +235,7 @@ MODULES = {
 
 
 def installed(kind: str) -> bool:
-    """Return whether the public implementation of this kind can be imported here."""
+    """Return True if the public implementation of this kind can be imported here."""
     try:
         return kind not in MODULES or find_spec(MODULES[kind]) is not None
     except ImportError:  # not even the package of the module, or a package that is broken
