@@ -60,11 +60,7 @@ class Trace:
         pairs = zip(self.gradients, reference.gradients, strict=True)
         gradients = [float((ours - theirs).norm() / theirs.norm()) for ours, theirs in pairs]
         gradient = math.nan if any(map(math.isnan, gradients)) else statistics.median(gradients)
-        return Apart(differences[0], gradient, max(differences, key=_nan_last))
-
-
-def _nan_last(value: float) -> tuple[bool, float]:
-    return value != value, value
+        return Apart(differences[0], gradient, max(differences, key=lambda value: (value != value, value)))
 
 
 def without_dropout(described: Experiment) -> Experiment:

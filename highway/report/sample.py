@@ -15,7 +15,7 @@ from highway.files.plain import open_plain
 from highway.ledger.directory import DONE, roots
 from highway.ledger.record import leave_out
 from highway.report.addresses import Address
-from highway.report.checks import Check, check_of
+from highway.report.checks import check_of
 from highway.report.curves import Curves, Outline, Point, curves_of
 from highway.report.provenance import OLDER, STALE, UNCOMMITTED, unknown
 from highway.report.reading import kept_name, results
@@ -45,22 +45,21 @@ class Sample:
         return self.result["status"] == "finished"
 
     @property
-    def _check(self) -> Check | None:
-        return check_of(self.directory, self.result)
-
-    @property
     def unknown(self) -> list[str]:
         """The marks that say what is unknown about the code of the record."""
-        known = self._check is not None and self._check.same_code
-        return [mark for mark in unknown(self.result) if not (known and mark == UNCOMMITTED)]
+        marks = unknown(self.result)
+        if UNCOMMITTED in marks and (check := check_of(self.directory, self.result)) and check.same_code:
+            marks.remove(UNCOMMITTED)
+        return marks
 
     @property
     def changes(self) -> list[str]:
         """The marks that say why the record may not show what today's code gives, and whether that was checked."""
-        check = self._check if self._check and self._check.repeated else None
+        check = check_of(self.directory, self.result)
+        repeated = check is not None and check.repeated
         unknown_code = self.other_code or not self.result.get("fingerprint")
-        marks = {OLDER: self.older_revision, STALE: self.other_code and not check}
-        checked = [check.mark] if check and unknown_code else []
+        marks = {OLDER: self.older_revision, STALE: self.other_code and not repeated}
+        checked = [check.mark] if check and repeated and unknown_code else []
         return [*(mark for mark, applies in marks.items() if applies), *checked]
 
     @property

@@ -4,12 +4,11 @@ import logging
 import os
 from collections.abc import Iterable
 
-import torch
-
 from highway.blocks.processor import bf16_factor
 from highway.config.experiment import Experiment
 from highway.config.models import Recurrent
 from highway.files.device import cores, device_name
+from highway.run.memory import device_of
 
 log = logging.getLogger("highway")
 SLOWER = 1.1  # time in bf16 over time in fp32; a smaller factor is not worth a caution
@@ -32,23 +31,20 @@ def cautions(experiments: Iterable[Experiment]) -> dict[str, str]:
     """Return the cautions about runs on this machine, by subject; none if HIGHWAY_CAUTIONS=off."""
     if os.environ.get("HIGHWAY_CAUTIONS") == "off":
         return {}
-    runs = list(experiments)
-    on_gpu = [run for run in runs if run.trainer.accelerator != "cpu" and torch.cuda.is_available()]
-    on_cpu = [run for run in runs if run.trainer.accelerator == "cpu" or not torch.cuda.is_available()]
-    in_bf16 = any(run.trainer.precision == "bf16" for run in on_cpu)
+    on: dict[str, list[Experiment]] = {"cpu": [], "cuda": []}
+    for run in experiments:
+        on[device_of(run)].append(run)
+    in_bf16 = {device: [run for run in runs if run.trainer.precision == "bf16"] for device, runs in on.items()}
     texts = {
-        "bf16": slow_precision() if in_bf16 else None,
-        "load": busy() if on_cpu else None,
-        "lstm": WRONG_LSTM if any(map(_is_stacked_lstm_in_bf16, on_gpu)) else None,
+        "bf16": slow_precision() if in_bf16["cpu"] else None,
+        "load": busy() if on["cpu"] else None,
+        "lstm": WRONG_LSTM if any(map(_is_stacked_lstm, in_bf16["cuda"])) else None,
     }
     return {name: caution for name, caution in texts.items() if caution}
 
 
-def _is_stacked_lstm_in_bf16(run: Experiment) -> bool:
-    model = run.model
-    return (
-        isinstance(model, Recurrent) and model.cell == "lstm" and model.layers > 1 and run.trainer.precision == "bf16"
-    )
+def _is_stacked_lstm(run: Experiment) -> bool:
+    return isinstance(run.model, Recurrent) and run.model.cell == "lstm" and run.model.layers > 1
 
 
 def slow_precision() -> str | None:

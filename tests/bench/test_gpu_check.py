@@ -84,7 +84,8 @@ def test_a_gradient_that_is_no_number_counts(where: int) -> None:
 
 def test_a_wrong_gradient_is_found_though_the_loss_is_right(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     ((_, described),) = rows_of(replace(setting, rows=("baseline",)), "smoke")
-    reference = trace(described := without_dropout(described), "cpu", "32", steps=1)
+    described = without_dropout(described)
+    reference = trace(described, "cpu", "32", steps=1)
     plain = agreement.build.task
 
     def with_a_wrong_gradient(described: object) -> object:

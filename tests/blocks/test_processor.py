@@ -166,7 +166,7 @@ def test_a_stacked_lstm_in_bf16_on_a_gpu_is_said(
     experiment: Compose, monkeypatch: pytest.MonkeyPatch, gpu: bool, overrides: tuple[str, ...], says: bool
 ) -> None:
     monkeypatch.delenv("HIGHWAY_CAUTIONS")
-    monkeypatch.setattr(cautions.torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
     monkeypatch.setattr(cautions, "slow_precision", lambda: None)
     described = experiment("dataset=ptb_char_carried", *overrides)
     assert ("lstm" in cautions.cautions([described])) == says
