@@ -13,6 +13,7 @@ import yaml
 
 from highway.config.yaml_file import read_yaml
 from highway.files.writing import write_text
+from highway.report.provenance import CHECKED, OTHERWISE, TRAINING_CHECKED
 
 HEAD = (
     "# Written by: highway records check. Each record was trained up to `step` by the code of `commit`; at step 0,\n"
@@ -45,12 +46,16 @@ class Check:
 
     @property
     def mark(self) -> str:
-        """The mark of a record whose first steps were trained again; a key of EXPLAINED (provenance.py) begins it."""
-        changed = " with uncommitted changes" if self.commit.endswith("+") else ""
-        when = f"on {self.date} at {self.commit[:7]}{changed}"
+        """The mark of a record whose first steps were trained again."""
         if not self.training.startswith("equal"):
-            return f"trains otherwise {when}"
-        return f"training {'and evaluation ' if self.evaluation else ''}checked {when}"
+            return OTHERWISE
+        return CHECKED if self.evaluation else TRAINING_CHECKED
+
+    @property
+    def when(self) -> str:
+        """When the record was checked, and with which code."""
+        changed = " with uncommitted changes" if self.commit.endswith("+") else ""
+        return f"on {self.date} with the code of commit {self.commit[:7]}{changed}"
 
 
 def file_of(record: Path) -> Path:

@@ -61,8 +61,7 @@ class Collected:
 
     def trace(self, row_ids: Iterable[str]) -> list[object]:
         """Return what tells these records, and what is said of them, from any others."""
-        samples = ((row_id, sample) for row_id in row_ids for sample in self.samples[row_id])
-        return [(row_id, str(each.directory), each.result["sha256"], each.marks) for row_id, each in samples]
+        return [(row_id, *sample.trace) for row_id in row_ids for sample in self.samples[row_id]]
 
     @property
     def full_data(self) -> bool:

@@ -1,5 +1,6 @@
 """Marks on the numbers of a record: what is unknown about the code that computed them, and what has changed since."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,15 +8,16 @@ from typing import Any
 OLDER, STALE = "older revision", "stale: other code"
 NO_FINGERPRINT, TWO_CODES = "no fingerprint", "two codes"
 NO_COMMIT, UNCOMMITTED = "no commit", "uncommitted changes"
+CHECKED, TRAINING_CHECKED, OTHERWISE = "checked", "training checked", "trains otherwise"
 EXPLAINED = {  # by the beginning of a mark
     NO_FINGERPRINT: "the record does not say which code computed it",
     TWO_CODES: "the code was changed while the run trained",
     NO_COMMIT: "the run was made outside a git repository",
     UNCOMMITTED: "the working tree was not the commit that the record names",
     OLDER: "a fix since then changes its numbers",
-    "training checked": "that commit trains the first steps as the record did; the evaluation is not checked",
-    "training and evaluation checked": "that commit trains the first steps and evaluates as the record did",
-    "trains otherwise": "the first steps of that commit differ from the record's by more than rounding",
+    CHECKED: "later code trains the first steps, and evaluates, as the record did",
+    TRAINING_CHECKED: "later code trains the first steps as the record did; the evaluation is not checked",
+    OTHERWISE: "the first steps of later code differ from the record's by more than rounding",
     STALE: "the code has changed since; nobody has checked what that does to its numbers",
 }
 
@@ -38,12 +40,16 @@ def of_seeds(marks: dict[int, Sequence[str]]) -> list[str]:
     for seed, names in marks.items():
         for mark in names:
             seeds_of.setdefault(mark, []).append(seed)
-    return [
-        mark
-        if len(seeds) == len(marks)
-        else f"{mark} (seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))})"
-        for mark, seeds in seeds_of.items()
-    ]
+    return [mark if len(seeds) == len(marks) else f"{mark} ({seeds_text(seeds)})" for mark, seeds in seeds_of.items()]
+
+
+def seeds_text(seeds: Sequence[int]) -> str:
+    """Name seeds in ascending order; a range stands for four or more consecutive ones: `seeds 1, 2, 5-9`."""
+    parts: list[str] = []
+    for _, group in itertools.groupby(enumerate(seeds), lambda pair: pair[1] - pair[0]):
+        consecutive = [seed for _, seed in group]
+        parts += [f"{consecutive[0]}-{consecutive[-1]}"] if len(consecutive) > 3 else map(str, consecutive)
+    return f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(parts)}"
 
 
 def of_runs(marks: Iterable[Sequence[str]]) -> str:

@@ -11,6 +11,7 @@ from highway.report.bootstrap import Compared, compare
 from highway.report.collect import Collected
 from highway.report.comparison import BORROWED, Difference, differences, untested
 from highway.report.convergence import Convergence, Reached, convergence
+from highway.report.origins import origins
 from highway.report.power import EXPLAINED, SMOKE, seeds_needed
 from highway.report.provenance import explained, of_seeds
 from highway.report.reproduction import EQUIVALENCE, Answer, answers, counted
@@ -180,7 +181,7 @@ class Report:
             ("bootstrap", "Compared on the test set", _bootstrap(self)),
             ("figures", "Figures", [Picture(figure.id, figure.caption) for figure in self.figures]),
             ("choices", "What the paper leaves open, and what we chose", _choices(self)),
-            ("environments", "Where the runs were made", _notes(environments(self.collected))),
+            ("origins", "Where the runs were made", _notes(origins(self.collected))),
         ]
         return tuple(Section(key, title, tuple(blocks)) for key, title, blocks in contents if blocks)
 
@@ -202,17 +203,6 @@ def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report
         found,
         tuple(figures),
     )
-
-
-def environments(collected: Collected) -> list[str]:
-    """Return each distinct device, version and commit that the records name."""
-    texts: dict[str, None] = {}
-    for sample in collected.every:
-        environment, device = sample.result["environment"], sample.result["cost"]["device"]
-        torch, precision = environment["versions"].get("torch"), environment["precision"]
-        commit = environment["git_commit"] or "unknown"
-        texts[f"{device}, torch {torch}, precision {precision}, commit {commit}"] = None
-    return list(texts)
 
 
 def _results(report: Report) -> list[Block]:

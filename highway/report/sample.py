@@ -15,7 +15,7 @@ from highway.files.plain import open_plain
 from highway.ledger.directory import DONE, roots
 from highway.ledger.record import leave_out
 from highway.report.addresses import Address
-from highway.report.checks import check_of
+from highway.report.checks import Check, check_of
 from highway.report.curves import Curves, Outline, Point, curves_of
 from highway.report.provenance import OLDER, STALE, UNCOMMITTED, unknown
 from highway.report.reading import kept_name, results
@@ -55,17 +55,28 @@ class Sample:
     @property
     def changes(self) -> list[str]:
         """The marks that say why the record may not show what today's code gives, and whether that was checked."""
+        older = [OLDER] if self.older_revision else []
+        if self.check:
+            return [*older, self.check.mark]
+        return [*older, STALE] if self.other_code else older
+
+    @property
+    def check(self) -> Check | None:
+        """The check that repeated the training of a record whose code is unknown or has changed."""
+        if not self.other_code and self.result.get("fingerprint"):
+            return None
         check = check_of(self.directory, self.result)
-        repeated = check is not None and check.repeated
-        unknown_code = self.other_code or not self.result.get("fingerprint")
-        marks = {OLDER: self.older_revision, STALE: self.other_code and not repeated}
-        checked = [check.mark] if check and repeated and unknown_code else []
-        return [*(mark for mark, applies in marks.items() if applies), *checked]
+        return check if check and check.repeated else None
 
     @property
     def marks(self) -> list[str]:
         """Everything that a number of the record has to say about its code."""
         return [*self.unknown, *self.changes]
+
+    @property
+    def trace(self) -> list[object]:
+        """What tells the record, and what is said of it, from any other."""
+        return [str(self.directory), self.result["sha256"], self.marks, str(self.check)]
 
     def counts_for(self, metric: str) -> bool:
         """Return whether the run has the metric and its value can be used: a time only if nothing else was running."""

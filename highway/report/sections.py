@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from highway.errors import counted
-from highway.report.provenance import of_seeds
+from highway.report.provenance import of_seeds, seeds_text
 from highway.report.reproduction import Answer
 from highway.report.sample import Sample
 from highway.report.statistics import Summary
@@ -156,10 +156,10 @@ class Seeds:
     def __str__(self) -> str:
         if not self.samples:
             return "not run"
-        finished = [str(sample.seed) for sample in self.samples if sample.finished]
-        diverged = [str(sample.seed) for sample in self.samples if not sample.finished]
-        parts = [f"seed{'s' if len(finished) > 1 else ''} {', '.join(finished)}"] if finished else []
-        parts += [f"seed{'s' if len(diverged) > 1 else ''} {', '.join(diverged)} diverged"] if diverged else []
+        finished = [sample.seed for sample in self.samples if sample.finished]
+        diverged = [sample.seed for sample in self.samples if not sample.finished]
+        parts = [seeds_text(finished)] if finished else []
+        parts += [f"{seeds_text(diverged)} diverged"] if diverged else []
         have = "has" if self.unlearned == 1 else "have"
         parts += [f"{counted(self.unlearned, 'run')} {have} not learned"] if self.unlearned else []
         parts += [f"{counted(self.unchecked, 'run')} not compared with counting"] if self.unchecked else []

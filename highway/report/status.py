@@ -1,6 +1,5 @@
 """The status of the runs of a table."""
 
-import itertools
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +14,7 @@ from highway.files.system import way_to_start_processes
 from highway.ledger.directory import DONE, RunDirectory, seed_directories
 from highway.report.addresses import address_of, overrides_of
 from highway.report.collect import collect
+from highway.report.provenance import seeds_text
 from highway.report.sample import Sample, records
 from highway.report.trials import with_choice
 from highway.sweep.chosen import Decision
@@ -84,7 +84,7 @@ def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[Statu
     by_status: dict[tuple[str, str], list[int]] = {}
     for seed, about in sorted(statuses.items()):
         by_status.setdefault(about, []).append(seed)
-    lines = [StatusLine(status, f"{text}: {_seeds(numbers)}") for (status, text), numbers in by_status.items()]
+    lines = [StatusLine(status, f"{text}: {seeds_text(numbers)}") for (status, text), numbers in by_status.items()]
     return [*lines, *_trials(decisions)]
 
 
@@ -98,19 +98,6 @@ def _trials(decisions: dict[int, Decision]) -> list[StatusLine]:
             state = "settings chosen; other trials" if found.chosen else "settings to be chosen; trials"
             lines.append(StatusLine("trials", f"{state} of seed {seed}: {trials}"))
     return lines
-
-
-def _seeds(numbers: list[int]) -> str:
-    return f"{'seed' if len(numbers) == 1 else 'seeds'} {', '.join(ranges(numbers))}"
-
-
-def ranges(numbers: list[int]) -> list[str]:
-    """Shorten four or more consecutive numbers to a range: 1, 2, 5-9."""
-    parts: list[str] = []
-    for _, group in itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
-        consecutive = [number for _, number in group]
-        parts += [f"{consecutive[0]}-{consecutive[-1]}"] if len(consecutive) > 3 else map(str, consecutive)
-    return parts
 
 
 def _record_text(sample: Sample) -> str:

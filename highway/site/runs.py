@@ -54,7 +54,7 @@ def write_run(pages: Pages, path: Path, directory: Path, rows: list[Shown]) -> N
          each.overrides, each.baseline.label, each.baseline_overrides)
         for each in rows
     ]  # fmt: skip
-    key = [str(directory), sample.result["sha256"], sample.marks, shown, rows[0].row.paper, _siblings(rows[0])]
+    key = [*sample.trace, shown, rows[0].row.paper, _siblings(rows[0])]
     pages.write(path, key, lambda: pages.rendered(path, "run.html", **_run(path, directory, rows)))
     if sample.result.get("row") is None:
         pages.write(path.with_suffix(".js"), key, lambda: as_script(path.stem, _script(directory, rows[0])))

@@ -15,7 +15,7 @@ from highway.bench import overhead
 from highway.config.check import check
 from highway.config.compose import experiment
 from highway.config.home import CONF
-from highway.report.status import ranges
+from highway.report.provenance import seeds_text
 from highway.sweep.reading import load_table, table_ids
 
 RECIPES = [
@@ -101,4 +101,4 @@ def test_what_one_waits_for(tmp_path: Path) -> None:
 
 
 def test_numbers_that_follow_one_another() -> None:
-    assert ranges([1, 2, 3, 5, 6, 7, 8]) == ["1", "2", "3", "5-8"]
+    assert seeds_text([1, 2, 3, 5, 6, 7, 8]) == "seeds 1, 2, 3, 5-8" and seeds_text([4]) == "seed 4"

@@ -193,7 +193,7 @@ def test_status_and_render_of_the_published_records(typed: Callable[..., tuple[i
     assert words.startswith("baseline finished: seeds 1, 2, 3 finished: seed 1 not run finished (training")
     assert words.endswith("seeds 2, 3")
     _, out, _ = typed("table render highway_t3 --budget mini --format markdown")
-    marks = "no fingerprint, training checked on 2026-11-23 at 74dd89c (seeds 2, 3)"
+    marks = "no fingerprint, training checked (seeds 2, 3)"
     assert f"| T-L3 | seeds 1, 2, 3, {marks} | 5.278 ± 0.005 |" in out
     _, out, _ = typed("table render highway_t3 --budget mini --format csv")
     assert out.startswith("table,budget,data,row")

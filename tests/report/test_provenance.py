@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from highway.files.writing import read_json
 from highway.report.across import across
+from highway.report.checks import NOT_REPEATED, Check, keep
 from highway.report.collect import collect
 from highway.report.formats import to_csv, to_latex, to_markdown
+from highway.report.origins import origins
 from highway.report.provenance import EXPLAINED, of_runs, unknown
 from highway.report.report import build_report
 from highway.report.terminal import print_report, print_sections
@@ -61,6 +64,32 @@ def test_every_renderer_marks_a_number_of_unknown_code(tmp_path: Path, mark: str
     lines = to_csv(report).splitlines()
     assert lines[0].endswith(",marks")
     assert all((mark in line) is (",tanh," in line) for line in lines[1:])
+
+
+def test_a_report_ends_with_where_its_runs_were_made(tmp_path: Path) -> None:
+    """By device, versions and commit, and then by the code that has trained their first steps again."""
+    put(tmp_path, "baseline", 1, 1.5)
+    put(tmp_path, "baseline", 2, 1.5)
+    assert origins(collect(TABLE, "paper", tmp_path)) == ["a device, torch 2, precision 32, commit abc"]
+    earlier = {"fingerprint": "0" * 12, "environment": environment("def+")}
+    trained_again = [put(tmp_path, "tanh", seed, 1.4, **earlier) for seed in (1, 2, 3)]
+    found = ((True, "equal to the digit"), (False, "equal within rounding"), (False, NOT_REPEATED))
+    for folder, (evaluation, training) in zip(trained_again, found, strict=True):
+        run, curves = "/".join(folder.parts[-2:]), read_json(folder / "result.json")["files"]["curves.csv"]
+        check = Check(run, curves, "2026-11-20", "0123456789ab", "a device", 25, training, evaluation)
+        keep(tmp_path / "checks.yaml", [check])
+    collected = collect(TABLE, "paper", tmp_path)
+    assert origins(collected) == [
+        "a device, torch 2, precision 32, commit abc: T-L3 (seeds 1, 2)",
+        "a device, torch 2, precision 32, commit def+: + tanh SDU (seeds 1, 2, 3)",
+        "Checked on 2026-11-20 with the code of commit 0123456: + tanh SDU (seed 1)",
+        "Training checked on 2026-11-20 with the code of commit 0123456: + tanh SDU (seed 2)",
+    ]
+    (row,) = (row for row in build_report(collected).rows if row.row.id == "tanh")
+    changes = "checked (seed 1), training checked (seed 2), stale: other code (seed 3)"
+    assert str(row.seeds) == f"seeds 1, 2, 3, uncommitted changes, {changes}"
+    page = (build_site(tmp_path, [TABLE]).parent / "cells" / f"{collected.samples['tanh'][0].name}.html").read_text()
+    assert "checked on 2026-11-20 with the code of commit 0123456" in page
 
 
 def test_a_mark_names_the_seeds_that_have_it(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_every_renderer_shows_every_section(tmp_path: Path) -> None:
     Within a section the page has its own order: the main metric first, notes last; it drops empty columns.
     """
     report = whole_report(tmp_path)
-    keys = ["results", "also", "claims", "convergence", "differences", "figures", "choices", "environments"]
+    keys = ["results", "also", "claims", "convergence", "differences", "figures", "choices", "origins"]
     assert [section.key for section in report.sections] == keys
     print_report(report, Console(file=(terminal := io.StringIO()), width=1000))
     (tmp_path / "report" / XL.id / "paper").mkdir(parents=True)
