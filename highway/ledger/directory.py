@@ -152,6 +152,11 @@ class RunDirectory:
         return self.status in DONE
 
 
+def is_published(directory: RunDirectory) -> bool:
+    """Return True if the published records have a run with this configuration and seed."""
+    return RunDirectory(home.REFERENCE / "cells" / directory.id).done
+
+
 def roots(outputs_dir: Path) -> list[Path]:
     """Return the folders of run directories: those of this machine, then the published ones."""
     return [outputs_dir / "cells", home.REFERENCE / "cells"]

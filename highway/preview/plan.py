@@ -26,6 +26,7 @@ from highway.preview.cost import Cost, cost
 from highway.run import build, memory
 from highway.run.cautions import cautions
 from highway.run.trial import Entry
+from highway.sweep.accounts import published
 from highway.sweep.forks import IMPORTED
 from highway.sweep.launch import Planned
 
@@ -60,6 +61,7 @@ def foresee(every: Sequence[Planned], missing: Sequence[Planned], threads: int |
     warnings = cautions(planned.experiment for planned in missing if planned.experiment).values()
     start_up = start_up_seconds() if any(line.missing for line in estimates) else 0.0
     shown = layout(estimates, start_up) if estimates else []
+    shown[1:1] = published(missing)
     timed = (f"{label}: a timing, measured alone." for label in timings)
     console.print(*shown, *timed, *warnings, sep="\n", soft_wrap=not console.is_terminal)
 

@@ -2,8 +2,11 @@
 
 import logging
 from collections import Counter
+from collections.abc import Iterable
 
 from highway.errors import SweepFailed, counted
+from highway.ledger.directory import is_published
+from highway.sweep.chosen import WHOLE
 from highway.sweep.launch import Planned, last_line
 
 log = logging.getLogger("highway")
@@ -14,7 +17,15 @@ def to_do(unique: list[Planned], missing: list[Planned]) -> str:
     ended = Counter(planned.before for planned in unique if planned not in missing)
     finished = ended.pop("finished", 0)
     others = "".join(f"{count} {status} already, " for status, count in sorted(ended.items()))
-    return f"{counted(len(unique), 'run')}: {finished} finished already, {others}{len(missing)} to train."
+    count = f"{counted(len(unique), 'run')}: {finished} finished already, {others}{len(missing)} to train."
+    return " ".join([count, *published(missing)])
+
+
+def published(missing: Iterable[Planned]) -> list[str]:
+    """Return a sentence if the numbers of some of these runs are published, so that nobody waits days for them."""
+    count = sum(is_published(planned.directory) for planned in missing if planned.share == WHOLE)
+    are, them = ("is", "it") if count == 1 else ("are", "them")
+    return [f"{count} of these runs {are} published already: highway report shows {them}."] if count else []
 
 
 def summarise(to_run: list[Planned]) -> None:

@@ -1,15 +1,18 @@
 """plan=true: the cost of a sweep, estimated from records or a trial, without running anything."""
 
 import dataclasses
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from highway.config.compose import experiment
 from highway.files.device import device_name
 from highway.ledger.directory import RunDirectory
 from highway.preview import plan
 from highway.preview.cost import cost
+from highway.sweep.accounts import to_do
 from highway.sweep.launch import Planned
 from highway.sweep.reading import load_table
 from tests.support.commands import typed
@@ -56,6 +59,22 @@ def test_the_first_line_warns_of_days(tmp_path: Path) -> None:
     assert several.endswith("and up to 0:10 of start-up (2.5 s a run, less where runs are forked).")
     unknown = dataclasses.replace(line, seconds=None)
     assert "for 1 of them about" in str(plan.layout([line, unknown], 2.5)[0])
+
+
+@pytest.mark.usefixtures("no_trial")
+def test_runs_that_are_published_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan and a sweep say so, because a researcher may wait days for numbers that a report already has."""
+    monkeypatch.setattr("highway.config.home.REFERENCE", reference := tmp_path / "reference")
+    monkeypatch.setattr(plan, "start_up_seconds", lambda: 2.5)
+    runs = [planned(tmp_path / "outputs", "tanh", seed) for seed in (1, 2, 3)]
+    assert to_do(runs, runs).endswith("3 to train.")
+    put(reference, "tanh", 1, 1.4, budget="smoke")
+    assert to_do(runs, runs).endswith("3 to train. 1 of these runs is published already: highway report shows it.")
+    put(reference, "tanh", 3, 1.4, budget="smoke", status="diverged")
+    plan.foresee(runs, runs, 1, Console(file=(shown := io.StringIO()), width=100))
+    assert shown.getvalue().splitlines()[1] == "2 of these runs are published already: highway report shows them."
+    trials = [dataclasses.replace(run, share=0.1) for run in runs]
+    assert to_do(trials, trials).endswith("3 to train."), "a choice uses published trials and trains them no further"
 
 
 def test_a_trial_of_a_large_step_has_fewer_lanes() -> None:
