@@ -8,6 +8,7 @@ rescore RUN                                add the losses of its test units to a
 card RUN [--into FOLDER]                   write a model card, weights and configuration in the Hugging Face layout
 """
 
+import os
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
@@ -20,6 +21,7 @@ from highway.config.home import outputs_folder
 from highway.errors import Refused, counted
 from highway.exchange.card import write_card
 from highway.exchange.records import export_records, import_records
+from highway.ledger.directory import RunDirectory
 from highway.report.collect import collect, with_overrides
 from highway.sweep.grid import find, grid_names, left_out
 from highway.sweep.reading import table_ids
@@ -73,6 +75,7 @@ def main() -> None:
 
             print(f"{arguments.run}: {', '.join(add_units(arguments.run, outputs))} added")
         elif arguments.action == "card":
+            _refuse_other_weights(RunDirectory(Path(os.path.realpath(arguments.run))))
             for path in write_card(arguments.run, arguments.into or arguments.run / "card"):
                 print(path)
         else:
@@ -81,6 +84,15 @@ def main() -> None:
             print(f"{folder}: {counted(len(imported.new), 'record')} imported, {len(imported.kept)} kept as before")
             for name in imported.other:
                 print(f"{name} has another record here, which stays.")
+
+
+def _refuse_other_weights(directory: RunDirectory) -> None:
+    """Refuse a run whose weights are not its record's: an import leaves what an interrupted run had saved."""
+    if directory.best.exists():
+        from highway.run.checkpoint import read_weights  # imports torch
+        from highway.use.load import check_owner
+
+        check_owner(directory.best, read_weights(directory.best)[1], directory, "best_step")
 
 
 def records_of(name: str, budget: str | None, outputs: Path) -> list[Path]:

@@ -62,6 +62,8 @@ def write_card(run: Path, folder: Path) -> list[Path]:
     config = read_yaml(directory.config)
     if not isinstance(config, dict):
         raise Refused(f"{directory.config} is no configuration.")
+    if "model" not in config:
+        raise Refused(f"{run} holds a timing, which has no model of its own. Name a run that was trained.")
     weights = directory.best.exists()
     write_text(folder / "config.json", json.dumps(config, indent=2) + "\n")
     write_text(folder / "result.json", read_text(directory.path / "result.json"))

@@ -70,9 +70,9 @@ def _checked(record: Path, name: str, result: dict[str, Any], outputs: Path, cod
     numbers = f"loss {again.loss:.7g} at step {again.step}, recorded {again.recorded:.7g}, bound {again.bound:.1g}"
     unchanged = fingerprint(experiment) == result.get("fingerprint")
     evaluated = unchanged or evaluates_alike(RunDirectory(record), result, experiment)
-    checked = Check(
-        *_about(name, result, code), again.device, again.step, again.word, evaluated, unchanged and clean(code)
-    )
+    earlier = check_of(record, result)
+    same_code = (unchanged and clean(code)) or (earlier is not None and earlier.same_code)
+    checked = Check(*_about(name, result, code), again.device, again.step, again.word, evaluated, same_code)
     keep(file_of(record), [checked])
     evaluation = "by unchanged code" if unchanged else "of its weights as recorded" if evaluated else "not checked"
     processor = "" if again.device == result["cost"]["device"] else f", on {again.device}"

@@ -20,7 +20,7 @@ from highway.report.model import Array
 from highway.report.provenance import explained, of_runs
 from highway.report.sample import Sample
 from highway.report.sections import Grid, GridCell, Head, Number, Paragraph, Section, grid
-from highway.report.verdicts import Records, data_identity
+from highway.report.verdicts import Records
 
 COVERAGE = 0.95
 EXPLAINED = (
@@ -74,9 +74,8 @@ def pairs(collected: Collected) -> list[Pair]:
         if not gate_of(collected.experiments[row.id]) or gate_of(collected.experiments[base]):
             continue
         ours, without = (values[name][~np.isnan(values[name])] for name in (row.id, base))
-        identities = {data_identity(sample) for name in (row.id, base) for sample in collected.samples[name]}
         learned = np.isfinite(np.concatenate([ours, without])).any()
-        if len(ours) and len(without) and learned and len(identities) == 1:
+        if len(ours) and len(without) and learned and collected.comparable(row.id, base):
             won = probability_of_improvement(ours, without)
             gate = gate_of(collected.experiments[row.id])
             runs = tuple(sample for name in (row.id, base) for sample in collected.samples[name])

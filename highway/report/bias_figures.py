@@ -25,7 +25,7 @@ def draw_biases(figure: Figure, collected: Collected) -> Any:
     for axis in (left, right):
         axis.grid(False)
     if not biases:
-        left.set_title(f"{figure.rows[0]} has not been run", loc="left", fontsize=9)
+        left.set_title(f"no run of {figure.rows[0]} has such biases", loc="left", fontsize=9)
         return canvas
     values = np.stack([biases[name] for name in names])
     limit = float(np.abs(values).max()) or 1.0

@@ -75,7 +75,8 @@ def compare(collected: Collected) -> list[Compared]:
         return []
     pairs: list[tuple[Row, Row, Pair]] = []
     for row in collected.table.rows:
-        if base := collected.table.base(row.id):
+        base = collected.table.base(row.id)
+        if base and collected.comparable(row.id, base) and collected.samples[row.id] != collected.samples[base]:
             runs = [(ours, theirs) for ours in collected.finished(row.id) for theirs in collected.finished(base)]
             found = _with_units(runs, collected.table.select)
             pairs += [(row, collected.table.row(base), pair) for pair in found]

@@ -3,6 +3,7 @@
 `highway records check` writes it. An entry holds for the record whose curves.csv has its sha256.
 """
 
+import logging
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -12,9 +13,11 @@ from typing import Any
 import yaml
 
 from highway.config.yaml_file import read_yaml
+from highway.errors import Refused
 from highway.files.writing import write_text
 from highway.report.provenance import CHECKED, OTHERWISE, TRAINING_CHECKED
 
+log = logging.getLogger("highway")
 HEAD = (
     "# Written by: highway records check. Each record was trained up to `step` by the code of `commit`; at step 0,\n"
     "# where this was not possible, its fingerprint was compared with that of this code.\n"
@@ -45,9 +48,14 @@ class Check:
         return self.training != NOT_REPEATED
 
     @property
+    def equal(self) -> bool:
+        """Return True if the training was the record's, to the digit or within rounding."""
+        return self.training.startswith("equal")
+
+    @property
     def mark(self) -> str:
         """The mark of a record whose first steps were trained again."""
-        if not self.training.startswith("equal"):
+        if not self.equal:
             return OTHERWISE
         return CHECKED if self.evaluation else TRAINING_CHECKED
 
@@ -66,19 +74,33 @@ def file_of(record: Path) -> Path:
 def check_of(record: Path, result: dict[str, Any]) -> Check | None:
     """Return the check of a record; None if nobody has checked it as it is."""
     path = file_of(record)
-    check = _read(path, path.stat().st_mtime_ns).get("/".join(record.parts[-2:])) if path.exists() else None
+    check = _readable(path, path.stat().st_mtime_ns).get("/".join(record.parts[-2:])) if path.exists() else None
     return check if check and check.curves == result["files"].get("curves.csv") else None
 
 
 @cache
-def _read(path: Path, changed: int) -> dict[str, Check]:
-    """Return the checks in a file by run. `changed`, when it was written, makes a new version be read."""
-    return {entry["run"]: Check(**entry) for entry in read_yaml(path)}
+def _readable(path: Path, changed: int) -> dict[str, Check]:
+    """Return the checks in a file by run; warn of a file that cannot be read, and return none.
+
+    `changed`, when the file was written, makes a new version be read.
+    """
+    try:
+        return _read(path)
+    except Refused as refused:
+        log.warning("%s Its checks do not count.", refused)
+        return {}
+
+
+def _read(path: Path) -> dict[str, Check]:
+    try:
+        return {entry["run"]: Check(**entry) for entry in read_yaml(path)}
+    except (TypeError, KeyError) as error:
+        raise Refused(f"{path} is no list of checks. Restore it with git, or delete it.") from error
 
 
 def keep(path: Path, checks: Iterable[Check]) -> None:
     """Add checks to a file, each in place of an earlier one of its run."""
-    kept = _read(path, path.stat().st_mtime_ns) if path.exists() else {}
+    kept = _read(path) if path.exists() else {}
     whole = {**kept, **{check.run: check for check in checks}}
     entries = [asdict(whole[run]) for run in sorted(whole)]
     write_text(path, HEAD + yaml.safe_dump(entries, sort_keys=False))

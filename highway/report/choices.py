@@ -20,7 +20,7 @@ def described(table: Table, decisions: Decisions, shown: Sequence[Row]) -> list[
     """
     if not decisions:
         return []
-    heads = (Head("model"), Head("chosen"), Head("validation", numeric=True), Head("next"), Head("trials"))
+    heads = (Head("model"), Head("chosen"), Head("validation", numeric=True), Head("second best"), Head("trials"))
     lines = [
         _line(table.row(row_id), seed, found)
         for row_id, by_seed in decisions.items()

@@ -7,11 +7,13 @@ from pathlib import Path
 from highway.config import home
 from highway.config.datasets import NO_RESULT
 from highway.config.experiment import Experiment
+from highway.config.metrics import METRICS
 from highway.errors import Refused
 from highway.files.kept import Kept
 from highway.ledger.directory import RunDirectory, seed_directories
 from highway.ledger.identity import identified
 from highway.report.addresses import Experiments, address_of, composed, overrides_of
+from highway.report.counting import is_sound
 from highway.report.curves import Curves, read_curves
 from highway.report.sample import Sample, caveat_of, samples
 from highway.report.statistics import Summary, summarise
@@ -37,10 +39,25 @@ class Collected:
     def finished(self, row_id: str) -> tuple[Sample, ...]:
         return tuple(sample for sample in self.samples[row_id] if sample.finished)
 
+    def learned(self, row_id: str) -> tuple[Sample, ...]:
+        """Return the runs of a row that finished and have learned."""
+        return tuple(sample for sample in self.samples[row_id] if is_sound(sample, self.table.select))
+
+    def values(self, row_id: str, metric: str) -> list[float]:
+        """Return a metric of the runs of a row that have learned; if it measures no quality, of all that finished."""
+        runs = self.learned(row_id) if METRICS[metric].measures_quality else self.finished(row_id)
+        return [sample.value(metric, self.table.select) for sample in runs if sample.counts_for(metric)]
+
     def summary(self, row_id: str, metric: str) -> Summary | None:
-        """Return the mean and the spread of a metric over the finished runs of a row; None without a value."""
-        samples = [sample for sample in self.finished(row_id) if sample.counts_for(metric)]
-        return summarise([sample.value(metric, self.table.select) for sample in samples])
+        """Return the mean and the spread of these values, or, if no run has learned, of all; None without any."""
+        if self.learned(row_id):
+            return summarise(self.values(row_id, metric))
+        runs = (sample for sample in self.finished(row_id) if sample.counts_for(metric))
+        return summarise([sample.value(metric, self.table.select) for sample in runs])
+
+    def comparable(self, *row_ids: str) -> bool:
+        """Return True if the runs of these rows share their data and their vocabulary."""
+        return len({sample.data_identity for row_id in row_ids for sample in self.samples[row_id]}) <= 1
 
     @property
     def every(self) -> list[Sample]:

@@ -43,6 +43,7 @@ def untested(collected: Collected, tested: Sequence[Difference]) -> list[tuple[R
         if runs and of_base and runs != of_base:
             failed = [not all(is_sound(sample, select) for sample in samples) for samples in (runs, of_base)]
             reason = "runs failed" if failed[0] else "runs of its baseline failed" if failed[1] else "too few seeds"
+            reason = reason if collected.comparable(row.id, base) else "other data or vocabulary than its baseline"
             reasons.append((row, reason))
     return reasons
 
@@ -56,6 +57,7 @@ def differences(collected: Collected) -> list[Difference]:
     place = dict(zip(records.rows, records.place, strict=True))
     bases = [(row, table.row(base_id)) for row in table.rows if (base_id := table.base(row.id))]
     pairs = [(row, base) for row, base in bases if place[row.id] != place[base.id]]
+    pairs = [(row, base) for row, base in pairs if collected.comparable(row.id, base.id)]
     if not pairs:
         return []
     contrasts = np.zeros((len(pairs), len(records.rows)))

@@ -161,10 +161,11 @@ def draw_series(figure: Figure, collected: Collected) -> Any:
 
 
 def draw_lengths(figure: Figure, collected: Collected) -> Any:
-    """Draw the number of training sentences by length in words, for each language, as the first record counts them."""
-    sides = collected.every[0].result["data"]["words"]
-    canvas, axes = plt.subplots(1, len(sides), figsize=(7.2, 2.8), sharey=True)
-    for axis, (side, statistics) in zip(axes, sorted(sides.items(), reverse=True), strict=True):
+    """Draw the number of training sentences by length in words, for each language, by the first record that has it."""
+    records = [sample.result["data"] for sample in collected.every]
+    sides: dict[str, Any] = next((data["words"] for data in records if "words" in data), {})
+    canvas, (axes,) = plt.subplots(1, len(sides) or 1, figsize=(7.2, 2.8), sharey=True, squeeze=False)
+    for axis, (side, statistics) in zip(axes, sorted(sides.items(), reverse=True), strict=False):
         counts = statistics["sentences_by_length"]
         axis.bar(range(len(counts)), counts, width=1.0, color=COLOURS[0], edgecolor="white", linewidth=0.3)
         for value, name, line in ((statistics["mean"], "mean", "-"), (statistics["median"], "median", "--")):

@@ -39,13 +39,13 @@ def convergence(collected: Collected) -> list[Convergence]:
         if (curve := curves.get((metric.split or "", metric.kind)))
     }
     baseline = table.rows[0].id
-    baseline_curves = {sample.seed: sample.curve(metric) for sample in collected.finished(baseline)}
+    baseline_curves = {sample.seed: curve for sample in collected.finished(baseline) if (curve := sample.curve(metric))}
     rows = []
     for row in table.rows:
         pairs = [
-            (sample.curve(metric), baseline_curves[sample.seed])
+            (curve, baseline_curves[sample.seed])
             for sample in collected.finished(row.id)
-            if sample.seed in baseline_curves
+            if sample.seed in baseline_curves and (curve := sample.curve(metric))
         ]
         log_pairs = [(logs[row.id], logs[baseline])] if row.id in logs and baseline in logs else []
         if not (pairs or log_pairs):

@@ -16,7 +16,6 @@ from highway.report.choice_figures import draw_choices
 from highway.report.collect import Collected, authors_logs
 from highway.report.comparison_figures import draw_bars, draw_lengths, draw_scatter, draw_series, draw_times
 from highway.report.curves import Curves, Point
-from highway.report.reproduction import sound_runs
 from highway.report.sample import Sample
 from highway.report.state_figures import draw_gate_values, draw_gradients
 from highway.report.style import SPLITS, STYLE, Look, looks
@@ -123,8 +122,8 @@ def _lines(figure: Figure, collected: Collected) -> dict[tuple[str, str], list[L
         candidates = collected.finished(row.id) or collected.samples[row.id]  # diverged runs, if there is no other
         for (split, metric), of_panel in lines.items():
             samples = [sample for sample in candidates if (split, metric) in sample.outline]
-            if samples:
-                of_seeds = band([sample.curves[split, metric] for sample in samples], split, figure.over)
+            of_seeds = band([sample.curves[split, metric] for sample in samples], split, figure.over) if samples else ()
+            if of_seeds and len(of_seeds[0]):  # seeds that diverged may have no step in common
                 has_best = split == "valid" and collected.table.select == "best"
                 best = [_best(sample, metric) for sample in samples] if has_best else []
                 of_panel.append(Line(row, len(samples), *of_seeds, best))
@@ -133,7 +132,7 @@ def _lines(figure: Figure, collected: Collected) -> dict[tuple[str, str], list[L
 
 def _panel(axis: Axes, figure: Figure, collected: Collected, lines: Sequence[Line], split: str, metric: str) -> None:
     highest, row_looks, card = [], looks(collected), METRICS[f"{split}_{metric}"]
-    unlearned = {line.row.id for line in lines if not sound_runs(collected, line.row.id)}
+    unlearned = {line.row.id for line in lines if not collected.learned(line.row.id)}
     for row, seeds, positions, low, mean, high, best in lines:
         style = _style(row_looks[row.id], row)
         axis.plot(positions, mean, **style, marker="o" if len(positions) == 1 else "", markersize=4)

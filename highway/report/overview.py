@@ -14,7 +14,7 @@ from highway.report.claims import on_log_scale
 from highway.report.comparison import BORROWED
 from highway.report.provenance import explained
 from highway.report.report import Report
-from highway.report.reproduction import against_paper, compared_metrics, counted, margin, sound_runs
+from highway.report.reproduction import against_paper, compared_metrics, counted, margin
 from highway.report.sections import COPIED, Grid, GridCell, Head, Judgement, Paragraph, Section, grid
 from highway.report.verdicts import ENOUGH_SEEDS, ONE_SEED, Records
 from highway.sweep.table import Column, Row, Table
@@ -210,7 +210,7 @@ def measurements(table: Table, report: Report | None) -> list[Measurement]:
     halves = {metric: against_paper(records, metric).half[0] for metric in compared_metrics(table)}
     found = []
     for row, column in numbers:
-        values = [sample.value(column.metric, table.select) for sample in sound_runs(report.collected, row.id)]
+        values = report.collected.values(row.id, column.metric)
         answer = report.answers.get((row.id, column.metric))
         word = answer.word if answer else FEW if report.collected.samples[row.id] else NOT_RUN
         half = float(halves[column.metric][records.rows.index(row.id)])

@@ -17,7 +17,7 @@ EXPLAINED = {  # by the beginning of a mark
     OLDER: "a fix since then changes its numbers",
     CHECKED: "later code trains the first steps, and evaluates, as the record did",
     TRAINING_CHECKED: "later code trains the first steps as the record did; the evaluation is not checked",
-    OTHERWISE: "the first steps of later code differ from the record's by more than rounding",
+    OTHERWISE: "trained again, its first steps differ from the record's by more than rounding",
     STALE: "the code has changed since; nobody has checked what that does to its numbers",
 }
 

@@ -1,7 +1,6 @@
 """Writes and prints reports, at the end of a sweep or when a command asks for them."""
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from highway.report.formats import to_csv, to_latex, to_markdown
 from highway.report.report import Report, build_report
 from highway.report.terminal import print_outcome, print_report
 from highway.report.trials import FIGURE
+from highway.sweep.grid import folder_name
 from highway.sweep.table import Figure, ReportRequest
 
 ENDINGS = ("svg", "png")
@@ -73,7 +73,7 @@ def publish(
         folder = outputs_dir / "report" / table.id / budget
         table = with_overrides(table, [budget], overrides)
         if overrides:
-            folder /= re.sub(r"[^\w.=,+-]+", "_", " ".join(("with", *overrides)))
+            folder /= folder_name(" ".join(("with", *overrides)))
         collected = replace(collect(table, budget, outputs_dir), only_run=bool(overrides))
         if collected.every:
             report, paths = write_report(collected, folder)

@@ -39,6 +39,7 @@ from highway.report.verdicts import Verdict, judge, p_text, tone
 from highway.sweep.table import Claim, Figure, Row
 
 SPREAD = "The number after ± is the standard deviation over seeds."
+LEARNED = "A run that has not learned is not in the mean of its row, unless none has learned."
 MISSING = f"A dash ({DASH}): the paper gives no number."
 SHARE = (
     "Steps are those of validations. In brackets: the share of the steps that {} itself takes to reach that value. The "
@@ -214,6 +215,7 @@ def _results(report: Report) -> list[Block]:
     )
     has_spread = any(cell.ours and cell.ours.deviation is not None for row in report.rows for cell in row.measured)
     remarks = [*([SPREAD] if has_spread else []), *([MISSING] if results.missing_values else [])]
+    remarks += [LEARNED] if any(row.seeds.unlearned for row in report.rows) else []
     origin = Paragraph(((report.origin,), *_overrides(report), *((text,) for text in remarks)))
     return [
         *([Paragraph.of(report.reproduced, style="strong")] if report.reproduced else []),

@@ -14,9 +14,7 @@ from highway.config.margins import general_margin
 from highway.config.metrics import METRICS
 from highway.report.claims import on_log_scale
 from highway.report.collect import Collected
-from highway.report.counting import is_sound
 from highway.report.model import LEVEL, Array, holm, row_spread
-from highway.report.sample import Sample
 from highway.report.verdicts import ENOUGH_SEEDS, Records
 from highway.sweep.table import Table
 
@@ -113,7 +111,7 @@ def answers(collected: Collected) -> dict[tuple[str, str], Answer]:
     by_metric = {metric: against_paper(records, metric) for metric in dict.fromkeys(metric for _, metric in numbers)}
     position = {row: number for number, row in enumerate(records.rows)}
     p = np.array([by_metric[metric].p[0, position[row]] for row, metric in numbers])
-    ready = [len(sound_runs(collected, row)) >= ENOUGH_SEEDS for row, _ in numbers]
+    ready = [len(collected.values(row, metric)) >= ENOUGH_SEEDS for row, metric in numbers]
     corrected = holm(np.where(ready, np.nan_to_num(p, nan=1.0), 1.0))
     found = {}
     for (row, metric), enough, number_p in zip(numbers, ready, corrected, strict=True):
@@ -138,13 +136,6 @@ def against_paper(records: Records, metric: str) -> Compared:
     return compare_numbers(values, paper, allowed, rounding, records.floor(metric, log), records.place)
 
 
-def sound_runs(collected: Collected, row: str) -> list[Sample]:
-    """Return the runs of a row that finished and have learned."""
-    return [sample for sample in collected.samples[row] if is_sound(sample, collected.table.select)]
-
-
 def _size(collected: Collected, row: str, metric: str) -> str:
     """Return how far the mean is from the paper's number."""
-    select, paper = collected.table.select, collected.table.row(row).paper[metric]
-    mean = fmean(sample.value(metric, select) for sample in sound_runs(collected, row))
-    return f"{mean / paper - 1:+.1%}"
+    return f"{fmean(collected.values(row, metric)) / collected.table.row(row).paper[metric] - 1:+.1%}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from highway.config.metrics import METRICS, OF_A_RECORD
 from highway.report.collect import Collected
 from highway.report.counting import is_sound, is_unchecked
-from highway.report.reproduction import Answer, sound_runs
+from highway.report.reproduction import Answer
 from highway.report.sections import Measured, Seeds
 from highway.sweep.table import Column, Row
 
@@ -36,7 +36,8 @@ def _measured(
     for column in columns:
         ours, of_base = (collected.summary(name, column.metric) if name else None for name in (row.id, base))
         if base and METRICS[column.metric].measures_quality:  # two rows that have not learned say nothing of each other
-            of_base = of_base if any(sound_runs(collected, name) for name in (row.id, base)) else None
+            learned = any(map(collected.learned, (row.id, base)))
+            of_base = of_base if learned and collected.comparable(row.id, base) else None
         of_paper = collected.table.row(base).paper.get(column.metric) if base else None
         answer, paper = found.get((row.id, column.metric)), row.paper.get(column.metric)
         reason = "" if ours else _reason(row, column.metric, collected)

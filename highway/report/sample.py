@@ -62,11 +62,12 @@ class Sample:
 
     @property
     def check(self) -> Check | None:
-        """The check that repeated the training of a record whose code is unknown or has changed."""
-        if not self.other_code and self.result.get("fingerprint"):
-            return None
+        """The check that repeated its training, if its code is unknown or has changed, or if it trained otherwise."""
         check = check_of(self.directory, self.result)
-        return check if check and check.repeated else None
+        if check is None or not check.repeated:
+            return None
+        doubted = self.other_code or not self.result.get("fingerprint")
+        return check if doubted or not check.equal else None
 
     @property
     def marks(self) -> list[str]:
@@ -96,6 +97,12 @@ class Sample:
         return self.result["metrics"][metric][select]
 
     @property
+    def data_identity(self) -> tuple[str, str]:
+        """What two runs must share to be compared: vocabulary and data."""
+        data = self.result["data"]
+        return data.get("vocabulary_sha256", ""), str(sorted(data["sha256"].items()))
+
+    @property
     def curves(self) -> Curves:
         return curves_of(self.directory / "curves.csv", self.result["files"].get("curves.csv"))
 
@@ -115,8 +122,8 @@ class Sample:
         return replace(self, outline=outline) if outline or not self.finished else None
 
     def curve(self, metric: Metric) -> list[Point]:
-        """Return the curve of a metric on its split."""
-        return self.curves[metric.split or "", metric.kind]
+        """Return the curve of a metric on its split; empty if the run has none."""
+        return self.curves.get((metric.split or "", metric.kind), [])
 
     @property
     def relative_times(self) -> list[float]:

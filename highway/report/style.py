@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from highway.config.experiment import Experiment
 from highway.config.gates import GATES
@@ -67,7 +68,10 @@ def pale(colour: str, share: float) -> str:
 
 def gate_colour(experiment: Experiment) -> str:
     gate = _gate(experiment)
-    return COLOURS[VARIANTS.index(gate) % len(COLOURS)] if gate else PLAIN
+    if gate is None:
+        return PLAIN
+    number = VARIANTS.index(gate) if gate in VARIANTS else crc32(repr(gate).encode())
+    return COLOURS[number % len(COLOURS)]
 
 
 def model_colour(experiment: Experiment) -> str:

@@ -103,6 +103,8 @@ class Records:
             if not all(seed in of_row for of_row in samples):
                 continue
             pair = [of_row[seed] for of_row in samples]
+            if any(sample.finished and not sample.curve(card) for sample in pair):
+                continue
             sound = [is_sound(sample, select) for sample in pair]
             final = pair[1].curve(card)[-1].value if sound[1] else None
             for side in (0, 1):
@@ -172,14 +174,14 @@ class Judged:
         if not all(map(self.runs, self.names)):
             ran = all(self.collected.samples[name] for name in self.names)
             without = ", ".join(name for name in self.names if not self.runs(name))
-            why = f"no run of {without} has {' and '.join(self.metrics)} that count"
-            why += "; times count only where nothing else ran"
+            why = f"no run of {without} has {' and '.join(self.metrics)}"
+            if any(METRICS[metric].is_disturbed for metric in self.metrics):
+                why += " that count; times count only where nothing else ran"
             return Verdict(self.claim, "not run", why if ran else "")
-        if len({data_identity(sample) for sample in samples}) > 1:
+        if not self.collected.comparable(*self.names):
             return Verdict(self.claim, "not comparable", "the rows differ in their data or vocabulary")
         full = self.collected.budget == "paper" and self.collected.full_data
-        enough = min(len(self.runs(name)) for name in self.names) >= ENOUGH_SEEDS
-        if full and enough:
+        if full and self.seeds >= ENOUGH_SEEDS:
             words = {1: "supported", -1: "refuted", 0: "undecided"}
         elif self.test.pairs is None:
             words = {1: "same ordering", -1: "other ordering", 0: NO_ORDER}
@@ -192,6 +194,14 @@ class Judged:
         scope = self.collected.budget + ("" if self.collected.full_data else f", {self.collected.data_source} data")
         word = words[decision] if full else f"{words[decision]} ({scope})"
         return Verdict(self.claim, word, self.detail(decision), samples)
+
+    @property
+    def seeds(self) -> int:
+        """The number of seeds of the row that has the fewest; for a claim on steps, of those that a pair shares."""
+        if self.claim.kind != "sooner":
+            return min(len(self.runs(name)) for name in self.names)
+        steps = [self.records.reached(row, than, self.claim.metric)[0, 0] for row, than in pairs_of(self.claim)]
+        return min(int((~np.isnan(of_pair)).sum()) for of_pair in steps)
 
     @cached_property
     def counts(self) -> dict[str, tuple[int, int]]:
@@ -278,9 +288,3 @@ def size_text(claim: Claim, advantage: float) -> str:
 
 def p_text(value: float) -> str:
     return "below 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def data_identity(sample: Sample) -> tuple[str, str]:
-    """Return what two runs must share to be compared: vocabulary and data."""
-    data = sample.result["data"]
-    return data.get("vocabulary_sha256", ""), str(sorted(data["sha256"].items()))

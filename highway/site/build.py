@@ -18,12 +18,13 @@ from highway.report.collect import Collected, logs_of, underway, with_overrides
 from highway.report.formats import to_csv, to_latex, to_markdown
 from highway.report.overview import overview
 from highway.report.provenance import explained
+from highway.report.reading import RECORD
 from highway.site.budgets import BudgetReport, budget_reports, paper_section
 from highway.site.notes import findings, log_entries
 from highway.site.pages import Pages
 from highway.site.runs import Shown, write_run
-from highway.site.series import as_script, table_curves
-from highway.sweep.grid import find, grid_names, left_out, swept_with_overrides
+from highway.site.series import as_script, seed_name, table_curves
+from highway.sweep.grid import find, folder_name, grid_names, left_out, swept_with_overrides
 from highway.sweep.kept import kept_below
 from highway.sweep.reading import load_table, table_ids
 from highway.sweep.table import Table
@@ -59,7 +60,8 @@ def build_site(outputs: Path, tables: Sequence[Table] | None = None, refresh: in
         write_run(pages, folder / links[directory], directory, rows)
     shown = [(table, reports[table.id]) for table in chosen]
     everything = [of_budget.collected for of_table in reports.values() for of_budget in of_table]
-    _write(pages, "across.html", keys, lambda: {"sections": across(everything)})
+    shipped = [collected for collected in everything if collected.table.id in table_ids()]  # others may repeat its runs
+    _write(pages, "across.html", keys, lambda: {"sections": across(shipped)})
     _write(pages, "compare.html", "", lambda: {})
     pages.write(folder / "runs.js", keys, lambda: as_script("runs", _rows_to_compare(everything, links)))
     _write(pages, "index.html", keys, lambda: _index(shown))
@@ -75,7 +77,7 @@ def every_table(outputs: Path) -> list[Table]:
         with left_out(f"{name} with {' '.join(overrides)}"):
             changed = with_overrides(table, budgets, overrides)
             shown = {budget: changed.budgets[budget] for budget in budgets}
-            tables.append(replace(changed, id=",".join((name, *overrides)), budgets=shown, claims=()))
+            tables.append(replace(changed, id=folder_name(",".join((name, *overrides))), budgets=shown, claims=()))
     for name in grid_names(outputs):
         with left_out(name):
             tables.append(find(name, outputs))
@@ -102,7 +104,7 @@ def _write_table(
         curves = [table, collected.budget, records, {label: signature(path) for label, path in begun.items()}]
         path = folder / budget_report.budget / "curves.js"
         pages.write(path, [curves, _reference()], partial(_curves_script, collected, begun, links))
-        about = [budget_report.budget, records, budget_report.figures]
+        about = [budget_report.budget, records, budget_report.figures, collected.decisions]
         for name, text in TEXTS.items():
             pages.write(path.with_name(name), [table, _reference(), *about], partial(_text, text, budget_report))
         key.append([*about, budget_report.status])
@@ -128,7 +130,9 @@ def _archive(pages: Pages, table: Table, reports: list[BudgetReport], outputs: P
     if not 0 < len(records) <= ARCHIVED:
         path.unlink(missing_ok=True)
         return ""
+    trials = [path for of_budget in reports for path in of_budget.collected.trials]
     key = [(str(sample.directory), sample.result["sha256"]) for sample in records]
+    key += [(str(path), str(signature(path / RECORD))) for path in trials]
     pages.keep(path, key, lambda: export_records([table], None, outputs, path))
     return path.name
 
@@ -138,7 +142,7 @@ def _rows_to_compare(everything: Sequence[Collected], links: dict[Path, str]) ->
     return [
         {
             "name": f"{collected.table.id} {collected.budget}: {row.label}",
-            "runs": [[Path(links[sample.directory]).stem, sample.seed, sample.finished] for sample in samples],
+            "runs": [[Path(links[sample.directory]).stem, seed_name(sample)] for sample in samples],
         }
         for collected in everything
         if collected.table.kind == "training"

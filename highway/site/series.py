@@ -3,7 +3,7 @@
 import csv
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ from highway.config.metrics import KINDS
 from highway.errors import Corrupt
 from highway.report.collect import Collected, authors_logs
 from highway.report.curves import Curves, Outline, Point, read_curves
-from highway.report.reproduction import sound_runs
 from highway.report.sample import Sample
 from highway.report.style import SPLITS, looks
 
@@ -43,7 +42,7 @@ def table_curves(collected: Collected, begun: dict[tuple[str, str], Path], links
         for sample in rows.get(row_id, ()):
             if sample.outline:
                 splits = by_split(sample.curves, points)
-                yield {"name": _name(sample), "page": links[sample.directory], "splits": splits}
+                yield {"name": seed_name(sample, sample.marks), "page": links[sample.directory], "splits": splits}
         for (of_row, name), curves in growing.items():
             if of_row == row_id:
                 yield {"name": name, "page": "", "splits": by_split(curves, points)}
@@ -58,7 +57,7 @@ def table_curves(collected: Collected, begun: dict[tuple[str, str], Path], links
             "colour": row_looks[row.id].colour,
             "dash": DASHES[row_looks[row.id].dash],
             "paper": row.paper if collected.budget == "paper" else {},
-            "unlearned": ended(row.id) and not sound_runs(collected, row.id),
+            "unlearned": ended(row.id) and not collected.learned(row.id),
             "seeds": list(seeds(row.id)),
             "log": by_split(logs[row.id], points) if row.id in logs else None,
         }
@@ -94,9 +93,10 @@ def _growing(path: Path) -> Curves:
         return {}
 
 
-def _name(sample: Sample) -> str:
-    marks = f" ({'; '.join(sample.marks)})" if sample.marks else ""
-    return f"seed {sample.seed}{marks}" + ("" if sample.finished else f", {sample.result['status']}")
+def seed_name(sample: Sample, marks: Sequence[str] = ()) -> str:
+    """Name the run of a row; a comma is only in the name of a run that has not finished: curves.js reads that."""
+    about = f" ({'; '.join(marks)})" if marks else ""
+    return f"seed {sample.seed}{about}" + ("" if sample.finished else f", {sample.result['status']}")
 
 
 def run_curves(curves: Curves, colour: str, paper: dict[str, float]) -> dict[str, Any]:
@@ -147,10 +147,10 @@ def by_split(curves: Curves, points: int) -> dict[str, dict[str, list[float | No
         metrics = {kind: curve for (curve_split, kind), curve in curves.items() if curve_split == split}
         by_step = {point.step: point for curve in metrics.values() for point in curve}
         kept = thinned([by_step[step] for step in sorted(by_step)], points)
-        columns[split] = {name: [_short(getattr(point, name)) for point in kept] for name in COLUMNS}
+        columns[split] = {name: [_short(getattr(point, name), name) for point in kept] for name in COLUMNS}
         for kind, curve in metrics.items():
             values = {point.step: point.value for point in curve}
-            columns[split][kind] = [_short(values.get(point.step, math.nan)) for point in kept]
+            columns[split][kind] = [_short(values.get(point.step, math.nan), kind) for point in kept]
     return columns
 
 
@@ -161,9 +161,11 @@ def thinned(curve: list[Point], count: int) -> list[Point]:
     return [curve[round(number * (len(curve) - 1) / (count - 1))] for number in range(count)]
 
 
-def _short(value: float) -> float | None:
-    """Round to five digits, as many as a page shows; None for what is not finite."""
-    return float(f"{value:.5g}") if math.isfinite(value) else None
+def _short(value: float, column: str) -> float | None:
+    """Round to five digits, as many as a page shows, except steps and tokens; None for what is not finite."""
+    if not math.isfinite(value):
+        return None
+    return value if column in ("step", "tokens") else float(f"{value:.5g}")
 
 
 def as_script(name: str, content: Any) -> str:

@@ -28,6 +28,7 @@ from highway.sweep.table import Table
 
 log = logging.getLogger("highway")
 FOLDERS = ("bench", "cache", "cells", "dashboards", "debug", "gpu-check", "grids", "reference", "report", "wandb")
+LONGEST_NAME = 120  # characters of the name of a folder
 ALSO = ("parameters", "gate_parameters", "tokens_per_second", "train_seconds")
 
 
@@ -80,6 +81,14 @@ def keep(content: dict[str, Any], outputs_dir: Path) -> None:
     """Save a grid's table where reports read it."""
     path = outputs_dir / "grids" / content["id"] / "table.yaml"
     write_text(path, yaml.safe_dump(content, sort_keys=False, width=120))
+
+
+def folder_name(text: str) -> str:
+    """Return a text as the name of a folder; a long one is cut, and a hash tells it from others."""
+    name = re.sub(r"[^\w.=,+-]+", "_", text)
+    return (
+        name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]},{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    )
 
 
 def keep_overrides(table: str, budget: str, overrides: Sequence[str], outputs_dir: Path) -> None:

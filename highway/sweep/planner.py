@@ -28,7 +28,6 @@ from highway.sweep.typed import every_combination, is_true, seeds_of, values_of
 from highway.sweep.views import differences, link_view
 
 log = logging.getLogger("highway")
-LONGEST_NAME = 120
 
 
 class Planner:
@@ -257,9 +256,9 @@ def _of_row(planned: Planned, table: Table, row: Row, choice: Sequence[str]) -> 
 def _view_of(row: Row, added: str) -> str:
     """Name the view of a row; a hash ends a name that would be too long for a file system."""
     name = ",".join([row.id, *added.split()])
-    if len(name) <= LONGEST_NAME:
+    if len(name) <= grid.LONGEST_NAME:
         return name
-    return f"{row.id[:LONGEST_NAME]},{hashlib.sha256((added or row.id).encode()).hexdigest()[:8]}"
+    return f"{row.id[: grid.LONGEST_NAME]},{hashlib.sha256((added or row.id).encode()).hexdigest()[:8]}"
 
 
 def _rows(table: Table, budget: str, rows: Override | None, extra_rows: Override | None) -> list[Row]:

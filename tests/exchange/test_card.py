@@ -1,14 +1,20 @@
 """A model card: what the Hub reads is in it, the weights are those of the run, and nothing else is called a run."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from highway.errors import Refused
 from highway.exchange.card import write_card
-from highway.files.writing import write_text
+from highway.files.writing import read_json, write_text
+from highway.ledger.directory import RunDirectory
+from highway.ledger.record import write_record
+from tests.support.commands import typed
+from tests.support.overrides import SHORT
 from tests.support.tables import put
 
 CONFIG = {
@@ -40,3 +46,22 @@ def test_a_record_without_weights_says_so_and_another_folder_is_refused(tmp_path
     assert len(paths) == 3 and "no weights" in paths[0].read_text() and "highway.load" not in paths[0].read_text()
     with pytest.raises(Refused, match="holds no finished run"):
         write_card(tmp_path, tmp_path / "card")
+
+
+def test_a_timing_has_no_card(tmp_path: Path) -> None:
+    run = put(tmp_path, "tanh", 1, 1.4)
+    write_text(run / "config.yaml", yaml.safe_dump({"baseline": CONFIG, "tanh": CONFIG}))
+    with pytest.raises(Refused, match="holds a timing"):
+        write_card(run, tmp_path / "card")
+
+
+def test_weights_of_another_step_get_no_card(
+    once: Callable[..., tuple[RunDirectory, dict[str, Any]]], tmp_path: Path
+) -> None:
+    """An import over an interrupted run leaves the weights that this run had saved beside the imported record."""
+    run = once(SHORT, tmp_path / "outputs")[0].path
+    assert "model.safetensors" in typed("records.py", "card", str(run)).stdout
+    result = read_json(run / "result.json")
+    write_record(run, {**result, "best_step": result["best_step"] + 1})
+    refused = typed("records.py", "card", str(run))
+    assert refused.returncode == 2 and "has the weights of step" in refused.stderr

@@ -261,3 +261,15 @@ def test_today_s_code_trains_the_fastest_record_of_each_family(tmp_path: Path, m
             checked[family] = outcome
     differing = [outcome.sentence for outcome in checked.values() if not outcome.agrees]
     assert not differing
+
+
+def test_a_later_check_keeps_that_the_code_was_found(
+    record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once a commit without changes has the fingerprint of a record, its uncommitted changes matter no more."""
+    environment = read_json(record / "result.json")["environment"]
+    changed(record, environment={**environment, "git_commit": "abcdefabcdef+"})
+    monkeypatch.setattr("highway.recheck.checks.commit", lambda: "0123456789ab")
+    assert check(record, tmp_path).agrees and changed(record).unknown == []
+    monkeypatch.setattr("highway.recheck.checks.fingerprint", lambda experiment: "f" * 12)
+    assert check(record, tmp_path).agrees and changed(record).unknown == []

@@ -28,7 +28,7 @@ from highway.report.formats import to_markdown
 from highway.report.report import _bootstrap, build_report
 from highway.sweep.reading import load_table
 from highway.tasks.scoring import scores
-from tests.support.tables import TABLE, TRANSLATION, put, put_translation
+from tests.support.tables import TABLE, TRANSLATION, XL, put, put_translation
 
 RNG = np.random.default_rng(3)
 WORDS = ["a", "b", "c", "d"]
@@ -314,3 +314,16 @@ def test_each_metric_of_a_test_set_has_its_own_grid() -> None:
     assert [block.heads[3].title for block in blocks[1::2]] == ["BLEU", "test_loss"]
     assert [[row.cells[4].form for row in block.rows] for block in blocks[1::2]] == [["+.2f"], ["+.4f"]]
     assert "same test sentences" in blocks[0].sentences[0][0] and "same units" in blocks[2].sentences[0][0]
+
+
+@pytest.mark.usefixtures("no_published_records")
+def test_rows_that_are_the_same_runs_are_not_compared(tmp_path: Path) -> None:
+    """Such as a gate that the released code applies to no layer. Each pair more makes every interval wider."""
+    for name, nats in (("baseline", RNG.normal(2, 1, 50)), ("tanh", RNG.normal(2, 1, 50))):
+        folder = put(tmp_path, name, 1, 1.0, table=XL)
+        (folder / "probes").mkdir()
+        np.savez(folder / "probes" / "test_units_best.npz", nats=nats, scored=np.ones(50, int))
+        write_record(folder, read_json(folder / "result.json"))
+    collected = collect(XL, "paper", tmp_path)
+    assert sum(len(runs) for runs in collected.samples.values()) > 2, "a row of the table has the baseline's runs"
+    assert [pair.row.id for pair in compare(collected)] == ["tanh"]

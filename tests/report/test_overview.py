@@ -6,6 +6,7 @@ import pytest
 
 from highway.commands.report import main
 from highway.report.collect import collect
+from highway.report.formats import to_csv, to_markdown
 from highway.report.overview import FEW, NOT_RUN, Overview, overview
 from highway.report.report import build_report
 from highway.report.sections import Grid
@@ -91,3 +92,24 @@ def test_a_report_without_a_table_says_what_is_reproduced(
     assert "Which numbers of the papers" not in printed("--budget", "paper"), "it would know of one budget only"
     whole = printed("highway_t1")
     assert "Claims of the paper" in whole and "Which numbers of the papers" not in whole
+
+
+def test_a_run_that_has_not_learned_is_in_no_mean(tmp_path: Path) -> None:
+    """The table, its CSV file, the answer and the overview have the mean of the same runs."""
+    paper = TABLE.row("tanh").paper["test_bpc"]
+    for seed, value in enumerate((-0.001, 0, 0.001), 1):
+        put(tmp_path, "tanh", seed, paper + value)
+    put(tmp_path, "tanh", 4, 5.0, metrics={"test_loss": {"best": 100.0, "last": 100.0}})
+    put(tmp_path, "sigmoid", 1, 5.0, metrics={"test_loss": {"best": 100.0, "last": 100.0}})
+    report = build_report(collect(TABLE, "paper", tmp_path))
+    rows = {row.row.id: row for row in report.rows}
+    cell = next(cell for cell in rows["tanh"].measured if cell.column.metric == "test_bpc")
+    assert cell.ours is not None and (cell.ours.count, cell.ours.mean) == (3, pytest.approx(paper))
+    assert str(cell.difference) == "+0.000, equivalent"
+    (line,) = (line for line in to_csv(report).splitlines() if ",tanh," in line and ",test_bpc,best," in line)
+    assert line.split(",best,")[1].startswith("3,")
+    each = next(each for each in of(tmp_path).run if (each.row.id, each.column.metric) == ("tanh", "test_bpc"))
+    assert (each.seeds, each.ours) == (3, cell.ours.mean)
+    alone = next(cell for cell in rows["sigmoid"].measured if cell.column.metric == "test_bpc")
+    assert alone.ours is not None and alone.ours.mean == 5.0, "where none has learned, the mean is of all"
+    assert "A run that has not learned is not in the mean of its row" in to_markdown(report)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from highway.errors import Refused
 from highway.files.writing import read_json
 from highway.report.across import across
 from highway.report.checks import NOT_REPEATED, Check, keep
@@ -150,3 +151,27 @@ def test_marks_of_several_runs_are_counted() -> None:
     assert of_runs([marks("a", None), marks(None, None), marks("a+b", None)]) == (
         "no fingerprint (1 of 3 runs), two codes (1 of 3 runs), no commit"
     )
+
+
+def test_a_record_that_trained_otherwise_says_so_even_with_the_code_of_today(tmp_path: Path) -> None:
+    folder = put(tmp_path, "tanh", 1, 1.4)
+    curves = read_json(folder / "result.json")["files"]["curves.csv"]
+    run, about = "/".join(folder.parts[-2:]), ("2026-11-20", "0123456789ab", "a device", 25)
+    for training, marks in (("equal to the digit", []), ("different from step 25", ["trains otherwise"])):
+        keep(tmp_path / "checks.yaml", [Check(run, curves, *about, training, True)])
+        collected = collect(TABLE, "paper", tmp_path)
+        assert collected.samples["tanh"][0].marks == marks and len(origins(collected)) == 1 + len(marks)
+
+
+@pytest.mark.parametrize("text", ["", "a: 1", "- {run: a, other: 1}", "- 1", "[["])
+def test_checks_that_cannot_be_read_are_named_and_stop_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    put(tmp_path, "tanh", 1, 1.4, fingerprint="0" * 12)
+    (file := tmp_path / "checks.yaml").write_text(text)
+    (row,) = (row for row in build_report(collect(TABLE, "paper", tmp_path)).rows if row.row.id == "tanh")
+    assert str(row.seeds) == "seed 1, stale: other code"
+    assert len([message for message in caplog.messages if "checks.yaml" in message]) == 1
+    with pytest.raises(Refused, match=r"checks\.yaml"):
+        keep(file, [])
+    assert file.read_text() == text, "a file of checks is never replaced unread"

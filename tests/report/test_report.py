@@ -23,14 +23,16 @@ from highway.config.gates import GATES
 from highway.config.models import MODELS
 from highway.config.tasks import TASKS
 from highway.files.seal import sealed
+from highway.files.writing import read_json
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.fingerprint import fingerprint
+from highway.ledger.record import write_record
 from highway.report import figures
 from highway.report.bias_figures import t_sne
-from highway.report.collect import collect
+from highway.report.collect import collect, with_overrides
 from highway.report.convergence import mean_difference
 from highway.report.curves import Point, read_curves
-from highway.report.figures import band
+from highway.report.figures import DRAWN, band
 from highway.report.formats import to_csv, to_latex, to_markdown
 from highway.report.publish import write_report
 from highway.report.report import Report, build_report
@@ -601,3 +603,56 @@ def test_a_legend_of_long_labels_is_not_cut_off(tmp_path: Path) -> None:
     canvas = figures._curves(figure, collect(table, "paper", tmp_path))
     (legend,) = canvas.legends
     assert 0 < legend.get_window_extent().width <= canvas.bbox.width
+
+
+def test_rows_of_another_vocabulary_are_not_compared(tmp_path: Path) -> None:
+    """Neither by a verdict, nor by a change, a difference between seeds or one on the test set."""
+    other = {"source": "files", "sha256": {"train": "a"}, "vocabulary_sha256": "other", "counting_loss": 99.0}
+    for seed in (1, 2, 3):
+        put(tmp_path, "baseline", seed, 1.5 + seed / 1000)
+        put(tmp_path, "sigmoid", seed, 1.4 + seed / 1000)
+        put(tmp_path, "tanh", seed, 1.2 + seed / 1000, data=other)
+    report = build_report(collect(TABLE, "paper", tmp_path))
+    words = {verdict.word for verdict in report.verdicts if "tanh" in (*verdict.claim.rows, *verdict.claim.than)}
+    assert words == {"not comparable"}
+    assert [difference.row.id for difference in report.differences] == ["sigmoid"]
+    changes = {row.row.id: row.measured[3].change for row in report.rows}
+    assert changes["sigmoid"] is not None and changes["tanh"] is None
+    assert "other data or vocabulary than its baseline" in to_markdown(report)
+
+
+def test_a_record_with_few_metrics_stops_nothing(tmp_path: Path) -> None:
+    """An imported record may have the test loss and a curve of training alone."""
+    for seed in (1, 2, 3):
+        put(tmp_path, "baseline", seed, 1.5)
+        folder = put(tmp_path, "tanh", seed, 1.4)
+        (folder / "curves.csv").write_text("step,epoch,seconds,tokens,split,metric,value\n100,1,1,25,train,loss,1.4\n")
+        result = read_json(folder / "result.json")
+        kept = {key: result[key] for key in result if key not in ("sha256", "files")}
+        write_record(folder, {**kept, "metrics": {"test_loss": {"best": 1.0, "last": 1.0}}})
+    report, _ = write_report(collect(TABLE, "paper", tmp_path), tmp_path / "report")
+    tanh = next(row for row in report.rows if row.row.id == "tanh")
+    assert str(tanh.seeds) == "seeds 1, 2, 3" and [str(cell.our_cell) for cell in tanh.measured][3] == "not measured"
+    words = {verdict.claim.text: verdict.word for verdict in report.verdicts if "tanh" in verdict.claim.rows}
+    assert set(words.values()) <= {"not run", "one seed", "undecided"}, words
+    assert "+ tanh SDU" in build_site(tmp_path, [TABLE]).read_text() or report.rows
+
+
+def test_seeds_that_diverged_at_different_steps_have_no_line(tmp_path: Path) -> None:
+    put(tmp_path, "baseline", 1, math.nan, status="diverged", curve=[(step, 5.0) for step in (100, 200, 300, 400)])
+    put(tmp_path, "baseline", 2, math.nan, status="diverged", curve=[(50, 5.0)])
+    put(tmp_path, "tanh", 1, 1.4)
+    _, paths = write_report(collect(TABLE, "paper", tmp_path), tmp_path / "report")
+    assert all(path.exists() for path in paths)
+
+
+def test_lengths_are_of_the_first_record_that_has_them(tmp_path: Path) -> None:
+    figure = next(figure for figure in TRANSLATION.figures if figure.kind == "lengths")
+    put(tmp_path, TRANSLATION.rows[0].id, 1, 2.0, table=TRANSLATION)
+    canvas = DRAWN["lengths"](figure, collect(TRANSLATION, "paper", tmp_path))
+    assert not canvas.axes[0].patches
+
+
+def test_any_number_of_predecessors_has_a_colour(tmp_path: Path) -> None:
+    table = with_overrides(TRANSLATION, ["paper"], ["gate.score.predecessors=4"])
+    assert len(looks(collect(table, "paper", tmp_path))) == len(table.rows)

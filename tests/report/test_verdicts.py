@@ -671,3 +671,14 @@ def test_rows_without_an_interval_are_named(tmp_path: Path) -> None:
         "runs failed",
         "runs of its baseline failed",
     ]
+
+
+def test_a_claim_on_steps_counts_the_seeds_that_a_pair_shares(tmp_path: Path) -> None:
+    falling = [(step, 9 - step / 25) for step in range(5, 105, 5)]
+    for seeds, word in (((2, 3, 4), "same ordering"), ((1,), "supported")):
+        for seed in (1, 2, 3):
+            put(tmp_path, "baseline", seed, 1.5, curve=falling)
+        for seed in seeds:
+            put(tmp_path, "tanh", seed, 1.4, curve=[(step, 1.4 + seed / 100) for step, _ in falling])
+        (verdict,) = verdicts(tmp_path, SOONER)
+        assert verdict.word == word, verdict.detail

@@ -16,7 +16,7 @@ from highway.site.notes import conclusion, findings, log_entries
 from highway.sweep import grid
 from highway.sweep.reading import load_table, parse_table
 from tests.support.browser import browser, comes, needs_chromium
-from tests.support.tables import TABLE, put
+from tests.support.tables import TABLE, content, put
 
 
 def test_a_table_has_its_findings_and_what_the_log_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,6 +81,51 @@ def test_what_a_reader_can_take_away(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert json.loads(record.read_text()) == json.loads((run / "result.json").read_text())
 
 
+def test_the_pages_over_all_tables_count_no_run_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table with further overrides lists the table's own rows again, unchanged."""
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
+    for seed in (1, 2, 3):
+        put(tmp_path, "baseline", seed, 1.5 + seed / 1000)
+        put(tmp_path, "tanh", seed, 1.4 + seed / 1000)
+    before = (build_site(tmp_path).parent / "across.html").read_text()
+    grid.keep_overrides("highway_t1", "paper", ["model.dropout=0.3"], tmp_path)
+    after = (build_site(tmp_path).parent / "across.html").read_text()
+    assert "sdu tanh" in before and after == before
+
+
+def test_a_sweep_with_many_overrides_has_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folder has a short name: file systems allow no more than 255 bytes."""
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
+    overrides = [f"trainer.{key}=1000000" for key in ("max_steps", "validate_every", "log_every", "max_epochs")]
+    overrides += ["model.dropout=0.333333", "model.width=1024", "model.feed_forward=4096"]
+    overrides += ["optimizer.lr=0.123456789", "optimizer.clip=0.123456789"]
+    grid.keep_overrides("highway_t1", "smoke", overrides, tmp_path)
+    (table,) = (table for table in every_table(tmp_path) if table.id.startswith("highway_t1,"))
+    folder = build_site(tmp_path, [table]).parent / table.id
+    assert (folder / "index.html").exists() and len(folder.name) < 140
+    other = grid.folder_name(",".join(["highway_t1", *overrides, "seed=2"]))
+    assert other != table.id and other[:100] == table.id[:100]
+
+
+def test_a_trial_that_changes_changes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
+    choose = {"optimizer.lr": [0.1, 0.2, 0.3], "by": "valid_bpc"}
+    row: dict[str, Any] = {"id": "a", "label": "A", "overrides": ["gate=none"], "choose": choose}
+    table = parse_table(content(recipe=["model=transformer", "dataset=ptb_char"], rows=[row]))
+
+    def trial(rate: float, value: float) -> None:
+        of_rate = replace(table.rows[0], choose=None, overrides=("gate=none", f"optimizer.lr={rate}"))
+        put(tmp_path, "a", 1, value, table=replace(table, rows=(of_rate,)))
+
+    for rate, value in ((0.1, 1.0), (0.2, 2.0), (0.3, 3.0)):
+        trial(rate, value)
+    for value in (3.0, 2.5):
+        trial(0.3, value)
+        folder = build_site(tmp_path, [table]).parent / "t"
+        shown = ((folder / "index.html").read_text(), (folder / "paper" / "table.md").read_text())
+        assert all(f"0.3 {value:.3f}" in text for text in shown), "the page and the table to download"
+
+
 @pytest.mark.slow
 @needs_chromium
 def test_rows_and_runs_are_compared(tmp_path: Path) -> None:
@@ -109,3 +154,26 @@ def test_rows_and_runs_are_compared(tmp_path: Path) -> None:
         comes(driver, f"{differing}.includes('dataset.name')", True)
         driver.execute_script("document.querySelector('.chosen button').click()")
         comes(driver, "return document.querySelectorAll('.chosen li').length", 2)
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_a_compared_mean_leaves_out_a_run_that_diverged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
+    for seed, status in ((1, "finished"), (2, "finished"), (3, "diverged")):
+        put(tmp_path, "tanh", seed, 1.4, status=status, curve=[(25, 2.0 if seed < 3 else 99.0), (50, 1.5)])
+    folder = build_site(tmp_path, [TABLE]).parent
+    with browser() as driver:
+        driver.get((folder / "highway_t1" / "index.html").as_uri())
+        driver.execute_script("document.querySelector(\"[aria-label='compare + tanh SDU']\").click()")
+        driver.execute_script("document.querySelector('.picked a').click()")
+        comes(driver, "return document.querySelectorAll('.plot [data-line$=\"mean\"]').length", 1)
+        names = "return [...document.querySelectorAll('.plot [data-line]')].map(line => line.dataset.line)"
+        assert any(name.endswith("seed 3, diverged") for name in driver.execute_script(names))
+        axes = {"step": [1], "epoch": [1], "seconds": [1], "tokens": [1]}
+        seeds = [
+            {"name": name, "splits": {"valid": {**axes, "loss": [loss]}}}
+            for name, loss in (("seed 1", 2), ("seed 2", 4), ("seed 3, diverged", 99))
+        ]
+        mean = driver.execute_script("return meanOf(arguments[0], {split: 'valid', kind: 'loss'})", seeds)
+        assert mean["valid"]["loss"] == [3]

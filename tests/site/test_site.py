@@ -23,7 +23,7 @@ from highway.report.publish import publish
 from highway.report.report import build_report
 from highway.site.build import build_site
 from highway.site.pages import as_set
-from highway.site.series import thinned
+from highway.site.series import by_split, thinned
 from highway.site.watch import watch
 from highway.sweep.reading import load_table, parse_table
 from tests.support.browser import CUT_OFF, browser, comes, needs_chromium, opened
@@ -204,6 +204,13 @@ def test_a_table_without_records_says_how_to_begin(tmp_path: Path) -> None:
     assert "make highway_t6 BUDGET=smoke" in text
     assert "1.12797" in text, "the paper's numbers"
     assert "10.18653/v1/2020.acl-main.616" in text and "@inproceedings{chai2020highway," in text
+
+
+def test_a_curve_has_its_steps_to_the_digit() -> None:
+    curve = [Point(step, 1.0, 1.234567, step / 7000, 3 * step) for step in (100_188, 100_189)]
+    columns = by_split({("valid", "loss"): curve}, 10)["valid"]
+    assert columns["step"] == [100_188, 100_189] and columns["tokens"] == [300_564, 300_567]
+    assert columns["loss"] == [1.2346, 1.2346], "values as a page shows them"
 
 
 def test_thinning_keeps_both_ends() -> None:

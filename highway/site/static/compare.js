@@ -6,9 +6,13 @@ const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9
 
 const known = new Map();  // name as offered -> names of its runs
 const labels = new Map();  // names of runs, joined -> name as offered
+const seeds = new Map();  // name of a run -> "seed 3", or "seed 3, diverged"
 for (const row of window.highway.runs) {
   offered(row.name, row.runs.map(([name]) => name));
-  if (row.runs.length > 1) for (const [name, seed] of row.runs) offered(`${row.name}, seed ${seed}`, [name]);
+  for (const [name, seed] of row.runs) {
+    seeds.set(name, seed);
+    if (row.runs.length > 1) offered(`${row.name}, ${seed}`, [name]);
+  }
 }
 
 function offered(name, runs) {
@@ -47,7 +51,7 @@ async function show() {
 function curvesOf(there, items) {
   const rows = there.map(({ runs, name, found }) => ({
     id: runs.join("+"), label: name, colour: COLOURS[items.indexOf(runs)], dash: "solid", paper: {}, log: null,
-    seeds: found.map((data, number) => ({ ...data.rows[0].seeds[0], name: labels.get(runs[number])?.match(/seed \d+$/)?.[0] ?? "its run", page: "" })),
+    seeds: found.map((data, number) => ({ ...data.rows[0].seeds[0], name: seeds.get(runs[number]) ?? "its run", page: "" })),
   }));
   const kinds = new Map(there.flatMap(({ found }) => found.flatMap((data) => data.metrics)).map((metric) => [metric.title, metric]));
   const shared = [...kinds.values()].sort((a, b) => (a.split === "train") - (b.split === "train"));
