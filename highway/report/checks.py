@@ -61,7 +61,7 @@ class Check:
 
     @property
     def when(self) -> str:
-        """When the record was checked, and with which code."""
+        """The day of the check, and its code."""
         changed = " with uncommitted changes" if self.commit.endswith("+") else ""
         return f"on {self.date} with the code of commit {self.commit[:7]}{changed}"
 

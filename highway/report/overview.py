@@ -100,7 +100,7 @@ class Overview:
 
     @property
     def words(self) -> dict[str, int]:
-        """How many of the counted measurements have each word."""
+        """The number of counted measurements with each word."""
         count = Counter(each.word for each in self.counted)
         return {word: count[word] for word in WORDS}
 
@@ -133,13 +133,13 @@ class Overview:
 
     @property
     def seeds(self) -> str:
-        """How many seeds the measurements have that were run: `1 with 3 seeds, 1 with 2 seeds`."""
+        """The numbers of seeds of the measurements that were run: `1 with 3 seeds, 1 with 2 seeds`."""
         count = sorted(Counter(each.seeds for each in self.run).items(), reverse=True)
         return ", ".join(f"{number} with {seeds} seed{'' if seeds == 1 else 's'}" for seeds, number in count)
 
     @property
     def range(self) -> str:
-        """How far our means lie from the papers' numbers: `+3.9 % to +55.9 % (lower is better)`, "" without a mean."""
+        """The range of our means relative to the papers': `+3.9 % to +55.9 % (lower is better)`, "" without a mean."""
         found = sorted((each.difference, each.column.better) for each in self.run if each.ours is not None)
         ends = dict.fromkeys(f"{100 * end:+.1f} %" for end, _ in (found[0], found[-1])) if found else ()
         better = {side for _, side in found}
@@ -164,7 +164,7 @@ class Overview:
 
     @property
     def single(self) -> int:
-        """How many claims at `mini` budget rest on one seed, which shows no ordering."""
+        """The number of claims at `mini` budget that rest on one seed, which shows no ordering."""
         return self.orderings[ONE_SEED]
 
 

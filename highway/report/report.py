@@ -109,7 +109,7 @@ class Report:
 
     @property
     def words(self) -> Counter[str]:
-        """How many of the verdicts have each word."""
+        """The number of verdicts with each word."""
         return Counter(verdict.word for verdict in self.verdicts)
 
     @property

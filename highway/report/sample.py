@@ -76,7 +76,7 @@ class Sample:
 
     @property
     def trace(self) -> list[object]:
-        """What tells the record, and what is said of it, from any other."""
+        """The parts by which the record, and what is said of it, differs from any other."""
         return [str(self.directory), self.result["sha256"], self.marks, str(self.check)]
 
     def counts_for(self, metric: str) -> bool:
@@ -98,7 +98,7 @@ class Sample:
 
     @property
     def data_identity(self) -> tuple[str, str]:
-        """What two runs must share to be compared: vocabulary and data."""
+        """The vocabulary and the data, which two runs must share to be compared."""
         data = self.result["data"]
         return data.get("vocabulary_sha256", ""), str(sorted(data["sha256"].items()))
 

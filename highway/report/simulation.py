@@ -175,7 +175,7 @@ def fulfil(claims: Sequence[Claim], rows: Sequence[str], effects: Array, size: f
 
 @dataclass(frozen=True)
 class Errors:
-    """How many simulated tables had a false verdict of each kind."""
+    """The number of simulated tables that had a false verdict of each kind."""
 
     tables: int
     supported: int

@@ -205,7 +205,7 @@ class Judged:
 
     @cached_property
     def counts(self) -> dict[str, tuple[int, int]]:
-        """How many of a row's runs have a value, and how many there are, by row."""
+        """The number of a row's runs that have a value, and of all, by row."""
         select = self.collected.table.select
         of_quality = self.claim.kind == "sooner" or METRICS[self.claim.metric].measures_quality
         counts = {

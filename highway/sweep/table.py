@@ -211,7 +211,7 @@ class Table:
     choose: Choose | None = field(  # of each row of the paper that has none of its own
         default=None, metadata={"written": dict[str, Any]}
     )
-    margins: dict[str, float] = field(default_factory=dict)  # metric -> a margin below that of report/reproduction.py
+    margins: dict[str, float] = field(default_factory=dict)  # metric -> a margin below that of config/margins.py
 
     @property
     def heading(self) -> str:
