@@ -62,7 +62,7 @@ class Sample:
 
     @property
     def check(self) -> Check | None:
-        """The check that repeated its training, if its code is unknown or has changed, or if it trained otherwise."""
+        """The check that repeated the training, if the record's code is unknown or has changed, or if it failed."""
         check = check_of(self.directory, self.result)
         if check is None or not check.repeated:
             return None

@@ -86,9 +86,9 @@ def keep(content: dict[str, Any], outputs_dir: Path) -> None:
 def folder_name(text: str) -> str:
     """Return a text as the name of a folder; a long one is cut, and a hash tells it from others."""
     name = re.sub(r"[^\w.=,+-]+", "_", text)
-    return (
-        name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]},{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-    )
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:LONGEST_NAME]},{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def keep_overrides(table: str, budget: str, overrides: Sequence[str], outputs_dir: Path) -> None:
