@@ -130,8 +130,9 @@ def caveat(result: dict[str, Any]) -> str:
 
 
 def gates(config: dict[str, Any]) -> list[str]:
-    """Return the gates of a configuration."""
-    chosen = config.get("gate") or {}
-    parts = (chosen.get(interface) or {} for interface in ("residual", "score", "state"))
+    """Return the gates of a configuration; a residual gate on no layer is none."""
+    chosen, layers = config.get("gate") or {}, config.get("layers") or {}
+    on_none = bool(layers) and {value for key, value in layers.items() if key != "as_released"} == {"none"}
+    parts = (chosen.get(interface) or {} for interface in ("residual", "score", "state")[on_none:])
     names = (part if isinstance(part, str) else part.get("name") for part in parts)
     return [f"{name} gate" for name in names if name not in (None, "none")]

@@ -12,7 +12,7 @@ from highway.errors import Refused
 from highway.files.kept import Kept
 from highway.ledger.directory import RunDirectory, seed_directories
 from highway.ledger.identity import identified
-from highway.report.addresses import Experiments, address_of, composed, overrides_of
+from highway.report.addresses import Address, Experiments, address_of, composed, overrides_of
 from highway.report.counting import is_sound
 from highway.report.curves import Curves, read_curves
 from highway.report.sample import Sample, caveat_of, samples
@@ -31,7 +31,7 @@ class Collected:
     budget: str
     samples: dict[str, tuple[Sample, ...]]  # by row, by seed
     experiments: Experiments = field(default_factory=lambda: Experiments({}))  # by row; the seed is arbitrary
-    folders: dict[str, str] = field(default_factory=dict)  # by row; the name of its runs' folder
+    folders: dict[str, list[tuple[str, int | None]]] = field(default_factory=dict)  # by row: names, each with its seed
     only_run: bool = False  # leave out rows that have not run
     decisions: Decisions = field(default_factory=dict)  # what validation chose in each row
     kept: Kept | None = field(default=None, compare=False, repr=False)  # what reports keep for the next one
@@ -112,9 +112,15 @@ class Collected:
 def underway(collected: Collected, outputs_dir: Path) -> dict[tuple[str, str], Path]:
     """Return the curves.csv of runs that have begun here and not ended, by row and label (`seed 2, running`)."""
     paths = {}
-    for row_id, name in collected.folders.items():
+    for row_id, names in collected.folders.items():
         ended = {sample.directory for sample in collected.samples[row_id]}
-        for folder in seed_directories(outputs_dir / "cells" / name):
+        folders = (
+            folder
+            for name, seed in names
+            for folder in seed_directories(outputs_dir / "cells" / name)
+            if seed is None or folder.name == f"seed{seed}"
+        )
+        for folder in folders:
             directory = RunDirectory(folder)
             if folder not in ended and directory.curves.exists() and not directory.done:
                 paths[row_id, f"{folder.name.replace('seed', 'seed ')}, {directory.status}"] = directory.curves
@@ -176,22 +182,26 @@ def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
         return Collected(table, budget, by_row, Experiments(overrides), kept=kept)
     table, decisions = with_choices(table, budget, outputs_dir)
     overrides = {row.id: overrides_of(table, row, budget) for row in table.at(budget)}
-    addresses = {row_id: address_of(words, kept) for row_id, words in overrides.items()}
-    by_row = {row_id: samples(address, outputs_dir, kept) for row_id, address in addresses.items()}
-    by_row |= {
-        row.id: _chosen_by_seed(table, row, budget, outputs_dir, kept)
-        for row in table.at(budget)
-        if row.id in decisions and row.choose and row.choose.seeds == "each"
+    addresses = {row.id: addresses_of(table, row, budget, row.id in decisions, kept) for row in table.at(budget)}
+    by_row = {
+        row_id: tuple(
+            sample
+            for address, seed in of_row
+            for sample in samples(address, outputs_dir, kept)
+            if seed in (None, sample.seed)
+        )
+        for row_id, of_row in addresses.items()
     }
     every_row = {row.id: by_row.get(row.id, ()) for row in table.rows}
-    folders = {row_id: address.name for row_id, address in addresses.items()}
+    folders = {row_id: [(address.name, seed) for address, seed in of_row] for row_id, of_row in addresses.items()}
     return Collected(table, budget, every_row, Experiments(overrides), folders, decisions=decisions, kept=kept)
 
 
-def _chosen_by_seed(table: Table, row: Row, budget: str, outputs_dir: Path, kept: Kept) -> tuple[Sample, ...]:
-    """Return the record of each seed with the settings that this seed has chosen."""
-    chosen = []
-    for seed in row.chosen:
-        address = address_of(overrides_of(table, row, budget, seed), kept)
-        chosen += [sample for sample in samples(address, outputs_dir, kept) if sample.seed == seed]
-    return tuple(chosen)
+def addresses_of(table: Table, row: Row, budget: str, chooses: bool, kept: Kept) -> list[tuple[Address, int | None]]:
+    """Return where the runs of a row lie: of all seeds (None), or of each seed that has chosen its own settings.
+
+    `chooses`: trials of the row have begun.
+    """
+    if not (chooses and row.choose and row.choose.seeds == "each"):
+        return [(address_of(overrides_of(table, row, budget), kept), None)]
+    return [(address_of(overrides_of(table, row, budget, seed), kept), seed) for seed in row.chosen]

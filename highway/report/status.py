@@ -13,7 +13,7 @@ from highway.files.device import cores
 from highway.files.system import way_to_start_processes
 from highway.ledger.directory import DONE, RunDirectory, seed_directories
 from highway.report.addresses import address_of, overrides_of
-from highway.report.collect import collect
+from highway.report.collect import addresses_of, collect
 from highway.report.provenance import seeds_text
 from highway.report.sample import Sample, records
 from highway.report.trials import with_choice
@@ -65,22 +65,24 @@ def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[Statu
         return []
     row, decisions = with_choice(table, row, budget, outputs)
     kept = kept_below(outputs)
-    address = address_of(overrides_of(table, row, budget), kept)
     if table.kind == "timing":
+        address = address_of(overrides_of(table, row, budget), kept)
         samples = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == address.name]
         return [_timing_line(sample) for sample in samples]
     statuses: dict[int, tuple[str, str]] = {}  # by seed: the status, and how it is printed
     ended = set()  # so that each of thousands of records is read once
-    for sample in records(address, outputs, kept):
-        statuses.setdefault(sample.seed, (sample.result["status"], _record_text(sample)))
-        ended.add(sample.directory)
-    for path in seed_directories(outputs / "cells" / address.name):
-        if path in ended:
-            continue
-        directory, seed = RunDirectory(path), int(path.name.removeprefix("seed"))
-        status = directory.status
-        if status not in DONE and not (status == "waiting" and seed in statuses):
-            statuses[seed] = status, _progress_text(directory, status)
+    for address, only in addresses_of(table, row, budget, bool(decisions), kept):
+        for sample in records(address, outputs, kept):
+            if only in (None, sample.seed):
+                statuses.setdefault(sample.seed, (sample.result["status"], _record_text(sample)))
+                ended.add(sample.directory)
+        for path in seed_directories(outputs / "cells" / address.name):
+            directory, seed = RunDirectory(path), int(path.name.removeprefix("seed"))
+            if path in ended or only not in (None, seed):
+                continue
+            status = directory.status
+            if status not in DONE and not (status == "waiting" and seed in statuses):
+                statuses[seed] = status, _progress_text(directory, status)
     by_status: dict[tuple[str, str], list[int]] = {}
     for seed, about in sorted(statuses.items()):
         by_status.setdefault(about, []).append(seed)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from highway.errors import Refused
-from highway.exchange.card import write_card
+from highway.exchange.card import gates, write_card
 from highway.files.writing import read_json, write_text
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
@@ -46,6 +46,13 @@ def test_a_record_without_weights_says_so_and_another_folder_is_refused(tmp_path
     assert len(paths) == 3 and "no weights" in paths[0].read_text() and "highway.load" not in paths[0].read_text()
     with pytest.raises(Refused, match="holds no finished run"):
         write_card(tmp_path, tmp_path / "card")
+
+
+def test_a_gate_on_no_layer_is_no_tag() -> None:
+    none = {"attention": "none", "feed_forward": "none", "as_released": False}
+    assert gates({**CONFIG, "layers": none}) == []
+    assert gates({**CONFIG, "layers": {**none, "attention": "l1-2"}}) == ["sdu gate"]
+    assert gates({"gate": {**CONFIG["gate"], "state": {"name": "hsg"}}, "layers": none}) == ["hsg gate"]
 
 
 def test_a_timing_has_no_card(tmp_path: Path) -> None:
