@@ -77,8 +77,9 @@ def _computes(module: str) -> bool:
 
 def _file(module: str) -> Path | None:
     """Return the file of one of our modules or of the project's; None if it is neither."""
-    folders = [CODE.parent, *([current.folder] if (current := project()) else [])]
-    paths = (folder / (module.replace(".", "/") + ".py") for folder in folders)
+    name, current = module.replace(".", "/"), project()
+    paths = [CODE.parent / f"{name}.py"]
+    paths += [current.folder / file for file in (f"{name}.py", f"{name}/__init__.py")] if current else []
     return next((path for path in paths if path.exists()), None)
 
 
@@ -93,11 +94,21 @@ def _imports(module: str) -> list[str]:
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.Import):
             imported += [name.name for name in node.names]
-        if isinstance(node, ast.ImportFrom) and node.module:
-            inside = [f"{node.module}.{name.name}" for name in node.names]
+        if isinstance(node, ast.ImportFrom):
+            source = _source(module, node)
+            inside = [f"{source}.{name.name}" for name in node.names]
             modules = [name for name in inside if _file(name)]
-            imported += modules or [node.module]
+            imported += modules or [source]
     return imported
+
+
+def _source(module: str, node: ast.ImportFrom) -> str:
+    """Return the module from which a module imports: `.helper` is beside it, `..helper` a package further up."""
+    if not node.level:
+        return node.module or ""
+    path, parts = _file(module), module.split(".")
+    up = node.level - bool(path and path.name == "__init__.py")
+    return ".".join([*parts[: len(parts) - up], *([node.module] if node.module else [])])
 
 
 @cache

@@ -1,13 +1,16 @@
 """Warn the user about this machine before the first step. Each caution is one sentence that says what to type."""
 
 import logging
+import math
 import os
 from collections.abc import Iterable
 
 from highway.blocks.processor import bf16_factor
 from highway.config.experiment import Experiment
 from highway.config.models import Recurrent
+from highway.errors import Refused
 from highway.files.device import cores, device_name
+from highway.run import build
 from highway.run.memory import device_of
 
 log = logging.getLogger("highway")
@@ -38,6 +41,7 @@ def cautions(experiments: Iterable[Experiment]) -> dict[str, str]:
     texts = {
         "bf16": slow_precision() if in_bf16["cpu"] else None,
         "load": busy() if on["cpu"] else None,
+        "plateau": misses_epochs(run for runs in on.values() for run in runs),
         "lstm": WRONG_LSTM if any(map(_is_stacked_lstm, in_bf16["cuda"])) else None,
     }
     return {name: caution for name, caution in texts.items() if caution}
@@ -45,6 +49,25 @@ def cautions(experiments: Iterable[Experiment]) -> dict[str, str]:
 
 def _is_stacked_lstm(run: Experiment) -> bool:
     return isinstance(run.model, Recurrent) and run.model.cell == "lstm" and run.model.layers > 1
+
+
+def misses_epochs(runs: Iterable[Experiment]) -> str | None:
+    """Return a sentence if a plateau schedule sees some epochs only; None if each sees all, or its data are missing."""
+    plateaus = [run for run in runs if run.optimizer.schedule == "plateau" and run.trainer.validate_every]
+    for run in {repr((run.dataset, run.trainer)): run for run in plateaus}.values():
+        try:
+            data = build.data(run)
+        except Refused:  # the run itself will say so
+            continue
+        every, epoch = run.trainer.validate_every or 1, data.steps_per_epoch
+        epochs, seen = data.total_steps // epoch, data.total_steps // math.lcm(every, epoch)
+        if seen < epochs and epochs > run.optimizer.plateau.after_epoch:
+            divisor = max(number for number in range(1, min(every, epoch) + 1) if epoch % number == 0)
+            return (
+                f"optimizer.schedule=plateau looks at validations at the end of an epoch ({epoch:,} steps) alone. With "
+                f"trainer.validate_every={every} it sees {seen} of {epochs} epochs; with {divisor} it sees all."
+            )
+    return None
 
 
 def slow_precision() -> str | None:

@@ -29,6 +29,7 @@ from highway.sweep.table import Table
 log = logging.getLogger("highway")
 FOLDERS = ("bench", "cache", "cells", "dashboards", "debug", "gpu-check", "grids", "reference", "report", "wandb")
 LONGEST_NAME = 120  # characters of the name of a folder
+LONGEST_ID = 200  # of a row, as table.py allows
 ALSO = ("parameters", "gate_parameters", "tokens_per_second", "train_seconds")
 
 
@@ -85,7 +86,7 @@ def keep(content: dict[str, Any], outputs_dir: Path) -> None:
 
 def folder_name(text: str) -> str:
     """Return a text as the name of a folder; a long one is cut, and a hash tells it from others."""
-    name = re.sub(r"[^\w.=,+-]+", "_", text)
+    name = _file_name(text)
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[:LONGEST_NAME]},{hashlib.sha256(text.encode()).hexdigest()[:8]}"
@@ -123,7 +124,7 @@ def described(choices: dict[str, list[str]], run: Sequence[Experiment]) -> dict[
         overrides = [f"{key}={value}" for key, value in zip(varying, combination, strict=True)]
         rows.append(
             {
-                "id": _file_name(" ".join(overrides) or "run"),
+                "id": _row_id(" ".join(overrides) or "run"),
                 "label": " ".join(overrides) or "run",
                 "overrides": overrides,
             }
@@ -203,6 +204,12 @@ def _checked(name: str) -> str:
         taken = "a table" if name in table_ids() else "another folder of outputs/"
         raise Refused(f"name={name} is the name of {taken}. Choose another name for the grid.")
     return name
+
+
+def _row_id(text: str) -> str:
+    """Return the id of a row, which has no more than LONGEST_ID characters."""
+    name = _file_name(text)
+    return name if len(name) <= LONGEST_ID else folder_name(text)
 
 
 def _file_name(text: str) -> str:

@@ -28,6 +28,7 @@ from highway.sweep.shell import command_line, quoted
 from highway.sweep.timed import timing
 
 log = logging.getLogger("highway")
+GOOD = ("finished", "paused")  # a trial that a sweep compares is paused
 EXIT_REFUSED = 2  # the exit code of a run that was refused, for example because another process trains it
 LOOK_AGAIN = 1.0  # seconds between two checks of runs that other sweeps have started
 
@@ -107,7 +108,7 @@ class InlineLauncher(RunLauncher):
                 continue
             if status == "interrupted":
                 raise KeyboardInterrupt
-            if fail_fast and status != "finished":
+            if fail_fast and status not in GOOD:
                 return
 
 

@@ -54,7 +54,7 @@ class Planner:
                 if override is not None:
                     hint = "For a grid, write seed=1,2" if key == "seeds" else "It chooses among the rows of a table"
                     raise Refused(f"{key}= needs table=. {hint}.")
-            heads = {"title": str(title.value()) if title else "", "columns": columns}
+            heads = {"title": _words(title), "columns": columns}
             return self._of_grid(overrides, values_of(name), values_of(choose), heads)
         if choose is not None:
             raise Refused("choose= is for a grid. A table's file says what is chosen, under its key `choose`.")
@@ -172,7 +172,8 @@ class Planner:
         table = parse_table(described)
         if choose:
             seeds = [int(seed) for seed in choices.get("seed", ["1"])]
-            return self._of_rows(itertools.product([table], table.rows, table.budgets, seeds), {})
+            unhashed = {key: typed for key, typed in overrides.items() if changes_nothing(key)}  # of no table
+            return self._of_rows(itertools.product([table], table.rows, table.budgets, seeds), unhashed)
         rows = {row.overrides: row for row in table.rows}
         varying = {override.split("=", 1)[0] for override in table.rows[0].overrides}
         for number, (experiment, (_, choice)) in enumerate(zip(experiments, combinations, strict=True)):
@@ -244,6 +245,13 @@ def _drop(directory: RunDirectory) -> None:
 def _is_result(directory: RunDirectory) -> bool:
     """Return True unless debug=... has moved the run out of the results."""
     return directory.path.parents[1].name == "cells"
+
+
+def _words(title: Override | None) -> str:
+    """Return a title as typed; with a comma it looks like a list of values."""
+    if title is None:
+        return ""
+    return (title.input_line or "").partition("=")[2] if title.is_sweep_override() else str(title.value())
 
 
 def _of_row(planned: Planned, table: Table, row: Row, choice: Sequence[str]) -> Planned:

@@ -81,6 +81,8 @@ class HighwaySweeper(Sweeper):
         plan, tables = planner.plan(dict(settings))
         _refuse_ignored([str(override.input_line).lstrip("+") for override in typed.values()], plan)
         unique = list({planned.directory: planned for planned in plan}.values())
+        if not unique:
+            raise Refused("Nothing to train: no row is at this budget. Choose another, or add extra_rows=true.")
         outputs = unique[0].directory.path.parents[2]
         again = [planned for planned in unique if rerun and _of_other_code(planned)]
         missing = [planned for planned in unique if planned in again or planned.before not in DONE]

@@ -268,5 +268,10 @@ ReportRequest = tuple[
 
 
 def last_on_each_key(overrides: Sequence[str]) -> list[str]:
-    """Drop repeated keys from overrides: the last override of a key counts."""
-    return list({override.split("=", 1)[0]: override for override in overrides}.values())
+    """Drop repeated keys from overrides: the last override of a key counts, in its place."""
+    last: dict[str, str] = {}
+    for override in overrides:
+        key = override.split("=", 1)[0]
+        last.pop(key, None)
+        last[key] = override
+    return list(last.values())

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from highway.config.models import Remembers
 from highway.errors import Refused
 from highway.use.load import Trained
 
@@ -55,7 +56,8 @@ class Writer:
     def __init__(self, trained: Trained) -> None:
         dataset = trained.experiment.dataset
         self.model, self.spelling = trained.model, trained.spelling
-        self.remembers = dataset.carry_state
+        remembers = trained.experiment.remembers != Remembers.NOTHING
+        self.remembers = dataset.carry_state and remembers  # carried data may be read by a model without a state
         self.window = dataset.evaluation.window
 
     @torch.no_grad()
@@ -66,7 +68,8 @@ class Writer:
         """
         generator = torch.Generator().manual_seed(sampling.seed)
         logits, context = self._read(self.spelling.numbers_of(prompt) or [0], None)
-        yield prompt
+        in_words = self.spelling.in_words and prompt and not prompt[-1].isspace()
+        yield f"{prompt} " if in_words else prompt
         pending = b""
         for _ in range(length):
             number = sampling.draw(logits, generator)

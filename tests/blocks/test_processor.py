@@ -233,3 +233,20 @@ def test_a_sweep_repeats_the_remark_of_a_run_once(capsys: pytest.CaptureFixture[
     for _ in range(2):
         overview._say_remarks([run])  # type: ignore[list-item]
     assert capsys.readouterr().err.split("\n") == ["          t a seed 1: slow: 3 tokens/s", ""]
+
+
+def test_a_plateau_that_misses_epochs_is_told(tiny: Compose) -> None:
+    """The schedule looks at validations at the end of an epoch alone."""
+    plateau = ("dataset.source=sample", "optimizer.schedule=plateau", "trainer.max_epochs=10")
+    epoch = build.data(tiny(*plateau)).steps_per_epoch
+
+    def said(every: int | str, *more: str) -> str | None:
+        return cautions.misses_epochs([tiny(*plateau, f"trainer.validate_every={every}", *more)])
+
+    divisor = max(number for number in range(1, epoch) if epoch % number == 0)
+    assert said("null") is said(epoch) is said(divisor) is None
+    assert f"it sees 5 of 10 epochs; with {epoch} it sees all." in str(said(2 * epoch))
+    assert "it sees 0 of 10 epochs" in str(said(10 * epoch + 1))
+    assert f"; with {divisor} it sees all." in str(said(epoch - 1))
+    assert said(2 * epoch, "optimizer.plateau.after_epoch=10") is None, "the run ends before the schedule begins"
+    assert said(2 * epoch, "optimizer.schedule=constant") is None

@@ -2,10 +2,12 @@
 
 import ast
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from highway.config.experiment import Experiment
+from highway.config.project import Project
 from highway.ledger import fingerprint as fingerprints
 from highway.ledger.fingerprint import fingerprint
 
@@ -66,3 +68,32 @@ def test_it_does_not_depend_on_the_version_of_python() -> None:
     before = fingerprints._canonical(tree)
     function.type_params = []  # type: ignore[attr-defined]
     assert fingerprints._canonical(tree) == before
+
+
+def test_what_a_project_imports_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a relative import, from a package, and from the file of a package itself."""
+    files = {
+        "mine/__init__.py": "SCALE = 1",
+        "mine/helper.py": "def psi(x): return x",
+        "mine/gate.py": "from .helper import psi\nfrom . import SCALE",
+        "mine/sub/__init__.py": "from ..helper import psi",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(fingerprints, "project", lambda: Project(tmp_path, "mine", None))
+
+    def hashed(module: str) -> str:
+        for cached in (fingerprints._hashed, fingerprints._tree, fingerprints._shape):
+            cached.cache_clear()
+        return fingerprints._hashed(frozenset([module]))
+
+    def edited(name: str, old: str, new: str) -> list[str]:
+        """Return the modules of which an edit changes the fingerprint."""
+        before = {module: hashed(module) for module in ("mine.gate", "mine.sub")}
+        (tmp_path / name).write_text((tmp_path / name).read_text().replace(old, new))
+        return [module for module in before if hashed(module) != before[module]]
+
+    assert edited("mine/helper.py", "return x", "return 2 * x") == ["mine.gate", "mine.sub"]
+    assert edited("mine/__init__.py", "SCALE = 1", "SCALE = 2") == ["mine.gate"]
+    assert edited("mine/sub/__init__.py", "psi", "psi as phi") == ["mine.sub"]

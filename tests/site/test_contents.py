@@ -71,6 +71,15 @@ def test_a_grid_has_a_title_in_words_and_the_columns_that_were_asked_for(tmp_pat
     assert "parameters" not in [column.metric for column in table.also]
 
 
+def test_rows_of_a_grid_of_many_keys_have_short_names() -> None:
+    keys = [f"optimizer.plateau.{name}" for name in ("after_epoch", "window", "divide_by")]
+    keys += [f"trainer.{name}" for name in ("max_steps", "validate_every", "log_every", "max_epochs")]
+    choices = {key: ["1", "2"] for key in (*keys, "model.width", "model.feed_forward", "optimizer.clip")}
+    runs = [experiment(["model=transformer", "dataset=ptb_char", "gate=none"])]
+    table = parse_table(grid.as_table("mine", "highway train -m", choices, runs))
+    assert len({row.id for row in table.rows}) == 2**10
+
+
 def test_what_a_reader_can_take_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
     run = put(tmp_path, "tanh", 1, 1.4)

@@ -266,6 +266,34 @@ def test_a_grid_chooses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     assert code == 2
 
 
+def test_a_grid_that_chooses_keeps_what_is_typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also what changes no number, such as the folder of the outputs: the table that it makes holds nothing of it."""
+    typed = (f"outputs_dir={tmp_path / 'typed'}", "trainer.threads=1", "trainer.test_curve=true", "budget=smoke")
+    overrides = (*RECIPE, *STEPS, *typed, "optimizer.lr=0.01,0.5", "choose=optimizer.lr", "title=Large, or small")
+    code, output = inline(monkeypatch, tmp_path / "usual", *overrides)
+    assert code == 0, output
+    assert not list(tmp_path.glob("usual/cells/*"))
+    settings = [read_yaml(path)["trainer"] for path in tmp_path.glob("typed/cells/*/*/config.yaml")]
+    assert len(settings) == 2 and all((about["threads"], about["test_curve"]) == (1, True) for about in settings)
+    (page,) = tmp_path.glob("typed/report/*/smoke/table.md")
+    assert ": Large, or small\n" in page.read_text(), "a title may have a comma"
+
+
+def test_fail_fast_goes_on_after_a_rung(sweep: Any, tmp_path: Path) -> None:
+    """A trial that a sweep has paused to compare it has not failed."""
+    two = table(**{"optimizer.lr": [0.01, 0.5], "model.dropout": [0.0, 0.1]}, halving=[0.25, 0.5])
+    sweep(two, tmp_path, "fail_fast=true")
+    assert chosen(two, tmp_path) == BEST
+
+
+def test_a_budget_without_rows_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rows = [{"id": "a", "label": "A", "overrides": ["gate=none"], "budgets": ["paper"]}]
+    tuned = parse_table(content(id="tuned", recipe=RECIPE, rows=rows, budgets={"paper": [], "smoke": STEPS}))
+    monkeypatch.setattr("highway.sweep.planner.load_table", lambda _: tuned)
+    code, _ = inline(monkeypatch, tmp_path, "table=highway_t1", "budget=smoke")
+    assert code == 2
+
+
 # The rule by itself
 
 

@@ -16,7 +16,7 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.sweep.reading import load_table, parse_table, table_ids
-from highway.sweep.table import Table
+from highway.sweep.table import Table, last_on_each_key
 from highway.testing.runs import trained
 from tests.support.tables import content
 
@@ -353,3 +353,11 @@ def test_order_is_recipe_row_budget() -> None:
         "budget=mini",
         "seed=4",
     ]
+
+
+def test_the_last_override_of_a_key_counts_in_its_place() -> None:
+    """A whole section that is typed last wins over one of its keys that a table sets."""
+    recipe, row = "dataset.train={lanes:16,window:32}", "dataset.train.lanes=32"
+    typed = "dataset.train={lanes:4,window:64}"
+    assert last_on_each_key([recipe, row, typed]) == [row, typed]
+    assert last_on_each_key([typed, row, "seed=1", row]) == [typed, "seed=1", row]

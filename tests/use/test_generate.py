@@ -18,6 +18,7 @@ from highway.run.checkpoint import read_weights, save_weights
 from highway.testing.runs import trained
 from highway.use.generate import Sampling, Writer
 from highway.use.load import Trained, load
+from highway.use.spelling import Spelling
 from highway.use.tunes import beginning, continued, write_midi
 from tests.support import commands
 from tests.support.overrides import FEW, TINY
@@ -170,3 +171,24 @@ def test_no_cache_in_the_folder_one_stands_in(tiny: Compose, tmp_path: Path, mon
     assert not home.exists()
     load(weights)
     assert (home / ".cache" / "highway" / "cache").is_dir() and not list(here.iterdir())
+
+
+@pytest.mark.parametrize("prompt", ["the old", "the old ", "the old\n", ""])
+def test_a_prompt_in_words_ends_before_the_next_word(experiment: Compose, prompt: str) -> None:
+    described = experiment(*TINY, "dataset.source=sample")
+    streams = build.data(described).streams
+    writer = Writer(Trained(RunDirectory.of(described), described, build.model(described), streams))
+    writer.spelling = Spelling(["the", "old", "man", "<eos>"], in_words=True, in_bytes=False)
+    writer.model.logits = lambda features: torch.tensor([0.0, 0.0, 1.0, 0.0])
+    expected = {"the old": "the old man man ", "": "man man "}.get(prompt, f"{prompt}man man ")
+    assert "".join(writer.write(prompt, 2, Sampling(temperature=0))) == expected
+
+
+def test_a_model_without_a_state_reads_the_text_before_it(experiment: Compose) -> None:
+    """Also if it was trained on carried data, whose lanes go on from window to window."""
+    small = ("model.layers=1", "model.width=32", "model.heads=2", "model.feed_forward=32")
+    described = experiment("model=transformer", "dataset=ptb_char_carried", "dataset.source=sample", *small)
+    streams = build.data(described).streams
+    writer = Writer(Trained(RunDirectory.of(described), described, build.model(described).eval(), streams))
+    one, other = (writer._read([5], writer._read(before, None)[1])[0] for before in ([1, 2, 3], [4, 4, 4]))
+    assert not torch.equal(one, other)
