@@ -347,9 +347,9 @@ def test_no_comment_repeats_what_the_keys_say() -> None:
 def test_order_is_recipe_row_budget() -> None:
     table: Table = parse_table(content(recipe=["model.width=1", "model.heads=1"], budgets={"mini": ["model.width=2"]}))
     assert table.overrides(table.rows[0], "mini", 4) == [
-        "model.width=2",
         "model.heads=1",
         "gate=none",
+        "model.width=2",
         "budget=mini",
         "seed=4",
     ]
