@@ -160,10 +160,14 @@ class Seeds:
         diverged = [sample.seed for sample in self.samples if not sample.finished]
         parts = [seeds_text(finished)] if finished else []
         parts += [f"{seeds_text(diverged)} diverged"] if diverged else []
+        return ", ".join([*parts, *self.remarks, *self.marks])
+
+    @property
+    def remarks(self) -> list[str]:
+        """The numbers of runs whose values need a word: `1 run has not learned`."""
         have = "has" if self.unlearned == 1 else "have"
-        parts += [f"{counted(self.unlearned, 'run')} {have} not learned"] if self.unlearned else []
-        parts += [f"{counted(self.unchecked, 'run')} not compared with counting"] if self.unchecked else []
-        return ", ".join([*parts, *self.marks])
+        remarks = [f"{counted(self.unlearned, 'run')} {have} not learned"] if self.unlearned else []
+        return remarks + ([f"{counted(self.unchecked, 'run')} not compared with counting"] if self.unchecked else [])
 
     @property
     def marks(self) -> list[str]:

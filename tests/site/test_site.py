@@ -125,6 +125,8 @@ def test_curves_say_which_rows_have_not_learned(tmp_path: Path) -> None:
     rows = data_of(index.parent / "highway_t1" / "paper" / "curves.js")["rows"]
     unlearned = {row["id"]: row["unlearned"] for row in rows}
     assert unlearned == {"baseline": False, "tanh": False, "sigmoid": True, "highway": True}
+    page = (index.parent / "highway_t1" / "index.html").read_text()
+    assert page.count("<small>1 run has not learned</small>") == 2, "beside the seeds of sigmoid and of baseline"
 
 
 @pytest.mark.usefixtures("alone")
