@@ -62,10 +62,10 @@ def misses_epochs(runs: Iterable[Experiment]) -> str | None:
         every, epoch = run.trainer.validate_every or 1, data.steps_per_epoch
         epochs, seen = data.total_steps // epoch, data.total_steps // math.lcm(every, epoch)
         if seen < epochs and epochs > run.optimizer.plateau.after_epoch:
-            divisor = max(number for number in range(1, min(every, epoch) + 1) if epoch % number == 0)
             return (
-                f"optimizer.schedule=plateau looks at validations at the end of an epoch ({epoch:,} steps) alone. With "
-                f"trainer.validate_every={every} it sees {seen} of {epochs} epochs; with {divisor} it sees all."
+                "optimizer.schedule=plateau looks at validations at the end of an epoch alone. With "
+                f"trainer.validate_every={every} it sees {seen} of {epochs} epochs. To let it see all, type "
+                f"trainer.validate_every=null or a divisor of {epoch}."
             )
     return None
 
