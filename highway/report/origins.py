@@ -1,4 +1,4 @@
-"""Where and with which code the runs of a table were made, and which of them have been trained again since."""
+"""Name where and with which code the runs of a table were made, and which of them were trained again since."""
 
 from highway.report.collect import Collected
 from highway.report.provenance import seeds_text

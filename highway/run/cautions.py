@@ -53,7 +53,12 @@ def _is_stacked_lstm(run: Experiment) -> bool:
 
 def misses_epochs(runs: Iterable[Experiment]) -> str | None:
     """Return a sentence if a plateau schedule sees some epochs only; None if each sees all, or its data are missing."""
-    plateaus = [run for run in runs if run.optimizer.schedule == "plateau" and run.trainer.validate_every]
+    plateaus = [
+        run
+        for run in runs
+        if run.optimizer.schedule == "plateau" and run.trainer.validate_every
+        if run.trainer.max_epochs > run.optimizer.plateau.after_epoch  # else its data need not be built
+    ]
     for run in {repr((run.dataset, run.trainer)): run for run in plateaus}.values():
         try:
             data = build.data(run)

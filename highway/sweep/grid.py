@@ -84,10 +84,10 @@ def keep(content: dict[str, Any], outputs_dir: Path) -> None:
     write_text(path, yaml.safe_dump(content, sort_keys=False, width=120))
 
 
-def folder_name(text: str) -> str:
-    """Return a text as the name of a folder; a long one is cut, and a hash tells it from others."""
-    name = _file_name(text)
-    if len(name) <= LONGEST_NAME:
+def folder_name(text: str, longest: int = LONGEST_NAME) -> str:
+    """Return a text as the name of a folder or a row; one above `longest` is cut, and a hash tells it from others."""
+    name = re.sub(r"[^\w.=,+-]+", "_", text)
+    if len(name) <= longest:
         return name
     return f"{name[:LONGEST_NAME]},{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
@@ -124,7 +124,7 @@ def described(choices: dict[str, list[str]], run: Sequence[Experiment]) -> dict[
         overrides = [f"{key}={value}" for key, value in zip(varying, combination, strict=True)]
         rows.append(
             {
-                "id": _row_id(" ".join(overrides) or "run"),
+                "id": folder_name(" ".join(overrides) or "run", LONGEST_ID),
                 "label": " ".join(overrides) or "run",
                 "overrides": overrides,
             }
@@ -204,13 +204,3 @@ def _checked(name: str) -> str:
         taken = "a table" if name in table_ids() else "another folder of outputs/"
         raise Refused(f"name={name} is the name of {taken}. Choose another name for the grid.")
     return name
-
-
-def _row_id(text: str) -> str:
-    """Return the id of a row, which has no more than LONGEST_ID characters."""
-    name = _file_name(text)
-    return name if len(name) <= LONGEST_ID else folder_name(text)
-
-
-def _file_name(text: str) -> str:
-    return re.sub(r"[^\w.=,+-]+", "_", text)

@@ -71,7 +71,7 @@ def test_it_does_not_depend_on_the_version_of_python() -> None:
 
 
 def test_what_a_project_imports_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a relative import, from a package, and from the file of a package itself."""
+    """The fingerprint follows relative imports, and reads the file of a package itself."""
     files = {
         "mine/__init__.py": "SCALE = 1",
         "mine/helper.py": "def psi(x): return x",

@@ -318,7 +318,7 @@ def test_each_metric_of_a_test_set_has_its_own_grid() -> None:
 
 @pytest.mark.usefixtures("no_published_records")
 def test_rows_that_are_the_same_runs_are_not_compared(tmp_path: Path) -> None:
-    """Such as a gate that the released code applies to no layer. Each pair more makes every interval wider."""
+    """A gate that the released code applies to no layer makes such rows; to compare them would widen every interval."""
     for name, nats in (("baseline", RNG.normal(2, 1, 50)), ("tanh", RNG.normal(2, 1, 50))):
         folder = put(tmp_path, name, 1, 1.0, table=XL)
         (folder / "probes").mkdir()

@@ -68,7 +68,7 @@ def test_every_renderer_marks_a_number_of_unknown_code(tmp_path: Path, mark: str
 
 
 def test_a_report_ends_with_where_its_runs_were_made(tmp_path: Path) -> None:
-    """By device, versions and commit, and then by the code that has trained their first steps again."""
+    """The last section names runs by device, versions and commit, then by the code that trained them again."""
     put(tmp_path, "baseline", 1, 1.5)
     put(tmp_path, "baseline", 2, 1.5)
     assert origins(collect(TABLE, "paper", tmp_path)) == ["a device, torch 2, precision 32, commit abc"]

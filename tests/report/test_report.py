@@ -608,7 +608,7 @@ def test_a_legend_of_long_labels_is_not_cut_off(tmp_path: Path) -> None:
 
 
 def test_rows_of_another_vocabulary_are_not_compared(tmp_path: Path) -> None:
-    """Neither by a verdict, nor by a change, a difference between seeds or one on the test set."""
+    """A report has no verdict, change or difference between seeds for them, and none on the test set."""
     other = {"source": "files", "sha256": {"train": "a"}, "vocabulary_sha256": "other", "counting_loss": 99.0}
     for seed in (1, 2, 3):
         put(tmp_path, "baseline", seed, 1.5 + seed / 1000)

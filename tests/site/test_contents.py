@@ -103,7 +103,7 @@ def test_the_pages_over_all_tables_count_no_run_twice(tmp_path: Path, monkeypatc
 
 
 def test_a_sweep_with_many_overrides_has_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its folder has a short name: file systems allow no more than 255 bytes."""
+    """File systems allow names of 255 bytes, so the folder of many overrides has a shorter one."""
     monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
     overrides = [f"trainer.{key}=1000000" for key in ("max_steps", "validate_every", "log_every", "max_epochs")]
     overrides += ["model.dropout=0.333333", "model.width=1024", "model.feed_forward=4096"]

@@ -267,7 +267,7 @@ def test_a_grid_chooses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 
 def test_a_grid_that_chooses_keeps_what_is_typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Also what changes no number, such as the folder of the outputs: the table that it makes holds nothing of it."""
+    """Settings that change no number, such as the folder of the outputs, are in no table that a grid makes."""
     typed = (f"outputs_dir={tmp_path / 'typed'}", "trainer.threads=1", "trainer.test_curve=true", "budget=smoke")
     overrides = (*RECIPE, *STEPS, *typed, "optimizer.lr=0.01,0.5", "choose=optimizer.lr", "title=Large, or small")
     code, output = inline(monkeypatch, tmp_path / "usual", *overrides)

@@ -185,7 +185,7 @@ def test_a_prompt_in_words_ends_before_the_next_word(experiment: Compose, prompt
 
 
 def test_a_model_without_a_state_reads_the_text_before_it(experiment: Compose) -> None:
-    """Also if it was trained on carried data, whose lanes go on from window to window."""
+    """A Transformer may be trained on carried data, whose lanes go on from window to window, and carries no state."""
     small = ("model.layers=1", "model.width=32", "model.heads=2", "model.feed_forward=32")
     described = experiment("model=transformer", "dataset=ptb_char_carried", "dataset.source=sample", *small)
     streams = build.data(described).streams
