@@ -18,6 +18,8 @@ from highway.ledger.directory import RunDirectory
 from highway.sweep.reading import load_table
 
 ROOT = Path(__file__).parents[2]
+TABLE = "highway_t1"
+STATUS = ("-m", "highway", "table", "status", TABLE)
 SWEEP = f"""
 from highway.commands import cli
 from highway.sweep import engine
@@ -60,17 +62,22 @@ def of_a_run(outputs: Path, runs: int) -> Spent:
 
 
 def of_status(outputs: Path, runs: int) -> Spent:
-    table = load_table("highway_t1")
+    write_known(outputs, runs)
+    return spent(outputs, *STATUS)
+
+
+def write_known(outputs: Path, runs: int) -> None:
+    """Write the records of `runs` runs of the table that `STATUS` shows, without training."""
+    table = load_table(TABLE)
     rows = table.at("smoke")
     for row in rows:
         described = experiment([*table.overrides(row, "smoke", seed=1), f"outputs_dir={outputs}"])
         for seed in range(1, runs // len(rows) + 1):
             trivial.write(RunDirectory.of(described).path.parent / f"seed{seed}", seed)
-    return spent(outputs, "-m", "highway", "table", "status", table.id)
 
 
 def of_the_first_step(outputs: Path) -> Spent:
-    table = load_table("highway_t1")
+    table = load_table(TABLE)
     overrides = table.overrides(table.rows[0], "smoke", seed=1)
     return spent(outputs, "-c", FIRST_STEP, *overrides, "trainer.threads=2", "trainer.accelerator=cpu")
 
