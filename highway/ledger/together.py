@@ -1,6 +1,8 @@
 """Rows that are timed together. A table of `kind: timing` is one run, with the device's name in its identity."""
 
+import itertools
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from highway.config.experiment import Experiment
@@ -8,6 +10,8 @@ from highway.errors import Refused
 from highway.files.device import cores, device_name
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import of_timing
+
+SHARED = ("dataset", "trainer.accelerator", "trainer.precision", "trainer.compile", "trainer.threads")
 
 
 @dataclass(frozen=True)
@@ -20,16 +24,25 @@ class Timing:
 
     @classmethod
     def of(cls, rounds: int, budget: str, rows: dict[str, Experiment]) -> "Timing":
-        """Return a timing with a fixed number of threads for each row."""
+        """Return a timing with a fixed number of threads for each row, after all rows are found to share `SHARED`."""
+        first, *others = rows
         for row in rows.values():
             row.trainer.threads = row.trainer.threads or cores()
-        if next(iter(rows.values())).trainer.precision == "64":
+        for other, key in itertools.product(others, SHARED):
+            values = [attrgetter(key)(rows[name]) for name in (first, other)]
+            if values[0] != values[1]:
+                told = f" ({values[0]} and {values[1]})" if key != "dataset" else ""
+                raise Refused(
+                    f"rows '{first}' and '{other}' of a timing differ in {key}{told}, so their times do not compare: "
+                    "write it once, in the table's `recipe`."
+                )
+        if rows[first].trainer.precision == "64":
             raise Refused("trainer.precision=64 cannot be timed. Use trainer.precision=32 or bf16.")
         return cls(rounds, budget, rows)
 
     @property
     def first(self) -> Experiment:
-        """The row that the others are compared with. Its device, threads and precision apply to all rows."""
+        """The row that the others are compared with."""
         return next(iter(self.rows.values()))
 
     @property

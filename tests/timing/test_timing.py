@@ -14,6 +14,7 @@ import pytest
 
 from highway import timing
 from highway.commands import cli
+from highway.config.compose import experiment
 from highway.errors import Refused
 from highway.files.writing import read_json
 from highway.report.collect import collect
@@ -21,6 +22,7 @@ from highway.report.formats import to_markdown
 from highway.report.publish import write_report
 from highway.report.report import build_report
 from highway.run import machine
+from highway.sweep import timed
 from highway.sweep.reading import load_table
 from tests.support.stand_ins import BATCH, NoLease, contender
 
@@ -207,6 +209,26 @@ def test_what_a_timing_refuses(
     assert typed(*overrides) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("trainer.precision=bf16", r"trainer\.precision \(32 and bf16\)"),
+        ("trainer.compile=default", r"trainer\.compile \(None and default\)"),
+        ("trainer.threads=999", r"trainer\.threads \(\d+ and 999\)"),
+        ("dataset.train.lanes=8", "dataset, so"),
+    ],
+)
+def test_rows_that_are_timed_together_share_data_and_arithmetic(
+    override: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = load_table("highway_t7")
+    first, second, *others = table.rows
+    changed = replace(table, rows=(first, replace(second, overrides=(*second.overrides, override)), *others))
+    monkeypatch.setattr("highway.sweep.timed.load_table", lambda name: changed)
+    with pytest.raises(Refused, match=f"'baseline' and 'tanh' of a timing differ in {told}"):
+        timed.timing(["table=highway_t7"], experiment)
 
 
 @pytest.mark.slow
