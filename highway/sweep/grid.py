@@ -3,6 +3,7 @@
 The table is saved with its command in outputs/grids/<name>/table.yaml, where reports read it.
 """
 
+import contextlib
 import hashlib
 import itertools
 import logging
@@ -79,8 +80,18 @@ def in_words(rows: Sequence[dict[str, Any]], fixed: Sequence[str]) -> str:
 
 
 def keep(content: dict[str, Any], outputs_dir: Path) -> None:
-    """Save a grid's table where reports read it."""
+    """Save a grid's table where reports read it. Tell which grid of this name it replaces, if that had other rows."""
     path = outputs_dir / "grids" / content["id"] / "table.yaml"
+    with contextlib.suppress(FileNotFoundError, Refused):
+        before = find(content["id"], outputs_dir)
+        after = parse_table(content)
+        if before.recipe != after.recipe or any(row not in after.rows for row in before.rows):
+            log.warning(
+                "name=%s was another grid, of which some rows are no longer shown. Its runs stay; to see them again, "
+                "give its command with another name: %s",
+                before.id,
+                before.command,
+            )
     write_text(path, yaml.safe_dump(content, sort_keys=False, width=120))
 
 

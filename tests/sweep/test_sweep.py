@@ -120,6 +120,24 @@ def test_grids_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.Monke
     assert code == 2
 
 
+def test_a_grid_tells_which_other_grid_of_its_name_it_replaces(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def keep(command: str, **choices: list[str]) -> str:
+        caplog.clear()
+        typed = {key.replace("_", ".", 1): values for key, values in choices.items()}
+        grid.keep(grid.as_table("mine", command, typed, [experiment([*TINY, *FEW])]), tmp_path)
+        return caplog.text
+
+    assert keep("first", gate=["none"], optimizer_lr=["1", "2"]) == ""
+    assert keep("more", gate=["none"], optimizer_lr=["1", "2", "3"], seed=["1", "2"]) == "", "all rows are shown"
+    assert "see them again, give its command with another name: more" in keep("less", gate=["none"], optimizer_lr=["1"])
+    assert "another name: less" in keep("other", gate=["highway"], optimizer_lr=["1", "2"])
+    (tmp_path / "grids" / "mine" / "table.yaml").write_text("nothing: [")
+    assert keep("mended", gate=["none"], optimizer_lr=["1"]) == ""
+    assert grid.find("mine", tmp_path).command == "mended"
+
+
 @pytest.mark.parametrize("launcher", ["local", "slurm", pytest.param("ray", marks=pytest.mark.ray)])
 def test_every_launcher_hands_on_the_folder_of_options(
     launcher: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
