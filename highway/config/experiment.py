@@ -86,6 +86,14 @@ class Experiment:
         locations = self.model_card.locations.get("residual", ())
         return Gating(self.gate, {location: self._gated(location) for location in locations})
 
+    @property
+    def gates(self) -> dict[str, str]:
+        """The names of the gates that act, by interface; a residual gate on no layer does not."""
+        chosen = self.gate.chosen()
+        if not any(self.gating.layers.values()):
+            chosen["residual"] = "none"
+        return {interface: name for interface, name in chosen.items() if name != "none"}
+
     def _gated(self, location: str) -> tuple[int, ...]:
         if self.gate.residual == "none":
             return ()

@@ -87,12 +87,10 @@ def summary(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def tags(experiment: Experiment, group: str | None, row: str) -> list[str]:
-    gates = [name for name in experiment.gate.chosen().values() if name != "none"]
+    gates = experiment.gates.values() or ["no gate"]
     data = (experiment.dataset.name, experiment.dataset.source)
     return [
-        word[:LONGEST_TAG]
-        for word in (group, row, experiment.model.name, *(gates or ["no gate"]), experiment.budget, *data)
-        if word
+        word[:LONGEST_TAG] for word in (group, row, experiment.model.name, *gates, experiment.budget, *data) if word
     ]
 
 

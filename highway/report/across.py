@@ -85,11 +85,8 @@ def pairs(collected: Collected) -> list[Pair]:
 
 def gate_of(described: Experiment) -> str:
     """Return the names of the gates that act in an experiment, with their activations; empty if there are none."""
-    chosen = described.gate.chosen()
-    if not any(described.gating.layers.values()):
-        chosen["residual"] = "none"
-    names = {interface: name for interface, name in chosen.items() if name != "none"}
-    return " + ".join(" ".join(filter(None, (name, described.gate.activation_of(key)))) for key, name in names.items())
+    named = ((name, described.gate.activation_of(interface)) for interface, name in described.gates.items())
+    return " + ".join(" ".join(filter(None, words)) for words in named)
 
 
 def improvement(found: Sequence[Pair]) -> Improvement:

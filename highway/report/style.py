@@ -83,12 +83,11 @@ Variant = tuple[str, str, str | int | None]  # of a gate: interface, name, and a
 
 def _gate(experiment: Experiment) -> Variant | None:
     """Return the first gate of an experiment, or None."""
-    for interface, name in experiment.gate.chosen().items():
-        if name != "none" and (interface != "residual" or any(experiment.gating.layers.values())):
-            score = experiment.gate.score
-            detail = score.predecessors if interface == "score" else experiment.gate.activation_of(interface)
-            return interface, name, detail
-    return None
+    if not experiment.gates:
+        return None
+    interface, name = next(iter(experiment.gates.items()))
+    score = experiment.gate.score
+    return interface, name, score.predecessors if interface == "score" else experiment.gate.activation_of(interface)
 
 
 def _variants() -> list[Variant]:

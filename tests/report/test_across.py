@@ -8,6 +8,7 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from highway.config.compose import experiment
+from highway.dashboard.mirror import tags
 from highway.report.across import (
     EXPLAINED,
     Pair,
@@ -19,6 +20,7 @@ from highway.report.across import (
     probability_of_improvement,
 )
 from highway.report.collect import collect
+from highway.report.style import PLAIN, gate_colour
 from tests.support.tables import TABLE, put
 
 
@@ -109,9 +111,9 @@ def test_a_section_tells_of_any_gate_of_each_gate_and_of_each_table(tmp_path: Pa
 
 def test_a_gate_on_no_layer_is_no_gate() -> None:
     released = ["model=transformer_xl", "dataset=enwik8", "gate=sdu_tanh", "layers=l3-6"]
-    assert gate_of(experiment(released)) == "sdu tanh" and not gate_of(
-        experiment([*released, "layers.as_released=true"])
-    )
+    none = experiment([*released, "layers.as_released=true"])
+    assert gate_of(experiment(released)) == "sdu tanh" and not gate_of(none)
+    assert gate_colour(none) == PLAIN and "no gate" in tags(none, None, "row")
     assert not gate_of(experiment(["gate=none"]))
     both = ["model=encoder_decoder", "dataset=iwslt_pt_en", "gate=g1", "gate.residual=sdu", "layers=all"]
     assert gate_of(experiment(both)) == "sdu sigmoid + gated tanh"
