@@ -178,3 +178,6 @@ def _markdown(text: str) -> str:
 
 def _latex(text: str) -> str:
     return text.translate(IN_LATEX)
+
+
+TEXTS = {"table.md": to_markdown, "table.csv": to_csv, "table.tex": to_latex}  # name of the file -> layout

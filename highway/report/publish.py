@@ -10,7 +10,7 @@ from rich.console import Console
 from highway.files.kept import hashed_name, signature, signatures
 from highway.files.writing import write_text
 from highway.report.collect import Collected, collect, logs_of, with_overrides
-from highway.report.formats import to_csv, to_latex, to_markdown
+from highway.report.formats import TEXTS
 from highway.report.report import Report, build_report
 from highway.report.terminal import print_outcome, print_report
 from highway.report.trials import FIGURE
@@ -21,17 +21,16 @@ ENDINGS = ("svg", "png")
 
 
 def write_report(collected: Collected, folder: Path) -> tuple[Report, list[Path]]:
-    """Write table.md, table.csv, table.tex and the figures; return the report and the paths of all files.
+    """Write `TEXTS` and the figures; return the report and the paths of all files.
 
     A figure is drawn only if its file or what it shows has changed.
     """
     figures = collected.figures if collected.every else ()
     names = [_drawn(figure, collected, folder) for figure in figures]
     report = build_report(collected, figures)
-    texts = {"table.md": to_markdown(report), "table.csv": to_csv(report), "table.tex": to_latex(report)}
-    for name, text in texts.items():
-        write_text(folder / name, text)
-    files = [*texts, *(f"{name}.{ending}" for name in names for ending in ENDINGS)]
+    for name, layout in TEXTS.items():
+        write_text(folder / name, layout(report))
+    files = [*TEXTS, *(f"{name}.{ending}" for name in names for ending in ENDINGS)]
     return report, [folder / name for name in files]
 
 

@@ -15,7 +15,7 @@ from highway.files.kept import signature
 from highway.files.plain import read_text
 from highway.report.across import across
 from highway.report.collect import Collected, logs_of, underway, with_overrides
-from highway.report.formats import to_csv, to_latex, to_markdown
+from highway.report.formats import TEXTS
 from highway.report.overview import overview
 from highway.report.provenance import explained
 from highway.report.reading import RECORD
@@ -31,7 +31,6 @@ from highway.sweep.table import Table
 
 PACKAGE = files("highway.site")
 ARCHIVED = 100  # the most records of a table for which the site offers an archive
-TEXTS = {"table.csv": to_csv, "table.md": to_markdown, "table.tex": to_latex}
 
 
 def build_site(outputs: Path, tables: Sequence[Table] | None = None, refresh: int = 0) -> Path:
