@@ -82,7 +82,7 @@ def in_words(rows: Sequence[dict[str, Any]], fixed: Sequence[str]) -> str:
 def keep(content: dict[str, Any], outputs_dir: Path) -> None:
     """Save a grid's table where reports read it. Tell which grid of this name it replaces, if that had other rows."""
     path = outputs_dir / "grids" / content["id"] / "table.yaml"
-    with contextlib.suppress(FileNotFoundError, Refused):
+    with contextlib.suppress(Refused):  # there is none, or it cannot be read
         before = find(content["id"], outputs_dir)
         after = parse_table(content)
         if before.recipe != after.recipe or any(row not in after.rows for row in before.rows):
