@@ -11,6 +11,7 @@ from highway.files.device import cores, device_name
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import of_timing
 
+# Equal in all rows: the batch, device, precision, compilation and threads of the first row are those of the timing.
 SHARED = ("dataset", "trainer.accelerator", "trainer.precision", "trainer.compile", "trainer.threads")
 
 
@@ -24,19 +25,11 @@ class Timing:
 
     @classmethod
     def of(cls, rounds: int, budget: str, rows: dict[str, Experiment]) -> "Timing":
-        """Return a timing with a fixed number of threads for each row, after all rows are found to share `SHARED`."""
-        first, *others = rows
+        """Return a timing with a fixed number of threads for each row."""
         for row in rows.values():
             row.trainer.threads = row.trainer.threads or cores()
-        for other, key in itertools.product(others, SHARED):
-            values = [attrgetter(key)(rows[name]) for name in (first, other)]
-            if values[0] != values[1]:
-                told = f" ({values[0]} and {values[1]})" if key != "dataset" else ""
-                raise Refused(
-                    f"rows '{first}' and '{other}' of a timing differ in {key}{told}, so their times do not compare: "
-                    "write it once, in the table's `recipe`."
-                )
-        if rows[first].trainer.precision == "64":
+        check_shared(rows)
+        if next(iter(rows.values())).trainer.precision == "64":
             raise Refused("trainer.precision=64 cannot be timed. Use trainer.precision=32 or bf16.")
         return cls(rounds, budget, rows)
 
@@ -63,3 +56,16 @@ class Timing:
         surroundings["compile"] = {None: False, "default": True}.get(mode, mode)  # the first records have true or false
         name = of_timing(list(self.rows.values()), surroundings)
         return RunDirectory(self.first.outputs_dir / "cells" / name / f"seed{self.first.seed}")
+
+
+def check_shared(rows: dict[str, Experiment]) -> None:
+    """Refuse rows that differ in a key of `SHARED`, since their times would not compare."""
+    first, *others = rows
+    for other, key in itertools.product(others, SHARED):
+        one, another = (attrgetter(key)(rows[name]) for name in (first, other))
+        if one != another:
+            values = f" ({one} and {another})" if key != "dataset" else ""
+            raise Refused(
+                f"rows '{first}' and '{other}' of a timing differ in {key}{values}, so their times do not compare: "
+                "write it once, in the table's `recipe`."
+            )

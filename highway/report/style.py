@@ -83,9 +83,10 @@ Variant = tuple[str, str, str | int | None]  # of a gate: interface, name, and a
 
 def _gate(experiment: Experiment) -> Variant | None:
     """Return the first gate of an experiment, or None."""
-    if not experiment.gates:
+    gates = experiment.gates
+    if not gates:
         return None
-    interface, name = next(iter(experiment.gates.items()))
+    interface, name = next(iter(gates.items()))
     score = experiment.gate.score
     return interface, name, score.predecessors if interface == "score" else experiment.gate.activation_of(interface)
 

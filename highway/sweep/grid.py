@@ -25,12 +25,11 @@ from highway.files.writing import write_text
 from highway.ledger.identity import changes_nothing
 from highway.sweep.reading import load_table, parse_table, table_ids
 from highway.sweep.shell import command_line
-from highway.sweep.table import Table
+from highway.sweep.table import LONGEST_ID, Table
 
 log = logging.getLogger("highway")
 FOLDERS = ("bench", "cache", "cells", "dashboards", "debug", "gpu-check", "grids", "reference", "report", "wandb")
 LONGEST_NAME = 120  # characters of the name of a folder
-LONGEST_ID = 200  # of a row, as table.py allows
 ALSO = ("parameters", "gate_parameters", "tokens_per_second", "train_seconds")
 
 

@@ -13,7 +13,10 @@ from highway.errors import Refused, closest, listing
 from highway.sweep.choose import Choose, Combination
 
 AXES = ("epoch", "step", "seconds", "tokens")  # horizontal axes of curves
-FileName = Annotated[str, Pattern(r"[\w=+][\w.=,+-]{0,199}", "a name of letters, digits and . = , + - _")]
+LONGEST_ID = 200  # characters
+FileName = Annotated[
+    str, Pattern(rf"[\w=+][\w.=,+-]{{0,{LONGEST_ID - 1}}}", "a name of letters, digits and . = , + - _")
+]
 Override = Annotated[str, Pattern(r"\+{0,2}[A-Za-z_][\w.]*=.*", "an override, as in gate=sdu_tanh")]
 Names = str | tuple[str, ...]  # one row, several, or `all` or `rest`
 Share = Annotated[float, Range(0, 10)]
