@@ -20,7 +20,7 @@ EDITABLE := install -c $(VENV)/constraints.txt --config-settings editable_mode=c
 STEP     := step() { echo "$$1 ..."; shift; since=$$(date +%s); "$$@"; code=$$?; echo "    took $$(($$(date +%s) - since)) s"; return $$code; }; step
 extra     = @echo $$PPID > $(BEGUN); $(INSTALL); $(STEP) "installing $(2)" $(EDITABLE) '.[$(1)]'; code=$$?; rm $(BEGUN); exit $$code
 WORKERS  := -n 2 --dist worksteal
-FAST     := "not slow and not ray and not slurm and not least"
+FAST     := "not slow and not ray and not slurm and not least and not data"
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
 
 .PHONY: help setup demo test test-least test-slow test-slurm test-ray test-lowest coverage faults lint bench gpu-check report watch audit sync parity mutate all clean $(TABLES)
