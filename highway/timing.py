@@ -20,7 +20,6 @@ from highway.errors import Refused
 from highway.files.device import device_name
 from highway.files.writing import write_text
 from highway.ledger.directory import RunDirectory
-from highway.ledger.fingerprint import of_together
 from highway.ledger.identity import TIMING_REVISION, configuration, identified
 from highway.ledger.lease import HeldLease
 from highway.ledger.record import write_record
@@ -151,7 +150,6 @@ def about(timing: Timing, command: str, seconds: float) -> dict[str, Any]:
     return {
         "cell": timing.directory.name,
         "revision": {"timing": TIMING_REVISION},
-        "fingerprint": of_together(timing.rows.values()),
         "seed": first.seed,
         "budget": timing.budget,
         "command": command,

@@ -76,7 +76,7 @@ def _about(collected: Collected, row: str, sample: Sample) -> dict[str, Any]:
 
 def _swept(collected: Collected) -> dict[str, dict[str, str]]:
     """Return by row the settings in which the rows of a table differ, each as it is typed."""
-    overrides = {row: tuple(words) for row, words in collected.experiments.overrides.items() if collected.samples[row]}
+    overrides = {row: tuple(words) for row, words in collected.overrides.items() if collected.samples[row]}
     set_by = {row: _by_key(words) for row, words in overrides.items()}
     keys = dict.fromkeys(key for values in set_by.values() for key in values if not key.startswith("hydra."))
     for row, values in set_by.items():

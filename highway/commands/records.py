@@ -1,19 +1,15 @@
-"""Move and check records:  highway records export FILE [TABLE...] | import FILE | check | rescore RUN | card RUN
+"""Move records:  highway records export FILE [TABLE...] | import FILE | card RUN
 
 export FILE [TABLE...] [--budget mini]     write the records of these tables and grids (default: all), no checkpoints
 export FILE TABLE --rows tanh --with K=V   write these rows alone, and as trained with these overrides
 import FILE [--into outputs/reference]     merge a file into the records here; a run that ended here keeps its record
-check [RUN|TABLE...] [--budget paper]      train the first steps of records again; default: all published ones
-rescore RUN                                add the losses of its test units to a finished run that has its weights
 card RUN [--into FOLDER]                   write a model card, weights and configuration in the Hugging Face layout
 """
 
 import os
-import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from highway.commands.arguments import WITH, Arguments, one_sentence
 from highway.config.groups import check_words, options
@@ -22,7 +18,7 @@ from highway.errors import Refused, counted
 from highway.exchange.card import write_card
 from highway.exchange.records import export_records, import_records
 from highway.ledger.directory import RunDirectory
-from highway.report.collect import collect, with_overrides
+from highway.report.collect import with_overrides
 from highway.sweep.grid import find, grid_names, left_out
 from highway.sweep.reading import table_ids
 
@@ -33,18 +29,12 @@ def main() -> None:
     export = actions.add_parser("export", help="write the records of tables to a file")
     export.add_argument("file", type=Path, metavar="FILE", help="its name ends in .tar.gz")
     export.add_argument("tables", nargs="*", metavar="TABLE", help="table or grid; default: every one")
-    budget: dict[str, Any] = {"choices": options("budget"), "help": "paper, mini or smoke; default: all"}
-    export.add_argument("--budget", **budget)
+    export.add_argument("--budget", choices=options("budget"), help="paper, mini or smoke; default: all")
     export.add_argument("--rows", nargs="+", metavar="ROW", help="of each TABLE; default: all rows")
     export.add_argument("--with", **WITH)
     merge = actions.add_parser("import", help="merge an exported file into the records here")
     merge.add_argument("file", type=Path, metavar="FILE", help="its name ends in .tar.gz")
     merge.add_argument("--into", type=Path, metavar="FOLDER", help="default: $HIGHWAY_OUTPUTS, or outputs/")
-    again = actions.add_parser("check", help="train the first steps of records with today's code")
-    again.add_argument("names", nargs="*", metavar="RUN|TABLE", help="run directory, or table; default: all published")
-    again.add_argument("--budget", **budget)
-    rescore = actions.add_parser("rescore", help="add the losses of the test units to a finished run")
-    rescore.add_argument("run", type=Path, metavar="RUN", help="run directory with its checkpoints/")
     card = actions.add_parser("card", help="write a model card with weights and configuration; nothing is uploaded")
     card.add_argument("run", type=Path, metavar="RUN", help="directory of a finished run")
     card.add_argument("--into", type=Path, metavar="FOLDER", help="default: card/ in the directory of the run")
@@ -65,15 +55,6 @@ def main() -> None:
             samples = export_records(tables, arguments.budget, outputs, arguments.file)
             size = f"{arguments.file.stat().st_size / 1024:,.0f} KiB"
             print(f"{arguments.file}: {counted(len(samples), 'record')}, {size}")
-        elif arguments.action == "check":
-            if arguments.budget and not set(arguments.names) & {*table_ids(), *grid_names(outputs)}:
-                raise Refused("--budget chooses among the records of a table: name the table before it.")
-            records = [path for name in arguments.names for path in records_of(name, arguments.budget, outputs)]
-            sys.exit(_check(records, outputs))
-        elif arguments.action == "rescore":
-            from highway.recheck.rescore import rescore as add_units  # imports torch
-
-            print(f"{arguments.run}: {', '.join(add_units(arguments.run, outputs))} added")
         elif arguments.action == "card":
             _refuse_other_weights(RunDirectory(Path(os.path.realpath(arguments.run))))
             for path in write_card(arguments.run, arguments.into or arguments.run / "card"):
@@ -93,27 +74,3 @@ def _refuse_other_weights(directory: RunDirectory) -> None:
         from highway.use.load import check_owner
 
         check_owner(directory.best, read_weights(directory.best)[1], directory, "best_step")
-
-
-def records_of(name: str, budget: str | None, outputs: Path) -> list[Path]:
-    """Return the directory of a run, or those of the records of a table or grid, at one budget or all."""
-    if "/" in name or Path(name).is_dir():
-        return [Path(name)]
-    table = find(name, outputs)
-    collections = [collect(table, each, outputs) for each in table.budgets if budget in (None, each)]
-    directories = [sample.directory for collected in collections for sample in collected.every]
-    if not directories:
-        at = f" at {budget}" if budget else ""
-        raise Refused(f"{name}: no records{at}.")
-    return directories
-
-
-def _check(records: list[Path], outputs: Path) -> int:
-    """Check records; return 1 if one differs, 2 if none could be checked, else 0."""
-    from highway.recheck.checks import check_records, published  # imports torch
-
-    agree = []
-    for checked in check_records(records or published(), outputs):
-        print(checked.sentence, flush=True)
-        agree.append(checked.agrees)
-    return 1 if False in agree else 2 if True not in agree else 0

@@ -36,7 +36,7 @@ def unsent(collected: Collected, folder: Path) -> dict[Path, tuple[Row, Sample]]
 
 
 def _send(collected: Collected, row: Row, sample: Sample, mode: str, project: str, folder: Path) -> None:
-    experiment = _as_it_ran(collected.experiments[row.id], sample, mode, project)
+    experiment = _as_it_ran(collected.experiment(row.id), sample, mode, project)
     mirror = Mirror(experiment, sample.name, folder / sample.name, collected.table.id, f"{row.id} seed {sample.seed}")
     with open_text(sample.directory / "curves.csv") as file:
         rows: list[dict[str, Any]] = sorted(csv.DictReader(file), key=lambda row: int(row["step"]))

@@ -52,7 +52,7 @@ def _panel(collected: Collected, figure: Figure, split: str, kind: str) -> repor
 def training_panels(collected: Collected) -> list[reports.LinePlot]:
     """Return a panel for each quantity that training logs beside its loss; the norm of gates only if a row has one."""
     rows = collected.table.at(collected.budget)
-    gated = any(collected.experiments[row.id].gates for row in rows)
+    gated = any(collected.experiment(row.id).gates for row in rows)
     names = [name for name in TRAINING_METRICS if name != "gate_norm" or gated]
     return [reports.LinePlot(title=name.replace("_", " "), y=[f"train/{name}"]) for name in names]
 

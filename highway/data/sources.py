@@ -1,8 +1,7 @@
 """The sources of every data set: the original address, then mirrors, with the sha256 of each file.
 
 The mirrors are known from public code that reads them. None of these addresses could be reached when this was written,
-so none is trusted: the checksum decides whether a downloaded file is used. A new mirror is one more line here, and
-changes the fingerprint of no record.
+so none is trusted: the checksum decides whether a downloaded file is used. A new mirror is one more line here.
 """
 
 from highway.data.download import Files, Source

@@ -16,7 +16,7 @@ from highway.config.experiment import Experiment
 from highway.config.metrics import KINDS, SPLITS
 from highway.config.yaml_file import parsed
 from highway.errors import Refused, as_typed
-from highway.report.addresses import run_names
+from highway.ledger.identity import identified
 
 COLUMNS = ["step", "epoch", "seconds", "tokens", "split", "metric", "value"]
 RUN_METRICS = (*KINDS, "learning_rate", "gradient_norm", "gate_norm")
@@ -41,7 +41,7 @@ def _config_problem(text: bytes, folder: str, result: dict[str, Any]) -> str | N
         return f"config.yaml {experiment}"
     if (experiment.seed, experiment.budget) != (result["seed"], result["budget"]):
         return "config.yaml has another seed or budget than result.json"
-    if folder not in dict(run_names(experiment)):  # at today's revisions, and at older ones
+    if folder != identified(experiment):
         return "config.yaml belongs to another run"
     return None
 
@@ -50,8 +50,8 @@ def _timing_problem(text: bytes, folders: set[str]) -> str | None:
     """Check that config.yaml has a configuration for each row that result.json names."""
     rows = _read(text)
     experiments = [_experiment(values) for values in rows.values()] if isinstance(rows, dict) else [str(rows)]
-    names = [set(dict(run_names(row))) for row in experiments if isinstance(row, Experiment)]
-    if len(names) < len(experiments) or len(experiments) != len(folders) or not all(folders & row for row in names):
+    names = [identified(row) for row in experiments if isinstance(row, Experiment)]
+    if len(names) < len(experiments) or set(names) != folders:
         return "config.yaml does not describe the rows of result.json"
     return None
 

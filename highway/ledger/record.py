@@ -91,7 +91,6 @@ class Ended(Record):
 
     data: Data
     environment: Environment
-    fingerprint: NotRequired[str | None]
     revision: NotRequired[dict[str, Count]]
 
 

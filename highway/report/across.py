@@ -17,8 +17,6 @@ from highway.config.metrics import METRICS
 from highway.report.claims import on_log_scale
 from highway.report.collect import Collected
 from highway.report.model import Array
-from highway.report.provenance import explained, of_runs
-from highway.report.sample import Sample
 from highway.report.sections import Grid, GridCell, Head, Number, Paragraph, Section, grid
 from highway.report.verdicts import Records
 
@@ -40,7 +38,6 @@ class Pair:
     gate: str
     won: float  # share of the pairs of runs
     seeds: int  # of the one that has fewer
-    runs: tuple[Sample, ...] = ()  # of both rows
 
 
 @dataclass(frozen=True)
@@ -69,17 +66,16 @@ def pairs(collected: Collected) -> list[Pair]:
     found = []
     for row in table.rows:
         base = table.base(row.id)
-        if base is None or not {row.id, base} <= collected.experiments.keys():
+        if base is None or not {row.id, base} <= collected.overrides.keys():
             continue
-        if not gate_of(collected.experiments[row.id]) or gate_of(collected.experiments[base]):
+        if not gate_of(collected.experiment(row.id)) or gate_of(collected.experiment(base)):
             continue
         ours, without = (values[name][~np.isnan(values[name])] for name in (row.id, base))
         learned = np.isfinite(np.concatenate([ours, without])).any()
         if len(ours) and len(without) and learned and collected.comparable(row.id, base):
             won = probability_of_improvement(ours, without)
-            gate = gate_of(collected.experiments[row.id])
-            runs = tuple(sample for name in (row.id, base) for sample in collected.samples[name])
-            found.append(Pair(table.id, row.id, gate, won, min(len(ours), len(without)), runs))
+            gate = gate_of(collected.experiment(row.id))
+            found.append(Pair(table.id, row.id, gate, won, min(len(ours), len(without))))
     return found
 
 
@@ -108,19 +104,15 @@ def binomial_interval(wins: float, runs: int) -> tuple[float, float]:
 def across(every: Iterable[Collected]) -> list[Section]:
     """Return a section for each budget that has pairs; smoke runs give none."""
     by_budget: dict[str, list[Pair]] = {}
+    note = Paragraph.of(EXPLAINED, style="note")
     for collected in every:
         if collected.budget != "smoke":
             by_budget.setdefault(collected.budget, []).extend(pairs(collected))
     return [
-        Section(f"across-{budget}", f"How often a gate beats no gate ({budget})", (_explained(found), _grid(found)))
+        Section(f"across-{budget}", f"How often a gate beats no gate ({budget})", (note, _grid(found)))
         for budget, found in by_budget.items()
         if found
     ]
-
-
-def _explained(found: Sequence[Pair]) -> Paragraph:
-    marks = {mark for pair in found for run in pair.runs for mark in run.unknown}
-    return Paragraph.of(EXPLAINED, *explained(marks), style="note")
 
 
 def _grid(found: Sequence[Pair]) -> Grid:
@@ -134,6 +126,4 @@ def _grid(found: Sequence[Pair]) -> Grid:
 def _line(name: str, found: Sequence[Pair]) -> tuple[GridCell, ...]:
     whole = improvement(found)
     counts = (Number(whole.tables, "d"), Number(whole.rows, "d"))
-    runs = {run.directory: run.unknown for pair in found for run in pair.runs}
-    label = ", ".join(filter(None, (name, of_runs(runs.values()))))
-    return label, *counts, Number(whole.probability, ".2f"), f"{whole.low:.2f} … {whole.high:.2f}"
+    return name, *counts, Number(whole.probability, ".2f"), f"{whole.low:.2f} … {whole.high:.2f}"

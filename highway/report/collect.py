@@ -12,9 +12,9 @@ from highway.errors import Refused
 from highway.files.kept import Kept
 from highway.ledger.directory import RunDirectory, seed_directories
 from highway.ledger.identity import identified
-from highway.report.addresses import Address, Experiments, address_of, composed, overrides_of
 from highway.report.counting import is_sound
 from highway.report.curves import Curves, read_curves
+from highway.report.rows import composed, overrides_of, run_name
 from highway.report.sample import Sample, caveat_of, samples
 from highway.report.statistics import Summary, summarise
 from highway.report.timings import timings
@@ -30,11 +30,15 @@ class Collected:
     table: Table
     budget: str
     samples: dict[str, tuple[Sample, ...]]  # by row, by seed
-    experiments: Experiments = field(default_factory=lambda: Experiments({}))  # by row; the seed is arbitrary
+    overrides: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by row; the seed is arbitrary
     folders: dict[str, list[tuple[str, int | None]]] = field(default_factory=dict)  # by row: names, each with its seed
     only_run: bool = False  # leave out rows that have not run
     decisions: Decisions = field(default_factory=dict)  # what validation chose in each row
     kept: Kept | None = field(default=None, compare=False, repr=False)  # what reports keep for the next one
+
+    def experiment(self, row_id: str) -> Experiment:
+        """Return the experiment of a row; its seed is arbitrary."""
+        return composed(self.overrides[row_id])
 
     def finished(self, row_id: str) -> tuple[Sample, ...]:
         return tuple(sample for sample in self.samples[row_id] if sample.finished)
@@ -179,29 +183,28 @@ def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
     kept = kept_below(outputs_dir)
     if table.kind == "timing":
         table, by_row, overrides = timings(table, budget, outputs_dir)
-        return Collected(table, budget, by_row, Experiments(overrides), kept=kept)
+        return Collected(table, budget, by_row, overrides, kept=kept)
     table, decisions = with_choices(table, budget, outputs_dir)
     overrides = {row.id: overrides_of(table, row, budget) for row in table.at(budget)}
-    addresses = {row.id: addresses_of(table, row, budget, row.id in decisions, kept) for row in table.at(budget)}
+    folders = {row.id: folders_of(table, row, budget, row.id in decisions) for row in table.at(budget)}
     by_row = {
         row_id: tuple(
             sample
-            for address, seed in of_row
-            for sample in samples(address, outputs_dir, kept)
+            for name, seed in of_row
+            for sample in samples(name, outputs_dir, kept)
             if seed in (None, sample.seed)
         )
-        for row_id, of_row in addresses.items()
+        for row_id, of_row in folders.items()
     }
     every_row = {row.id: by_row.get(row.id, ()) for row in table.rows}
-    folders = {row_id: [(address.name, seed) for address, seed in of_row] for row_id, of_row in addresses.items()}
-    return Collected(table, budget, every_row, Experiments(overrides), folders, decisions=decisions, kept=kept)
+    return Collected(table, budget, every_row, overrides, folders, decisions=decisions, kept=kept)
 
 
-def addresses_of(table: Table, row: Row, budget: str, chooses: bool, kept: Kept) -> list[tuple[Address, int | None]]:
-    """Return where the runs of a row lie: of all seeds (None), or of each seed that has chosen its own settings.
+def folders_of(table: Table, row: Row, budget: str, chooses: bool) -> list[tuple[str, int | None]]:
+    """Return the names of a row's runs: of all seeds (None), or of each seed that has chosen its own settings.
 
     `chooses`: trials of the row have begun.
     """
     if not (chooses and row.choose and row.choose.seeds == "each"):
-        return [(address_of(overrides_of(table, row, budget), kept), None)]
-    return [(address_of(overrides_of(table, row, budget, seed), kept), seed) for seed in row.chosen]
+        return [(run_name(overrides_of(table, row, budget)), None)]
+    return [(run_name(overrides_of(table, row, budget, seed)), seed) for seed in row.chosen]

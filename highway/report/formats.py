@@ -35,7 +35,7 @@ IN_MARKDOWN = str.maketrans(
 )
 CSV_COLUMNS = (
     "table", "budget", "data", "row", "label", "extra", "metric", "select",
-    "seeds", "mean", "deviation", "paper", "difference", "change", "paper_change", "marks",
+    "seeds", "mean", "deviation", "paper", "difference", "change", "paper_change",
 )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def _markdown_grid(grid: Grid) -> list[str]:
 
 def _markdown_cell(head: Head, cell: GridCell) -> str:
     if isinstance(cell, Judgement):
-        return ", ".join(filter(None, (f"**{_markdown(cell.word)}**", _markdown(cell.marks))))
+        return f"**{_markdown(cell.word)}**"
     return _markdown(head.missing if cell is None else str(cell))
 
 
@@ -95,14 +95,13 @@ def to_csv(report: Report) -> str:
     origin = [collected.table.id, collected.budget, collected.data_source]
     grids = [block for section in report.sections for block in section.blocks if isinstance(block, Grid)]
     measured: dict[str, list[list[object]]] = {row.row.id: [] for row in report.rows}
-    marks = {row.row.id: "; ".join(row.seeds.marks) for row in report.rows}
     for grid in grids:
         for line in grid.rows:
             for cell in line.cells:
                 if line.row and isinstance(cell, Measured):
                     numbers = _csv_numbers(cell, report.comparison)
                     labels = [line.row.id, line.row.label, line.extra, cell.column.metric, select]
-                    measured[line.row.id].append([*origin, *labels, *numbers, marks[line.row.id]])
+                    measured[line.row.id].append([*origin, *labels, *numbers])
     writer.writerows(map(no_formula, line) for lines in measured.values() for line in lines)
     return text.getvalue()
 
@@ -140,21 +139,8 @@ def to_latex(report: Report) -> str:
         cells = [text for head, cell in zip(results.heads, row.cells, strict=True) for text in _latex_cell(head, cell)]
         lines.append(" & ".join(cells) + " \\\\")
     origin = _latex(" ".join(filter(None, (report.origin, report.copied))))
-    notes = [
-        f"\\multicolumn{{{1 + across * len(compared)}}}{{l}}{{\\footnotesize {text}}} \\\\"
-        for text in (origin, *map(_latex, _latex_marks(report)))
-    ]
-    return "\n".join([*lines, "\\bottomrule", *notes, "\\end{tabular}", ""])
-
-
-def _latex_marks(report: Report) -> list[str]:
-    """Return the marks of the rows, and a sentence on each mark; a LaTeX table has no column of runs."""
-    by_marks: dict[str, list[str]] = {}
-    for row in report.rows:
-        if row.seeds.samples:
-            by_marks.setdefault(", ".join(row.seeds.marks), []).append(row.row.label)
-    rows = {marks: "; ".join(labels) if len(by_marks) > 1 else "All rows" for marks, labels in by_marks.items()}
-    return [*(f"{labels}: {marks}." for marks, labels in rows.items() if marks), *report.marks]
+    note = f"\\multicolumn{{{1 + across * len(compared)}}}{{l}}{{\\footnotesize {origin}}} \\\\"
+    return "\n".join([*lines, "\\bottomrule", note, "\\end{tabular}", ""])
 
 
 def _latex_cell(head: Head, cell: GridCell) -> list[str]:

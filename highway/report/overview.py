@@ -12,7 +12,6 @@ import numpy as np
 
 from highway.report.claims import on_log_scale
 from highway.report.comparison import BORROWED
-from highway.report.provenance import explained
 from highway.report.report import Report
 from highway.report.reproduction import against_paper, compared_metrics, counted, margin
 from highway.report.sections import COPIED, Grid, GridCell, Head, Judgement, Paragraph, Section, grid
@@ -39,7 +38,6 @@ class Measurement:
     seeds: int = 0  # runs that finished and have learned
     ours: float | None = None
     half: float | None = None  # half the length of the 90 % interval of our mean; None without a spread
-    marks: tuple[str, ...] = ()  # what is unknown about the code of the row's runs
 
     @property
     def counts(self) -> bool:
@@ -94,11 +92,6 @@ class Overview:
         return [each for each in self.counted if each.word != NOT_RUN]
 
     @property
-    def explained(self) -> list[str]:
-        """A sentence on each mark of the measurements."""
-        return explained({mark for each in self.measurements for mark in each.marks})
-
-    @property
     def words(self) -> dict[str, int]:
         """The number of counted measurements with each word."""
         count = Counter(each.word for each in self.counted)
@@ -125,7 +118,7 @@ class Overview:
             for group in self.by_table
             if (run := [each for each in group if each.word != NOT_RUN])
         ]
-        remarks = (EQUIVALENT, *([BORROWED] if self.borrowed else []), MEANING, *self.explained)
+        remarks = (EQUIVALENT, *([BORROWED] if self.borrowed else []), MEANING)
         note = [Paragraph.of(*remarks, style="note")] if grids else []
         lead = Paragraph.of(*self.sentences, style="strong")
         blocks = (lead, *(block for pair in grids for block in pair), *note)
@@ -182,7 +175,7 @@ def _cells(each: Measurement) -> tuple[GridCell, ...]:
         None if each.ours is None else text(each.ours),
         " … ".join(text(each.paper * (1 + end)) for end in each.interval or ()) or None,
         str(each.seeds),
-        Judgement(each.word, ", ".join(each.marks)) if each.counts else "copied, not counted",
+        Judgement(each.word) if each.counts else "copied, not counted",
     )
 
 
@@ -215,6 +208,6 @@ def measurements(table: Table, report: Report | None) -> list[Measurement]:
         word = answer.word if answer else FEW if report.collected.samples[row.id] else NOT_RUN
         half = float(halves[column.metric][records.rows.index(row.id)])
         mean = fmean(values) if values else None
-        length, marks = None if np.isnan(half) else half, tuple(report.unknown(row))
-        found.append(Measurement(table, row, column, word, len(values), mean, length, marks))
+        length = None if np.isnan(half) else half
+        found.append(Measurement(table, row, column, word, len(values), mean, length))
     return found

@@ -13,7 +13,6 @@ from highway.report.comparison import BORROWED, Difference, differences, unteste
 from highway.report.convergence import Convergence, Reached, convergence
 from highway.report.origins import origins
 from highway.report.power import EXPLAINED, SMOKE, seeds_needed
-from highway.report.provenance import explained, of_seeds
 from highway.report.reproduction import EQUIVALENCE, Answer, answers, counted
 from highway.report.results import ResultRow, result_row
 from highway.report.sections import (
@@ -36,7 +35,7 @@ from highway.report.sections import (
 )
 from highway.report.statistics import kendall_tau, tau_by_chance
 from highway.report.verdicts import Verdict, judge, p_text, tone
-from highway.sweep.table import Claim, Figure, Row
+from highway.sweep.table import Claim, Figure
 
 SPREAD = "The number after ± is the standard deviation over seeds."
 LEARNED = "A run that has not learned is not in the mean of its row, unless none has learned."
@@ -133,20 +132,6 @@ class Report:
         return f"{COPIED} copied by the paper from {', '.join(sources)}." if sources else None
 
     @property
-    def marks(self) -> list[str]:
-        """A sentence on each mark that a row of the results has."""
-        return explained({mark for row in self.rows for sample in row.seeds.samples for mark in sample.marks})
-
-    def unknown(self, row: Row, seed: int | None = None) -> list[str]:
-        """Return what is unknown about the code of a row's runs, or of the run of one seed."""
-        samples = (sample for sample in self.collected.samples[row.id] if seed in (None, sample.seed))
-        return of_seeds({sample.seed: sample.unknown for sample in samples})
-
-    def label(self, row: Row, seed: int | None = None) -> str:
-        """Return the label of a row where its seeds are not listed, with what is unknown about their code."""
-        return ", ".join([row.label, *self.unknown(row, seed)])
-
-    @property
     def rank_agreement(self) -> str | None:
         """A sentence on how far our order of the paper's rows agrees with the paper's; None with too few rows."""
         metric = self.collected.table.ranked_by
@@ -169,7 +154,7 @@ class Report:
         rows = [row.row for row in self.rows]
         also = Grid(
             (Head("model"), *(Head(column.title, numeric=True) for column in table.also)),
-            tuple(GridRow((self.label(row.row), *row.also), row.row) for row in self.rows),
+            tuple(GridRow((row.row.label, *row.also), row.row) for row in self.rows),
         )
         contents: list[tuple[str, str, list[Block]]] = [
             ("results", "", _results(self)),
@@ -221,7 +206,7 @@ def _results(report: Report) -> list[Block]:
         *([Paragraph.of(report.reproduced, style="strong")] if report.reproduced else []),
         *([Paragraph.of(EQUIVALENCE, style="note")] if report.answers else []),
         origin,
-        *(Paragraph.of(*texts, style="note") for texts in ([table.note], [report.copied], report.marks) if any(texts)),
+        *(Paragraph.of(*texts, style="note") for texts in ([table.note], [report.copied]) if any(texts)),
         results,
         *([Paragraph.of(report.rank_agreement)] if report.rank_agreement else []),
     ]
@@ -247,7 +232,7 @@ def _claims(report: Report) -> list[Block]:
     rows = [
         (
             verdict.claim.text,
-            Judgement(verdict.word, verdict.marks),
+            Judgement(verdict.word),
             verdict.detail,
             _needed(report, verdict),
         )
@@ -267,7 +252,7 @@ def _needed(report: Report, verdict: Verdict) -> str:
 def _convergence(report: Report) -> list[Block]:
     titles = ("steps, by seed", "steps in the authors' log", "mean difference of the curves")
     heads = (Head("model"), *(Head(title, numeric=True) for title in titles))
-    rows = [(report.label(row.row), *_steps(row)) for row in convergence(report.collected)]
+    rows = [(row.row.label, *_steps(row)) for row in convergence(report.collected)]
     baseline = report.collected.table.rows[0].label
     return [Paragraph.of(SHARE.format(baseline), style="note"), grid(heads, rows)] if rows else []
 
@@ -291,8 +276,8 @@ def _differences(report: Report) -> list[Block]:
         form = "+.1%" if difference.relative else f"+.{card.digits + 1}f"
         rows.append(
             (
-                report.label(difference.row),
-                report.label(difference.base),
+                difference.row.label,
+                difference.base.label,
                 Number(difference.size, form),
                 f"{difference.low:{form}} … {difference.high:{form}}",
                 p_text(difference.p),
@@ -323,8 +308,8 @@ def _bootstrap_of(report: Report, metric: str) -> tuple[Paragraph, Grid]:
     heads = (Head("model"), Head("baseline"), *numbers, Head("in words"), *means)
     rows = [
         (
-            report.label(pair.row, pair.seed),
-            report.label(pair.base, pair.base_seed),
+            pair.row.label,
+            pair.base.label,
             str(pair.seed) if pair.seed == pair.base_seed else f"{pair.seed}, baseline's {pair.base_seed}",
             Number(pair.value, f".{digits}f"),
             Number(pair.difference, f"+.{digits}f"),

@@ -14,10 +14,7 @@ from highway.files.kept import Kept
 from highway.files.plain import open_plain
 from highway.ledger.directory import DONE, roots
 from highway.ledger.record import leave_out
-from highway.report.addresses import Address
-from highway.report.checks import Check, check_of
 from highway.report.curves import Curves, Outline, Point, curves_of
-from highway.report.provenance import OLDER, STALE, UNCOMMITTED, unknown
 from highway.report.reading import kept_name, results
 
 if TYPE_CHECKING:
@@ -31,8 +28,6 @@ class Sample:
     directory: Path
     seed: int
     result: dict[str, Any]
-    older_revision: bool
-    other_code: bool = False  # the code has changed since the record
     outline: Outline = ()
 
     @property
@@ -45,39 +40,9 @@ class Sample:
         return self.result["status"] == "finished"
 
     @property
-    def unknown(self) -> list[str]:
-        """The marks that say what is unknown about the code of the record."""
-        marks = unknown(self.result)
-        if UNCOMMITTED in marks and (check := check_of(self.directory, self.result)) and check.same_code:
-            marks.remove(UNCOMMITTED)
-        return marks
-
-    @property
-    def changes(self) -> list[str]:
-        """The marks that say why the record may not show what today's code gives, and whether that was checked."""
-        older = [OLDER] if self.older_revision else []
-        if self.check:
-            return [*older, self.check.mark]
-        return [*older, STALE] if self.other_code else older
-
-    @property
-    def check(self) -> Check | None:
-        """The check that repeated the training, if the record's code is unknown or has changed, or if it failed."""
-        check = check_of(self.directory, self.result)
-        if check is None or not check.repeated:
-            return None
-        doubted = self.other_code or not self.result.get("fingerprint")
-        return check if doubted or not check.equal else None
-
-    @property
-    def marks(self) -> list[str]:
-        """Everything that a number of the record has to say about its code."""
-        return [*self.unknown, *self.changes]
-
-    @property
     def trace(self) -> list[object]:
-        """The parts by which the record, and what is said of it, differs from any other."""
-        return [str(self.directory), self.result["sha256"], self.marks, str(self.check)]
+        """The parts by which the record differs from any other."""
+        return [str(self.directory), self.result["sha256"]]
 
     def counts_for(self, metric: str) -> bool:
         """Return whether the run has the metric and its value can be used: a time only if nothing else was running."""
@@ -151,13 +116,13 @@ class Sample:
             return {}
 
 
-def samples(address: Address, outputs_dir: Path, kept: Kept) -> tuple[Sample, ...]:
-    """Return a record for each seed of a row: the newest revision, and among equal ones the first root."""
-    name = kept_name("curves", outputs_dir / "cells" / address.name)
-    before = kept.read(name, None) or {}  # by the checksum of curves.csv
+def samples(name: str, outputs_dir: Path, kept: Kept) -> tuple[Sample, ...]:
+    """Return a record for each seed of a row, of the first root that has one."""
+    kept_as = kept_name("curves", outputs_dir / "cells" / name)
+    before = kept.read(kept_as, None) or {}  # by the checksum of curves.csv
     outlines: dict[str, list[list[str]]] = {}
     by_seed: dict[int, Sample] = {}
-    for sample in records(address, outputs_dir, kept):
+    for sample in records(name, outputs_dir, kept):
         if sample.seed in by_seed:
             continue
         checksum = sample.result["files"].get("curves.csv")
@@ -166,22 +131,16 @@ def samples(address: Address, outputs_dir: Path, kept: Kept) -> tuple[Sample, ..
             by_seed[sample.seed] = outlined
             outlines[checksum] = [list(name) for name in outlined.outline]
     if outlines != before:
-        kept.write(name, None, outlines)
+        kept.write(kept_as, None, outlines)
     return tuple(by_seed[seed] for seed in sorted(by_seed))
 
 
-def records(address: Address, outputs_dir: Path, kept: Kept) -> Iterator[Sample]:
-    """Yield all records of a row, newest revision and first root first, without reading their curves."""
-    for name, older in address.names:
-        for root in roots(outputs_dir):
-            for folder, result in results(root / name, kept):
-                if result["status"] in DONE:
-                    yield Sample(folder, result["seed"], result, older, other_code(result, address.code))
-
-
-def other_code(result: dict[str, Any], code: str | None) -> bool:
-    """Return whether the code has changed since the record; False if the record does not name its code."""
-    return result.get("fingerprint") not in (None, code)
+def records(name: str, outputs_dir: Path, kept: Kept) -> Iterator[Sample]:
+    """Yield all records of a row, first root first, without reading their curves."""
+    for root in roots(outputs_dir):
+        for folder, result in results(root / name, kept):
+            if result["status"] in DONE:
+                yield Sample(folder, result["seed"], result)
 
 
 def caveat_of(data: dict[str, Any]) -> str:

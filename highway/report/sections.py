@@ -18,11 +18,11 @@ A cell is a text, `None` (no value: its head says what to print), or
 A renderer decides on layout only. It takes no rendered text apart, and it computes nothing.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from highway.errors import counted
-from highway.report.provenance import of_seeds, seeds_text
 from highway.report.reproduction import Answer
 from highway.report.sample import Sample
 from highway.report.statistics import Summary
@@ -139,15 +139,14 @@ class Judgement:
     """The verdict on a claim, which every renderer emphasises."""
 
     word: str
-    marks: str = ""  # on the runs that it rests on
 
     def __str__(self) -> str:
-        return ", ".join(filter(None, (self.word, self.marks)))
+        return self.word
 
 
 @dataclass(frozen=True)
 class Seeds:
-    """The runs of a row: `seeds 1, 2, seed 3 diverged, stale: other code`."""
+    """The runs of a row: `seeds 1, 2, seed 3 diverged`."""
 
     samples: tuple[Sample, ...]
     unlearned: int = 0  # runs that finished and have not learned
@@ -160,7 +159,7 @@ class Seeds:
         diverged = [sample.seed for sample in self.samples if not sample.finished]
         parts = [seeds_text(finished)] if finished else []
         parts += [f"{seeds_text(diverged)} diverged"] if diverged else []
-        return ", ".join([*parts, *self.remarks, *self.marks])
+        return ", ".join([*parts, *self.remarks])
 
     @property
     def remarks(self) -> list[str]:
@@ -169,10 +168,14 @@ class Seeds:
         remarks = [f"{counted(self.unlearned, 'run')} {have} not learned"] if self.unlearned else []
         return remarks + ([f"{counted(self.unchecked, 'run')} not compared with counting"] if self.unchecked else [])
 
-    @property
-    def marks(self) -> list[str]:
-        """The remarks on the code of these runs: unknown, changed, or checked since."""
-        return of_seeds({sample.seed: sample.marks for sample in self.samples})
+
+def seeds_text(seeds: Sequence[int]) -> str:
+    """Name seeds in ascending order; a range stands for four or more consecutive ones: `seeds 1, 2, 5-9`."""
+    parts: list[str] = []
+    for _, group in itertools.groupby(enumerate(seeds), lambda pair: pair[1] - pair[0]):
+        consecutive = [seed for _, seed in group]
+        parts += [f"{consecutive[0]}-{consecutive[-1]}"] if len(consecutive) > 3 else map(str, consecutive)
+    return f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(parts)}"
 
 
 GridCell = str | Number | Missing | Measured | Judgement | Seeds | None

@@ -12,10 +12,10 @@ from rich.table import Table as RichTable
 from highway.files.device import cores
 from highway.files.system import way_to_start_processes
 from highway.ledger.directory import DONE, RunDirectory, seed_directories
-from highway.report.addresses import address_of, overrides_of
-from highway.report.collect import addresses_of, collect
-from highway.report.provenance import seeds_text
+from highway.report.collect import collect, folders_of
+from highway.report.rows import overrides_of, run_name
 from highway.report.sample import Sample, records
+from highway.report.sections import seeds_text
 from highway.report.trials import with_choice
 from highway.sweep.chosen import Decision
 from highway.sweep.kept import kept_below
@@ -66,17 +66,17 @@ def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[Statu
     row, decisions = with_choice(table, row, budget, outputs)
     kept = kept_below(outputs)
     if table.kind == "timing":
-        address = address_of(overrides_of(table, row, budget), kept)
-        samples = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == address.name]
+        name = run_name(overrides_of(table, row, budget))
+        samples = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == name]
         return [_timing_line(sample) for sample in samples]
     statuses: dict[int, tuple[str, str]] = {}  # by seed: the status, and how it is printed
     ended = set()  # so that each of thousands of records is read once
-    for address, only in addresses_of(table, row, budget, bool(decisions), kept):
-        for sample in records(address, outputs, kept):
+    for name, only in folders_of(table, row, budget, bool(decisions)):
+        for sample in records(name, outputs, kept):
             if only in (None, sample.seed):
-                statuses.setdefault(sample.seed, (sample.result["status"], _record_text(sample)))
+                statuses.setdefault(sample.seed, (sample.result["status"], sample.result["status"]))
                 ended.add(sample.directory)
-        for path in seed_directories(outputs / "cells" / address.name):
+        for path in seed_directories(outputs / "cells" / name):
             directory, seed = RunDirectory(path), int(path.name.removeprefix("seed"))
             if path in ended or only not in (None, seed):
                 continue
@@ -102,14 +102,9 @@ def _trials(decisions: dict[int, Decision]) -> list[StatusLine]:
     return lines
 
 
-def _record_text(sample: Sample) -> str:
-    marks = f" ({', '.join(sample.changes)})" if sample.changes else ""
-    return sample.result["status"] + marks
-
-
 def _timing_line(sample: Sample) -> StatusLine:
-    text = f"{_record_text(sample)}: seed {sample.seed} ({sample.result['cost']['device']})"
-    return StatusLine(sample.result["status"], text)
+    status = sample.result["status"]
+    return StatusLine(status, f"{status}: seed {sample.seed} ({sample.result['cost']['device']})")
 
 
 def _progress_text(directory: RunDirectory, status: str) -> str:

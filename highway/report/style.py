@@ -38,7 +38,8 @@ def looks(collected: Collected) -> dict[str, Look]:
 
     Rows of the same colour differ by dash, then by a paler colour. The rows of a grid take one colour after the other.
     """
-    experiments = collected.experiments if collected.table.paper else {}  # to compose thousands of rows takes long
+    of_paper = collected.overrides if collected.table.paper else {}  # to compose thousands of rows takes long
+    experiments = {row_id: collected.experiment(row_id) for row_id in of_paper}
     gated = any(_gate(experiment) for experiment in experiments.values())
     by_row: dict[str, Look] = {}
     for number, row in enumerate(collected.table.rows):

@@ -6,10 +6,9 @@ from typing import Any
 
 from highway.errors import counted
 from highway.ledger.directory import roots
-from highway.ledger.fingerprint import joined
-from highway.report.addresses import address_of, overrides_of
 from highway.report.reading import results
-from highway.report.sample import Sample, other_code
+from highway.report.rows import overrides_of, run_name
+from highway.report.sample import Sample
 from highway.sweep.kept import kept_below
 from highway.sweep.table import Table
 
@@ -23,18 +22,16 @@ def timings(
     """
     kept = kept_below(outputs_dir)
     overrides = {row.id: overrides_of(table, row, budget) for row in table.rows}
-    addresses = {row_id: address_of(words, kept) for row_id, words in overrides.items()}
-    names = {row_id: address.name for row_id, address in addresses.items()}
+    names = {row_id: run_name(words) for row_id, words in overrides.items()}
     found: dict[tuple[str, int], tuple[Path, dict[str, Any]]] = {}
     for directory in (path for root in roots(outputs_dir) for path in sorted(root.glob("timing-*"))):
         for folder, result in results(directory, kept):
             if result["status"] == "finished" and set(result.get("rows", ())) == set(names.values()):
                 found.setdefault((_setting(result), result["seed"]), (folder, result))
-    code = joined(address.code for address in addresses.values())
     settings = sorted({setting for setting, _ in found})
     by_row = {
         _on(row_id, setting, settings): tuple(
-            Sample(folder, seed, {**result, **result["rows"][name], "row": name}, False, other_code(result, code))
+            Sample(folder, seed, {**result, **result["rows"][name], "row": name})
             for (timing_setting, seed), (folder, result) in sorted(found.items())
             if timing_setting == setting
         )

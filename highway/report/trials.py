@@ -4,12 +4,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from highway.files.kept import Kept
 from highway.ledger.directory import roots, seed_directories
-from highway.report.addresses import address_of
+from highway.report.rows import run_name
 from highway.sweep.choose import FIRST_SEED
 from highway.sweep.chosen import Decision, decision
-from highway.sweep.kept import kept_below
 from highway.sweep.table import Figure, Row, Table, last_on_each_key
 
 Decisions = dict[str, dict[int, Decision]]  # row -> seed that chooses -> decision
@@ -32,7 +30,7 @@ def with_choice(table: Table, row: Row, budget: str, outputs_dir: Path) -> tuple
     """Return a row with the settings that its trials choose, and the decision of each seed that chooses."""
     if row.choose is None or not row.choose.at(budget) or not row.at(budget):
         return row, {}
-    folders = partial(_folders, outputs_dir=outputs_dir, kept=kept_below(outputs_dir))
+    folders = partial(_folders, outputs_dir=outputs_dir)
     seeds = [FIRST_SEED]
     if row.choose.seeds == "each":
         paths = folders(table.overrides(row, budget, FIRST_SEED))
@@ -42,8 +40,8 @@ def with_choice(table: Table, row: Row, budget: str, outputs_dir: Path) -> tuple
     return replace(row, chosen=chosen), found
 
 
-def _folders(overrides: list[str], outputs_dir: Path, kept: Kept) -> list[Path]:
+def _folders(overrides: list[str], outputs_dir: Path) -> list[Path]:
     """Return the directories in which a run may lie, those of this machine first."""
     seed = next(override for override in reversed(overrides) if override.startswith("seed="))
-    address = address_of(tuple(last_on_each_key([*overrides, "seed=0"])), kept)
-    return [root / name / seed.replace("=", "") for name, _ in address.names for root in roots(outputs_dir)]
+    name = run_name(tuple(last_on_each_key([*overrides, "seed=0"])))
+    return [root / name / seed.replace("=", "") for root in roots(outputs_dir)]

@@ -13,7 +13,6 @@ from highway.report.collect import Collected
 from highway.report.convergence import first_reached
 from highway.report.counting import examples, is_sound
 from highway.report.model import Array
-from highway.report.provenance import of_runs
 from highway.report.sample import Sample
 from highway.sweep.table import Claim
 
@@ -42,11 +41,6 @@ class Verdict:
     word: str  # supported, refuted, ..., or the reason why neither
     detail: str = ""
     runs: tuple[Sample, ...] = ()  # of the rows that the claim names
-
-    @property
-    def marks(self) -> str:
-        """The marks of the runs that the verdict rests on, on what is unknown about their code."""
-        return of_runs(run.unknown for run in self.runs)
 
 
 class Records:

@@ -112,7 +112,6 @@ class Record:
         self.content |= {"status": status, "error": error, "metrics": self.metrics}
         if self.recorder is not None:
             self.content |= {"steps": self.recorder.steps, "best_step": self.recorder.best_step}
-            self.content["fingerprint"] = "+".join(self.recorder.codes)
             self.content["cost"] = self._cost(self.recorder)
         log.info("%s: %s%s", self.directory.path, status, f" ({error})" if error else "")
 

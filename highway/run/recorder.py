@@ -24,7 +24,6 @@ from highway.describe import gates_of
 from highway.errors import Corrupt, Refused
 from highway.files.plain import read_bytes
 from highway.files.writing import append_text, write_text, writing
-from highway.ledger.fingerprint import fingerprint
 from highway.run import machine
 from highway.tasks.task import Task
 
@@ -57,7 +56,6 @@ class Recorder(pl.Callback):
         self._steps_at_start = self._tokens_at_start = self._total = 0
         self.neighbours: machine.Neighbours | None = None
         self.exclusive_before = True  # True if nothing else ran beside the run in its earlier starts
-        self.codes = [fingerprint(experiment)]  # fingerprints of the code in all starts of this run
         self.tokens = 0
         self.steps = 0
         self.best: dict[str, float] = {"loss": math.inf}  # metrics of the best validation
@@ -233,7 +231,6 @@ class Recorder(pl.Callback):
             "curve_sha256": hashlib.sha256(curve).hexdigest(),
             "seconds": self.seconds,
             "exclusive": self.exclusive,
-            "codes": self.codes,
             "tokens": self.tokens,
             "steps": self.steps,
             "best": self.best,
@@ -254,7 +251,6 @@ class Recorder(pl.Callback):
         self.products = state.get("products")  # checkpoints before 2026-11-23 have none
         self.seconds_before, self.exclusive_before = state["seconds"], state["exclusive"]
         self.curve_bytes, self.curve_sha256 = state["curve_bytes"], state["curve_sha256"]
-        self.codes = list(dict.fromkeys([*state["codes"], *self.codes]))
         self.tokens, self.steps = state["tokens"], state["steps"]
         self.best, self.best_step = dict(state["best"]), state["best_step"]
         self.last_validation, self.validation = state["last_validation"], dict(state["validation"])

@@ -5,7 +5,6 @@ from functools import cached_property
 from pathlib import Path
 
 from highway.report.collect import Collected, collect
-from highway.report.provenance import of_runs
 from highway.report.report import Report, build_report
 from highway.report.sample import Sample
 from highway.report.sections import COPIED, Grid, GridCell, GridRow, Head, Measured, Number, Paragraph, Section
@@ -57,19 +56,9 @@ class BudgetReport:
         return sum(costs.values())
 
     @property
-    def verdicts(self) -> list[tuple[str, int, str]]:
-        """Each word of the verdicts, its count, and what is unknown about the code of the runs that they rest on."""
-        count = self.report.words
-        runs = {
-            word: {
-                run.directory: run.unknown
-                for verdict in self.report.verdicts
-                if verdict.word == word
-                for run in verdict.runs
-            }
-            for word in count
-        }
-        return [(word, number, of_runs(runs[word].values())) for word, number in count.most_common()]
+    def verdicts(self) -> list[tuple[str, int]]:
+        """Each word of the verdicts, and its count."""
+        return self.report.words.most_common()
 
 
 def budget_reports(table: Table, outputs: Path, folder: Path) -> list[BudgetReport]:
@@ -103,7 +92,7 @@ def paper_section(table: Table) -> Section:
 def cost_section(report: Report) -> Section:
     """Return the cost of each run, which the page of a table shows below the report."""
     numbers = ("seed", "hours", "tokens/s", "MiB", "parameters")
-    heads = (Head("model"), *(Head(title, numeric=True) for title in numbers), Head("device"), Head("code"))
+    heads = (Head("model"), *(Head(title, numeric=True) for title in numbers), Head("device"))
     rows = tuple(
         GridRow((row.row.label, *_costs(sample)), row.row) for row in report.rows for sample in row.seeds.samples
     )
@@ -125,5 +114,4 @@ def _costs(sample: Sample) -> tuple[GridCell, ...]:
         number(cost.get("peak_memory_bytes"), ",.0f", 1 << 20),
         number(parameters.get("total"), ",.0f"),
         cost["device"],
-        ", ".join(sample.marks),
     )

@@ -17,7 +17,6 @@ from highway.report.across import across
 from highway.report.collect import Collected, logs_of, underway, with_overrides
 from highway.report.formats import TEXTS
 from highway.report.overview import overview
-from highway.report.provenance import explained
 from highway.report.reading import RECORD
 from highway.site.budgets import BudgetReport, budget_reports, paper_section
 from highway.site.notes import findings, log_entries
@@ -171,11 +170,9 @@ def _index(shown: list[tuple[Table, list[BudgetReport]]]) -> dict[str, Any]:
     for sample in runs.values():
         seconds[sample.result["cost"]["device"]] += sample.result["cost"].get("seconds", 0)
     of_papers = overview(papers, [budget_report.report for budget_report in reports if not budget_report.extended])
-    marks = {mark for report in reports for _, _, text in report.verdicts for mark in text.split(", ")}
     return {
         "tables": shown,
         "overview": of_papers,
-        "explained": [sentence for sentence in explained(marks) if sentence not in of_papers.explained],
         "total": {"runs": len(runs), "seconds": seconds},
     }
 

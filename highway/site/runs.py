@@ -15,7 +15,6 @@ from highway.errors import Refused
 from highway.files.plain import read_text
 from highway.ledger.identity import PARTS, identity
 from highway.report.collect import Collected
-from highway.report.provenance import explained
 from highway.report.sample import Sample
 from highway.report.style import PLAIN
 from highway.site.pages import Pages, as_set
@@ -39,11 +38,11 @@ class Shown:
 
     @property
     def overrides(self) -> Sequence[str]:
-        return self.collected.experiments.overrides[self.row.id]
+        return self.collected.overrides[self.row.id]
 
     @property
     def baseline_overrides(self) -> Sequence[str]:
-        return self.collected.experiments.overrides.get(self.baseline.id, ())
+        return self.collected.overrides.get(self.baseline.id, ())
 
 
 def write_run(pages: Pages, path: Path, directory: Path, rows: list[Shown]) -> None:
@@ -65,7 +64,7 @@ def write_run(pages: Pages, path: Path, directory: Path, rows: list[Shown]) -> N
 
 def _script(directory: Path, shown: Shown) -> dict[str, Any]:
     """Return the curves of a run; and its metrics and settings, which the page that compares runs shows."""
-    settings, known = _settings(directory), _defaults(shown.collected.experiments[shown.row.id])
+    settings, known = _settings(directory), _defaults(shown.collected.experiment(shown.row.id))
     paper = shown.row.paper if shown.collected.budget == "paper" else {}
     metrics = {name: values for name, values in shown.sample.result["metrics"].items() if isinstance(values, dict)}
     about = {
@@ -80,8 +79,9 @@ def _run(path: Path, directory: Path, rows: list[Shown]) -> dict[str, Any]:
     """Return what the page of a run shows."""
     shown = rows[0]
     collected, sample, baseline = shown.collected, shown.sample, shown.baseline
-    experiment = collected.experiments[shown.row.id]
-    baseline_experiment = collected.experiments.get(baseline.id, experiment)  # a budget may lack the baseline
+    experiment = collected.experiment(shown.row.id)
+    has_baseline = baseline.id in collected.overrides  # a budget may lack it
+    baseline_experiment = collected.experiment(baseline.id) if has_baseline else experiment
     keys, baseline_keys = (flat(identity(each)["keys"]) for each in (experiment, baseline_experiment))
     defaults = _defaults(experiment)
     differing = {
@@ -105,7 +105,6 @@ def _run(path: Path, directory: Path, rows: list[Shown]) -> dict[str, Any]:
         "defaults": defaults,
         "sample": sample,
         "result": result,
-        "marks": explained(set(sample.marks)),
         "name": path.stem,
         "rows": rows,
         "machine": {**flat(result["environment"]), "device": result["cost"]["device"]},

@@ -3,7 +3,7 @@
 import csv
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ def table_curves(collected: Collected, begun: dict[tuple[str, str], Path], links
         for sample in rows.get(row_id, ()):
             if sample.outline:
                 splits = by_split(sample.curves, points)
-                yield {"name": seed_name(sample, sample.marks), "page": links[sample.directory], "splits": splits}
+                yield {"name": seed_name(sample), "page": links[sample.directory], "splits": splits}
         for (of_row, name), curves in growing.items():
             if of_row == row_id:
                 yield {"name": name, "page": "", "splits": by_split(curves, points)}
@@ -93,10 +93,9 @@ def _growing(path: Path) -> Curves:
         return {}
 
 
-def seed_name(sample: Sample, marks: Sequence[str] = ()) -> str:
+def seed_name(sample: Sample) -> str:
     """Name the run of a row; a comma is only in the name of a run that has not finished: curves.js reads that."""
-    about = f" ({'; '.join(marks)})" if marks else ""
-    return f"seed {sample.seed}{about}" + ("" if sample.finished else f", {sample.result['status']}")
+    return f"seed {sample.seed}" + ("" if sample.finished else f", {sample.result['status']}")
 
 
 def run_curves(curves: Curves, colour: str, paper: dict[str, float]) -> dict[str, Any]:

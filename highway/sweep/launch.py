@@ -44,7 +44,6 @@ class Planned:
     devices: int
     before: str = "waiting"  # status when the sweep began; a run that had failed is planned only with retry_failed=true
     alone: bool = False  # True for a timing: no other run of the sweep may run beside it
-    fingerprint: str = ""  # hash of the code that would train it now
     share: float = 1.0  # of its steps that it trains now: below 1 for a trial that the sweep compares at that point
     nodes: int = 1  # machines, each with `devices` devices
     experiment: Experiment | None = field(default=None, compare=False)  # None for a timing, which reads no data

@@ -15,7 +15,6 @@ from hydra.core.override_parser.types import Override
 from highway.config.experiment import Experiment
 from highway.errors import Held, Refused
 from highway.ledger.directory import RunDirectory, roots
-from highway.ledger.fingerprint import fingerprint, of_together
 from highway.ledger.identity import changes_nothing, identified
 from highway.sweep import grid
 from highway.sweep.chosen import WHOLE, Decision, decision, forecast
@@ -209,10 +208,7 @@ class Planner:
             name = f"{table.id} seed {seed} {added}".strip()
             needs = (trainer.accelerator, trainer.devices)
             settled = tuple(last_on_each_key([*overrides, f"trainer.threads={described.threads}"]))
-            code = of_together(described.rows.values())
-            self.timings[overrides] = Planned(
-                name, settled, directory, *needs, directory.status, alone=True, fingerprint=code
-            )
+            self.timings[overrides] = Planned(name, settled, directory, *needs, directory.status, alone=True)
         return self.timings[overrides]
 
     def _described(
@@ -221,8 +217,8 @@ class Planner:
         mirror = [f"logger.group={quoted(group)}", f"logger.run={quoted(run or f'{label} seed {experiment.seed}')}"]
         directory, trainer = RunDirectory.of(experiment), experiment.trainer
         overrides = (*overrides, *mirror)
-        code, needs = fingerprint(experiment), (trainer.accelerator, trainer.devices)
-        details: dict[str, Any] = {"fingerprint": code, "nodes": trainer.nodes, "experiment": experiment}
+        needs = (trainer.accelerator, trainer.devices)
+        details: dict[str, Any] = {"nodes": trainer.nodes, "experiment": experiment}
         return Planned(label, overrides, directory, *needs, directory.status, **details)
 
     def _link(self, planned: Planned, table: Table, budget: str, row: Row, added: str) -> None:

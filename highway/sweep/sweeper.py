@@ -4,7 +4,7 @@
     -m gate=none,sdu_tanh layers=l1-3,all seed=1,2     every combination; name=mine names the grid
     fail_fast=true       stop the sweep at the first failure
     retry_failed=true    also train runs again that have failed
-    rerun=true           also train runs again that are finished but stale (other code); old records go to earlier/
+    rerun=true           train finished runs again, once; their records go to earlier/. To continue, leave it out
     plan=true            print the missing runs and their cost, and train nothing
     title='Do gates help?' columns=test_bpc,parameters   of a grid: the head of its report, and its columns
     choose=optimizer.lr  of a grid: choose these keys by validation, and report the best
@@ -14,6 +14,7 @@ Every run is composed and checked before the first one starts, so a mistake in t
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from omegaconf import DictConfig
 
 from highway.config.experiment import Experiment
 from highway.config.sections import SWEEP_ONLY
-from highway.errors import Refused
+from highway.errors import Held, Refused
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.identity import ignored
 from highway.sweep.accounts import summarise, to_do
@@ -66,7 +67,7 @@ class HighwaySweeper(Sweeper):
         settings = {key: override for key, override in overrides.items() if not override.is_hydra_override()}
         planner = Planner(self, planning)
         while self._stage(planner, settings, overrides, fail_fast, retry_failed, rerun):
-            pass  # a stage of trials has ended, and the next one follows from their validations
+            rerun = False  # a stage of trials has ended, and the next one follows from their validations
 
     def _stage(
         self,
@@ -84,7 +85,7 @@ class HighwaySweeper(Sweeper):
         if not unique:
             raise Refused("Nothing to train: no row is at this budget. Choose another, or add extra_rows=true.")
         outputs = unique[0].directory.path.parents[2]
-        again = [planned for planned in unique if rerun and _of_other_code(planned)]
+        again = [planned for planned in unique if rerun and planned.before in DONE]
         missing = [planned for planned in unique if planned in again or planned.before not in DONE]
         missing = [planned for planned in missing if retry_failed or planned.before != "failed"]
         if planner.foresees:
@@ -134,18 +135,9 @@ def _refuse_ignored(overrides: Sequence[str], plan: Sequence[Planned]) -> None:
             raise Refused(f"{override} changes nothing: no run of this sweep reads it. Leave it out.")
 
 
-def _of_other_code(planned: Planned) -> bool:
-    """Return True if a run is done but stale: trained with other code than today's."""
-    result = planned.directory.result() or {}
-    return planned.directory.done and result.get("fingerprint") not in (None, planned.fingerprint)
-
-
 def _set_aside(done: list[Planned]) -> None:
-    """Move the records of stale runs to earlier/, so that they are trained again."""
+    """Move the records of finished runs to earlier/, so that they are trained again."""
     for planned in done:
-        with planned.directory.leased():
+        with suppress(Held), planned.directory.leased():  # a run that still holds its lease has only just finished
             planned.directory.set_aside()
-        directory = planned.directory.path
-        log.info(
-            "%s: stale: other code. It is trained again; the old record is in %s/earlier.", planned.label, directory
-        )
+            log.info("%s is trained again; its record is now in %s/earlier.", planned.label, planned.directory.path)

@@ -16,7 +16,7 @@ from highway.bench import overhead
 from highway.config.check import check
 from highway.config.compose import experiment
 from highway.config.home import CONF
-from highway.report.provenance import seeds_text
+from highway.report.sections import seeds_text
 from highway.sweep.reading import load_table, table_ids
 
 RECIPES = [

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from highway.ledger.fingerprint import fingerprint
 
 from highway.commands import cli
 from highway.config.compose import experiment
@@ -23,7 +24,6 @@ from highway.data import sample
 from highway.errors import Refused
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
-from highway.ledger.fingerprint import fingerprint
 from highway.run import memory
 from highway.sweep.grid import find
 from highway.testing.runs import StopAt, curve, numbers, same_weights

@@ -9,7 +9,6 @@ PACKAGE = Path(highway.__file__).parent
 OPENING = ("open", "read_text", "read_bytes")
 OTHER_FILES = {  # the package's own files, and the system's
     "config/",
-    "ledger/fingerprint.py",
     "preview/explain.py",
     "run/machine.py",
     "run/memory.py",

@@ -17,15 +17,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from highway.config.compose import experiment
-from highway.config.datasets import DATASETS
-from highway.config.gates import GATES
-from highway.config.models import MODELS
-from highway.config.tasks import TASKS
 from highway.files.seal import sealed
 from highway.files.writing import read_json
 from highway.ledger.directory import DONE, RunDirectory
-from highway.ledger.fingerprint import fingerprint
 from highway.ledger.record import write_record
 from highway.report import figures
 from highway.report.bias_figures import t_sne
@@ -34,11 +28,22 @@ from highway.report.convergence import mean_difference
 from highway.report.curves import Point, read_curves
 from highway.report.figures import DRAWN, band
 from highway.report.formats import to_csv, to_latex, to_markdown
-from highway.report.provenance import seeds_text
 from highway.report.publish import write_report
 from highway.report.report import Report, build_report
 from highway.report.sample import Sample
-from highway.report.sections import Block, Grid, Head, Measured, Notes, Number, Paragraph, Picture, Section, grid
+from highway.report.sections import (
+    Block,
+    Grid,
+    Head,
+    Measured,
+    Notes,
+    Number,
+    Paragraph,
+    Picture,
+    Section,
+    grid,
+    seeds_text,
+)
 from highway.report.statistics import kendall_tau, summarise, tau_by_chance
 from highway.report.status import row_status
 from highway.report.style import looks
@@ -67,28 +72,6 @@ def test_diverged_cells_are_shown_and_not_counted(tmp_path: Path) -> None:
     line = build_report(collect(TABLE, "paper", tmp_path)).rows[2]
     assert str(line.seeds) == "seed 1, seed 2 diverged"
     assert line.measured[3].our_number.text() == "1.400"
-
-
-@pytest.mark.parametrize(
-    ("cards", "name"),
-    [(MODELS, "transformer"), (GATES["residual"], "sdu"), (DATASETS, "penn_treebank"), (TASKS, "language")],
-)
-def test_older_revisions_are_found_and_marked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cards: dict[str, Any], name: str
-) -> None:
-    put(tmp_path, "tanh", 1, 1.4)
-    monkeypatch.setitem(cards, name, dataclasses.replace(cards[name], revision=3))
-    assert str(build_report(collect(TABLE, "paper", tmp_path)).rows[2].seeds) == "seed 1, older revision"
-    put(tmp_path, "tanh", 1, 1.3)
-    line = build_report(collect(TABLE, "paper", tmp_path)).rows[2]
-    assert (str(line.seeds), line.measured[3].our_number.text()) == ("seed 1", "1.300")
-
-
-def test_records_of_other_code_are_marked(tmp_path: Path) -> None:
-    row = experiment(TABLE.overrides(TABLE.row("tanh"), "paper", 1))
-    for code, status in ((fingerprint(row), "seed 1"), ("0" * 12, "seed 1, stale: other code")):
-        put(tmp_path, "tanh", 1, 1.4, fingerprint=code)
-        assert str(build_report(collect(TABLE, "paper", tmp_path)).rows[2].seeds) == status
 
 
 def test_statistics() -> None:
@@ -223,7 +206,7 @@ def test_choices_and_budgets_are_told_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_no_word_of_a_grid_is_cut_off_on_a_terminal(width: int) -> None:
     heads = (Head("model"), Head("baseline"), Head("difference", numeric=True), Head("95 % interval", numeric=True))
-    labels = ("R-Transformer, clipping that works", "Transformer, uncommitted changes (seed 1)")
+    labels = ("R-Transformer, clipping that works", "Transformer, three rates by validation")
     made = grid((*heads, Head("in words")), [(*labels, Number(-0.15, "+.4f"), "-1.2453 … -0.9783", "these two differ")])
     console = Console(width=width, file=io.StringIO())
     with console.capture() as shown:
@@ -437,7 +420,7 @@ def test_t_sne_keeps_groups_together() -> None:
 def test_times_count_only_where_nothing_else_ran() -> None:
     def sample(exclusive: bool) -> Sample:
         result = {"cost": {"exclusive": exclusive}, "metrics": {"train_seconds": {}, "bleu": {}}}
-        return Sample(Path(), 1, result, older_revision=False)
+        return Sample(Path(), 1, result)
 
     assert [sample(alone).counts_for("train_seconds") for alone in (True, False)] == [True, False]
     assert sample(False).counts_for("bleu") and sample(False).counts_for("parameters")

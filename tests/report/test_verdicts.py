@@ -182,7 +182,7 @@ def test_only_times_of_finished_runs_that_ran_alone_count(tmp_path: Path) -> Non
 
 def test_rows_of_one_timing_are_not_the_same_runs(tmp_path: Path) -> None:
     """A timing is one record of all rows; its directory alone would make copies of them."""
-    samples = {row.id: (Sample(tmp_path, 1, {"row": row.label}, older_revision=False),) for row in TABLE.rows}
+    samples = {row.id: (Sample(tmp_path, 1, {"row": row.label}),) for row in TABLE.rows}
     assert Records(Collected(TABLE, "paper", samples)).place.tolist() == list(range(len(TABLE.rows)))
 
 
@@ -428,13 +428,13 @@ def test_a_run_that_nothing_compares_with_counting_says_so(tmp_path: Path) -> No
         ({"test_loss": loss}, {**data, "counting_loss": 2.0}, False),
     ):
         result = {"status": "finished", "metrics": metrics, "data": about}
-        assert is_unchecked(Sample(tmp_path, 1, result, older_revision=False)) is unchecked
+        assert is_unchecked(Sample(tmp_path, 1, result)) is unchecked
 
 
 @pytest.mark.parametrize("unit", ["images", "pieces", "symbols"])
 def test_a_record_counts_its_examples_in_the_unit_of_its_data(tmp_path: Path, unit: str) -> None:
     data: dict[str, Any] = {unit: {"test": 7}, "source": "files"}
-    sample = Sample(tmp_path, 1, {"data": data}, older_revision=False)
+    sample = Sample(tmp_path, 1, {"data": data})
     assert (examples(sample, "test"), examples(sample, "valid")) == (7, None)
     del data[unit]
     assert examples(sample, "test") is None

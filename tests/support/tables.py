@@ -8,7 +8,6 @@ from highway.config.compose import experiment
 from highway.data.translation import count_words
 from highway.files.writing import write_text
 from highway.ledger.directory import RunDirectory
-from highway.ledger.fingerprint import fingerprint
 from highway.ledger.record import write_record
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import Table
@@ -56,7 +55,7 @@ def put(outputs: Path, row_id: str, seed: int, value: float, budget: str = "pape
     metrics = ({} if changes.get("status") == "diverged" else metrics) | changes.pop("metrics", {})
     write_ended(
         folder,
-        **{"status": "finished", "budget": budget, "metrics": metrics, "fingerprint": fingerprint(composed), **changes},
+        **{"status": "finished", "budget": budget, "metrics": metrics, **changes},
     )
     return folder
 

@@ -21,7 +21,6 @@ from highway.exchange.records import export_records
 from highway.files.device import cores
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
-from highway.ledger.record import write_record
 from highway.report.publish import publish
 from highway.sweep import grid
 from highway.sweep.engine import EngineLauncher
@@ -254,17 +253,19 @@ def test_a_printed_command_can_be_pasted(tmp_path: Path) -> None:
     assert again.returncode == 0 and "is finished already: nothing to run." in again.stderr
 
 
-def test_cells_of_other_code_run_again_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_runs_are_trained_again_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     overrides = ("gate=none", "seed=1", *TINY, *FEW)
     assert inline(monkeypatch, tmp_path, *overrides)[0] == 0
     (path,) = results(tmp_path)
-    assert "0 to train" in inline(monkeypatch, tmp_path, *overrides, "rerun=true")[1], "it is of today's code"
-    write_record(path.parent, {**read_json(path), "fingerprint": "0" * 12})
+    record = read_json(path)
     assert "0 to train" in inline(monkeypatch, tmp_path, *overrides)[1]
+    with RunDirectory(path.parent).leased():
+        assert "0 to train" not in inline(monkeypatch, tmp_path, *overrides, "rerun=true")[1]
+        assert read_json(path) == record, "its process has not ended yet"
     code, said = inline(monkeypatch, tmp_path, *overrides, "rerun=true")
-    assert code == 0 and "stale: other code. It is trained again; the old record is in" in said
-    assert read_json(path)["fingerprint"] != "0" * 12
-    assert read_json(path.parent / "earlier" / "1" / "result.json")["fingerprint"] == "0" * 12
+    assert code == 0 and "is trained again; its record is now in" in said
+    assert read_json(path.parent / "earlier" / "1" / "result.json") == record
+    assert read_json(path)["sha256"] != record["sha256"], "the clock is another one"
     last = Path("checkpoints", "last.safetensors")
     assert same_weights(path.parent / last, path.parent / "earlier" / "1" / last)
 

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from highway.config.experiment import Experiment
-from highway.errors import Refused
 from highway.exchange.records import MEMBER
 from highway.files.writing import read_json
-from highway.ledger.record import read_record, write_record
-from highway.recheck.rescore import rescore
+from highway.ledger.record import write_record
 from highway.report.collect import collect
 from highway.report.formats import to_markdown
 from highway.report.report import build_report
@@ -22,7 +20,6 @@ from tests.support.overrides import CARRY, MUSIC, PIXELS, SHORT
 from tests.support.tables import TABLE, put
 
 Compose = Callable[..., Experiment]
-NAMES = ("test_units_best", "test_units_last")
 
 
 def units(directory: Path, name: str = "test_units_best") -> dict[str, Any]:
@@ -58,34 +55,6 @@ def test_rows_that_read_otherwise_have_the_same_units(tiny: Compose) -> None:
         for batch, positions in zip(batches, found[0], strict=True):
             assert (stream[positions].long() == batch.targets).all()
         assert found[1] == len(stream)
-
-
-def test_rescoring_gives_the_record_what_the_run_would_have(tiny: Compose, tmp_path: Path) -> None:
-    directory, result = trained(tiny(*SHORT))
-    original = {name: units(directory.path, name) for name in NAMES}
-    for name in NAMES:
-        (directory.path / "probes" / f"{name}.npz").unlink()
-    write_record(directory.path, {key: value for key, value in result.items() if key != "sha256"})
-    assert rescore(directory.path, tmp_path / "outputs") == list(NAMES)
-    again = read_record(directory.path / "result.json")
-    assert (
-        again is not None and again["metrics"] == result["metrics"] and again["files"].keys() == result["files"].keys()
-    )
-    for name in NAMES:
-        for key, values in units(directory.path, name).items():
-            assert np.allclose(values, original[name][key], rtol=1e-5)
-    for path in directory.path.glob("probes/test_units_*"):
-        path.unlink()
-    write_record(directory.path, {key: value for key, value in result.items() if key != "sha256"})
-    last = directory.last.rename(tmp_path / "last.safetensors")
-    assert rescore(directory.path, tmp_path / "outputs") == ["test_units_best"], "of the weights that are left"
-    last.rename(directory.last)
-    metrics = {**result["metrics"], "test_loss": {"best": 1.0, "last": 1.0}}
-    write_record(directory.path, {**read_json(directory.path / "result.json"), "metrics": metrics})
-    with pytest.raises(Refused, match="its best weights give a test loss of"):
-        rescore(directory.path, tmp_path / "outputs")
-    with pytest.raises(Refused, match="not the directory of a finished run"):
-        rescore(tmp_path, tmp_path / "outputs")
 
 
 @pytest.mark.usefixtures("no_published_records")
