@@ -56,7 +56,7 @@ def of_a_run(outputs: Path, runs: int) -> Spent:
     """
     seeds = ",".join(str(seed) for seed in range(1, runs // 10 + 1))
     rows = ["gate=none,sdu_tanh", "optimizer.lr=0.1,0.2,0.3,0.4,0.5", "budget=smoke", f"seed={seeds}"]
-    whole = spent(outputs, "-c", SWEEP, "-m", *rows, "hydra.launcher.slots=1", "hydra.launcher.fork=false")
+    whole = spent(outputs, "-c", SWEEP, "-m", *rows, "hydra.launcher.slots=1")
     starts = [spent(outputs, trivial.__file__, f"hydra.run.dir={outputs / 'one'}", "seed=1") for _ in range(20)]
     return {kind: whole[kind] / runs - sum(start[kind] for start in starts) / len(starts) for kind in whole}
 

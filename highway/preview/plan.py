@@ -27,7 +27,6 @@ from highway.run import build, memory
 from highway.run.cautions import cautions
 from highway.run.trial import Entry
 from highway.sweep.accounts import published
-from highway.sweep.forks import IMPORTED
 from highway.sweep.launch import Planned
 
 DAY = 24 * 3600
@@ -69,7 +68,7 @@ def foresee(every: Sequence[Planned], missing: Sequence[Planned], threads: int |
 def start_up_seconds() -> float:
     """Measure how long a process takes to import what a run imports."""
     started = time.perf_counter()
-    subprocess.run([sys.executable, "-c", f"import {', '.join(IMPORTED)}"], check=True)
+    subprocess.run([sys.executable, "-c", "import highway.commands.train, highway.train"], check=True)
     return time.perf_counter() - started
 
 
@@ -102,7 +101,7 @@ def _first(estimates: Sequence[Line], known: Sequence[Line], missing: int, start
         where += f", {listing([str(number) for number in threads])} thread{'' if threads == [1] else 's'} a run"
     least = "about" if of == missing else f"for {of} of them about"
     first = f"{count}: {least} {clock(seconds)} of training, one after another ({where}),"
-    first += f" and up to {clock(start_up * of)} of start-up ({start_up:.1f} s a run, less where runs are forked)."
+    first += f" and up to {clock(start_up * of)} of start-up ({start_up:.1f} s a run)."
     return f"More than a day: {seconds / DAY:.1f} days. {first}" if seconds > DAY else first
 
 

@@ -6,16 +6,13 @@ fixed number of threads.
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 from highway.files.device import cores
 from highway.ledger.lease import SWEEP
 from highway.sweep.engine import EngineLauncher, Job, check_whole
-from highway.sweep.forks import ForkServer
 from highway.sweep.launch import Planned
-from highway.sweep.slots import slots_for, visible_gpus
+from highway.sweep.slots import slots_for
 
 
 class Process:
@@ -26,13 +23,11 @@ class Process:
 
 
 class LocalLauncher(EngineLauncher):
-    forks: ForkServer | None = None
-
-    def __init__(self, slots: int | None = None, per_gpu: int = 1, fork: bool = True) -> None:
+    def __init__(self, slots: int | None = None, per_gpu: int = 1) -> None:
         if slots is not None:
             check_whole("slots", slots)
         check_whole("per_gpu", per_gpu)
-        self.slots, self.per_gpu, self.fork = slots, per_gpu, fork
+        self.slots, self.per_gpu = slots, per_gpu
 
     def threads_of_a_run(self, missing: Sequence[Planned], planned: int) -> int | None:
         self.prepare(missing, planned)  # counts the slots among which the cores are divided; starts nothing
@@ -43,7 +38,6 @@ class LocalLauncher(EngineLauncher):
         self.free, self.on_gpus = slots_for(accelerators, devices, planned, self.slots, self.per_gpu)
         self.threads = max(cores() // self.free.count, 1)
         self.taken: dict[Planned, list[str]] = {}
-        self.may_fork = self.fork and len(to_run) > 1 and sys.platform == "linux" and not visible_gpus()
         return self.free.count
 
     def take(self, planned: Planned) -> bool:
@@ -58,22 +52,13 @@ class LocalLauncher(EngineLauncher):
     def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
         return ((planned, self._started(planned)) for planned in to_run)
 
-    def _started(self, planned: Planned) -> Job:
+    def _started(self, planned: Planned) -> Process:
         planned.directory.path.mkdir(parents=True, exist_ok=True)
-        if not self.may_fork or planned.devices > 1 or planned.alone:  # further processes, or times, need a new one
-            return self._process(planned)
-        if self.forks is None:
-            self.forks = ForkServer({**os.environ, **self._settings()})
-        with open(planned.directory.log, "ab") as output:
-            return self.forks.start(
-                self.command(planned)[2:], output.fileno(), planned.label, partial(self._process, planned)
-            )
-
-    def _settings(self) -> dict[str, str]:
-        return {"HIGHWAY_SLOTS": str(self.free.count), "OMP_NUM_THREADS": str(self.threads), SWEEP: str(os.getpid())}
-
-    def _process(self, planned: Planned) -> Process:
-        environment = self._settings()
+        environment = {
+            "HIGHWAY_SLOTS": str(self.free.count),
+            "OMP_NUM_THREADS": str(self.threads),
+            SWEEP: str(os.getpid()),
+        }
         if self.on_gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(self.taken[planned])
         with open(planned.directory.log, "ab") as output:
@@ -86,9 +71,3 @@ class LocalLauncher(EngineLauncher):
                 start_new_session=True,  # Ctrl-C in a terminal then reaches only the sweep, which stops its runs
             )
         return Process(process)
-
-    def _stop(self) -> None:
-        super()._stop()
-        if self.forks is not None:
-            self.forks.close()
-            self.forks = None
