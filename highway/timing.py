@@ -24,7 +24,7 @@ from highway.ledger.identity import TIMING_REVISION, configuration, identified
 from highway.ledger.lease import HeldLease
 from highway.ledger.record import write_record
 from highway.ledger.together import Timing
-from highway.run import machine, memory
+from highway.run import machine
 from highway.run.recorder import COLUMNS
 from highway.run.trial import Contender, Entry, peak_memory, seconds_of
 
@@ -50,7 +50,7 @@ def run(timing: Timing, command: str) -> str:
             name: Entry(first.trainer.precision, row, timing.device, first.trainer.compile)
             for name, row in timing.rows.items()
         }
-        machine.prepare(timing.threads, memory.check_together(list(entries.values())))
+        machine.prepare(timing.threads)
         peaks = {name: peak_memory(entry, timing.threads) for name, entry in entries.items()}
         torch.manual_seed(first.seed)
         contenders = {name: entry.build() for name, entry in entries.items()}

@@ -1,7 +1,6 @@
 """Measure one comparison: the memory of each contender in its own process, then all times in interleaved rounds.
 
-A contender that will not fit into memory is left out beforehand. If the system kills a process, only the figures that
-this process was to measure are lost.
+If a process runs out of memory, only the figures that this process was to measure are lost.
 """
 
 from concurrent.futures.process import BrokenProcessPool
@@ -9,14 +8,14 @@ from typing import Any
 
 import torch
 
-from highway.bench.rounds import matrix_peak, timed, timed_in_turn
+from highway.bench.rounds import matrix_peak, timed
 from highway.blocks.products import rate
 from highway.errors import counted
 from highway.run import build, machine
-from highway.run.memory import free_bytes, needs
 from highway.run.trial import Entry, in_own_process, operations, peak_memory
 
 MIB = 2**20
+OUT_OF_MEMORY = (BrokenProcessPool, torch.OutOfMemoryError)  # the system kills a process; a GPU raises an error
 DTYPES = {"32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -24,30 +23,26 @@ def measure(field: list[Entry], rounds: int, threads: int) -> dict[str, Any]:
     """Return the record of a comparison; its `remarks` say which contenders were left out, and why."""
     shape, device = field[0].shape, field[0].device
     tokens = build.task(shape).tokens(build.like_real(shape, device))
-    fitting, remarks = fit(field)
+    remarks: list[str] = []
     memory: dict[str, int] = {}
-    for entry in fitting:
+    for entry in field:
         try:
             memory[entry.name] = peak_memory(entry, threads)
-        except BrokenProcessPool:
-            remarks.append(killed(f"{entry.name} is left out: its process", entry))
-    measured = [entry for entry in fitting if entry.name in memory]
-    together = fits_together(list(memory.values()), device)
-    if measured and not together:
-        remarks.append("The contenders do not fit into memory together: each is built anew for each of its turns.")
+        except OUT_OF_MEMORY:
+            remarks.append(ran_out(f"{entry.name} is left out: its process", entry))
+    measured = [entry for entry in field if entry.name in memory]
     rows: list[dict[str, Any]] = []
     try:
         if measured:
-            rows = in_own_process(_times, measured, tokens, rounds, threads, together, max(memory.values()))
-    except BrokenProcessPool:
-        remarks.append(killed("There are no times: the process that measured them", field[0]))
+            rows = in_own_process(_times, measured, tokens, rounds, threads)
+    except OUT_OF_MEMORY:
+        remarks.append(ran_out("There are no times: the process that measured them", field[0]))
     record = {
         "title": f"{tokens:,} tokens a step, {counted(threads, 'thread')}, {device}",
         "device": device,
         "rounds": rounds,
         "torch": torch.__version__,
         "remarks": remarks,
-        "together": together,
         **compared(rows, measured, memory),
     }
     record["step_peak"] = {}
@@ -57,25 +52,9 @@ def measure(field: list[Entry], rounds: int, threads: int) -> dict[str, Any]:
     return record
 
 
-def fit(field: list[Entry]) -> tuple[list[Entry], list[str]]:
-    """Return the contenders whose step, as counted, fits into free memory, and a remark on each of the others."""
-    free = free_bytes(field[0].device)
-    fitting, remarks = [], []
-    for entry in field:
-        needed = needs(entry).total() if free is not None else 0
-        if free is None or needed <= free:
-            fitting.append(entry)
-        else:
-            remarks.append(
-                f"{entry.name} is left out: a step needs about {needed / MIB:,.0f} MiB of memory, "
-                f"and {free / MIB:,.0f} MiB are free{less(entry)}."
-            )
-    return fitting, remarks
-
-
-def killed(who: str, entry: Entry) -> str:
-    """Return a remark that a process of the benchmark was killed, with what to type."""
-    return f"{who} was killed, as systems do when memory runs out{less(entry)}."
+def ran_out(who: str, entry: Entry) -> str:
+    """Return a remark that a process of the benchmark has no figures, with what to type."""
+    return f"{who} ran out of memory or was killed{less(entry)}."
 
 
 def less(entry: Entry) -> str:
@@ -87,27 +66,11 @@ def less(entry: Entry) -> str:
     return f"; --set {key}={rows // 2} halves the batch" if rows > 1 else ""
 
 
-def fits_together(peaks: list[int], device: str) -> bool:
-    """Return whether memory can hold all contenders at once; peaks: their peak memory in bytes.
-
-    An allocator reuses little of what one contender has freed for the next one, so peaks add up on a CPU.
-    """
-    free = free_bytes(device)
-    return free is None or (sum(peaks) if device == "cpu" else 2 * max(peaks, default=0)) <= free
-
-
-def _times(
-    field: list[Entry], tokens: int, rounds: int, threads: int, together: bool, largest: int
-) -> list[dict[str, Any]]:
-    """Time all contenders in this process; largest: the largest peak memory of one, in bytes."""
+def _times(field: list[Entry], tokens: int, rounds: int, threads: int) -> list[dict[str, Any]]:
+    """Time all contenders in this process."""
     torch.set_num_threads(threads)
-    device = field[0].device
-    free = free_bytes(device)
-    if free is None or 2 * largest <= free:
-        machine.keep_freed_memory()
-    if not together:
-        return timed_in_turn(field, tokens, rounds, device)
-    return timed([entry.build() for entry in field], field[0].batch(), tokens, rounds, device)
+    machine.keep_freed_memory()
+    return timed([entry.build() for entry in field], field[0].batch(), tokens, rounds, field[0].device)
 
 
 def compared(rows: list[dict[str, Any]], field: list[Entry], memory: dict[str, int]) -> dict[str, Any]:

@@ -1,14 +1,12 @@
 """Compare the times of contenders: interleaved rounds in one process, medians, and the peak rate of the machine."""
 
 import statistics
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
 import torch
 
-from highway.run import machine
-from highway.run.trial import Contender, Entry, seconds_of
+from highway.run.trial import Contender, seconds_of
 
 WARM_UP = 2  # rounds
 QUICK = 0.1  # seconds of a matrix product
@@ -21,28 +19,6 @@ def timed(contenders: list[Contender], batch: Any, tokens: int, rounds: int, dev
         for contender in contenders:
             seconds[contender.name].append(seconds_of(partial(contender.step, batch), device))
     return [summary(contender, seconds[contender.name], WARM_UP, tokens) for contender in contenders]
-
-
-def timed_in_turn(entries: list[Entry], tokens: int, rounds: int, device: str) -> list[dict[str, Any]]:
-    """Measure the same as `timed` if memory cannot hold all contenders: build each one for its turn, in every round.
-
-    Its first step in each turn allocates memory again and does not count.
-    """
-    seconds: dict[str, list[float]] = {entry.name: [] for entry in entries}
-    last: dict[str, Contender] = {}
-    for _ in range(rounds):
-        for entry in entries:
-            contender, batch = entry.build(), entry.batch()
-            first, second = (seconds_of(partial(contender.step, batch), device) for _ in range(2))
-            seconds[entry.name] += [second] if seconds[entry.name] else [first, second]
-            last[entry.name] = replace(contender, objective=_nothing, step=_nothing)  # these hold the weights
-            del contender, batch
-            machine.give_back_freed_memory()
-    return [summary(last[entry.name], seconds[entry.name], 1, tokens) for entry in entries]
-
-
-def _nothing(batch: Any) -> Any:
-    return None
 
 
 def summary(contender: Contender, seconds: list[float], warm_up: int, tokens: int) -> dict[str, Any]:

@@ -139,6 +139,12 @@ class Trainer:
             )
 
     @property
+    def less_memory(self) -> str:
+        """What to type if memory runs out, for messages."""
+        parts = self.accumulate + 1
+        return f"type trainer.accumulate={parts} to compute each batch in {parts} parts"
+
+    @property
     def processes(self) -> int:
         """The number of processes on all nodes, one for each device."""
         return self.devices * self.nodes

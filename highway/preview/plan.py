@@ -23,7 +23,7 @@ from highway.files.device import cores, device_name
 from highway.ledger.directory import seed_directories
 from highway.ledger.record import read_record
 from highway.preview.cost import Cost, cost
-from highway.run import build, memory
+from highway.run import build
 from highway.run.cautions import cautions
 from highway.run.trial import Entry
 from highway.sweep.accounts import published
@@ -42,12 +42,10 @@ class Line:
     done: int
     missing: int
     cost: Cost
-    memory: float  # bytes of a training process: weights, gradients, optimiser state, and the tensors of a step
     seconds: float | None  # training time that one seed still needs; None if it cannot be estimated
     source: str  # where `seconds` comes from: records, a trial, or no data
     threads: int  # CPU threads of a run
     why: str = ""  # why `seconds` is None
-    shortage: str = ""  # a sentence if a step needs more memory than is free
 
 
 def foresee(every: Sequence[Planned], missing: Sequence[Planned], threads: int | None, console: Console) -> None:
@@ -77,16 +75,7 @@ def layout(estimates: Sequence[Line], start_up: float) -> list[str | Grid]:
     missing, known = sum(line.missing for line in estimates), [line for line in estimates if line.seconds is not None]
     grid = _grid(estimates)
     reasons = dict.fromkeys(line.why for line in estimates if line.why)
-    return [_first(estimates, known, missing, start_up), grid, *reasons, *_too_large(estimates)]
-
-
-def _too_large(estimates: Sequence[Line]) -> list[str]:
-    """Return a warning if rows need more memory than is free: how many, and a sentence about the largest."""
-    large = sorted((line for line in estimates if line.shortage), key=lambda line: line.memory, reverse=True)
-    if not large:
-        return []
-    several = f"{len(large)} rows need more memory than is free. " if len(large) > 1 else ""
-    return [several + large[0].shortage]
+    return [_first(estimates, known, missing, start_up), grid, *reasons]
 
 
 def _first(estimates: Sequence[Line], known: Sequence[Line], missing: int, start_up: float) -> str:
@@ -108,17 +97,17 @@ def _first(estimates: Sequence[Line], known: Sequence[Line], missing: int, start
 def _grid(estimates: Sequence[Line]) -> Grid:
     caption = (
         "to train: missing runs, of all; MFLOP: million floating-point operations of a training step, for each\n"
-        "token; MiB: memory of a training process; a seed: time to train one; from: records, or a trial just now"
+        "token; a seed: time to train one; from: records, or a trial just now"
     )
     grid = Grid(box=SIMPLE_HEAD, caption=caption, caption_justify="left", padding=(0, 1, 0, 0), pad_edge=False)
     grid.add_column("row", overflow="fold", min_width=13)
-    for head in ("to train", "parameters", "MFLOP", "MiB", "a seed"):
+    for head in ("to train", "parameters", "MFLOP", "a seed"):
         grid.add_column(head, justify="right", no_wrap=True, min_width=len(head))
     grid.add_column("from", no_wrap=True, min_width=7, style="dim")
     tables = {line.label.partition(" ")[0] for line in estimates}
     shared = f"{min(tables)} " if len(tables) == 1 and len(estimates) > 1 else ""  # usually the table's id
     for line in estimates:
-        size = (f"{line.cost.parameters:,}", f"{line.cost.operations / 1e6:,.1f}", f"{line.memory / 2**20:,.0f}")
+        size = (f"{line.cost.parameters:,}", f"{line.cost.operations / 1e6:,.1f}")
         long = "unknown" if line.seconds is None else clock(line.seconds)
         label = Text(line.label.removeprefix(shared))
         grid.add_row(label, f"{line.missing} of {line.done + line.missing}", *size, long, Text(line.source))
@@ -130,7 +119,6 @@ def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None =
     estimates: list[Line] = []
     rates: dict[tuple[str, str, int, int], float] = {}  # operations per second, by model, precision, size and threads
     rows: dict[Path, list[Planned]] = {}
-    free = memory.free_bytes(_device())
     for planned in every:
         rows.setdefault(planned.directory.path.parent, []).append(planned)
     for folder, seeds in rows.items():
@@ -150,11 +138,7 @@ def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None =
         if seconds is not None and to_run:  # a trial may be stopped on the way
             seconds *= sum(planned.share for planned in seeds if planned in missing) / to_run
         label = re.sub(r" ?seed[ =]\d+", "", seeds[0].label)
-        needed = memory.of_a_run(described)
-        bytes_ = memory.taken(needed, described, _device())
-        who = f"A training step of {label}"
-        short = memory.shortage(needed, described, _device(), free, who) if free is not None and to_run else ""
-        estimate = (taken, bytes_, seconds, source if to_run else "", of_a_run, why, short)
+        estimate = (taken, seconds, source if to_run else "", of_a_run, why)
         estimates.append(Line(label, len(seeds) - to_run, to_run, *estimate))
     return estimates
 

@@ -5,13 +5,14 @@ import math
 import os
 from collections.abc import Iterable
 
+import torch
+
 from highway.blocks.processor import bf16_factor
 from highway.config.experiment import Experiment
 from highway.config.models import Recurrent
 from highway.errors import Refused
 from highway.files.device import cores, device_name
 from highway.run import build
-from highway.run.memory import device_of
 
 log = logging.getLogger("highway")
 SLOWER = 1.1  # time in bf16 over time in fp32; a smaller factor is not worth a caution
@@ -36,7 +37,7 @@ def cautions(experiments: Iterable[Experiment]) -> dict[str, str]:
         return {}
     on: dict[str, list[Experiment]] = {"cpu": [], "cuda": []}
     for run in experiments:
-        on[device_of(run)].append(run)
+        on["cuda" if torch.cuda.is_available() and run.trainer.accelerator != "cpu" else "cpu"].append(run)
     in_bf16 = {device: [run for run in runs if run.trainer.precision == "bf16"] for device, runs in on.items()}
     texts = {
         "bf16": slow_precision() if in_bf16["cpu"] else None,

@@ -20,6 +20,7 @@ import yaml
 
 from highway.config.experiment import Experiment
 from highway.config.project import project
+from highway.config.training import Trainer
 from highway.files.device import cores
 from highway.files.system import Process, commit, processes
 from highway.files.writing import write_text, writing
@@ -32,20 +33,17 @@ QUIET = 0.25  # number of processors that others may keep busy while a time is m
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy")
 
 
-def settle(
-    experiment: Experiment, directory: RunDirectory, threads: int | None, first: bool, ample_memory: bool
-) -> None:
+def settle(experiment: Experiment, directory: RunDirectory, threads: int | None, first: bool) -> None:
     """Fix the number of threads of a run, write its config.yaml, and prepare the machine.
 
     threads: number of threads at the first start of the run; None if no checkpoint states it.
     first: True in the first process of the run, which alone writes.
-    ample_memory: True if there is room to keep freed memory.
     """
     each = max(cores() // experiment.trainer.devices, 1)
     experiment.trainer.threads = threads or experiment.trainer.threads or each
     if first:
         write_down(directory, configuration(experiment))
-    prepare(experiment.trainer.threads, ample_memory)
+    prepare(experiment.trainer.threads)
     if experiment.trainer.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when it starts
     torch.use_deterministic_algorithms(experiment.trainer.deterministic, warn_only=True)
@@ -55,11 +53,10 @@ def write_down(directory: RunDirectory, described: dict[str, Any]) -> None:
     write_text(directory.config, yaml.safe_dump(described, sort_keys=False))
 
 
-def prepare(threads: int, ample_memory: bool = True) -> None:
-    """Set the number of threads, keep freed memory if there is ample, and allow TF32 products on CUDA."""
+def prepare(threads: int) -> None:
+    """Set the number of threads, keep freed memory, and allow TF32 products on CUDA."""
     torch.set_num_threads(threads)
-    if ample_memory:
-        keep_freed_memory()
+    keep_freed_memory()
     if torch.cuda.is_available():
         torch.set_float32_matmul_precision("high")
         gc.collect()  # a CUDA graph of an earlier run, collected while this one records its own, would break that one
@@ -147,13 +144,17 @@ def environment(experiment: Experiment, processes: int) -> dict[str, Any]:
     }
 
 
-def explained(failure: Exception) -> str:
+def explained(failure: Exception, trainer: Trainer) -> str:
     """Return why a run failed, in one line; if memory ran out, with overrides that need less of it."""
     text = f"{type(failure).__name__}: {failure}".splitlines()[0]
-    if isinstance(failure, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in text:
-        less = "trainer.accumulate=2 takes a batch in two parts, trainer.evaluation_batch=1 one window at a time"
-        return f"out of memory: {less}, trainer.devices=2 shares both ({text})"
-    return text
+    if isinstance(failure, torch.OutOfMemoryError):
+        where = "the GPU"
+    elif isinstance(failure, MemoryError) or "can't allocate memory" in text:
+        where = "this machine"
+    else:
+        return text
+    less = f"{trainer.less_memory}, or trainer.evaluation_batch=1 if an evaluation needed the memory"
+    return f"{where} ran out of memory: {less} ({text})"
 
 
 class Neighbours:

@@ -78,7 +78,7 @@ class Record:
                 return False
             case Exception():
                 log.error("%s", "".join(traceback.format_exception(error)))
-                self.end("failed", machine.explained(error))
+                self.end("failed", machine.explained(error, self.experiment.trainer))
             case _:
                 return False
         return True

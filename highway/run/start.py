@@ -12,7 +12,7 @@ from highway.config.experiment import Experiment
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import HeldLease
-from highway.run import machine, memory
+from highway.run import machine
 from highway.run.checkpoint import Resume, resumable
 from highway.run.processes import first_process
 
@@ -48,6 +48,5 @@ def started(experiment: Experiment, directory: RunDirectory) -> Iterator[Start |
         else:
             log.setLevel(logging.ERROR)
         resume = resumable(directory, forget=first)
-        ample = memory.check(experiment)
-        machine.settle(experiment, directory, resume.threads if resume else None, first, ample)
+        machine.settle(experiment, directory, resume.threads if resume else None, first)
         yield Start(lease, resume)

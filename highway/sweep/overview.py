@@ -1,5 +1,6 @@
 """The progress of a sweep: a live table on a terminal, plain lines anywhere else."""
 
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -69,7 +70,7 @@ class Overview:
             self.say(f"finished  {planned.label}  {shown}  ({clock(result['cost']['seconds'])}{where})")
         else:
             why = result.get("error") or last_line(planned.directory.log)
-            self.say(f"{'refused' if code == EXIT_REFUSED else status:9} {planned.label}: {_how(code)}{why}")
+            self.say(f"{'refused' if code == EXIT_REFUSED else status:9} {planned.label}: {_how(planned, code)}{why}")
 
     def update(self, waiting: Sequence[Planned], ours: Sequence[Planned]) -> None:
         """Show the progress now and then. `ours`: the runs that this sweep has started or queued and that go on."""
@@ -168,5 +169,11 @@ def _cells(planned: Planned) -> list[str]:
     return [step, train, valid, f"{progress['tokens_per_second']:,.0f}", clock(progress["seconds_left"])]
 
 
-def _how(code: int | None) -> str:
-    return f"killed by signal {-code}; " if code is not None and code < 0 else ""
+def _how(planned: Planned, code: int | None) -> str:
+    """Return the signal that ended a run, as the beginning of a message; empty if none did."""
+    if code is None or code >= 0:
+        return ""
+    if code == -signal.SIGKILL and planned.experiment:
+        less = planned.experiment.trainer.less_memory
+        return f"killed by signal 9, as systems do when memory runs out; if that is why, {less}; "
+    return f"killed by signal {-code}; "

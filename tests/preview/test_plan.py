@@ -43,7 +43,7 @@ def test_rows_with_records_and_without(tmp_path: Path) -> None:
     described = experiment(list(planned_runs[2].overrides))
     steps, taken = described.trainer.max_steps, cost(described)
     assert steps is not None and tanh.seconds == pytest.approx(steps * taken.operations * taken.tokens / 1e9)
-    assert tanh.cost.of_gates > 0 and tanh.memory > 8 * tanh.cost.parameters
+    assert tanh.cost.of_gates > 0
 
 
 @pytest.mark.usefixtures("no_trial")
@@ -108,18 +108,3 @@ def test_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert " of start-up (" in ended.stdout.splitlines()[0]
     assert "highway_t1: Smoke runs show that everything works" in ended.stdout
     assert {path.name for path in tmp_path.iterdir()} <= {"cache"}
-
-
-@pytest.mark.usefixtures("no_trial")
-def test_rows_that_do_not_fit_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Among the rows that would run, the plan names the largest that does not fit, with what to type."""
-    planned_runs = [planned(tmp_path, row, 1) for row in ("baseline", "tanh")]
-    monkeypatch.setattr(plan.memory, "free_bytes", lambda device: None)
-    baseline, tanh = plan.lines(planned_runs, set(planned_runs))
-    assert not baseline.shortage and not tanh.shortage and tanh.memory > baseline.memory
-    monkeypatch.setattr(plan.memory, "free_bytes", lambda device: int(baseline.memory * 0.9))
-    *_, said = plan.layout(plan.lines(planned_runs, set(planned_runs)), 2.5)
-    assert str(said).startswith("2 rows need more memory than is free. A training step of highway_t1 tanh needs about")
-    assert "type trainer.accumulate=2" in str(said)
-    *_, said = plan.layout(plan.lines(planned_runs, {planned_runs[0]}), 2.5)
-    assert str(said).startswith("A training step of highway_t1 baseline needs about")

@@ -11,7 +11,6 @@ OTHER_FILES = {  # the package's own files, and the system's
     "config/",
     "preview/explain.py",
     "run/machine.py",
-    "run/memory.py",
     "run/profile.py",
     "sweep/kept.py",
     "sweep/reading.py",

@@ -25,6 +25,7 @@ from highway.report.publish import publish
 from highway.sweep import grid
 from highway.sweep.engine import EngineLauncher
 from highway.sweep.launch import Planned
+from highway.sweep.overview import Overview
 from highway.sweep.reading import load_table
 from highway.testing.runs import same_weights
 from tests.support.commands import TRAIN
@@ -169,6 +170,18 @@ def test_a_pipe_in_the_place_of_a_log_blocks_no_sweep(tmp_path: Path) -> None:
     launcher.start = lambda to_run: [] if not to_run[0].directory.log.exists() else pytest.fail("the pipe is there")
     launcher._fill()
     assert [path.name for path in planned.directory.path.iterdir()] == ["unusable-log.txt"]
+
+
+def test_a_killed_run_says_what_to_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Linux kills what takes too much memory, without a word: the sweep says what needs less."""
+    described = experiment([*TINY, "trainer.accumulate=2"])
+    run = Planned("a run", (), RunDirectory(tmp_path / "seed1"), "cpu", 1, experiment=described)
+    overview = Overview([run], 1)
+    overview.ended(run, -signal.SIGKILL)
+    overview.ended(run, -signal.SIGSEGV)
+    killed, crashed = capsys.readouterr().err.splitlines()
+    assert "killed by signal 9, as systems do when memory runs out; if that is why, type trainer.accumulate=3" in killed
+    assert "killed by signal 11; " in crashed and "memory" not in crashed
 
 
 @pytest.mark.slow

@@ -1,0 +1,69 @@
+"""What a run says when memory runs out, and the memory that it has taken."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from highway.config.experiment import Experiment
+from highway.run import build, machine
+from highway.testing.runs import trained
+
+ROOT = Path(__file__).parents[2]
+MIB = 2**20
+Compose = Callable[..., Experiment]
+
+
+@pytest.mark.parametrize(
+    ("failure", "where"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore"), "the GPU"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 8 bytes"), "this machine"),
+        (MemoryError(), "this machine"),
+    ],
+)
+def test_out_of_memory_says_where_and_what_to_type(tiny: Compose, failure: Exception, where: str) -> None:
+    sentence = machine.explained(failure, tiny("trainer.accumulate=2").trainer)
+    assert sentence.startswith(
+        f"{where} ran out of memory: type trainer.accumulate=3 to compute each batch in 3 parts, or "
+        f"trainer.evaluation_batch=1 if an evaluation needed the memory ({type(failure).__name__}: "
+    )
+    assert "\n" not in sentence
+    assert machine.explained(ValueError("another"), tiny().trainer) == "ValueError: another"
+
+
+def test_a_run_that_is_out_of_memory_fails_with_that_sentence(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_large(*_: object) -> None:
+        torch.empty(1 << 60)
+
+    monkeypatch.setattr(build, "task", too_large)
+    _, result = trained(tiny())
+    assert result["status"] == "failed"
+    assert result["error"].startswith("this machine ran out of memory: type trainer.accumulate=2 to compute")
+
+
+def test_the_peak_is_of_this_program_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peak excludes the program that started this one. getrusage includes it, so it serves only without /proc."""
+    monkeypatch.setattr(machine.resource, "getrusage", lambda _: SimpleNamespace(ru_maxrss=1 << 40))
+    if Path("/proc/self/status").exists():
+        assert 50 * MIB < machine.peak_memory_bytes() < 1 << 40
+    monkeypatch.setattr(machine, "Path", lambda _: tmp_path / "nothing")
+    assert machine.peak_memory_bytes() >= 1 << 40
+
+
+@pytest.mark.slow
+def test_a_child_does_not_inherit_the_peak_of_its_parent() -> None:
+    """The peak of a child covers Python, torch and two steps of a small model, and nothing of its parent."""
+    code = (
+        "block = bytearray(1200 << 20)\n"
+        "block[::4096] = b'1' * len(block[::4096])\n"
+        "import subprocess, sys\n"
+        "peak = 'from highway.run.machine import peak_memory_bytes; print(peak_memory_bytes())'\n"
+        "print(subprocess.check_output([sys.executable, '-c', peak], text=True))\n"
+    )
+    peak = int(subprocess.check_output([sys.executable, "-c", code], text=True, cwd=ROOT))
+    assert 100 * MIB < peak < 900 * MIB
