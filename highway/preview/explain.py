@@ -24,24 +24,18 @@ from highway.sweep.reading import table_ids
 from highway.sweep.shell import command_line
 from highway.sweep.table import Row, Table
 
-KERNELS = (
-    "kernels a step: operators that compute (views do not) in one training step, as a GPU would launch them; "
-    "+ n cuDNN: n calls of cuDNN, whose kernels are not counted."
-)
-NUMBERS = 58  # characters that the columns of numbers take, with the space between columns
+NUMBERS = 46  # characters that the columns of numbers take, with the space between columns
 
 
 def explain_table(table: Table, budget: str, console: Console) -> None:
-    """Print every row with its parameters, its length, and the kernels that a training step launches on a GPU."""
-    from highway.preview.kernels import kernels
-
+    """Print every row with its parameters and its length, then the recipe and the command."""
     title = f"{table.heading}, budget {budget}"
     rows = table.at(budget)
     stacked = console.width < NUMBERS + max(len(row.id) for row in rows) + max(len(row.label) for row in rows)
     grid = Grid(box=SIMPLE_HEAD, title=title, title_justify="left")
     for name in ("row\nlabel",) if stacked else ("row", "label"):
         grid.add_column(name, overflow="fold")
-    for name in ("parameters", "of the\ngates", "length", "kernels\na step"):
+    for name in ("parameters", "of the\ngates", "length"):
         grid.add_column(name, justify="right", no_wrap=True)
     for before, row in zip([rows[0], *rows], rows, strict=False):
         if row.extra and not before.extra:
@@ -49,9 +43,8 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
         described = experiment(table.overrides(row, budget, seed=1))
         total, gate = parameters(described)
         names = [Text.assemble(row.id, "\n", (row.label, "dim"))] if stacked else [Text(row.id), Text(row.label)]
-        grid.add_row(*names, f"{total:,}", f"{gate:,}", _length(described), str(kernels(described)))
+        grid.add_row(*names, f"{total:,}", f"{gate:,}", _length(described))
     console.print(grid)
-    console.print(KERNELS, soft_wrap=not console.is_terminal)
     chosen: dict[str, list[str]] = {}  # rule -> its rows
     for row in rows:
         if row.choose and row.choose.at(budget):

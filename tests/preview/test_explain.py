@@ -1,0 +1,31 @@
+"""The page of `highway table explain`: whole names at any width, and what validation chooses."""
+
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from highway.preview.explain import explain_table
+from highway.sweep.reading import load_table
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_explain_shows_whole_names(width: int) -> None:
+    table = load_table("highway_t6")
+    row = table.row("sigmoid_l6_12_as_released")
+    console = Console(record=True, width=width)
+    explain_table(replace(table, rows=(table.rows[0], row)), "smoke", console)
+    assert row.id in console.export_text().split()
+
+
+def test_explain_says_what_validation_chooses() -> None:
+    table = load_table("r_transformer_t2")
+    gru = table.row("gru")
+    assert gru.choose is not None
+    alike = replace(table, rows=(table.row("transformer"), gru, table.row("lstm")))
+    for budget, expected in (("paper", True), ("smoke", False)):
+        console = Console(record=True, width=400)
+        explain_table(alike, budget, console)
+        text = console.export_text()
+        assert (f"chosen by validation in gru, lstm: {gru.choose.rule}" in text) is expected
+        assert ("chosen by validation in transformer: " in text) is expected
