@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from highway.files.kept import hashed_name
 from highway.report.collect import Collected
 from highway.report.model import LEVEL, Array
 from highway.report.sample import Sample
@@ -24,6 +23,7 @@ DIFFER = "these two models differ"
 Statistic = Callable[[Array], Array]  # of summed counts (..., columns)
 DRAWS = 10_000
 CHUNK = 500  # draws at a time, to bound the memory
+ENDS: dict[tuple[str, int], list[float]] = {}  # what was drawn for a report, for the page of the site that shows it
 
 
 class Pair(NamedTuple):
@@ -80,7 +80,7 @@ def compare(collected: Collected) -> list[Compared]:
             runs = [(ours, theirs) for ours in collected.finished(row.id) for theirs in collected.finished(base)]
             found = _with_units(runs, collected.table.select)
             pairs += [(row, collected.table.row(base), pair) for pair in found]
-    of_each = _ends_of_each(collected, [pair for _, _, pair in pairs])
+    of_each = _ends_of_each([pair for _, _, pair in pairs])
     return [_compared(collected, *pair, *ends) for pair, ends in zip(pairs, of_each, strict=True)]
 
 
@@ -108,15 +108,13 @@ def _compared(collected: Collected, row: Row, base: Row, pair: Pair, low: float,
     return Compared(row, base, seed, base_seed, metric, value, difference, low, high, p, of_means)
 
 
-def _ends_of_each(collected: Collected, pairs: Sequence[Pair]) -> list[list[float]]:
-    """Return the ends of the interval and the p-value of each pair; an earlier report may have kept them."""
-    kept, name = collected.kept, hashed_name("bootstrap", (collected.table.id, collected.budget))
-    before = (kept.read(name, len(pairs)) or {}) if kept and pairs else {}
-    traces = [pair.trace() for pair in pairs]
-    ends = {trace: before.get(trace) or _ends(pair, len(pairs)) for trace, pair in zip(traces, pairs, strict=True)}
-    if kept and ends != before:
-        kept.write(name, len(pairs), ends)
-    return [ends[trace] for trace in traces]
+def _ends_of_each(pairs: Sequence[Pair]) -> list[list[float]]:
+    """Return the ends of the interval and the p-value of each pair."""
+    keys = [(pair.trace(), len(pairs)) for pair in pairs]
+    for key, pair in zip(keys, pairs, strict=True):
+        if key not in ENDS:
+            ENDS[key] = _ends(pair, len(pairs))
+    return [ENDS[key] for key in keys]
 
 
 def _ends(pair: Pair, count: int) -> list[float]:

@@ -1,6 +1,6 @@
 """Joins records with tables: finds the finished runs of each row. Reads files only, never a model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -9,7 +9,6 @@ from highway.config.datasets import NO_RESULT
 from highway.config.experiment import Experiment
 from highway.config.metrics import METRICS
 from highway.errors import Refused
-from highway.files.kept import Kept
 from highway.ledger.directory import RunDirectory, seed_directories
 from highway.ledger.identity import identified
 from highway.report.counting import is_sound
@@ -19,7 +18,6 @@ from highway.report.sample import Sample, caveat_of, samples
 from highway.report.statistics import Summary, summarise
 from highway.report.timings import timings
 from highway.report.trials import FIGURE, Decisions, with_choices
-from highway.sweep.kept import kept_below
 from highway.sweep.table import Figure, Row, Table
 
 
@@ -34,7 +32,6 @@ class Collected:
     folders: dict[str, list[tuple[str, int | None]]] = field(default_factory=dict)  # by row: names, each with its seed
     only_run: bool = False  # leave out rows that have not run
     decisions: Decisions = field(default_factory=dict)  # what validation chose in each row
-    kept: Kept | None = field(default=None, compare=False, repr=False)  # what reports keep for the next one
 
     def experiment(self, row_id: str) -> Experiment:
         """Return the experiment of a row; its seed is arbitrary."""
@@ -79,10 +76,6 @@ class Collected:
         decisions = [found for by_seed in self.decisions.values() for found in by_seed.values()]
         ended = ("finished", "diverged", "dropped")
         return [trial.directory for found in decisions for trial in found.trials if trial.status in ended]
-
-    def trace(self, row_ids: Iterable[str]) -> list[object]:
-        """Return what tells these records, and what is said of them, from any others."""
-        return [(row_id, *sample.trace) for row_id in row_ids for sample in self.samples[row_id]]
 
     @property
     def full_data(self) -> bool:
@@ -180,24 +173,20 @@ def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str
 
 def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
     """Return the records of a table at a budget; those of this machine come before published ones."""
-    kept = kept_below(outputs_dir)
     if table.kind == "timing":
         table, by_row, overrides = timings(table, budget, outputs_dir)
-        return Collected(table, budget, by_row, overrides, kept=kept)
+        return Collected(table, budget, by_row, overrides)
     table, decisions = with_choices(table, budget, outputs_dir)
     overrides = {row.id: overrides_of(table, row, budget) for row in table.at(budget)}
     folders = {row.id: folders_of(table, row, budget, row.id in decisions) for row in table.at(budget)}
     by_row = {
         row_id: tuple(
-            sample
-            for name, seed in of_row
-            for sample in samples(name, outputs_dir, kept)
-            if seed in (None, sample.seed)
+            sample for name, seed in of_row for sample in samples(name, outputs_dir) if seed in (None, sample.seed)
         )
         for row_id, of_row in folders.items()
     }
     every_row = {row.id: by_row.get(row.id, ()) for row in table.rows}
-    return Collected(table, budget, every_row, overrides, folders, decisions=decisions, kept=kept)
+    return Collected(table, budget, every_row, overrides, folders, decisions=decisions)
 
 
 def folders_of(table: Table, row: Row, budget: str, chooses: bool) -> list[tuple[str, int | None]]:

@@ -1,62 +1,33 @@
 """Writes and prints reports, at the end of a sweep or when a command asks for them."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
-from highway.files.kept import hashed_name, signature, signatures
 from highway.files.writing import write_text
-from highway.report.collect import Collected, collect, logs_of, with_overrides
+from highway.report.collect import Collected, collect, with_overrides
 from highway.report.formats import TEXTS
 from highway.report.report import Report, build_report
 from highway.report.terminal import print_outcome, print_report
-from highway.report.trials import FIGURE
 from highway.sweep.grid import folder_name
-from highway.sweep.table import Figure, ReportRequest
+from highway.sweep.table import ReportRequest
 
 ENDINGS = ("svg", "png")
 
 
 def write_report(collected: Collected, folder: Path) -> tuple[Report, list[Path]]:
-    """Write `TEXTS` and the figures; return the report and the paths of all files.
+    """Write `TEXTS` and the figures; return the report and the paths of all files."""
+    from highway.report.figures import draw  # matplotlib takes a second to import
 
-    A figure is drawn only if its file or what it shows has changed.
-    """
     figures = collected.figures if collected.every else ()
-    names = [_drawn(figure, collected, folder) for figure in figures]
+    names = [draw(figure, collected, folder) for figure in figures]
     report = build_report(collected, figures)
     for name, layout in TEXTS.items():
         write_text(folder / name, layout(report))
     files = [*TEXTS, *(f"{name}.{ending}" for name in names for ending in ENDINGS)]
     return report, [folder / name for name in files]
-
-
-def _drawn(figure: Figure, collected: Collected, folder: Path) -> str:
-    """Draw a figure unless it is there already; return its id."""
-    files = [f"{figure.id}.{ending}" for ending in ENDINGS]
-    name = hashed_name("figures", (str(folder), figure.id))
-    kept, key = collected.kept, _shown(figure, collected)
-    if kept and kept.read(name, key) == signatures(folder, files):
-        return figure.id
-    from highway.report.figures import draw  # matplotlib takes a second to import
-
-    draw(figure, collected, folder)
-    if kept:
-        kept.write(name, key, signatures(folder, files))
-    return figure.id
-
-
-def _shown(figure: Figure, collected: Collected) -> str:
-    """Return a hash of all that a figure shows."""
-    table, rows = collected.table, figure.rows or [row for group in figure.groups.values() for row in group]
-    records = collected.trace(rows or [row.id for row in table.rows])
-    logs = signature(logs_of(table)) if figure.logs else None
-    decisions = collected.decisions if figure == FIGURE else None
-    shown = repr((figure, table, collected.budget, collected.caveat, records, logs, decisions))
-    return hashlib.sha256(shown.encode()).hexdigest()
 
 
 def publish(

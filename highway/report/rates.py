@@ -9,7 +9,6 @@ from typing import NamedTuple
 from highway.config.metrics import METRICS
 from highway.config.yaml_file import read_yaml
 from highway.errors import Corrupt, Refused
-from highway.files.kept import hashed_name
 from highway.ledger.directory import RunDirectory
 from highway.report.collect import Collected
 from highway.report.sample import Sample
@@ -35,8 +34,7 @@ def described(collected: Collected, shown: Sequence[Row]) -> list[Block]:
     if table.kind == "timing":
         return []
     runs = [(row, sample) for row in shown for sample in collected.finished(row.id) if sample.counts_for(card.name)]
-    by_record = _divisions(collected, [sample for _, sample in runs])
-    divisions = [(*run, divided) for run in runs if (divided := by_record.get(run[1].result["sha256"]))]
+    divisions = [(*run, divided) for run in runs if (divided := _divided(run[1]))]
     if not any(divided.times for *_, divided in divisions):
         return []
     lines: list[tuple[GridCell, ...]] = [
@@ -54,25 +52,17 @@ def described(collected: Collected, shown: Sequence[Row]) -> list[Block]:
     return [Paragraph.of(RULE, style="note"), grid(heads, lines)]
 
 
-def _divisions(collected: Collected, samples: Sequence[Sample]) -> dict[str, Divided | None]:
-    """Return the divisions of each run that has them, by the checksum of its record; earlier reports keep them.
-
-    None: the run has another schedule.
-    """
-    kept, name = collected.kept, hashed_name("rates", (collected.table.id, collected.budget))
-    before = (kept.read(name, None) or {}) if kept and samples else {}
-    divisions = {checksum: Divided(*about) if about else None for checksum, about in before.items()}
-    for sample in samples:
-        if sample.result["sha256"] not in divisions:
-            with suppress(OSError, LookupError, TypeError, ValueError, ArithmeticError, csv.Error, Corrupt, Refused):
-                divisions[sample.result["sha256"]] = _divided(sample)
-    if kept and len(divisions) > len(before):
-        kept.write(name, None, divisions)
-    return divisions
-
-
 def _divided(sample: Sample) -> Divided | None:
-    """Return the divisions of a run's rate, each at the end of an epoch; None if its schedule is another one."""
+    """Return the divisions of a run's rate, each at the end of an epoch.
+
+    None if its schedule is another one, or if its configuration or its curve cannot be read.
+    """
+    with suppress(OSError, LookupError, TypeError, ValueError, ArithmeticError, csv.Error, Corrupt, Refused):
+        return _divisions(sample)
+    return None
+
+
+def _divisions(sample: Sample) -> Divided | None:
     optimizer = read_yaml(RunDirectory(sample.directory).config)["optimizer"]
     if optimizer["schedule"] != "plateau":
         return None

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 from highway.config.datasets import DATASETS, RANDOM, SAMPLE
 from highway.config.metrics import METRICS, OF_A_RECORD, Metric
 from highway.errors import Corrupt
-from highway.files.kept import Kept
 from highway.files.plain import open_plain
-from highway.ledger.directory import DONE, roots
-from highway.ledger.record import leave_out
+from highway.ledger.directory import DONE, roots, seed_directories
+from highway.ledger.record import leave_out, read_record
 from highway.report.curves import Curves, Outline, Point, curves_of
-from highway.report.reading import kept_name, results
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,11 +36,6 @@ class Sample:
     @property
     def finished(self) -> bool:
         return self.result["status"] == "finished"
-
-    @property
-    def trace(self) -> list[object]:
-        """The parts by which the record differs from any other."""
-        return [str(self.directory), self.result["sha256"]]
 
     def counts_for(self, metric: str) -> bool:
         """Return whether the run has the metric and its value can be used: a time only if nothing else was running."""
@@ -71,13 +64,13 @@ class Sample:
     def curves(self) -> Curves:
         return curves_of(self.directory / "curves.csv", self.result["files"].get("curves.csv"))
 
-    def outlined(self, kept: Outline = ()) -> "Sample | None":
-        """Return the record with the names of its curves, which an earlier report may have kept.
+    def outlined(self) -> "Sample | None":
+        """Return the record with the names of its curves.
 
         None if curves.csv cannot be read: a warning then names it, and the record does not count.
         """
         try:
-            outline = kept or tuple(self.curves)
+            outline = tuple(self.curves)
         except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error, Corrupt) as error:
             return leave_out(self.directory, f"curves.csv cannot be read ({type(error).__name__})")
         lost = [f"{split}_{kind}" for split, kind in outline if split in ("valid", "test")]
@@ -116,31 +109,27 @@ class Sample:
             return {}
 
 
-def samples(name: str, outputs_dir: Path, kept: Kept) -> tuple[Sample, ...]:
-    """Return a record for each seed of a row, of the first root that has one."""
-    kept_as = kept_name("curves", outputs_dir / "cells" / name)
-    before = kept.read(kept_as, None) or {}  # by the checksum of curves.csv
-    outlines: dict[str, list[list[str]]] = {}
+def samples(name: str, outputs_dir: Path) -> tuple[Sample, ...]:
+    """Return a record for each seed of a row, of the first root that has one; `name` is that of its runs."""
     by_seed: dict[int, Sample] = {}
-    for sample in records(name, outputs_dir, kept):
-        if sample.seed in by_seed:
-            continue
-        checksum = sample.result["files"].get("curves.csv")
-        outline = tuple((split, metric) for split, metric in before.get(checksum, ()))
-        if outlined := sample.outlined(outline):
+    for sample in records(name, outputs_dir):
+        if sample.seed not in by_seed and (outlined := sample.outlined()):
             by_seed[sample.seed] = outlined
-            outlines[checksum] = [list(name) for name in outlined.outline]
-    if outlines != before:
-        kept.write(kept_as, None, outlines)
     return tuple(by_seed[seed] for seed in sorted(by_seed))
 
 
-def records(name: str, outputs_dir: Path, kept: Kept) -> Iterator[Sample]:
+def records(name: str, outputs_dir: Path) -> Iterator[Sample]:
     """Yield all records of a row, first root first, without reading their curves."""
     for root in roots(outputs_dir):
-        for folder, result in results(root / name, kept):
+        for folder, result in results(root / name):
             if result["status"] in DONE:
                 yield Sample(folder, result["seed"], result)
+
+
+def results(directory: Path) -> list[tuple[Path, dict[str, Any]]]:
+    """Return the valid records of a configuration's seeds, each with its directory."""
+    read = ((folder, read_record(folder / "result.json")) for folder in seed_directories(directory))
+    return [(folder, result) for folder, result in read if result]
 
 
 def caveat_of(data: dict[str, Any]) -> str:

@@ -18,7 +18,6 @@ from highway.report.sample import Sample, records
 from highway.report.sections import seeds_text
 from highway.report.trials import with_choice
 from highway.sweep.chosen import Decision
-from highway.sweep.kept import kept_below
 from highway.sweep.table import Row, Table
 
 MANY = 50  # rows; no table of the papers has so many
@@ -64,7 +63,6 @@ def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[Statu
     if not row.at(budget):
         return []
     row, decisions = with_choice(table, row, budget, outputs)
-    kept = kept_below(outputs)
     if table.kind == "timing":
         name = run_name(overrides_of(table, row, budget))
         samples = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == name]
@@ -72,7 +70,7 @@ def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[Statu
     statuses: dict[int, tuple[str, str]] = {}  # by seed: the status, and how it is printed
     ended = set()  # so that each of thousands of records is read once
     for name, only in folders_of(table, row, budget, bool(decisions)):
-        for sample in records(name, outputs, kept):
+        for sample in records(name, outputs):
             if only in (None, sample.seed):
                 statuses.setdefault(sample.seed, (sample.result["status"], sample.result["status"]))
                 ended.add(sample.directory)

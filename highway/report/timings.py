@@ -6,10 +6,8 @@ from typing import Any
 
 from highway.errors import counted
 from highway.ledger.directory import roots
-from highway.report.reading import results
 from highway.report.rows import overrides_of, run_name
-from highway.report.sample import Sample
-from highway.sweep.kept import kept_below
+from highway.report.sample import Sample, results
 from highway.sweep.table import Table
 
 
@@ -20,12 +18,11 @@ def timings(
 
     With several devices, each device has its own rows and claims in the table returned.
     """
-    kept = kept_below(outputs_dir)
     overrides = {row.id: overrides_of(table, row, budget) for row in table.rows}
     names = {row_id: run_name(words) for row_id, words in overrides.items()}
     found: dict[tuple[str, int], tuple[Path, dict[str, Any]]] = {}
     for directory in (path for root in roots(outputs_dir) for path in sorted(root.glob("timing-*"))):
-        for folder, result in results(directory, kept):
+        for folder, result in results(directory):
             if result["status"] == "finished" and set(result.get("rows", ())) == set(names.values()):
                 found.setdefault((_setting(result), result["seed"]), (folder, result))
     settings = sorted({setting for setting, _ in found})

@@ -4,27 +4,22 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from highway.config import home
 from highway.exchange.records import export_records
-from highway.files.kept import signature
 from highway.files.plain import read_text
 from highway.report.across import across
 from highway.report.collect import Collected, logs_of, underway, with_overrides
 from highway.report.formats import TEXTS
 from highway.report.overview import overview
-from highway.report.reading import RECORD
 from highway.site.budgets import BudgetReport, budget_reports, paper_section
 from highway.site.notes import findings, log_entries
 from highway.site.pages import Pages
 from highway.site.runs import Shown, write_run
 from highway.site.series import as_script, seed_name, table_curves
 from highway.sweep.grid import find, folder_name, grid_names, left_out, swept_with_overrides
-from highway.sweep.kept import kept_below
 from highway.sweep.reading import load_table, table_ids
 from highway.sweep.table import Table
 
@@ -33,7 +28,7 @@ ARCHIVED = 100  # the most records of a table for which the site offers an archi
 
 
 def build_site(outputs: Path, tables: Sequence[Table] | None = None, refresh: int = 0) -> Path:
-    """Write the site to outputs/report/ and return its index. Pages that would not change are left as they are.
+    """Write the site to outputs/report/ and return its index.
 
     refresh: seconds after which an open page reloads itself; 0: never.
     """
@@ -52,17 +47,18 @@ def build_site(outputs: Path, tables: Sequence[Table] | None = None, refresh: in
                 runs.setdefault(sample.directory, []).append(Shown(collected, sample, row))
     links = {directory: f"cells/{rows[0].sample.name}.html" for directory, rows in runs.items()}
     _copy_assets(folder / "assets")
-    pages = Pages(folder, kept_below(outputs), refresh)
-    keys = [_write_table(pages, table, reports[table.id], outputs, links) for table in chosen]
+    pages = Pages(folder, refresh)
+    for table in chosen:
+        _write_table(pages, table, reports[table.id], outputs, links)
     for directory, rows in runs.items():
         write_run(pages, folder / links[directory], directory, rows)
     shown = [(table, reports[table.id]) for table in chosen]
     everything = [of_budget.collected for of_table in reports.values() for of_budget in of_table]
     shipped = [collected for collected in everything if collected.table.id in table_ids()]  # others may repeat its runs
-    _write(pages, "across.html", keys, lambda: {"sections": across(shipped)})
-    _write(pages, "compare.html", "", lambda: {})
-    pages.write(folder / "runs.js", keys, lambda: as_script("runs", _rows_to_compare(everything, links)))
-    _write(pages, "index.html", keys, lambda: _index(shown))
+    pages.render(folder / "across.html", "across.html", sections=across(shipped))
+    pages.render(folder / "compare.html", "compare.html")
+    pages.write(folder / "runs.js", as_script("runs", _rows_to_compare(everything, links)))
+    pages.render(folder / "index.html", "index.html", **_index(shown))
     pages.close()
     return folder / "index.html"
 
@@ -82,56 +78,42 @@ def every_table(outputs: Path) -> list[Table]:
     return tables
 
 
-def _write(pages: Pages, name: str, key: object, content: Any) -> None:
-    path = pages.folder / name
-    pages.write(path, key, lambda: pages.rendered(path, name, **content()))
-
-
 def _write_table(
     pages: Pages, table: Table, reports: list[BudgetReport], outputs: Path, links: dict[Path, str]
-) -> object:
-    """Write the page of a table, its curves and its downloads; return what tells the page from any other."""
-    entries = log_entries(table.id) if table.paper else []  # the name of a grid may be a word of the log
-    notes = {"findings": findings(table.id), "entries": entries}
-    key: list[object] = [table, _reference(), notes]
-    folder = pages.folder / table.id
+) -> None:
+    """Write the page of a table, its curves and its downloads."""
+    folder, logs = pages.folder / table.id, logs_of(table)
     for budget_report in reports:
         collected = budget_report.collected
-        begun = underway(collected, outputs)
-        records = collected.trace(collected.samples)
-        curves = [table, collected.budget, records, {label: signature(path) for label, path in begun.items()}]
         path = folder / budget_report.budget / "curves.js"
-        pages.write(path, [curves, _reference()], partial(_curves_script, collected, begun, links))
-        about = [budget_report.budget, records, budget_report.figures, collected.decisions]
+        pages.write(path, _curves_script(collected, underway(collected, outputs), links))
         for name, text in TEXTS.items():
-            pages.write(path.with_name(name), [table, _reference(), *about], partial(_text, text, budget_report))
-        key.append([*about, budget_report.status])
-    logs = logs_of(table)
+            pages.write(path.with_name(name), text(budget_report.report))
     if logs.exists():
-        pages.write(folder / "authors-logs.csv", signature(logs), partial(read_text, logs))
-    archive = _archive(pages, table, reports, outputs)
-    content = {"table": table, "reports": reports, "links": links, "numbers": paper_section(table), "texts": [*TEXTS]}
-    content |= {"archive": archive, "logs": logs.exists()}
-    page = folder / "index.html"
-    pages.write(page, key, lambda: pages.rendered(page, "table.html", **notes, **content))
-    return key
+        pages.write(folder / "authors-logs.csv", read_text(logs))
+    pages.render(
+        folder / "index.html",
+        "table.html",
+        table=table,
+        reports=reports,
+        links=links,
+        numbers=paper_section(table),
+        texts=[*TEXTS],
+        archive=_archive(folder, table, reports, outputs),
+        logs=logs.exists(),
+        findings=findings(table.id),
+        entries=log_entries(table.id) if table.paper else [],  # the name of a grid may be a word of the log
+    )
 
 
-def _text(form: Any, budget_report: BudgetReport) -> str:
-    return str(form(budget_report.report))
-
-
-def _archive(pages: Pages, table: Table, reports: list[BudgetReport], outputs: Path) -> str:
+def _archive(folder: Path, table: Table, reports: list[BudgetReport], outputs: Path) -> str:
     """Write the records of a table as one file, and return its name; "" if there are none, or too many."""
     records = [sample for of_budget in reports for sample in of_budget.collected.every]
-    path = pages.folder / table.id / f"{table.id}.tar.gz"
+    path = folder / f"{table.id}.tar.gz"
     if not 0 < len(records) <= ARCHIVED:
         path.unlink(missing_ok=True)
         return ""
-    trials = [path for of_budget in reports for path in of_budget.collected.trials]
-    key = [(str(sample.directory), sample.result["sha256"]) for sample in records]
-    key += [(str(path), str(signature(path / RECORD))) for path in trials]
-    pages.keep(path, key, lambda: export_records([table], None, outputs, path))
+    export_records([table], None, outputs, path)
     return path.name
 
 
@@ -147,12 +129,6 @@ def _rows_to_compare(everything: Sequence[Collected], links: dict[Path, str]) ->
         for row in collected.table.rows
         if (samples := [sample for sample in collected.samples[row.id] if sample.outline])
     ]
-
-
-def _reference() -> list[object]:
-    """Return the signatures of the published files, beside the records, that reports read."""
-    paths = (path for pattern in ("*.yaml", "series/*") for path in home.REFERENCE.glob(pattern))
-    return [(str(path), signature(path)) for path in sorted(paths)]
 
 
 def _curves_script(collected: Collected, begun: dict[tuple[str, str], Path], links: dict[Path, str]) -> str:

@@ -1,6 +1,5 @@
-"""Writes the pages of the site, and only those that change."""
+"""Writes the pages of the site."""
 
-import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from highway.config.papers import paper_of
-from highway.files.kept import Kept, signature
 from highway.files.writing import write_text
 from highway.report.sections import (
     Block,
@@ -38,35 +36,27 @@ WRITTEN = (".html", ".js", ".json", ".yaml")  # endings of the files of a run
 
 
 class Pages:
-    """The pages of a site. A page is written if its file or what it was made from has changed."""
+    """The pages of a site, and the names of the files that were written."""
 
-    def __init__(self, folder: Path, kept: Kept, refresh: int) -> None:
-        self.folder, self.kept, self.refresh = folder, kept, refresh
-        self.before = kept.read("site", str(folder)) or {}
-        self.after: dict[str, Any] = {}
+    def __init__(self, folder: Path, refresh: int) -> None:
+        self.folder, self.refresh = folder, refresh
+        self.written: set[Path] = set()
 
-    def write(self, path: Path, key: object, content: Callable[[], str]) -> None:
-        """Write a page; `key` tells all that its content shows from anything else."""
-        self.keep(path, key, lambda: write_text(path, content(), durable=False))
+    def write(self, path: Path, content: str) -> None:
+        write_text(path, content, durable=False)
+        self.written.add(path)
 
-    def keep(self, path: Path, key: object, make: Callable[[], object]) -> None:
-        """Make a file, unless it is there and was made from the same key."""
-        name = path.relative_to(self.folder).as_posix()
-        made_from = hashlib.sha256(repr((self.refresh, key)).encode()).hexdigest()
-        if self.before.get(name) != [made_from, signature(path)]:
-            make()
-        self.after[name] = [made_from, signature(path)]
-
-    def rendered(self, path: Path, template: str, **content: Any) -> str:
+    def render(self, path: Path, template: str, **content: Any) -> None:
+        """Write a page from its template."""
         root = Path(os.path.relpath(self.folder, path.parent)).as_posix()
-        return templates().get_template(template).render(root=root, refresh=self.refresh, **content)
+        text = templates().get_template(template).render(root=root, refresh=self.refresh, **content)
+        self.write(path, text)
 
     def close(self) -> None:
-        """Remove the pages of runs that are no longer shown, and keep what the others were made from."""
+        """Remove the pages of runs that are no longer shown."""
         for path in (self.folder / "cells").glob("*"):
-            if f"cells/{path.name}" not in self.after and path.suffix in WRITTEN:
+            if path not in self.written and path.suffix in WRITTEN:
                 path.unlink()
-        self.kept.write("site", str(self.folder), self.after)
 
 
 @cache

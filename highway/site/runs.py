@@ -1,8 +1,6 @@
 """The page of a run, its curves, and the files that a reader can take away."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,30 +34,15 @@ class Shown:
     def baseline(self) -> Row:
         return self.collected.table.beside(self.row.id)
 
-    @property
-    def overrides(self) -> Sequence[str]:
-        return self.collected.overrides[self.row.id]
-
-    @property
-    def baseline_overrides(self) -> Sequence[str]:
-        return self.collected.overrides.get(self.baseline.id, ())
-
 
 def write_run(pages: Pages, path: Path, directory: Path, rows: list[Shown]) -> None:
     """Write the page of a run, its curves, its record and its configuration."""
-    sample = rows[0].sample
-    shown = [
-        (each.collected.table.id, each.collected.table.kind, each.collected.budget, each.row.id, each.row.label,
-         each.overrides, each.baseline.label, each.baseline_overrides)
-        for each in rows
-    ]  # fmt: skip
-    key = [*sample.trace, shown, rows[0].row.paper, _siblings(rows[0])]
-    pages.write(path, key, lambda: pages.rendered(path, "run.html", **_run(path, directory, rows)))
-    if sample.result.get("row") is None:
-        pages.write(path.with_suffix(".js"), key, lambda: as_script(path.stem, _script(directory, rows[0])))
+    pages.render(path, "run.html", **_run(path, directory, rows))
+    if rows[0].sample.result.get("row") is None:
+        pages.write(path.with_suffix(".js"), as_script(path.stem, _script(directory, rows[0])))
     for _, name, ending in FILES:
         if (directory / name).exists():
-            pages.write(path.with_suffix(ending), key, partial(read_text, directory / name, "replace"))
+            pages.write(path.with_suffix(ending), read_text(directory / name, "replace"))
 
 
 def _script(directory: Path, shown: Shown) -> dict[str, Any]:

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 
 from highway.config.datasets import DATASETS
 from highway.config.groups import options
-from highway.config.home import outputs_folder
 from highway.config.margins import general_margin
 from highway.config.metrics import METRICS, OF_A_RECORD, OF_A_TIMING
 from highway.config.sections import SECTIONS
 from highway.config.tasks import metrics_of
 from highway.errors import Refused, closest, listing
-from highway.files.kept import hashed_name
-from highway.sweep.kept import kept_below
 from highway.sweep.table import Table
 
 RECIPE = ("model", "dataset", *SECTIONS)
@@ -160,21 +157,10 @@ def _check_metrics(table: Table) -> None:
 
 
 def _given(table: Table) -> Sequence[str]:
-    """List the metrics of a table's records, as the data set of its first row defines them.
+    """List the metrics of a table's records, as the data set of its first row defines them."""
+    from highway.config.compose import composer, option  # imports Hydra
 
-    Earlier commands keep the answer, since only a composition says which data set it is.
-    """
     described = [*table.recipe, *table.rows[0].overrides]
-    kept, name = kept_below(outputs_folder()), hashed_name("metrics", described)
-    if (found := kept.read(name, described)) is None:
-        found = _composed_metrics(described)
-        kept.write(name, described, found)
-    return found
-
-
-def _composed_metrics(described: list[str]) -> list[str]:
-    from highway.config.compose import composer, option  # imports Hydra, which kept metrics do without
-
     of_hydra = tuple(override for override in described if override.startswith("hydra."))  # the folder of -cd
     content = option("dataset", composer(of_hydra).choices(described)["dataset"], of_hydra)
     card = DATASETS[content["name"]]
