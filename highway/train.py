@@ -67,7 +67,7 @@ def train_and_test(
     header = {"run": directory.id, "config": seal.read_unchanged(directory.config)} if first_process() else {}
     header |= {key: value for key, value in data.description().items() if key == "vocabulary_sha256"}
     checkpointer = Checkpointer(directory, experiment, recorder, header)
-    watching = [recorder, Progress(recorder, start.lease, record.usual_rate), checkpointer]
+    watching = [recorder, Progress(recorder, start.lease), checkpointer]
     if experiment.debug.profile and first_process():
         watching.append(Profile(directory.path / "profile", data.total_steps))
     trainer = make_trainer(experiment, data.validate_every, [*watching, *callbacks])

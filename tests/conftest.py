@@ -39,7 +39,6 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the folders of the person who runs the tests."""
     monkeypatch.setenv("HIGHWAY_OUTPUTS", str(tmp_path / "outputs"))
     monkeypatch.setenv("HIGHWAY_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("HIGHWAY_CAUTIONS", "off")  # warnings about a busy machine would change the output
 
 
 @pytest.fixture(autouse=True)

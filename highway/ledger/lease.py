@@ -81,7 +81,7 @@ class Lease:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """The keys of PROGRESS, and perhaps train_loss, valid_loss and remark; empty before the first step."""
+        """The keys of PROGRESS, and perhaps train_loss and valid_loss; empty before the first step."""
         progress: Any = self.content.get("progress")
         return progress if _is_progress(progress) else {}
 
@@ -102,10 +102,7 @@ def _is_lease(content: object) -> bool:
 def _is_progress(content: object) -> bool:
     return (
         isinstance(content, dict)
-        and isinstance(content.get("remark", ""), str)
-        and all(
-            type(content[key]) in (int, float) and math.isfinite(content[key]) for key in content.keys() - {"remark"}
-        )
+        and all(type(value) in (int, float) and math.isfinite(value) for value in content.values())
         and all(key in content for key in PROGRESS)
         and content["steps"] > 0
     )

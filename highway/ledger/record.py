@@ -69,9 +69,17 @@ class Cost(TypedDict):
     exclusive: bool
 
 
+class LoadAverage(TypedDict):
+    """The load average of the machine as a run starts, or resumes, and as it ends; null where the system has none."""
+
+    start: Amount | None
+    end: Amount | None
+
+
 class RunCost(Cost):
     tokens_per_second: Amount
     peak_memory_bytes: NotRequired[Amount | None]
+    load_average: NotRequired[LoadAverage]
 
 
 class Parameters(TypedDict):

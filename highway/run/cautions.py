@@ -1,8 +1,7 @@
-"""Warn the user about this machine before the first step. Each caution is one sentence that says what to type."""
+"""Warn about a recipe on this machine before the first step. Each caution is one sentence that says what to type."""
 
 import logging
 import math
-import os
 from collections.abc import Iterable
 
 import torch
@@ -11,7 +10,7 @@ from highway.blocks.processor import bf16_factor
 from highway.config.experiment import Experiment
 from highway.config.models import Recurrent
 from highway.errors import Refused
-from highway.files.device import cores, device_name
+from highway.files.device import device_name
 from highway.run import build
 
 log = logging.getLogger("highway")
@@ -32,16 +31,13 @@ def warn(experiments: Iterable[Experiment]) -> None:
 
 
 def cautions(experiments: Iterable[Experiment]) -> dict[str, str]:
-    """Return the cautions about runs on this machine, by subject; none if HIGHWAY_CAUTIONS=off."""
-    if os.environ.get("HIGHWAY_CAUTIONS") == "off":
-        return {}
+    """Return the cautions about runs on this machine, by subject."""
     on: dict[str, list[Experiment]] = {"cpu": [], "cuda": []}
     for run in experiments:
         on["cuda" if torch.cuda.is_available() and run.trainer.accelerator != "cpu" else "cpu"].append(run)
     in_bf16 = {device: [run for run in runs if run.trainer.precision == "bf16"] for device, runs in on.items()}
     texts = {
         "bf16": slow_precision() if in_bf16["cpu"] else None,
-        "load": busy() if on["cpu"] else None,
         "plateau": misses_epochs(run for runs in on.values() for run in runs),
         "lstm": WRONG_LSTM if any(map(_is_stacked_lstm, in_bf16["cuda"])) else None,
     }
@@ -84,21 +80,4 @@ def slow_precision() -> str | None:
     return (
         f"trainer.precision=bf16 is slow on this processor ({device_name('cpu')}): a small training step took "
         f"{factor:.1f} times as long as in fp32; trainer.precision=32 is the faster choice here."
-    )
-
-
-def busy() -> str | None:
-    """Return a sentence if this machine has more work than processors. None if not, if unknown, or in a sweep."""
-    processors = os.cpu_count() or 1
-    try:
-        load = os.getloadavg()[0]
-    except (AttributeError, OSError):  # Windows has no load average
-        return None
-    in_sweep = os.environ.get("HIGHWAY_SLOTS")  # the sweep has warned already, and its own runs are part of the load
-    if load < processors + 1 or in_sweep:
-        return None
-    advice = " trainer.threads=1 suffers least: threads that wait for each other can make a run many times slower."
-    return (
-        f"This machine is busy: its load is {load:.1f} with {processors} processors, so runs will be slow."
-        f"{advice if cores() > 1 else ''}"
     )

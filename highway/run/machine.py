@@ -197,6 +197,14 @@ def _seconds_of_others() -> dict[Process, float] | None:
     }
 
 
+def load_average() -> float | None:
+    """Return how many processes have run or waited for a processor, a mean of the last minute; None if unknown."""
+    try:
+        return round(os.getloadavg()[0], 2)
+    except (AttributeError, OSError):  # Windows has no load average
+        return None
+
+
 def peak_memory_bytes() -> int:
     """Return the most memory held so far, in bytes: on the CUDA device if there is one, otherwise by this process.
 

@@ -1,9 +1,5 @@
-"""Show the progress of a run: one line, rewritten on a terminal or printed now and then to a log, and in the lease.
+"""Show the progress of a run: one line, rewritten on a terminal or printed now and then to a log, and in the lease."""
 
-Warn when the run becomes far slower than usual, for example because other work takes its processors.
-"""
-
-import logging
 import math
 import sys
 import time
@@ -15,17 +11,11 @@ from highway.clock import clock
 from highway.ledger.lease import HeldLease
 from highway.run.recorder import Recorder
 
-log = logging.getLogger("highway")
-WINDOW = 20.0  # seconds over which a rate is measured
-FAR = 4.0  # times slower than usual; batches of unequal length vary by less
-
 
 class Progress(pl.Callback):
-    def __init__(self, recorder: Recorder, lease: HeldLease | None, usual_rate: float | None) -> None:
-        """Create the callback; usual_rate: tokens per second that other seeds of this run reached on this device."""
+    def __init__(self, recorder: Recorder, lease: HeldLease | None) -> None:
         self.recorder = recorder
         self.lease = lease
-        self.pace = Pace(usual_rate)
         self.on_terminal = sys.stderr.isatty()
         self.interval = 0.5 if self.on_terminal else 30.0
         self._shown_at = 0.0
@@ -33,15 +23,12 @@ class Progress(pl.Callback):
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
         if self.lease:
             self.lease.progress = self._numbers(pl_module)
-            if remark := self.pace.look(self.recorder.tokens, self.recorder.threads):
-                log.warning("%s", remark)
         known = not math.isnan(self.recorder.train_loss)
         if known and trainer.is_global_zero and time.monotonic() - self._shown_at >= self.interval:
             self._shown_at = time.monotonic()
             self._show(self._line(pl_module), final=not self.on_terminal)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self.pace.restart()
         if trainer.is_global_zero:
             split = pl_module.data.watched
             values = _named(pl_module.results_of[split])
@@ -57,7 +44,6 @@ class Progress(pl.Callback):
             "tokens_per_second": round(recorder.tokens_per_second, 1),
             "seconds_left": round(recorder.seconds_left, 1),
             **{name: round(loss, 4) for name, loss in losses.items() if math.isfinite(loss)},
-            **({"remark": self.pace.remark} if self.pace.remark else {}),
         }
 
     def _line(self, module: Any) -> str:
@@ -78,38 +64,3 @@ def _named(values: dict[str, float]) -> str:
     return " ".join(
         f"{name} {value:.4f}" if name == "loss" else f"{name} {value:.4g}" for name, value in values.items()
     )
-
-
-class Pace:
-    """The rate of a run in tokens per second, window by window.
-
-    usual: the rate of other seeds of the run on this device, or None if it is unknown. A faster window replaces it.
-    """
-
-    def __init__(self, usual: float | None = None) -> None:
-        self.usual = usual
-        self.remark: str | None = None
-        self._start: tuple[float, int] | None = None
-
-    def restart(self) -> None:
-        """Begin a new window, after something other than training."""
-        self._start = None
-
-    def look(self, tokens: int, threads: int | None) -> str | None:
-        """Return a sentence at the first window that is far too slow, else None; `tokens` counts from the start."""
-        now = time.monotonic()
-        if self._start is None:
-            self._start = now, tokens
-        since, before = self._start
-        if self.remark or now - since < WINDOW:
-            return None
-        rate, self._start = (tokens - before) / (now - since), (now, tokens)
-        if self.usual is None or rate * FAR > self.usual:
-            self.usual = max(self.usual or 0.0, rate)
-            return None
-        self.remark = (
-            f"slow: {rate:,.0f} tokens/s where {self.usual:,.0f} are usual (trainer.threads={threads}); other work "
-            "seems to take the processors. Stop the run, and type the same command when the machine is quiet: it "
-            "continues from its checkpoint."
-        )
-        return self.remark

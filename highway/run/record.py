@@ -15,9 +15,9 @@ from highway.describe import parameter_counts
 from highway.errors import Corrupt, Refused, Unwritable
 from highway.files import seal
 from highway.files.device import device_name
-from highway.ledger.directory import RunDirectory, seed_directories
+from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import named_revisions
-from highway.ledger.record import read_record, write_record
+from highway.ledger.record import write_record
 from highway.run import machine
 from highway.run.checkpoint import Interrupted, Paused
 from highway.run.processes import first_process
@@ -45,6 +45,7 @@ class Record:
             "command": command,
         }
         self.experiment = experiment
+        self.load_at_start = machine.load_average()
 
     def __enter__(self) -> "Record":
         return self
@@ -87,20 +88,6 @@ class Record:
     def outcome(self) -> str:
         return "unwritable" if self.unwritable else self.status
 
-    @property
-    def usual_rate(self) -> float | None:
-        """The lowest tokens per second of the run's other seeds, on this processor with as many threads; else None."""
-        results = [read_record(path / "result.json") for path in seed_directories(self.directory.path.parent)]
-        rates = [
-            result["cost"]["tokens_per_second"]
-            for result in results
-            if result
-            and result["status"] == "finished"
-            and result["cost"]["device"] == device_name("cpu")
-            and result["environment"].get("threads") == self.experiment.trainer.threads
-        ]
-        return min(rates, default=None)
-
     def describe(self, data: ExperimentData, model: nn.Module, recorder: Recorder, trainer: pl.Trainer) -> None:
         self.recorder, self.trainer = recorder, trainer
         self.content["data"] = {**data.description(), "counting_loss": data.counting_loss()}
@@ -127,6 +114,7 @@ class Record:
             "peak_memory_bytes": machine.peak_memory_bytes(),
             "device": device_name(self.trainer.strategy.root_device.type),
             "exclusive": recorder.exclusive,
+            "load_average": {"start": self.load_at_start, "end": machine.load_average()},
         }
 
     def write(self) -> None:

@@ -28,7 +28,6 @@ class Overview:
         """`queued`: a run may wait in a queue after it has been started."""
         self.total, self.slots = len(planned_runs), slots
         self.before = "queued" if queued else "starting"
-        self.remarks: dict[str, str] = {}  # label of a run -> its latest remark that was shown
         self.counts: dict[str, int] = {}  # status -> number of runs that ended with it
         self.seconds: list[float] = []  # training time of each finished run of this sweep
         self.begun: dict[str, float] = {}  # label of a run of ours -> when it began to start up
@@ -81,23 +80,13 @@ class Overview:
         elif not self.live and now - self._said >= LINES_EVERY:
             self._said = now
             running = self._running(ours)
-            self._say_remarks(running)
             self.say(self._summary(waiting, ours, running))
             for planned in running:
                 headed = [f"{head} {value}" for head, value in zip(HEADS, _cells(planned), strict=False) if value]
                 self.say(f"          {planned.label}: {', '.join(headed) or 'starting'}")
 
-    def _say_remarks(self, running: Sequence[Planned]) -> None:
-        """Show once each remark that a run has made, for example that it has become slow."""
-        for planned in running:
-            remark = (planned.directory.progress or {}).get("remark")
-            if remark and self.remarks.get(planned.label) != remark:
-                self.remarks[planned.label] = remark
-                self.say(f"          {planned.label}: {remark}")
-
     def _table(self, waiting: Sequence[Planned], ours: Sequence[Planned]) -> Group:
         running = self._running(ours)
-        self._say_remarks(running)
         grid = Table(box=SIMPLE_HEAD, expand=False)
         grid.add_column("run", no_wrap=True)
         grid.add_column("status")

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,11 +15,8 @@ from torch import Tensor
 
 from highway.blocks import micro_layers, processor, products
 from highway.config.experiment import Experiment
-from highway.ledger.directory import RunDirectory
 from highway.models import recurrent
-from highway.run import build, cautions, progress
-from highway.run.record import Record
-from highway.sweep.overview import Overview
+from highway.run import build, cautions
 from highway.testing.runs import trained
 
 Compose = Callable[..., Experiment]
@@ -139,9 +135,7 @@ def test_the_choice_by_speed_stays_with_a_run(experiment: Compose, monkeypatch: 
 def test_slow_bf16_is_said_with_its_factor(
     tiny: Compose, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, factor: float, says: bool
 ) -> None:
-    monkeypatch.delenv("HIGHWAY_CAUTIONS")
     monkeypatch.setattr(cautions, "bf16_factor", lambda: factor)
-    monkeypatch.setattr(cautions.os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     monkeypatch.setattr(cautions, "SAID", set())
     with caplog.at_level(logging.WARNING, "highway"):
         cautions.warn([tiny("trainer.precision=32")])
@@ -165,74 +159,10 @@ def test_slow_bf16_is_said_with_its_factor(
 def test_a_stacked_lstm_in_bf16_on_a_gpu_is_said(
     experiment: Compose, monkeypatch: pytest.MonkeyPatch, gpu: bool, overrides: tuple[str, ...], says: bool
 ) -> None:
-    monkeypatch.delenv("HIGHWAY_CAUTIONS")
     monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
     monkeypatch.setattr(cautions, "slow_precision", lambda: None)
     described = experiment("dataset=ptb_char_carried", *overrides)
     assert ("lstm" in cautions.cautions([described])) == says
-
-
-@pytest.mark.parametrize(
-    ("load", "slots", "says"), [(2.6, None, False), (9.0, "2", False), (9.0, None, True), (None, None, False)]
-)
-def test_a_busy_machine_is_said(
-    tiny: Compose, monkeypatch: pytest.MonkeyPatch, load: float | None, slots: str | None, says: bool
-) -> None:
-    def average() -> tuple[float, float, float]:
-        if load is None:
-            raise OSError("unobtainable")
-        return load, 0.0, 0.0
-
-    monkeypatch.delenv("HIGHWAY_CAUTIONS")
-    monkeypatch.setattr(cautions.os, "getloadavg", average)
-    monkeypatch.setattr(cautions.os, "cpu_count", lambda: 2)
-    monkeypatch.delenv("HIGHWAY_SLOTS", raising=False)
-    if slots:
-        monkeypatch.setenv("HIGHWAY_SLOTS", slots)
-    actual = cautions.cautions([tiny()])
-    assert ("load" in actual) == says
-    if says:
-        assert actual["load"].startswith("This machine is busy: its load is 9.0 with 2 processors")
-        monkeypatch.setenv("HIGHWAY_CAUTIONS", "off")
-        assert not cautions.cautions([tiny()])
-
-
-def test_a_run_that_became_slow_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter(range(0, 1000, 20))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
-    watch, tokens, said = progress.Pace(), 0, []
-    for rate in (11_000, 10_500, 4_000, 297, 300, 11_000):
-        said.append(watch.look(tokens, 2))
-        tokens += rate * 20
-    said.append(watch.look(tokens, 2))
-    remarks = [remark for remark in said if remark]
-    assert len(remarks) == 1 and said[4] == remarks[0]
-    assert remarks[0].startswith("slow: 297 tokens/s where 11,000 are usual (trainer.threads=2);")
-
-
-def test_validation_is_no_slow_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([0.0, 20.0, 500.0, 520.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    watch = progress.Pace(usual=100.0)
-    assert watch.look(0, 1) is None and watch.look(2_000, 1) is None
-    watch.restart()
-    assert watch.look(2_000, 1) is None and watch.look(4_000, 1) is None
-
-
-def test_other_seeds_say_what_is_usual(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = ("trainer.max_steps=2", "trainer.validate_every=2")
-    _, result = trained(tiny(*few))
-    record = Record(tiny(*few, "seed=2"), RunDirectory.of(tiny(*few, "seed=2")), "test")
-    assert record.usual_rate == result["cost"]["tokens_per_second"] > 0
-    assert Record(tiny(*few, "trainer.threads=2"), record.directory, "test").usual_rate is None
-
-
-def test_a_sweep_repeats_the_remark_of_a_run_once(capsys: pytest.CaptureFixture[str]) -> None:
-    run = SimpleNamespace(label="t a seed 1", directory=SimpleNamespace(progress={"remark": "slow: 3 tokens/s"}))
-    overview = Overview([], 1)
-    for _ in range(2):
-        overview._say_remarks([run])  # type: ignore[list-item]
-    assert capsys.readouterr().err.split("\n") == ["          t a seed 1: slow: 3 tokens/s", ""]
 
 
 def test_a_plateau_that_misses_epochs_is_told(tiny: Compose) -> None:

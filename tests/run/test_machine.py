@@ -1,4 +1,4 @@
-"""What a run says when memory runs out, and the memory that it has taken."""
+"""What a run says when memory runs out, and what its record says about the machine."""
 
 import subprocess
 import sys
@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from highway.config.experiment import Experiment
+from highway.ledger.record import problem
 from highway.run import build, machine
 from highway.testing.runs import trained
 
@@ -44,6 +45,18 @@ def test_a_run_that_is_out_of_memory_fails_with_that_sentence(tiny: Compose, mon
     _, result = trained(tiny())
     assert result["status"] == "failed"
     assert result["error"].startswith("this machine ran out of memory: type trainer.accumulate=2 to compute")
+
+
+def test_a_record_has_the_load_average(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads = iter([0.123, 4.5])
+    monkeypatch.setattr(machine.os, "getloadavg", lambda: (next(loads), 0.0, 0.0))
+    _, result = trained(tiny("trainer.max_steps=2", "trainer.validate_every=2"))
+    assert result["cost"]["load_average"] == {"start": 0.12, "end": 4.5}
+    assert problem(result) is None
+    monkeypatch.delattr(machine.os, "getloadavg")
+    assert machine.load_average() is None
+    result["cost"]["load_average"] = {"start": None, "end": None}
+    assert problem(result) is None
 
 
 def test_the_peak_is_of_this_program_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
