@@ -23,7 +23,7 @@ WORKERS  := -n 2 --dist worksteal
 FAST     := "not slow and not ray and not slurm and not least and not data"
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
 
-.PHONY: help setup demo test test-least test-slow test-slurm test-ray test-lowest coverage faults lint bench gpu-check report watch audit sync parity mutate all clean $(TABLES)
+.PHONY: help setup demo test test-least test-slow test-slurm test-ray test-lowest coverage lint bench gpu-check report watch audit sync parity mutate all clean $(TABLES)
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -85,9 +85,6 @@ test-slurm: $(VENV)/.dev  ## sweeps through a real Slurm of two nodes, installed
 
 test-ray: $(VENV)/.dev $(VENV)/.ray  ## sweeps on a real Ray cluster of two nodes on this machine, of which a worker and a node are killed
 	$(RUN) -m pytest -m ray
-
-faults: $(VENV)/.dev  ## four thousand faults and a table of what came of each, in forty minutes of one core; Ctrl-C prints it so far
-	$(RUN) -m tests.faults
 
 # Outside of .ci/run, since where the index has only the build for CUDA it downloads 1.7 GB
 test-lowest:  ## the fast tests with the lowest versions that pyproject.toml allows, torch 2.11 among them

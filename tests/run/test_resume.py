@@ -1,6 +1,7 @@
 """A run stopped at any step and resumed ends as if never stopped: weights bit for bit, curves row for row."""
 
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -86,9 +87,9 @@ def test_threads_are_kept_on_resume(tiny: Compose) -> None:
     assert result["environment"]["threads"] == 1
 
 
-def start(overrides: list[str], outputs: Path) -> "subprocess.Popen[bytes]":
+def start(overrides: list[str], outputs: Path, **process: Any) -> "subprocess.Popen[bytes]":
     command = [sys.executable, str(TRAIN), *TINY, *overrides, f"outputs_dir={outputs}"]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(command, **{"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **process})
 
 
 def killed_after_a_checkpoint(process: "subprocess.Popen[bytes]", directory: RunDirectory, seconds: float) -> bool:
@@ -138,3 +139,25 @@ def test_signals_save_and_say_interrupted(experiment: Compose, tmp_path: Path, n
     assert process.wait() == 130
     assert directory.status == "interrupted"
     assert directory.checkpoints
+
+
+def no_room() -> None:
+    """Give this process files of 20 kB at most: fewer than a checkpoint takes, more than the rest of a run."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_one_sentence_and_exit_code_four(experiment: Compose, tmp_path: Path) -> None:
+    overrides = ["gate=sdu_sigmoid", "trainer.max_steps=12", "trainer.validate_every=4", "trainer.log_every=2"]
+    assert start(overrides, tmp_path / "whole").wait() == 0
+    described = experiment(*TINY, *overrides, f"outputs_dir={tmp_path / 'full'}")
+    directory, _ = trained(described, StopAt(5))
+    full = start(overrides, tmp_path / "full", stderr=subprocess.PIPE, preexec_fn=no_room)
+    _, errors = full.communicate()
+    assert full.returncode == 4
+    assert b"could not be written: File too large." in errors and b"Traceback" not in errors
+    assert directory.status == "interrupted" and directory.checkpoints
+    assert start(overrides, tmp_path / "full").wait() == 0
+    whole = RunDirectory(tmp_path / "whole" / directory.path.relative_to(tmp_path / "full"))
+    assert same_weights(whole.last, directory.last)
+    assert curve(whole) == curve(directory)
