@@ -37,9 +37,7 @@ def check(config: DictConfig) -> Experiment:
     for key in SWEEP_ONLY:
         if config.get(key):
             raise Refused(f"{key}=... belongs to a sweep: add -m, as in highway train -m table=highway_t1.")
-    model = MODELS[_name(config, "model", list(MODELS))].options
-    sections_of = {**SECTIONS, "dataset": _dataset_options(config), "model": model}
-    sections: dict[str, Any] = {name: _section(config, name, section) for name, section in sections_of.items()}
+    sections: dict[str, Any] = {name: _section(config, name, kind) for name, kind in _kinds(config).items()}
     experiment = Experiment(
         budget=_text(config, "budget"),
         seed=_seed(config),
@@ -49,6 +47,33 @@ def check(config: DictConfig) -> Experiment:
     )
     _fits_together(experiment)
     return experiment
+
+
+def check_recorded(values: dict[str, Any]) -> Experiment:
+    """Check the configuration of a record, which an earlier version may have written.
+
+    Keys that today's schema does not know are left out.
+    """
+    known = {key: value for key, value in values.items() if key in ROOT}
+    for name, kind in _kinds(OmegaConf.create(known)).items():
+        if isinstance(known.get(name), dict):
+            known[name] = _declared(kind, known[name])
+    trainer = known.get("trainer")
+    if isinstance(trainer, dict) and trainer.get("compile") is False:  # 63 published configurations have it for null
+        trainer["compile"] = None
+    return check(OmegaConf.create(known))
+
+
+def _declared(kind: type, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values whose keys a section declares, and so below each key."""
+    declared_values = {}
+    for item in dataclasses.fields(kind):
+        if item.name in values:
+            value = values[item.name]
+            kinds = (item.type, *get_args(item.type))  # X, or X | None
+            below = [part for part in kinds if isinstance(part, type) and dataclasses.is_dataclass(part)]
+            declared_values[item.name] = _declared(below[0], value) if below and isinstance(value, dict) else value
+    return declared_values
 
 
 def check_dataset(config: DictConfig) -> tuple[Any, Path, Path]:
@@ -65,6 +90,12 @@ def _name(config: DictConfig, section: str, known: list[str]) -> str:
     if name not in known:
         raise Refused(f"{section}.name={as_typed(name)} is unknown. Available: {listing(known)}.")
     return name
+
+
+def _kinds(config: DictConfig) -> dict[str, type]:
+    """Return the dataclass of each section; the model and the data set decide two of them."""
+    model = MODELS[_name(config, "model", list(MODELS))].options
+    return {**SECTIONS, "dataset": _dataset_options(config), "model": model}
 
 
 def _dataset_options(config: DictConfig) -> type:
@@ -86,8 +117,6 @@ def _section(config: DictConfig, name: str, section: type) -> Any:
 def _checked(name: str, section: Any, content: str) -> Any:
     """Return one section, typed and checked. Cached: the runs of a sweep share most sections, and OmegaConf is slow."""
     values = json.loads(content)
-    if hasattr(section, "spelled"):  # spellings of earlier versions
-        values = section.spelled(values)
     try:
         value = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(section), values))
     except ConfigKeyError as error:

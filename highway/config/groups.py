@@ -8,7 +8,6 @@ from highway.config.numbers import lost_number
 from highway.config.project import confs
 from highway.errors import Refused, as_typed, listing
 
-RENAMED = {"arms": "extra_rows"}  # a key of earlier versions -> its name today
 GROUP = re.compile(r"(?P<group>hydra/\w+|\w+)=\s*(?P<option>.*?)\s*", re.DOTALL)
 
 
@@ -41,8 +40,6 @@ def check_words(overrides: Sequence[str]) -> None:
         if override.lstrip("+~").startswith("hydra.mode"):
             raise Refused(f"{override} cannot be set. Add -m for a sweep of several runs; leave -m out for one run.")
         key, _, value = override.lstrip("+~").partition("=")
-        if key in RENAMED:
-            raise Refused(f"{key}= is now called {RENAMED[key]}=. Write {RENAMED[key]}={value}.")
         if override.startswith("~") and "." in key:
             raise Refused(f"{override} would remove a key, and a run needs them all. Perhaps you mean {key}=null.")
         if key == "hydra.searchpath" and (scheme := re.search(r"(\w+)://", value)) and scheme[1] != "file":

@@ -1,7 +1,6 @@
 """The keys of the groups optimizer, trainer, logger and debug."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from highway.config.fields import choice, key, number, part
 from highway.errors import Refused
@@ -99,10 +98,7 @@ class Trainer:
         False, "torch's deterministic algorithms; a kernel that has none is named in log.txt", unhashed=True
     )
     compile: str | None = key(
-        None,
-        "mode of torch.compile for training steps; null: none. true means default, false means null",
-        options=COMPILE_MODES,
-        unhashed=True,
+        None, "mode of torch.compile for training steps; null: none", options=COMPILE_MODES, unhashed=True
     )
     evaluation_batch: int = number(
         16, 1, description="independent evaluation windows that are computed at once", unhashed=True
@@ -122,13 +118,6 @@ class Trainer:
         description="stop after the first validation at this share of the steps, to resume later; null: never",
         unhashed=True,
     )
-
-    @staticmethod
-    def spelled(values: dict[str, Any]) -> dict[str, Any]:
-        """Return the values with `compile`, which used to be true or false, as a mode or null."""
-        if isinstance(values.get("compile"), bool):
-            return {**values, "compile": "default" if values["compile"] else None}
-        return values
 
     def check(self) -> None:
         if self.compile in CUDA_GRAPH_MODES and self.accumulate > 1:

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 import numpy as np
-from omegaconf import OmegaConf
 
-from highway.config.check import check
+from highway.config.check import check_recorded
 from highway.config.experiment import Experiment
 from highway.config.metrics import KINDS, SPLITS
 from highway.config.yaml_file import parsed
@@ -71,7 +70,7 @@ def _experiment(values: Any) -> Experiment | str:
     if "${" in str(values):
         return "refers to something outside the file"
     try:
-        return check(OmegaConf.create({**values, "data_dir": "data", "outputs_dir": "outputs"}))
+        return check_recorded({**values, "data_dir": "data", "outputs_dir": "outputs"})
     except Refused as error:
         return f"is refused: {error}"
     except Exception as error:  # settings from elsewhere may make our reader fail in any way

@@ -44,8 +44,8 @@ def timings(
 def _setting(result: dict[str, Any]) -> str:
     """Return device, threads and compilation, which two timings must share to be seeds of the same row."""
     environment = result["environment"]
-    mode = environment["compile"]  # older records have true or false
-    compiled = f", compiled{'' if mode in (True, 'default') else f' ({mode})'}" if mode else ""
+    mode = environment["compile"]
+    compiled = f", compiled{'' if mode == 'default' else f' ({mode})'}" if mode else ""
     return f"{result['cost']['device']}, {counted(environment['threads'], 'thread')}{compiled}"
 
 

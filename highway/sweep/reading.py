@@ -28,7 +28,6 @@ NEEDED: dict[str, tuple[str, ...]] = {  # kind of figure -> the keys that it mus
     "gradients": ("groups",),
 }
 FIGURES = tuple(NEEDED)
-RENAMED = {"arms": "extra_rows", "shrunk": "at_budget"}  # a key of earlier versions -> its name today
 
 
 def table_ids(kind: str | None = None) -> list[str]:
@@ -91,10 +90,6 @@ def _typed(content: Any, file: str) -> None:
     """Check the types of all values of a table file."""
     given = {key: value for key, value in content.items() if value is not None} if isinstance(content, dict) else {}
     file = file or str(given.get("id", "a table"))
-    rows = given.get("rows")
-    for keys in (given, *(row for row in (rows if isinstance(rows, list) else ()) if isinstance(row, dict))):
-        for key in RENAMED.keys() & keys.keys():
-            raise Refused(f"{_place(keys, [key], file)}: the key '{key}' is now called '{RENAMED[key]}'.")
     try:
         check_of(TableFile)(given)
     except Wrong as wrong:

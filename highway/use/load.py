@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from omegaconf import OmegaConf
 
-from highway.config.check import check
+from highway.config.check import check_recorded
 from highway.config.compose import dataset
 from highway.config.experiment import Experiment
 from highway.config.tasks import TASKS
 from highway.config.yaml_file import parsed
 from highway.errors import Refused, closest, listing
-from highway.files.plain import open_text, read_text
 from highway.ledger.directory import RunDirectory
 from highway.run import build, machine
 from highway.run.checkpoint import put_into, read_weights
@@ -51,7 +49,7 @@ class Recorded:
         if not self.directory.curves.exists():
             raise Refused(f"{self.directory.path} has no curves.csv. Load the run directory, not a file of weights.")
         curves: dict[str, list[tuple[int, float]]] = {}
-        with open_text(self.directory.curves) as file:
+        with open(self.directory.curves, newline="") as file:
             for row in csv.DictReader(file):
                 curves.setdefault(f"{row['split']} {row['metric']}", []).append((int(row["step"]), float(row["value"])))
         name = f"{split} {metric}"
@@ -104,14 +102,13 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
     model of any other task.
     """
     where = Path(where)
-    real = Path(os.path.realpath(where))  # Path.resolve raises RuntimeError for a link to itself
-    directory = RunDirectory(real.parents[1] if where.is_file() else real)
+    directory = RunDirectory(where.resolve().parents[1] if where.is_file() else where.resolve())
     path = where if where.is_file() else directory.last if last else directory.best
     if where.is_file() and last:
         raise Refused(f"--last chooses a checkpoint of a run, but {where} is a file of weights. Leave --last out.")
-    if not os.path.lexists(path):  # a FIFO or a link to nothing is refused below, when it is read
+    if not path.exists():
         if directory.result() and not (last or tasks):
-            return Recorded(directory, experiment_of(read_text(directory.config), directory))
+            return Recorded(directory, experiment_of(directory.config.read_text(encoding="utf-8"), directory))
         raise Refused(f"{where} has no {path.name}. Name the directory of a run that has been trained.")
     tensors, header = read_weights(path)
     if where.is_dir():
@@ -135,7 +132,7 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
 
 def check_owner(path: Path, header: dict[str, str], directory: RunDirectory, key: str) -> None:
     """Refuse weights in a run directory that are of another run, or of another step than the record has at `key`."""
-    if header.get("run", directory.id) != directory.id:
+    if header["run"] != directory.id:
         raise Refused(f"{path} belongs to {header['run']}, not to {directory.id}. Name the file to load it anyway.")
     recorded = (directory.result() or {}).get(key)
     if recorded is not None and header["step"] != str(recorded):
@@ -154,7 +151,7 @@ def experiment_of(config: str, directory: RunDirectory) -> Experiment:
     if not isinstance(values, dict):
         raise Refused(f"{directory.path}: the configuration cannot be read. Use what this project has written.")
     _, data_dir, _ = dataset([])
-    return check(OmegaConf.create({**values, "data_dir": str(data_dir), "outputs_dir": str(_outputs_dir(directory))}))
+    return check_recorded({**values, "data_dir": str(data_dir), "outputs_dir": str(_outputs_dir(directory))})
 
 
 def _outputs_dir(directory: RunDirectory) -> Path:

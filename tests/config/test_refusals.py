@@ -254,7 +254,6 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "-m table=highway_t1 rows=": "has no row ''",
     "-m 'table=highway_t1' 'rows=glob(*)'": "gives no value",
     "-m table=highway_t1 extra_rows=some": "true, false",
-    "-m table=highway_t1 arms=true": "arms= is now called extra_rows=. Write extra_rows=true.",
     "-m table=highway_t1 plan=maybe": "true, false",
     "-m table=highway_t1 name=mine": "Leave name= out",
     "-m gate=none gate.activation=tanh,sigmoid dataset.source=sample": "gate.activation=tanh,sigmoid changes nothing",

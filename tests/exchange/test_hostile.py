@@ -147,7 +147,7 @@ def test_a_target_is_looked_at_as_it_resolves() -> None:
 )
 def test_a_header_of_weights(config: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    save_weights(torch.nn.Linear(1, 1), tmp_path / "theirs.safetensors", {"config": config}, step=1)
+    save_weights(torch.nn.Linear(1, 1), tmp_path / "theirs.safetensors", {"run": "x/seed1", "config": config}, step=1)
     with pytest.raises(Refused, match=sentence):
         load(tmp_path / "theirs.safetensors")
     assert not (tmp_path / "owned").exists()

@@ -124,7 +124,7 @@ def test_its_names_are_flat(guest: Compose, tmp_path: Path) -> None:
     model = build.model(guest(*TEXT))
     names = ["output_bias", "embedding.weight", "reads.weight", "reads.bias", "recurs.weight"]
     assert list(named_parameters(model)) == names
-    save_weights(model, tmp_path / "weights", {"config": ""}, 0)
+    save_weights(model, tmp_path / "weights", {"run": "x/seed1", "config": ""}, 0)
     assert set(read_weights(tmp_path / "weights")[0]) == set(names)
     other = build.model(guest(*TEXT, "seed=2"))
     load_weights(other, tmp_path / "weights")

@@ -270,7 +270,7 @@ def test_safetensors_carry_the_configuration(tiny: Compose) -> None:
 
 @pytest.mark.slow
 def test_compiled_runs_leave_clean_names(tiny: Compose) -> None:
-    directory, result = trained(tiny(*UNDROPPED, "trainer.compile=true"))
+    directory, result = trained(tiny(*UNDROPPED, "trainer.compile=default"))
     plain = tiny(*UNDROPPED)
     plain.outputs_dir /= "plain"
     assert result["environment"]["compile"] == "default"
@@ -336,7 +336,7 @@ def test_spellings_of_one_experiment_share_a_cell(tiny: Compose) -> None:
     assert RunDirectory.of(tiny("gate=sdu_tanh", "layers.attention=[3,1,2]")) == base
     assert (
         RunDirectory.of(
-            tiny("gate=sdu_tanh", "trainer.threads=7", "trainer.compile=true", "trainer.log_every=9", "logger=wandb")
+            tiny("gate=sdu_tanh", "trainer.threads=7", "trainer.compile=default", "trainer.log_every=9", "logger=wandb")
         )
         == base
     )

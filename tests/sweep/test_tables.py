@@ -183,7 +183,6 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
     [
         ({"captoin": "x"}, "t: has no key 'captoin'\\. Did you mean 'caption'\\? Available: id, caption"),
         ({"rows": [{"id": "a", "label": "A", "overrides": [], "note": "x"}]}, r"t: rows\[a\] has no key 'note'\."),
-        ({"arms": []}, "t: the key 'arms' is now called 'extra_rows'\\."),
         ({"rows": [{"id": "a", "label": "A"}]}, r"t: rows\[a\]\.overrides is missing\."),
         ({"rows": []}, "t has no rows"),
         ({"choices": "one sentence"}, r"t: choices is not a list\."),
