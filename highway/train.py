@@ -11,7 +11,6 @@ from torch import Tensor
 from highway.config.experiment import Experiment
 from highway.dashboard.mirror import Mirror
 from highway.data.module import ExperimentData
-from highway.files import seal
 from highway.ledger.directory import RunDirectory
 from highway.run import build, machine
 from highway.run.cautions import warn
@@ -39,8 +38,7 @@ def run(experiment: Experiment, directory: RunDirectory, command: str, callbacks
         with Record(experiment, directory, command) as record:  # it records how the block ends
             alike = partial(run, experiment, directory, command, callbacks)
             train_and_test(experiment, directory, record, start, callbacks, alike)
-    # The best weights became corrupt after they were saved: resume from the newest checkpoint that needs none of them
-    return run(experiment, directory, command, callbacks) if record.again else record.outcome
+    return record.outcome
 
 
 def train_and_test(
@@ -64,7 +62,7 @@ def train_and_test(
         task.double()  # Lightning would load a checkpoint before it converts the model, and so round it
     recorder = Recorder(directory.curves, experiment)
     recorder.texts = data.description().get("sha256")
-    header = {"run": directory.id, "config": seal.read_unchanged(directory.config)} if first_process() else {}
+    header = {"run": directory.id, "config": directory.config.read_text(encoding="utf-8")} if first_process() else {}
     header |= {key: value for key, value in data.description().items() if key == "vocabulary_sha256"}
     checkpointer = Checkpointer(directory, experiment, recorder, header)
     watching = [recorder, Progress(recorder, start.lease), checkpointer]
@@ -91,7 +89,6 @@ def train_and_test(
         record.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
         record.content["notes"] = task.notes
         if trainer.is_global_zero:
-            recorder.checked_curve()
             save_probes({**task.observed(data), **units}, directory.path / "probes")
 
 

@@ -1,14 +1,14 @@
-"""Types as schemas: `problem_of` says where a value that was read from a file does not have its declared type.
+"""Types as schemas: `check_of` finds where a value that was read from a file does not have its declared type.
 
-A record (highway/ledger/record.py) and a table file (highway/sweep/table.py) declare their keys as classes, whose
-annotations are read here. These types are understood:
+A table file (highway/sweep/table.py) declares its keys as classes, whose annotations are read here. These types are
+understood:
 
 Any, str, bool, int, float     `true` is not a number; a float is finite, and may be written as a whole number
 X | Y, Literal[...]            any of these
 list[X], tuple[X, ...]         a list
 dict[str, X]                   keys of any name
-a TypedDict or a dataclass     its keys, of which those without a default are required; a dataclass allows no others,
-                               and metadata={"written": X} gives a field another type in a file, None none at all
+a dataclass                    its keys and no others; those without a default are required, and
+                               metadata={"written": X} gives a field another type in a file, None none at all
 Annotated[int, Range(0, 1)]    one of the marks below, beside one of the first line's types
 """
 
@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from highway.errors import closest, listing
 
@@ -73,17 +73,6 @@ class Pattern:
         return self.description
 
 
-@dataclasses.dataclass(frozen=True)
-class Number:
-    """Any number, NaN and infinity included."""
-
-    def fits(self, value: Any) -> bool:
-        return type(value) in (int, float)
-
-    def __str__(self) -> str:
-        return "a number"
-
-
 class Wrong(Exception):
     """A value does not have its type. `where`: its keys, the innermost first; `what`: the rest of the sentence."""
 
@@ -107,15 +96,6 @@ def as_key(key: object) -> str:
     """Return a key for a message: short, in one line, printable."""
     text = str(key)[:40]
     return text if text.isprintable() else repr(text)
-
-
-def problem_of(value: Any, kind: Any) -> str | None:
-    """Return what is wrong with a value of this type; None if nothing is."""
-    try:
-        check_of(kind)(value)
-    except Wrong as wrong:
-        return str(wrong)
-    return None
 
 
 @cache
@@ -190,7 +170,7 @@ def _check_table(key_fits: Check, member: Check) -> Check:
 def _check_keys(kind: Any) -> Check:
     types, required = keys_of(kind)
     checks = {key: check_of(each) for key, each in types.items()}
-    closed, known = dataclasses.is_dataclass(kind), list(types)
+    known = list(types)
 
     def check(value: Any) -> None:
         _is_mapping(value)
@@ -200,7 +180,7 @@ def _check_keys(kind: Any) -> Check:
                     checks[key](each)
                 except Wrong as wrong:
                     raise wrong.inside(key) from None
-            elif closed:
+            else:
                 raise Wrong(f"has no key '{as_key(key)}'.{closest(str(key), known)} Available: {listing(known)}")
         for key in required:
             if key not in value:
@@ -217,9 +197,6 @@ def _is_mapping(value: Any) -> None:
 def keys_of(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the type of each key of a class, and the keys that are required."""
     types = get_type_hints(kind, include_extras=True)
-    types = {key: get_args(each)[0] if get_origin(each) is NotRequired else each for key, each in types.items()}
-    if is_typeddict(kind):
-        return types, tuple(key for key in types if key in kind.__required_keys__)
     fields = [each for each in dataclasses.fields(kind) if each.metadata.get("written", types) is not None]
     types = {each.name: each.metadata.get("written", types[each.name]) for each in fields}
     missing = dataclasses.MISSING

@@ -18,7 +18,6 @@ from highway.errors import Corrupt, Refused
 from highway.exchange import admission
 from highway.files import seal
 from highway.files.archive import BROKEN, tarred
-from highway.files.plain import read_bytes
 from highway.files.writing import written_atomically
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.record import problem
@@ -70,7 +69,7 @@ def export_records(tables: list[Table], budget: str | None, outputs: Path, targe
                 name = f"{'/'.join(parts)}/{path.relative_to(folder).as_posix()}"
                 if path.is_file() and MEMBER.fullmatch(name):
                     member = tarfile.TarInfo(name)
-                    content = read_bytes(path)
+                    content = path.read_bytes()
                     member.size = len(content)
                     archive.addfile(member, io.BytesIO(content))
     return list(records.values())
@@ -84,7 +83,7 @@ def import_records(source: Path, outputs: Path) -> Imported:
         here, there = directory.status, json.loads(files["result.json"])["status"]
         if here in DONE or here == "running" or RANKS.index(here) >= RANKS.index(there):
             imported.kept.append(name)
-            if here in DONE and read_bytes(directory.path / "result.json") != files["result.json"]:
+            if here in DONE and (directory.path / "result.json").read_bytes() != files["result.json"]:
                 imported.other.append(name)
             continue
         with directory.leased():
@@ -131,6 +130,8 @@ def _check(source: Path, name: str, files: dict[str, bytes]) -> None:
         raise Refused(f"{source}: {name}: result.json is corrupt or not a record; nothing was imported.") from error
     if wrong := problem(result):
         raise Refused(f"{source}: {name}: {wrong}; nothing was imported.")
+    if result["status"] not in RANKS:
+        raise Refused(f"{source}: {name}: its status is unknown; nothing was imported.")
     checksums = {file: hashlib.sha256(content).hexdigest() for file, content in files.items() if file != "result.json"}
     if changed := sorted(dict(checksums.items() ^ result["files"].items())):
         raise Refused(f"{source}: {name}: {changed[0]} has changed since it was recorded; nothing was imported.")

@@ -13,7 +13,6 @@ from highway.config.experiment import Experiment
 from highway.data.module import ExperimentData
 from highway.describe import parameter_counts
 from highway.errors import Corrupt, Refused, Unwritable
-from highway.files import seal
 from highway.files.device import device_name
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import named_revisions
@@ -33,7 +32,6 @@ class Record:
         self.directory = directory
         self.status = "failed"
         self.unwritable = False  # True if the run was interrupted by a file that cannot be written
-        self.again = False  # True if the run has to be resumed at once, because its best weights became corrupt
         self.metrics: dict[str, dict[str, float]] = {}
         self.listeners: list[Callable[[dict[str, Any]], None]] = []
         self.recorder: Recorder | None = None
@@ -67,7 +65,6 @@ class Record:
             case Interrupted() | Unwritable() | Corrupt():
                 self.end("interrupted", str(error))
                 self.unwritable = isinstance(error, Unwritable)
-                self.again = isinstance(error, Corrupt) and self.experiment.trainer.processes == 1
             case Paused(share=share):
                 self.content["share"] = share
                 self.end("paused", str(error))
@@ -119,18 +116,8 @@ class Record:
 
     def write(self) -> None:
         try:
-            write_record(self.directory.path, self.content, self._check_files)
-        except Corrupt as damage:  # it was changed between its last check and this moment
-            self._ended(damage)
             write_record(self.directory.path, self.content)
         except Unwritable as full:  # the checkpoint holds what was trained
             if not self.unwritable:
                 self.end("interrupted", str(full))
             self.unwritable = True
-
-    def _check_files(self, sums: dict[str, str]) -> None:
-        """Raise Corrupt if a file of a finished run is not what this run has written."""
-        if self.status == "finished" and self.recorder is not None:
-            self.recorder.checked_curve()
-            seal.read_unchanged(self.directory.config)
-            seal.check_written(self.directory.path, sums)

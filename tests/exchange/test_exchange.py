@@ -137,7 +137,7 @@ def test_files_that_are_no_records_are_refused(cluster: Path, tmp_path: Path) ->
         "none": "does not exist",
         "escapes": r"contains '\.\./\.\./x', which is not a file of a record",
         "lacks": "has no result.json",
-        "odd": f"{name}: status is missing",
+        "odd": f"{name}: result.json has no status",
         "flipped": f"{name}: result.json is corrupt",
         "emptied": f"{name}: config.yaml has changed since it was recorded",
         "other": f"{elsewhere}: result.json belongs to another run",
