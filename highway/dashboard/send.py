@@ -7,7 +7,6 @@ from typing import Any
 
 from highway.config.experiment import Experiment
 from highway.dashboard.mirror import Mirror, by_step
-from highway.files.plain import open_text
 from highway.report.collect import Collected
 from highway.report.sample import Sample
 from highway.sweep.table import Row
@@ -38,7 +37,7 @@ def unsent(collected: Collected, folder: Path) -> dict[Path, tuple[Row, Sample]]
 def _send(collected: Collected, row: Row, sample: Sample, mode: str, project: str, folder: Path) -> None:
     experiment = _as_it_ran(collected.experiment(row.id), sample, mode, project)
     mirror = Mirror(experiment, sample.name, folder / sample.name, collected.table.id, f"{row.id} seed {sample.seed}")
-    with open_text(sample.directory / "curves.csv") as file:
+    with open(sample.directory / "curves.csv", newline="") as file:
         rows: list[dict[str, Any]] = sorted(csv.DictReader(file), key=lambda row: int(row["step"]))
     for rows_of_step in by_step(rows):
         mirror(rows_of_step)

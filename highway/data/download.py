@@ -119,7 +119,7 @@ class Files:
     def _unpacked(self, archive: Path, inside: Mapping[str, str], judge: Judge | None) -> None:
         """Unpack the named members to file names chosen here. Keep them only if all of them are right."""
         names = {member: name for name, member in inside.items()}
-        with _emptied(archive.parent / ".unpacked") as folder:
+        with emptied(archive.parent / ".unpacked") as folder:
             try:
                 for member in members(archive, UNPACKED):
                     name = names.get(str(PurePosixPath(member.name)))
@@ -161,7 +161,7 @@ def _settle(url: str, folder: Path, take: Callable[[Path], None]) -> None:
 
 
 @contextmanager
-def _emptied(folder: Path) -> Iterator[Path]:
+def emptied(folder: Path) -> Iterator[Path]:
     """Provide an empty temporary folder. A process that was killed may have left files in it."""
     shutil.rmtree(folder, ignore_errors=True)
     try:

@@ -18,7 +18,6 @@ from highway.data import sample
 from highway.data.sources import ENWIK8
 from highway.data.stream import Streams, cached_streams
 from highway.errors import Refused
-from highway.files.plain import open_plain, read_bytes
 
 WHOLE = 100_000_000
 EXCERPT = 4_150_000
@@ -36,9 +35,9 @@ class File:
 
     def read(self) -> bytes:
         if self.path.suffix != ".gz":
-            return read_bytes(self.path)
+            return self.path.read_bytes()
         try:
-            return gzip.decompress(read_bytes(self.path))
+            return gzip.decompress(self.path.read_bytes())
         except (OSError, EOFError, zlib.error) as error:
             raise Refused(f"{self.path} is not a whole gzip file ({error}). Replace it.") from error
 
@@ -89,7 +88,7 @@ def _content(dataset: LanguageDataset, data_dir: Path) -> bytes:
             raise Refused(
                 f"{file.path} is missing, and so is {whole}, of which it is the beginning. Put one of them there."
             )
-        with open_plain(whole) as beginning:
+        with open(whole, "rb") as beginning:
             content = beginning.read(EXCERPT)
     else:
         if not file.path.exists():

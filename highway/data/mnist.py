@@ -17,7 +17,6 @@ from highway.data import sample_digits
 from highway.data.download import sha256_of
 from highway.data.sources import MNIST
 from highway.errors import Refused
-from highway.files.plain import read_bytes
 
 MEAN, DEVIATION = 0.1307, 0.3081  # mean and standard deviation of the training pixels, scaled to [0, 1]
 SPLITS = {"train": "train", "test": "t10k"}
@@ -70,7 +69,7 @@ def streams(dataset: ImageDataset, data_dir: Path, cache_dir: Path) -> Images:
 
 def idx(path: Path) -> np.ndarray:
     """Read the array of bytes from a compressed idx file."""
-    content = gzip.decompress(read_bytes(path))
+    content = gzip.decompress(path.read_bytes())
     kind, dimensions = content[2], content[3]
     end = 4 + 4 * dimensions
     shape = np.frombuffer(content[4:end], ">u4").astype(int)

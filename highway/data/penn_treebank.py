@@ -18,7 +18,6 @@ from highway.config.datasets import LanguageDataset
 from highway.data import sample
 from highway.data.sources import PENN_TREEBANK
 from highway.data.stream import Streams, cached_streams
-from highway.files.plain import read_bytes
 
 SPLITS = ("train", "valid", "test")
 END = "<eos>"
@@ -42,7 +41,7 @@ def streams(dataset: LanguageDataset, data_dir: Path, cache_dir: Path) -> Stream
     else:
         paths = files(dataset, data_dir)
         PENN_TREEBANK.ensure(list(paths.values()))
-        texts = {split: read_bytes(path) for split, path in paths.items()}
+        texts = {split: path.read_bytes() for split, path in paths.items()}
     return cached_streams(texts, dataset, lambda text: _symbols(text.decode(), dataset.form), cache_dir)
 
 

@@ -29,7 +29,6 @@ from highway.data.cache import cached
 from highway.data.download import Unfit
 from highway.data.sources import SUBSTITUTE, TED
 from highway.errors import Refused
-from highway.files.plain import read_bytes, read_text
 from highway.files.writing import write_json, written_atomically
 
 LAYOUT = 2  # version of the cache; a new number rebuilds it
@@ -280,11 +279,11 @@ def _read(source: Path, target: Path) -> Pairs:
 
 def _lines(path: Path) -> list[str]:
     try:
-        lines = read_text(path).removesuffix("\n").split("\n")
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except FileNotFoundError as error:
         raise Refused(f"{path} is missing, and it has no source to download it from. Put it there.") from error
     except UnicodeDecodeError as error:
-        line = read_bytes(path)[: error.start].count(b"\n") + 1
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
         raise Refused(f"{path}, line {line}, is not UTF-8 text.") from error
     empty = next((number for number, line in enumerate(lines, start=1) if not line.strip()), None)
     if empty is not None:

@@ -17,7 +17,6 @@ import yaml
 from highway.config.metrics import METRICS
 from highway.config.yaml_file import read_yaml
 from highway.errors import Refused
-from highway.files.plain import read_bytes, read_text
 from highway.files.writing import write_text, written_atomically
 from highway.ledger.directory import RunDirectory
 from highway.report.sample import caveat_of
@@ -66,12 +65,12 @@ def write_card(run: Path, folder: Path) -> list[Path]:
         raise Refused(f"{run} holds a timing, which has no model of its own. Name a run that was trained.")
     weights = directory.best.exists()
     write_text(folder / "config.json", json.dumps(config, indent=2) + "\n")
-    write_text(folder / "result.json", read_text(directory.path / "result.json"))
+    write_text(folder / "result.json", (directory.path / "result.json").read_text(encoding="utf-8"))
     write_text(folder / "README.md", card(directory.id, result, config, weights))
     names = ["README.md", "config.json", "result.json"]
     if weights:
         with written_atomically(folder / WEIGHTS) as file:
-            file.write(read_bytes(directory.best))
+            file.write(directory.best.read_bytes())
         names.append(WEIGHTS)
     return [folder / name for name in names]
 

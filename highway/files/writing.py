@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from highway.errors import Refused, Unwritable
-from highway.files.plain import plain_handle, read_text
-
-WRITTEN: dict[str, str] = {}  # path -> the sha256 with which this process last wrote the file; "" if it is not known
 
 
 @contextmanager
@@ -45,10 +42,7 @@ def written_atomically(path: Path, durable: bool = True, sealed: bool = False) -
                 if durable:  # survive a power cut
                     os.fsync(file.fileno())
             os.chmod(name, 0o644)
-            sha256 = "" if path.suffix == ".safetensors" else file_sha256(name)  # weights have theirs in their header
-            target = path.with_name(f"{path.stem}.{sha256[:16]}{path.suffix}") if sealed else path
-            os.replace(name, target)
-            WRITTEN[os.path.abspath(target)] = sha256
+            os.replace(name, path.with_name(f"{path.stem}.{file_sha256(name)[:16]}{path.suffix}") if sealed else path)
         finally:
             if os.path.exists(name):
                 os.unlink(name)
@@ -56,9 +50,8 @@ def written_atomically(path: Path, durable: bool = True, sealed: bool = False) -
 
 def append_text(path: Path, text: str) -> None:
     """Append text to a file, not atomically."""
-    with writing(path), os.fdopen(plain_handle(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a", newline="") as file:
+    with writing(path), open(path, "a", newline="") as file:
         file.write(text)
-    WRITTEN.pop(os.path.abspath(path), None)
 
 
 def made_folder(path: Path) -> Path:
@@ -71,7 +64,7 @@ def made_folder(path: Path) -> Path:
 def file_sha256(path: Path | str) -> str:
     """Return the sha256 of a file as hexadecimal digits."""
     digest = hashlib.sha256()  # not hashlib.file_digest: it clears 256 KiB for each of thousands of small files
-    with os.fdopen(plain_handle(path), "rb", buffering=0) as file:
+    with open(path, "rb", buffering=0) as file:
         while chunk := file.read(1 << 16):
             digest.update(chunk)
     return digest.hexdigest()
@@ -87,7 +80,7 @@ def write_json(path: Path, content: object, durable: bool = True) -> None:
 
 
 def read_json(path: Path) -> Any:
-    return json.loads(read_text(path))
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -6,7 +6,6 @@ outputs/cells/<model>-<hash12>/seed<k>/
 
 import os
 import re
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +13,12 @@ from typing import Any
 
 from highway.config import home
 from highway.config.experiment import Experiment
-from highway.files.plain import make_way
 from highway.files.writing import made_folder, remove_leftovers, writing
 from highway.ledger.identity import identified
 from highway.ledger.lease import HeldLease, Lease, leased
 from highway.ledger.record import leave_out, read_record, write_record
 
 DONE = ("finished", "diverged")
-WRITTEN = ("config.yaml", "curves.csv", "log.txt", "checkpoints/best.safetensors", "checkpoints/last.safetensors")
 CHECKPOINT = re.compile(r"resume-[0-9]{1,18}\.[0-9a-f]{16}\.ckpt")
 SEED = re.compile(r"seed(0|[1-9][0-9]*)")
 RECORD = ("result.json", "config.yaml", "curves.csv", "probes", "checkpoints")
@@ -63,16 +60,8 @@ class RunDirectory:
     @property
     def checkpoints(self) -> list[Path]:
         """The checkpoints from which the run can resume, resume-<step>.<checksum>.ckpt, the newest first."""
-        return sorted((path for path in self._saved if CHECKPOINT.fullmatch(path.name)), key=step_of, reverse=True)
-
-    @property
-    def misnamed_checkpoints(self) -> list[Path]:
-        """Files whose names are almost those of checkpoints, such as `resume-35 (copy).ckpt`."""
-        return sorted(path for path in self._saved if not CHECKPOINT.fullmatch(path.name))
-
-    @property
-    def _saved(self) -> Iterator[Path]:
-        return (self.path / "checkpoints").glob("resume-*")
+        saved = (path for path in self.best.parent.glob("resume-*") if CHECKPOINT.fullmatch(path.name))
+        return sorted(saved, key=step_of, reverse=True)
 
     @property
     def best(self) -> Path:
@@ -92,11 +81,7 @@ class RunDirectory:
 
     def begin(self) -> None:
         """Remove what an earlier start left behind: its result and half-written files."""
-        for folder in (self.best.parent, self.path / "probes"):
-            make_way(folder, folder=True)
         record = self.path / "result.json"
-        for path in (record, *map(self.path.joinpath, WRITTEN), *(self.path / "probes").glob("*.npz")):
-            make_way(path)
         with writing(self.path):
             if self.result() is None and record.exists():
                 record.replace(record.with_name("result.damaged.json"))  # for people to look at
@@ -166,10 +151,7 @@ def seed_directories(folder: Path) -> list[Path]:
     """Return the directories of a configuration's seeds. Log a warning for other names, such as `seed_old`."""
     try:
         names = [name for name in os.listdir(folder) if name.startswith("seed")]
-    except FileNotFoundError:
-        return []
-    except OSError as error:  # something else has its name
-        leave_out(folder, f"it is not a folder ({error.strerror})")
+    except (FileNotFoundError, NotADirectoryError):
         return []
     for name in sorted(names):
         if not SEED.fullmatch(name):

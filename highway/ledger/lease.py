@@ -8,13 +8,12 @@ process can succeed, on any file system, so a run whose holder died is taken ove
 A lease is alive on its own machine while its process exists (a zombie does not count). On other machines, and on
 systems that do not identify processes (highway/files/system.py), the time of its file decides: it must lie within STALE
 seconds of now, by the clock of the file system. The holder rewrites the file every BEAT seconds. A lease of another run
-is dead: someone has copied the directory. A file that is no lease counts by its time alone. A process that slept and
-finds a higher number ends without writing. A run that a sweep started saves and stops when that sweep is gone, so `kill
--9` of a sweep leaves no process behind.
+is dead: someone has copied the directory. A half-written file counts by its time alone. A process that slept and finds
+a higher number ends without writing. A run that a sweep started saves and stops when that sweep is gone, so `kill -9`
+of a sweep leaves no process behind.
 """
 
 import json
-import math
 import os
 import re
 import signal
@@ -28,8 +27,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from highway.errors import Corrupt, Held, Refused
-from highway.files.plain import make_way, read_text, set_aside
+from highway.errors import Held, Refused
 from highway.files.system import UNKNOWN, born, machine_identity
 from highway.files.writing import made_folder, write_json, writing
 
@@ -45,10 +43,9 @@ class Lease:
     def __init__(self, path: Path, run: str | None = None) -> None:
         self.path = path
         try:
-            content = json.loads(read_text(path))
-        except (OSError, ValueError, RecursionError, Corrupt):  # being created at this moment, replaced, or no lease
-            content = {}
-        self.content: dict[str, Any] = content if _is_lease(content) else {}
+            self.content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # being created at this moment, or replaced
+            self.content = {}
         self.foreign = self.content.get("run", run) != run
 
     @classmethod
@@ -81,31 +78,12 @@ class Lease:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """The keys of PROGRESS, and perhaps train_loss and valid_loss; empty before the first step."""
-        progress: Any = self.content.get("progress")
-        return progress if _is_progress(progress) else {}
+        """The run's step, steps, tokens_per_second and seconds_left, and perhaps train_loss and valid_loss.
 
-
-PROGRESS = ("step", "steps", "tokens_per_second", "seconds_left")
-
-
-def _is_lease(content: object) -> bool:
-    """Return True if the content of a lease's file has the types that a holder writes."""
-    kinds: dict[str, type | tuple[type, ...]] = {"pid": int, "born": (str, type(None)), "host": str, "machine": str}
-    return (
-        isinstance(content, dict)
-        and all(isinstance(content.get(key, ""), kind) for key, kind in kinds.items())
-        and 0 < content["pid"] < 2**31
-    )
-
-
-def _is_progress(content: object) -> bool:
-    return (
-        isinstance(content, dict)
-        and all(type(value) in (int, float) and math.isfinite(value) for value in content.values())
-        and all(key in content for key in PROGRESS)
-        and content["steps"] > 0
-    )
+        Empty before the first step.
+        """
+        progress: dict[str, Any] = self.content.get("progress", {})
+        return progress
 
 
 class HeldLease:
@@ -152,7 +130,6 @@ class HeldLease:
 def leased(folder: Path, run: str | None = None) -> Iterator[HeldLease]:
     """Hold the lease, of a run if one is named, while the block runs. Raise `Held` if another process holds it."""
     content = {**_myself(), **({"run": run} if run else {}), "ended": False}
-    make_way(folder, folder=True)
     held = HeldLease(_taken(made_folder(folder), content, run), content)
     held.start()
     try:
@@ -181,17 +158,8 @@ def _taken(folder: Path, content: dict[str, Any], run: str | None) -> Path:
             path.unlink()
             raise Held(f"{folder.parent} was taken by another process at this moment. Wait for it.")
         if other < number:
-            _remove(folder / f"{other}.json")
+            (folder / f"{other}.json").unlink(missing_ok=True)  # another process may delete it, too
     return path
-
-
-def _remove(path: Path) -> None:
-    """Delete the lease of a dead process, or rename a directory of that name. Another process may do so, too."""
-    with suppress(FileNotFoundError):
-        if path.is_dir():
-            set_aside(path)
-        else:
-            path.unlink()
 
 
 def _numbers(folder: Path) -> list[int]:

@@ -6,8 +6,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from highway.files.plain import open_text
-
 
 class Point(NamedTuple):
     """A point of a curve; the authors' logs have only step and value, and the rest is NaN."""
@@ -27,7 +25,7 @@ RECENT = 64  # runs whose curves stay in memory
 def read_curves(path: Path) -> dict[str, Curves]:
     """Read curves by row; the row is empty in the file of a run, and columns that the file lacks become NaN."""
     by_row: dict[str, Curves] = {}
-    with open_text(path) as file:
+    with open(path, newline="") as file:
         lines = csv.reader(file)
         columns = {name: number for number, name in enumerate(next(lines))}
         split, metric, row = columns["split"], columns["metric"], columns.get("row")

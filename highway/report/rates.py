@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from highway.config.metrics import METRICS
 from highway.config.yaml_file import read_yaml
-from highway.errors import Corrupt, Refused
+from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.report.collect import Collected
 from highway.report.sample import Sample
@@ -57,7 +57,7 @@ def _divided(sample: Sample) -> Divided | None:
 
     None if its schedule is another one, or if its configuration or its curve cannot be read.
     """
-    with suppress(OSError, LookupError, TypeError, ValueError, ArithmeticError, csv.Error, Corrupt, Refused):
+    with suppress(OSError, LookupError, TypeError, ValueError, ArithmeticError, csv.Error, Refused):
         return _divisions(sample)
     return None
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from highway.config.datasets import DATASETS, RANDOM, SAMPLE
 from highway.config.metrics import METRICS, OF_A_RECORD, Metric
-from highway.errors import Corrupt
-from highway.files.plain import open_plain
 from highway.ledger.directory import DONE, roots, seed_directories
 from highway.ledger.record import leave_out, read_record
 from highway.report.curves import Curves, Outline, Point, curves_of
@@ -71,7 +69,7 @@ class Sample:
         """
         try:
             outline = tuple(self.curves)
-        except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error, Corrupt) as error:
+        except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error) as error:
             return leave_out(self.directory, f"curves.csv cannot be read ({type(error).__name__})")
         lost = [f"{split}_{kind}" for split, kind in outline if split in ("valid", "test")]
         lost = [name for name in lost if name not in self.result["metrics"]]
@@ -102,9 +100,9 @@ class Sample:
         try:
             if not path.exists():
                 return {}
-            with open_plain(path) as file:
-                return dict(np.load(file))
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile, Corrupt) as error:
+            with np.load(path) as arrays:
+                return dict(arrays)
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             leave_out(path, f"the arrays cannot be read ({type(error).__name__})")
             return {}
 

@@ -2,10 +2,11 @@
 
 `resume-<step>.<checksum>.ckpt` holds everything that the next start needs. It is written whole or not at all, the
 checkpoint before it is kept, and it is read with weights_only. `best.safetensors` holds the weights of the best
-validation, `last.safetensors` the final weights. The header of each has the configuration, the step and a checksum.
+validation, `last.safetensors` the final weights. The header of each has the run, its configuration, the step and a
+checksum.
 
-A checkpoint, the curve and the best weights belong together. If one of them is corrupt, the run resumes from a point
-that does not need it: the checkpoint before, or the start. It trains only the lost steps again.
+A checkpoint, the curve and the best weights belong together. If one of them is missing or corrupt, the run resumes from
+a point that does not need it: the checkpoint before, or the start. It trains only the lost steps again.
 """
 
 import hashlib
@@ -21,20 +22,15 @@ from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
 import torch
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from pytorch_lightning.plugins.io import CheckpointIO
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from highway.config.check import check
 from highway.config.experiment import Experiment
-from highway.config.yaml_file import parsed
 from highway.describe import flat
 from highway.errors import Corrupt, Refused
 from highway.files import seal
-from highway.files.plain import make_way, open_plain, read_bytes, read_text, set_aside
 from highway.files.writing import written_atomically
 from highway.ledger.directory import RunDirectory, step_of
 from highway.run.recorder import Recorder
@@ -61,7 +57,6 @@ class AtomicCheckpoints(CheckpointIO):
             torch.save(checkpoint, file)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: Any = None) -> dict[str, Any]:
-        seal.check_name(Path(path))  # again, because something else may have changed it since the start chose it
         return torch.load(path, map_location="cpu", weights_only=True)
 
     def remove_checkpoint(self, path: Any) -> None:
@@ -121,7 +116,6 @@ class Checkpointer(pl.Callback):
         trainer.save_checkpoint(self.directory.best.with_name(f"resume-{self.recorder.steps}.ckpt"))
         if trainer.is_global_zero:
             for old in self.directory.checkpoints[KEPT:]:
-                make_way(old)
                 old.unlink(missing_ok=True)
         self._saved_at = time.monotonic()
         if trainer.strategy.reduce_boolean_decision(self.stop_asked, all=False):
@@ -136,12 +130,10 @@ class Resume(NamedTuple):
 
 
 def resumable(directory: RunDirectory, forget: bool = True) -> Resume | None:
-    """Return the newest checkpoint that is intact, with intact curve and best weights; None if there is none.
+    """Return the newest checkpoint that is intact and has its curve and best weights; None if there is none.
 
     forget: True renames those that cannot be used, so that no later start tries them again.
     """
-    for path in directory.misnamed_checkpoints:
-        log.warning("%s is not the name of a checkpoint, so nothing reads it. Delete it, or restore its name.", path)
     for path in directory.checkpoints:
         try:
             return Resume(path, _checked(path, directory)["threads"])
@@ -154,47 +146,33 @@ def resumable(directory: RunDirectory, forget: bool = True) -> Resume | None:
 
 
 def _checked(path: Path, directory: RunDirectory) -> dict[str, Any]:
-    """Return the recorder's state in a checkpoint. Raise Corrupt if it, its curve or its best weights are corrupt."""
+    """Return the recorder's state in a checkpoint. Raise Corrupt if it, its curve or its best weights do not fit."""
     seal.check_name(path)
     try:
         known = torch.load(path, weights_only=True, mmap=True)["callbacks"][Recorder.state_key]
+        run, curve_bytes, best_step = known["run"], known["curve_bytes"], known["best_step"]
     except Exception as error:  # a foreign file with a correct name can make torch raise anything
         raise Corrupt(f"{path} is no checkpoint of ours ({type(error).__name__})") from error
-    written = read_bytes(directory.curves)[: known["curve_bytes"]] if directory.curves.exists() else b""
-    run = known.get("run") or run_in(directory.config)  # checkpoints before 2026-11-23 do not name their run
     if run != directory.id:
         raise Corrupt(f"{path} belongs to {run}")
-    if hashlib.sha256(written).hexdigest() != known["curve_sha256"]:
-        raise Corrupt(f"{directory.curves} is corrupt: it is not what it was at step {step_of(path)}")
-    if known["best_step"] >= 0:
+    if not directory.curves.exists() or directory.curves.stat().st_size < curve_bytes:
+        raise Corrupt(f"{directory.curves} lacks rows that it had at step {step_of(path)}")
+    if best_step >= 0:
         # Weights of later steps are fine, because the run repeats those steps
-        check_weights(directory.best, directory.id, known["best_step"], or_after=step_of(path))
+        check_weights(directory.best, directory.id, best_step, or_after=step_of(path))
     return known
 
 
-def run_in(path: Path) -> str:
-    """Return the name of the run whose config.yaml this is. Raise Corrupt if it cannot be read."""
-    try:
-        return run_of(read_text(path), path)
-    except FileNotFoundError as error:
-        raise Corrupt(f"{path} is missing") from error
-
-
-def run_of(config: str, path: Path) -> str:
-    """Return the name of the run that a configuration describes; `path` is its file, for the message."""
-    try:
-        experiment = check(
-            OmegaConf.create({**parsed(config.encode(), str(path)), "data_dir": "data", "outputs_dir": "outputs"})
-        )
-    except (OmegaConfBaseException, Refused, ValueError, TypeError) as error:
-        raise Corrupt(f"{path} has a configuration that cannot be read ({type(error).__name__})") from error
-    return RunDirectory.of(experiment).id
+def set_aside(path: Path) -> None:
+    """Rename a checkpoint to unusable-<name>, which nothing reads."""
+    path.replace(path.with_name(f"unusable-{path.name}"))
 
 
 def save_weights(model: nn.Module, path: Path, header: dict[str, str], step: int) -> None:
     """Save the weights of a model as safetensors, without any other state.
 
-    header: the configuration, and the checksum of the vocabulary if there is one. The step and a checksum are added.
+    header: the run, its configuration, and the checksum of the vocabulary if there is one. The step and a checksum are
+    added.
     """
     tensors = {flat(name): tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     header = {**header, "step": str(step)}
@@ -213,13 +191,13 @@ def _ordered(content: bytes) -> bytes:
 def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Return the tensors of a weights file, and its header. Raise Corrupt if the file is corrupt or not one of ours."""
     try:
-        with open_plain(path), safe_open(path, "pt") as file:  # safe_open alone would block on a FIFO
+        with safe_open(path, "pt") as file:
             header = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, FileNotFoundError) as error:
         raise Corrupt(f"{path} is corrupt, or not a file of weights.") from error
-    if not {"config", "step", "sha256"} <= set(header):
-        raise Corrupt(f"{path} does not name the experiment of its weights. Use a file that this project has saved.")
+    if not {"run", "config", "step", "sha256"} <= set(header):
+        raise Corrupt(f"{path} does not name the run of its weights. Use a file that this project has saved.")
     if header["sha256"] != _sha256(tensors, header):
         raise Corrupt(f"{path} is corrupt: its sha256 is not the one that it states.")
     return tensors, header
@@ -241,9 +219,8 @@ def check_weights(path: Path, run: str, step: int, or_after: float = math.inf) -
     Raise Corrupt unless they are of this run, and of this step or of any step above `or_after`.
     """
     tensors, header = read_weights(path)
-    owner = header.get("run") or run_of(header["config"], path)  # files before 2026-11-23 do not name their run
-    if owner != run:
-        raise Corrupt(f"{path} belongs to {owner}")
+    if header["run"] != run:
+        raise Corrupt(f"{path} belongs to {header['run']}")
     saved = int(header["step"])
     if saved != step and not saved > or_after:
         raise Corrupt(f"{path} has the weights of step {saved}, not of step {step}")

@@ -5,7 +5,6 @@ all starts of a run. A resumed run cuts off the rows after its checkpoint and co
 """
 
 import csv
-import hashlib
 import io
 import math
 import os
@@ -21,8 +20,7 @@ from torch.nn.utils import get_total_norm
 from highway.blocks import products
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
-from highway.errors import Corrupt, Refused
-from highway.files.plain import read_bytes
+from highway.errors import Refused
 from highway.files.writing import append_text, write_text, writing
 from highway.run import machine
 from highway.tasks.task import Task
@@ -45,9 +43,7 @@ class Recorder(pl.Callback):
         self.products: str | None = None  # precision of a CPU's repeated products if autocast asks for bf16
         self.run = "/".join(path.parts[-3:-1])  # the name of the run, as in RunDirectory.id
         self.curve_bytes = 0  # length of curves.csv at the checkpoint that the run resumes from
-        self.curve_sha256 = ""  # checksum of curves.csv at that checkpoint
         self.texts: dict[str, str] | None = None  # the sha256 of each split that the run trains on
-        self._curve: Any = None  # the hash of what this run has written to curves.csv; None before training
         self.log_every = experiment.trainer.log_every
         self.diverged_above = experiment.trainer.diverged_above
         self.listeners: list[Callable[[list[Row]], None]] = []
@@ -112,13 +108,9 @@ class Recorder(pl.Callback):
     def _go_on_with_the_curve(self) -> None:
         if not self.curve_bytes:
             write_text(self.path, HEADER)
-            self._curve = hashlib.sha256(HEADER.encode())
             return
         with writing(self.path):
             os.truncate(self.path, self.curve_bytes)
-        self._curve = hashlib.sha256(self._read_curve())
-        if self._curve.hexdigest() != self.curve_sha256:
-            raise self._changed()
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -191,7 +183,6 @@ class Recorder(pl.Callback):
         text = io.StringIO()
         csv.DictWriter(text, COLUMNS, lineterminator="\n").writerows(rows)
         append_text(self.path, text.getvalue())
-        self._curve.update(text.getvalue().encode())
         for listener in self.listeners:
             listener(rows)
 
@@ -204,31 +195,14 @@ class Recorder(pl.Callback):
     def seconds_left(self) -> float:
         return self._elapsed / max(self.steps - self._steps_at_start, 1) * (self._total - self.steps)
 
-    def checked_curve(self) -> bytes:
-        """Return the content of curves.csv. Raise Corrupt if it is not what this run has written."""
-        curve = self._read_curve()
-        if self._curve is not None and hashlib.sha256(curve).digest() != self._curve.digest():
-            raise self._changed()
-        return curve
-
-    def _read_curve(self) -> bytes:
-        try:
-            return read_bytes(self.path)
-        except FileNotFoundError:
-            raise self._changed() from None
-
-    def _changed(self) -> Corrupt:
-        return Corrupt(f"{self.path} was changed by something else while the run trained")
-
     def state_dict(self) -> dict[str, Any]:
-        curve, (nats, units) = self.checked_curve(), self._counted()
+        nats, units = self._counted()
         return {
             "run": self.run,
             "texts": self.texts,
             "threads": self.threads,
             "products": self.products,
-            "curve_bytes": len(curve),
-            "curve_sha256": hashlib.sha256(curve).hexdigest(),
+            "curve_bytes": self.path.stat().st_size,
             "seconds": self.seconds,
             "exclusive": self.exclusive,
             "tokens": self.tokens,
@@ -243,14 +217,14 @@ class Recorder(pl.Callback):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        if state.get("texts") not in (None, self.texts):  # checkpoints before 2026-11-23 have no checksums of texts
+        if state["texts"] != self.texts:
             raise Refused(
                 f"The data have changed since step {state['steps']} of {self.path.parent}. Restore them, or move that "
                 "directory away to train on the new data."
             )
-        self.products = state.get("products")  # checkpoints before 2026-11-23 have none
+        self.products = state["products"]
         self.seconds_before, self.exclusive_before = state["seconds"], state["exclusive"]
-        self.curve_bytes, self.curve_sha256 = state["curve_bytes"], state["curve_sha256"]
+        self.curve_bytes = state["curve_bytes"]
         self.tokens, self.steps = state["tokens"], state["steps"]
         self.best, self.best_step = dict(state["best"]), state["best_step"]
         self.last_validation, self.validation = state["last_validation"], dict(state["validation"])

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from highway.exchange.records import export_records
-from highway.files.plain import read_text
 from highway.report.across import across
 from highway.report.collect import Collected, logs_of, underway, with_overrides
 from highway.report.formats import TEXTS
@@ -90,7 +89,7 @@ def _write_table(
         for name, text in TEXTS.items():
             pages.write(path.with_name(name), text(budget_report.report))
     if logs.exists():
-        pages.write(folder / "authors-logs.csv", read_text(logs))
+        pages.write(folder / "authors-logs.csv", logs.read_text(encoding="utf-8"))
     pages.render(
         folder / "index.html",
         "table.html",

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 
 from highway.config.home import HOME
-from highway.files.plain import read_text
 
 DOCS = HOME / "docs"
 CELLS = re.compile(r"(?<!\\)\|")
@@ -65,5 +64,5 @@ def sections(name: str) -> list[tuple[str, str]]:
     path: Path = DOCS / name
     if not path.exists():
         return []
-    parts = re.split(r"^## (.*)\n", read_text(path), flags=re.MULTILINE)
+    parts = re.split(r"^## (.*)\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return list(zip(parts[1::2], parts[2::2], strict=True))

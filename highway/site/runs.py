@@ -10,7 +10,6 @@ from highway.config.experiment import Experiment
 from highway.config.fields import neutral
 from highway.config.yaml_file import read_yaml
 from highway.errors import Refused
-from highway.files.plain import read_text
 from highway.ledger.identity import PARTS, identity
 from highway.report.collect import Collected
 from highway.report.sample import Sample
@@ -42,7 +41,7 @@ def write_run(pages: Pages, path: Path, directory: Path, rows: list[Shown]) -> N
         pages.write(path.with_suffix(".js"), as_script(path.stem, _script(directory, rows[0])))
     for _, name, ending in FILES:
         if (directory / name).exists():
-            pages.write(path.with_suffix(ending), read_text(directory / name, "replace"))
+            pages.write(path.with_suffix(ending), (directory / name).read_text(encoding="utf-8", errors="replace"))
 
 
 def _script(directory: Path, shown: Shown) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from highway.config.metrics import KINDS
-from highway.errors import Corrupt
 from highway.report.collect import Collected, authors_logs
 from highway.report.curves import Curves, Outline, Point, read_curves
 from highway.report.sample import Sample
@@ -89,7 +88,7 @@ def _growing(path: Path) -> Curves:
     """Return the curves of a run underway; none while its first or last line is being written."""
     try:
         return read_curves(path).get("", {})
-    except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error, Corrupt):
+    except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error):
         return {}
 
 

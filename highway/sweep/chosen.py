@@ -18,8 +18,7 @@ from typing import Any
 
 from highway.config.metrics import METRICS
 from highway.config.yaml_file import read_yaml
-from highway.errors import Corrupt, Refused
-from highway.files.plain import open_text
+from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.sweep.choose import Choose, Combination
 from highway.sweep.table import Row, Table
@@ -169,12 +168,12 @@ def _validations(directory: RunDirectory, kind: str) -> list[tuple[float, float]
     try:
         trainer = read_yaml(directory.config)["trainer"]
         steps, epochs = trainer["max_steps"] or math.inf, trainer["max_epochs"]
-        with open_text(directory.curves) as file:
+        with open(directory.curves, newline="") as file:
             rows = csv.DictReader(file)
             return [
                 (max(float(row["step"]) / steps, float(row["epoch"]) / epochs), float(row["value"]))
                 for row in rows
                 if (row["split"], row["metric"]) == ("valid", kind) and row["value"]
             ]
-    except (OSError, ValueError, KeyError, TypeError, csv.Error, Corrupt, Refused):
+    except (OSError, ValueError, KeyError, TypeError, csv.Error, Refused):
         return []

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from highway.errors import Refused, as_typed, counted
-from highway.files.plain import make_way
 from highway.sweep.launch import EXIT_REFUSED, LOOK_AGAIN, Planned, RunLauncher, search_path
 from highway.sweep.shell import quoted
 
@@ -124,7 +123,6 @@ class EngineLauncher(RunLauncher):
                 break
             move = planned.next_move()
             if move == "start":
-                make_way(planned.directory.log)  # a process cannot open a FIFO that nothing reads
                 ready.append(planned)
             else:
                 self.give_back(planned)

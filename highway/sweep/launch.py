@@ -20,8 +20,7 @@ from highway.config.check import check
 from highway.config.compose import Composer
 from highway.config.experiment import Experiment
 from highway.config.guard import composing
-from highway.errors import Corrupt, Held
-from highway.files.plain import read_text
+from highway.errors import Held
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.together import Timing
 from highway.sweep.shell import command_line, quoted
@@ -136,9 +135,7 @@ def search_path(config: DictConfig) -> list[str]:
 def last_line(path: Path) -> str:
     """Return the last line of a log, with its path."""
     try:
-        lines = read_text(path, errors="replace").strip().splitlines()
+        lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     except FileNotFoundError:
         lines = []
-    except Corrupt as damage:
-        return str(damage)
     return f"{lines[-1]} ({path})" if lines else str(path)

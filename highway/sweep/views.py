@@ -8,7 +8,6 @@ import os
 from highway.config.check import flat
 from highway.config.experiment import Experiment
 from highway.config.yaml_file import read_yaml
-from highway.files.plain import make_way
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import PARTS, changes_nothing, configuration
 
@@ -21,14 +20,11 @@ def link_view(directory: RunDirectory, table: str, budget: str, row: str) -> Run
     before = os.readlink(link) if link.is_symlink() else None
     if before == target:
         return None
-    make_way(directory.path, folder=True)
     directory.path.mkdir(parents=True, exist_ok=True)
     link.parent.mkdir(parents=True, exist_ok=True)
     new = link.with_name(f".{link.name}.{os.getpid()}")
     new.unlink(missing_ok=True)
     new.symlink_to(target)
-    if not link.is_symlink():
-        make_way(link)
     new.replace(link)
     return RunDirectory((link.parent / before).resolve()) if before else None
 

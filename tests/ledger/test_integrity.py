@@ -12,7 +12,8 @@ import torch
 from highway.config.experiment import Experiment
 from highway.errors import Corrupt, Refused
 from highway.files.writing import written_atomically
-from highway.ledger.directory import RunDirectory
+from highway.ledger.directory import RunDirectory, seed_directories
+from highway.ledger.record import write_record
 from highway.run import build
 from highway.run.checkpoint import load_weights, read_weights, resumable, save_weights
 from highway.testing.runs import At, said, trained
@@ -50,13 +51,18 @@ def test_a_damaged_checkpoint_falls_back(
     assert said(caplog, "its sha256 is not the one in its name")
 
 
-def test_a_damaged_curve_is_drawn_again(
-    stopped: Stopped, ends_the_same: Callable[..., RunDirectory], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("size", [None, 100])
+def test_a_curve_that_lacks_rows_is_drawn_again(
+    stopped: Stopped, ends_the_same: Callable[..., RunDirectory], caplog: pytest.LogCaptureFixture, size: int | None
 ) -> None:
+    """A curve that is missing or shorter than at the checkpoint is never filled with zeros."""
     directory = stopped(7)
-    directory.curves.write_text(directory.curves.read_text().replace("train", "trial", 1))
+    if size is None:
+        directory.curves.unlink()
+    else:
+        os.truncate(directory.curves, size)
     ends_the_same()
-    assert said(caplog, "it is not what it was at step 7")
+    assert said(caplog, "curves.csv lacks rows that it had at step 7")
 
 
 def test_a_row_beyond_the_checkpoint_is_cut_off(stopped: Stopped, ends_the_same: Callable[..., RunDirectory]) -> None:
@@ -66,27 +72,23 @@ def test_a_row_beyond_the_checkpoint_is_cut_off(stopped: Stopped, ends_the_same:
     ends_the_same()
 
 
-@pytest.mark.parametrize("during", [False, True])
 def test_damaged_weights_are_trained_again(
-    tiny: Compose,
-    stopped: Stopped,
-    ends_the_same: Callable[..., RunDirectory],
-    caplog: pytest.LogCaptureFixture,
-    during: bool,
+    tiny: Compose, stopped: Stopped, ends_the_same: Callable[..., RunDirectory]
 ) -> None:
-    """The best weights are trained again if they become corrupt, between two starts or during one.
-
-    The last epoch spoils the model, so that the last model is not the best.
-    """
-    directory = RunDirectory.of(tiny(*EVERY_STEP))
-    if during:
-        once = iter([lambda: flip(directory.best)])
-        ends_the_same(At(12, lambda: next(once, lambda: None)()))
-    else:
-        flip(stopped(10).best)
-        ends_the_same()
+    """The last epoch spoils the model, so that the last model is not the best."""
+    flip(stopped(10).best)
+    ends_the_same()
     result = trained(tiny(*EVERY_STEP))[1]
     assert result["metrics"]["valid_loss"]["best"] <= result["metrics"]["valid_loss"]["last"]
+
+
+def test_weights_that_become_corrupt_interrupt_the_run_that_reads_them(
+    tiny: Compose, ends_the_same: Callable[..., RunDirectory]
+) -> None:
+    directory = RunDirectory.of(tiny(*EVERY_STEP))
+    _, result = trained(tiny(*EVERY_STEP), At(12, lambda: flip(directory.best)))
+    assert result["status"] == "interrupted" and "best.safetensors is corrupt" in result["error"]
+    ends_the_same()
 
 
 def test_weights_whose_header_has_lost_a_name_are_trained_again(
@@ -100,14 +102,19 @@ def test_weights_whose_header_has_lost_a_name_are_trained_again(
 
 @pytest.mark.parametrize("name", ["result.json", "curves.csv", "config.yaml", "probes/gate_biases.npz"])
 def test_a_damaged_record_counts_as_not_finished(
-    finished: RunDirectory, ends_the_same: Callable[..., RunDirectory], caplog: pytest.LogCaptureFixture, name: str
+    finished: RunDirectory, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     flip(finished.path / name, 1)
-    directory = RunDirectory(finished.path)
-    assert directory.status == "interrupted"
+    assert finished.status == "interrupted"
     assert said(caplog, "This record is left out.")
+
+
+def test_a_run_with_a_damaged_record_is_resumed(
+    finished: RunDirectory, ends_the_same: Callable[..., RunDirectory]
+) -> None:
+    flip(finished.path / "result.json", 1)
     ends_the_same()
-    assert (directory.path / "result.damaged.json").exists()
+    assert (finished.path / "result.damaged.json").exists()
 
 
 def test_a_file_of_a_record_that_is_missing(finished: RunDirectory, caplog: pytest.LogCaptureFixture) -> None:
@@ -122,7 +129,8 @@ def test_best_weights_are_those_of_the_checkpoint_or_come_again(tiny: Compose, s
     Weights of an earlier step would never come again, so that checkpoint cannot be resumed.
     """
     directory = stopped(10)
-    model, header = build.model(tiny(*EVERY_STEP)), {"config": directory.config.read_text()}
+    model = build.model(tiny(*EVERY_STEP))
+    header = {"run": directory.id, "config": directory.config.read_text()}
     for step, fits in ((11, True), (9, False)):
         save_weights(model, directory.best, header, step)
         assert (resumable(directory, forget=False) is not None) == fits
@@ -161,35 +169,6 @@ def test_every_byte_of_weights_is_watched(tmp_path: Path) -> None:
     path.write_bytes(good)
     with pytest.raises(Corrupt, match="has the weights of step 5, not of step 6"):
         load_weights(model, path, "x/seed1", 6)
-
-
-@pytest.mark.parametrize("name", ["train.npy", "vocabulary.json", "seal.json"])
-def test_a_damaged_cache_is_made_anew(tiny: Compose, caplog: pytest.LogCaptureFixture, name: str) -> None:
-    described = tiny()
-    before = {split: stream.clone() for split, stream in build.data(described).streams.splits.items()}
-    (path,) = (described.outputs_dir / "cache").glob(f"*/{name}")
-    good = path.read_bytes()
-    flip(path, 3)
-    after = build.data(tiny()).streams.splits
-    assert said(caplog, "It is rebuilt.") and path.read_bytes() == good
-    assert all(torch.equal(before[split], after[split]) for split in before)
-
-
-def test_a_damaged_cache_of_pieces_is_made_anew(experiment: Compose, caplog: pytest.LogCaptureFixture) -> None:
-    words = ("model=encoder_decoder", "dataset=iwslt_pt_en", "dataset.source=sample", "budget=smoke")
-    described = experiment(*words)
-
-    def pieces() -> list[list[int]]:
-        return build.streams(described.dataset, described.data_dir, described.outputs_dir).splits["valid"]["source"][:]
-
-    before = pieces()
-    for name in ("pt.model", "valid.arrow"):
-        (path,) = (described.outputs_dir / "cache").glob(f"*/{name}")
-        good = path.read_bytes()
-        flip(path, 3)
-        assert pieces() == before
-        assert path.read_bytes() == good
-    assert said(caplog, "It is rebuilt.")
 
 
 class Full:
@@ -231,3 +210,20 @@ def test_a_full_disk_interrupts_and_the_same_command_goes_on(
     if full != "result.json":
         assert "could not be written: No space left on device." in (directory.result() or {})["error"]
     ends_the_same()
+
+
+def test_a_record_of_another_version_is_read(finished: RunDirectory, caplog: pytest.LogCaptureFixture) -> None:
+    """Unknown keys and statuses are no mistake; a record without what a report reads is left out."""
+    result = finished.result()
+    assert result is not None
+    write_record(finished.path, {**result, "status": "postponed", "mood": "good"})
+    assert finished.status == "postponed"
+    write_record(finished.path, {key: value for key, value in result.items() if key != "cost"})
+    assert finished.result() is None and said(caplog, "result.json has no cost. This record is left out.")
+
+
+def test_a_folder_that_is_no_seed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("seed1", "seed_old", "seed1 (copy)", "seed02", "seed"):
+        (tmp_path / name).mkdir()
+    assert [path.name for path in seed_directories(tmp_path)] == ["seed1"]
+    assert said(caplog, "seed_old: its name is not that of a seed, such as seed1; move it out of this folder.")

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -122,53 +121,6 @@ def test_a_lease_from_the_future_is_dead(tmp_path: Path) -> None:
     assert not Lease(path).alive
     with leased(path.parent) as held:
         assert held.path.name == "2.json"
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "",
-        "[]",
-        "{}",
-        "null",
-        "\0",
-        '"1"',
-        '{"pid": "x"}',
-        '{"pid": -1}',
-        '{"pid": 1e400}',
-        '{"pid": 1, "born": []}',
-        "[",
-    ],
-)
-def test_what_is_no_lease_counts_for_a_minute(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "4.json"
-    path.write_text(content[:1] * 100_000 if content == "[" else content)
-    with (
-        pytest.raises(Refused, match="not yet written its name"),
-        leased(tmp_path),
-    ):
-        pass
-    os.utime(path, (time.time() - lease.STALE - 1,) * 2)
-    with leased(tmp_path) as held:
-        assert held.path.name == "5.json"
-
-
-@pytest.mark.parametrize("progress", [{"step": "x"}, {"step": 1, "steps": 0}, [], "soon", {"step": {}}])
-def test_what_is_no_progress_is_not_shown(tmp_path: Path, progress: object) -> None:
-    path = of_another_machine(tmp_path / "leases", seconds_ago=0)
-    write_json(path, {**read_json(path), "progress": progress})
-    assert Lease(path).progress == {}
-
-
-@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
-def test_something_else_in_the_place_of_a_lease(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    (tmp_path / "7 (copy).json").write_text("{}")
-    (tmp_path / "²3.json").write_text("{}")
-    path = tmp_path / "3.json"
-    make(path)
-    os.utime(path, (time.time() - lease.STALE - 1,) * 2)
-    with leased(tmp_path) as held:
-        assert held.path.name == "4.json"
 
 
 def test_a_lease_belongs_to_a_run(tmp_path: Path) -> None:

@@ -161,17 +161,6 @@ def test_every_launcher_hands_on_the_folder_of_options(
         cli.train()
 
 
-def test_a_pipe_in_the_place_of_a_log_blocks_no_sweep(tmp_path: Path) -> None:
-    planned = Planned("a run", (), RunDirectory(tmp_path / "seed1"), "cpu", 1)
-    planned.directory.path.mkdir()
-    os.mkfifo(planned.directory.log)
-    launcher = EngineLauncher()
-    launcher.waiting, launcher.running = [planned], {}
-    launcher.start = lambda to_run: [] if not to_run[0].directory.log.exists() else pytest.fail("the pipe is there")
-    launcher._fill()
-    assert [path.name for path in planned.directory.path.iterdir()] == ["unusable-log.txt"]
-
-
 def test_a_killed_run_says_what_to_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Linux kills what takes too much memory, without a word: the sweep says what needs less."""
     described = experiment([*TINY, "trainer.accumulate=2"])
