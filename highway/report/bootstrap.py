@@ -4,7 +4,6 @@ Verdicts compare seeds; this compares two models, whatever other seeds would giv
 all others by the test loss, if both records keep the losses of their units (highway/tasks/units.py).
 """
 
-import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ DIFFER = "these two models differ"
 Statistic = Callable[[Array], Array]  # of summed counts (..., columns)
 DRAWS = 10_000
 CHUNK = 500  # draws at a time, to bound the memory
-ENDS: dict[tuple[str, int], list[float]] = {}  # what was drawn for a report, for the page of the site that shows it
 
 
 class Pair(NamedTuple):
@@ -34,11 +32,6 @@ class Pair(NamedTuple):
     metric: str  # bleu | test_loss
     ours: Array
     theirs: Array
-
-    def trace(self) -> str:
-        """Return what tells these counts from any others."""
-        about = f"{self.metric} {self.ours.shape} {self.theirs.shape} "
-        return hashlib.sha256(about.encode() + self.ours.tobytes() + self.theirs.tobytes()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -80,8 +73,7 @@ def compare(collected: Collected) -> list[Compared]:
             runs = [(ours, theirs) for ours in collected.finished(row.id) for theirs in collected.finished(base)]
             found = _with_units(runs, collected.table.select)
             pairs += [(row, collected.table.row(base), pair) for pair in found]
-    of_each = _ends_of_each([pair for _, _, pair in pairs])
-    return [_compared(collected, *pair, *ends) for pair, ends in zip(pairs, of_each, strict=True)]
+    return [_compared(collected, row, base, pair, *_ends(pair, len(pairs))) for row, base, pair in pairs]
 
 
 def _of_means(collected: Collected, row: Row, base: Row, metric: str) -> float | None:
@@ -108,20 +100,11 @@ def _compared(collected: Collected, row: Row, base: Row, pair: Pair, low: float,
     return Compared(row, base, seed, base_seed, metric, value, difference, low, high, p, of_means)
 
 
-def _ends_of_each(pairs: Sequence[Pair]) -> list[list[float]]:
-    """Return the ends of the interval and the p-value of each pair."""
-    keys = [(pair.trace(), len(pairs)) for pair in pairs]
-    for key, pair in zip(keys, pairs, strict=True):
-        if key not in ENDS:
-            ENDS[key] = _ends(pair, len(pairs))
-    return [ENDS[key] for key in keys]
-
-
-def _ends(pair: Pair, count: int) -> list[float]:
+def _ends(pair: Pair, count: int) -> tuple[float, float, float]:
     """Return the ends of the interval and the p-value of one of `count` pairs."""
     score = STATISTICS[pair.metric]
     low, high = interval(resampled(pair.ours, pair.theirs, score), count)
-    return [low, high, min(count * randomisation(pair.ours, pair.theirs, score), 1.0)]
+    return low, high, min(count * randomisation(pair.ours, pair.theirs, score), 1.0)
 
 
 def _units(ours: Sample, theirs: Sample, select: str) -> tuple[str, Array, Array] | None:

@@ -306,7 +306,6 @@ OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in t
     f"table {'a' * 900} highway_t1": "aaa... (choose from",
     "generate nowhere": "nowhere has no best.safetensors",
     "generate folder": "folder has no best.safetensors",
-    "generate cell": "best.safetensors is a directory, not a file: move it away",  # its best.safetensors is a folder
     "generate text.txt": "corrupt, or not a file of weights",
     "generate text.txt --last": "--last chooses a checkpoint of a run",
     "generate folder --top-p 1e-300": "--top-p: '1e-300' is not a number",
@@ -343,9 +342,6 @@ OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in t
     "records export out.tar.gz --budget huge": "choose from 'mini', 'paper', 'smoke'",
     "records export out.tar.gz hsg_t1 --budget smoke": "hsg_t1: no records at smoke; out.tar.gz was not written",
     "records export out.tar.gz nothing": "there is no table or grid 'nothing'",
-    "records check --budget mini": "name the table before it",
-    "records check nothing": "there is no table or grid 'nothing'",
-    "records check hsg_t1 --budget smoke": "hsg_t1: no records at smoke",
     "records import nowhere.tar.gz": "nowhere.tar.gz does not exist",
     "records import folder": "folder is not a complete file",
     "records import text.txt": "text.txt is not a complete file",
@@ -394,8 +390,7 @@ def would_train(*_: object) -> None:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Move to an own folder with files of the wrong kinds."""
     monkeypatch.chdir(tmp_path)
-    for folder in ("folder", "cell/checkpoints/best.safetensors"):
-        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "folder").mkdir()
     for name, content in {"text.txt": b"text", "latin.txt": "olá".encode("latin-1"), "nothing.txt": b""}.items():
         (tmp_path / name).write_bytes(content)
     return tmp_path

@@ -253,32 +253,6 @@ def test_runs_of_a_shared_seed_are_compared_and_else_the_first_two(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("no_published_records")
-def test_a_second_report_draws_only_for_units_that_are_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another number of pairs needs another interval of each."""
-    nats, drawn = RNG.normal(2, 1, (4, 50)), []
-    ends = bootstrap._ends
-
-    def counted(pair: Any, count: int) -> list[float]:
-        drawn.append(count)
-        return ends(pair, count)
-
-    monkeypatch.setattr(bootstrap, "_ends", counted)
-
-    def compared() -> list[Compared]:
-        drawn.clear()
-        return compare(collect(TABLE, "paper", tmp_path))
-
-    put_units(tmp_path, "baseline", 1, nats[0])
-    put_units(tmp_path, "tanh", 1, nats[1])
-    first = compared()
-    assert drawn == [1] and compared() == first and drawn == []
-    put_units(tmp_path, "sigmoid", 1, nats[2])
-    assert [pair.row.id for pair in compared()] == ["sigmoid", "tanh"] and drawn == [2, 2]
-    put_units(tmp_path, "tanh", 1, nats[3])
-    assert compared()[1].difference == pytest.approx(nats[3].mean() - nats[0].mean()) and drawn == [2]
-
-
-@pytest.mark.usefixtures("no_published_records")
 def test_the_difference_of_the_means_stands_beside_that_of_two_models(tmp_path: Path) -> None:
     """The only seed with units may be an unusual one, against which a difference has another sign."""
     nats = RNG.normal(2, 1, 50)

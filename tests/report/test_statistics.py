@@ -215,4 +215,3 @@ def test_the_page_over_tables_has_columns_of_numbers() -> None:
         ("of", False),
         *((title, True) for title in ("tables", "rows", "probability", "95 % interval")),
     ]
-    assert across._explained([]).style == "note"

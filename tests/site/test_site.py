@@ -180,26 +180,6 @@ def test_nothing_of_a_record_is_markup(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("alone")
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"cost": {"device": "a device", "seconds": "long"}},
-        {"cost": {"device": "a device", "seconds": 1.0, "peak_memory_bytes": []}},
-        {"parameters": {"total": "many"}},
-        {"parameters": 7},
-        {"command": ["rm"]},
-        {"status": "diverged", "metrics": {"test_bpc": {"worst": 1}}},
-        {"metrics": {"test_bpc": {"best": float("nan"), "last": 1.0}}},
-    ],
-)
-def test_a_damaged_record_leaves_the_site_whole(tmp_path: Path, changes: dict[str, Any]) -> None:
-    put(tmp_path, "baseline", 1, 1.5)
-    put(tmp_path, "tanh", 1, 1.4, **changes)
-    index = build_site(tmp_path, [load_table("highway_t1")])
-    assert len(list((index.parent / "cells").glob("*.html"))) == 1 and not broken(index.parent)
-
-
-@pytest.mark.usefixtures("alone")
 def test_a_table_without_records_says_how_to_begin(tmp_path: Path) -> None:
     index = build_site(tmp_path, [load_table("highway_t6")])
     text = (index.parent / "highway_t6" / "index.html").read_text()
