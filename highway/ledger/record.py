@@ -65,4 +65,4 @@ def problem(content: object) -> str | None:
     needed = ALWAYS
     if content.get("status") in ("finished", "diverged"):
         needed += ENDED if "rows" in content else ENDED + OF_A_RUN
-    return next((f"result.json has no {key}" for key in needed if key not in content), None)
+    return next((f"result.json has no {key}" for key in needed if content.get(key) is None), None)

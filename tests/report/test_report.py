@@ -9,7 +9,6 @@ import logging
 import math
 import re
 import statistics
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -455,37 +454,7 @@ def test_rows_on_two_texts_are_no_full_data(tmp_path: Path) -> None:
     assert not collected.full_data
 
 
-WRONG_RECORDS: list[tuple[dict[str, Any], str]] = [  # changes of a record by dotted key, and what is said
-    ({"metrics.test_bpc.best": "1.4"}, "metrics.test_bpc.best is not a finite number"),
-    ({"metrics.test_bpc.best": 10**400}, "metrics.test_bpc.best is not a finite number"),
-    ({"metrics.test_bpc.last": math.nan}, "metrics.test_bpc.last is not a finite number"),
-    ({"metrics.test_bpc.last": True}, "metrics.test_bpc.last is not a finite number"),
-    ({"metrics.test_bpc": {"best": 1.0}}, "metrics.test_bpc.last is missing"),
-    ({"metrics.test_bpc.best": -1.0}, "metrics.test_bpc.best is not at least 0"),
-    ({"metrics.test_ppl": {"best": 0.5, "last": 2}}, "metrics.test_ppl.best is not at least 1"),
-    ({"metrics.test_accuracy": {"best": 0.5, "last": 1.5}}, "metrics.test_accuracy.last is not from 0 to 1"),
-    ({"metrics.<b>": {"best": 1, "last": 1}}, "metrics names '<b>', which is not a metric"),
-    ({"metrics.test_loss": None}, "metrics.test_loss is not a set of keys with values"),
-    ({"metrics": {}}, "metrics.test_loss is missing"),
-    ({"seed": "4"}, "seed is not a whole number at least 0"),
-    ({"seed": -1}, "seed is not a whole number at least 0"),
-    ({"status": "done"}, "status is not one of finished, failed, diverged, interrupted"),
-    ({"cost": None}, "cost is not a set of keys with values"),
-    ({"cost.seconds": -1}, "cost.seconds is not a finite number at least 0"),
-    ({"cost.exclusive": "no"}, "cost.exclusive is not true or false"),
-    (
-        {"environment": {"versions": {}, "precision": "32", "threads": 1, "compile": None}},
-        "environment.git_commit is missing",
-    ),
-    ({"environment.threads": 0}, "environment.threads is not a whole number at least 1"),
-    ({"environment.versions": ["torch"]}, "environment.versions is not a set of keys with values"),
-    ({"data.symbols": {"test": "many"}}, "data.symbols.test is not a whole number at least 0"),
-    ({"data.sha256": None}, "data.sha256 is not a set of keys with values"),
-    ({"parameters.total": None}, "parameters.total is not a whole number at least 0"),
-    ({"notes": {"bleu_counts": ["1 2 x"]}}, "notes.bleu_counts[1] is not ten counts"),
-    ({"error": "a" * 100_000}, "error is not a text or null"),
-    ({"files": {"../../x": "a"}}, "is not a path below the folder of the run"),
-]
+NEEDED = ("budget", "metrics", "files", "data", "environment", "cost", "parameters")  # keys that a report reads
 
 
 def test_a_wrong_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -493,13 +462,11 @@ def test_a_wrong_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.Log
     put(tmp_path, "baseline", 1, 1.5)
     good = put(tmp_path, "tanh", 0, 1.4)
     folders: list[tuple[str, Path]] = []
-    for seed, (changes, sentence) in enumerate(WRONG_RECORDS, start=1):
+    for seed, key in enumerate(NEEDED, start=1):
         folder = put(tmp_path, "tanh", seed, 1.4)
-        folders.append((sentence, folder))
+        folders.append((f"result.json has no {key}", folder))
         result = json.loads((folder / "result.json").read_text())
-        for key, value in changes.items():
-            *above, name = key.split(".")
-            reduce(lambda inside, each: inside[each], above, result)[name] = value
+        del result[key]
         (folder / "result.json").write_bytes(sealed(result))
     flipped, curveless = put(tmp_path, "tanh", 98, 1.4), put(tmp_path, "tanh", 99, 1.4)
     (flipped / "result.json").write_bytes(b"\xff\x00{")
@@ -524,18 +491,15 @@ def test_a_wrong_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.Log
 
 def test_a_record_that_changes_between_two_reports(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The names of curves that the first report kept hide nothing from the second."""
-    lacking, linked = put(tmp_path, "tanh", 1, 1.4), put(tmp_path, "tanh", 2, 1.4)
+    lacking = put(tmp_path, "tanh", 1, 1.4)
     build_report(collect(TABLE, "paper", tmp_path))
     result = json.loads((lacking / "result.json").read_text())
     del result["metrics"]["valid_bpc"]
     (lacking / "result.json").write_bytes(sealed(result))
-    (linked / "result.json").unlink()
-    (linked / "result.json").symlink_to("nothing")
     with caplog.at_level(logging.WARNING):
         report = build_report(collect(TABLE, "paper", tmp_path))
     assert next(str(line.seeds) for line in report.rows if line.row.id == "tanh") == "not run"
     assert f"{lacking}: metrics.valid_bpc is missing, but curves.csv has it" in caplog.text
-    assert f"{linked}: result.json is a link to nothing" in caplog.text
 
 
 def test_rows_as_points_and_bars(tmp_path: Path) -> None:
