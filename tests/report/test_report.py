@@ -489,19 +489,6 @@ def test_a_wrong_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.Log
     assert RunDirectory(good).status == "finished"
 
 
-def test_a_record_that_changes_between_two_reports(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The names of curves that the first report kept hide nothing from the second."""
-    lacking = put(tmp_path, "tanh", 1, 1.4)
-    build_report(collect(TABLE, "paper", tmp_path))
-    result = json.loads((lacking / "result.json").read_text())
-    del result["metrics"]["valid_bpc"]
-    (lacking / "result.json").write_bytes(sealed(result))
-    with caplog.at_level(logging.WARNING):
-        report = build_report(collect(TABLE, "paper", tmp_path))
-    assert next(str(line.seeds) for line in report.rows if line.row.id == "tanh") == "not run"
-    assert f"{lacking}: metrics.valid_bpc is missing, but curves.csv has it" in caplog.text
-
-
 def test_rows_as_points_and_bars(tmp_path: Path) -> None:
     """BLEU over accuracy correlates by -0.30 in the paper; our values need three rows for a line."""
     put_translation(tmp_path, "t_e4h6")
