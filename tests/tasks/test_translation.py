@@ -332,7 +332,7 @@ def test_a_file_of_weights_is_enough(tiny: Compose, tmp_path: Path) -> None:
     save_file({"x": torch.zeros(1)}, foreign)
     texts = [source for source, _ in sample_pairs.translation()["test"][:4]]
     assert translator_of(sent).translate(texts) == translator_of(directory.path).translate(texts)
-    for path, sentence in ((cut, "is corrupt"), (foreign, "does not name the experiment of its weights")):
+    for path, sentence in ((cut, "is corrupt"), (foreign, "does not name the run of its weights")):
         with pytest.raises(Refused, match=f"{path.name} {sentence}"):
             translator_of(path)
 
