@@ -322,7 +322,7 @@ def test_a_configuration_is_that_of_its_cell(
 
 
 def test_every_published_record_would_be_taken() -> None:
-    """The import accepts every published record, including older revisions and the timings."""
+    """The import accepts every published record, including the timings."""
     assert tuple(admission.COLUMNS) == COLUMNS
     for path in REFERENCE.glob("cells/*/seed*/result.json"):
         files = {file.relative_to(path.parent).as_posix(): file for file in path.parent.rglob("*") if file.is_file()}
