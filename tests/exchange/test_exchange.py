@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import highway
-from highway.commands.records import records_of
 from highway.config.home import REFERENCE
 from highway.errors import Refused
 from highway.exchange import admission
@@ -62,14 +61,6 @@ def test_the_same_table_on_another_machine(cluster: Path, tmp_path: Path) -> Non
     assert (again.new, len(again.kept)) == ([], PUBLISHED)
     export_records([TABLE], None, laptop, tmp_path / "again.tar.gz")
     assert (tmp_path / "again.tar.gz").read_bytes() == file.read_bytes()
-
-
-def test_a_table_names_its_records_to_check(cluster: Path) -> None:
-    records = records_of(TABLE.id, "mini", cluster)
-    assert len(records) == PUBLISHED and all((record / "result.json").exists() for record in records)
-    every = records_of(TABLE.id, None, cluster)
-    assert sorted(every) == sorted([*records, *records_of(TABLE.id, "paper", cluster)]) and len(every) > PUBLISHED
-    assert records_of(str(records[0]), None, cluster) == records[:1]
 
 
 @pytest.mark.parametrize(
