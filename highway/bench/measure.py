@@ -15,7 +15,6 @@ from highway.run import build, machine
 from highway.run.trial import Entry, in_own_process, operations, peak_memory
 
 MIB = 2**20
-OUT_OF_MEMORY = (BrokenProcessPool, torch.OutOfMemoryError)  # the system kills a process; a GPU raises an error
 DTYPES = {"32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -28,15 +27,15 @@ def measure(field: list[Entry], rounds: int, threads: int) -> dict[str, Any]:
     for entry in field:
         try:
             memory[entry.name] = peak_memory(entry, threads)
-        except OUT_OF_MEMORY:
-            remarks.append(ran_out(f"{entry.name} is left out: its process", entry))
+        except (BrokenProcessPool, RuntimeError, MemoryError) as failure:
+            remarks.append(ran_out(f"{entry.name} is left out: its process", entry, failure))
     measured = [entry for entry in field if entry.name in memory]
     rows: list[dict[str, Any]] = []
     try:
         if measured:
             rows = in_own_process(_times, measured, tokens, rounds, threads)
-    except OUT_OF_MEMORY:
-        remarks.append(ran_out("There are no times: the process that measured them", field[0]))
+    except (BrokenProcessPool, RuntimeError, MemoryError) as failure:
+        remarks.append(ran_out("There are no times: the process that measured them", field[0], failure))
     record = {
         "title": f"{tokens:,} tokens a step, {counted(threads, 'thread')}, {device}",
         "device": device,
@@ -52,8 +51,13 @@ def measure(field: list[Entry], rounds: int, threads: int) -> dict[str, Any]:
     return record
 
 
-def ran_out(who: str, entry: Entry) -> str:
-    """Return a remark that a process of the benchmark has no figures, with what to type."""
+def ran_out(who: str, entry: Entry, failure: Exception) -> str:
+    """Return a remark that a process of the benchmark has no figures, with what to type.
+
+    Raise the failure again if memory was not its cause.
+    """
+    if not (isinstance(failure, BrokenProcessPool) or machine.out_of_memory(failure)):
+        raise failure
     return f"{who} ran out of memory or was killed{less(entry)}."
 
 

@@ -131,7 +131,8 @@ class Trainer:
     def less_memory(self) -> str:
         """What to type if memory runs out, for messages."""
         parts = self.accumulate + 1
-        return f"type trainer.accumulate={parts} to compute each batch in {parts} parts"
+        graphs = " trainer.compile=default" if self.compile in CUDA_GRAPH_MODES else ""
+        return f"type trainer.accumulate={parts}{graphs} to compute each batch in {parts} parts"
 
     @property
     def processes(self) -> int:

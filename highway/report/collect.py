@@ -13,7 +13,7 @@ from highway.ledger.directory import RunDirectory, seed_directories
 from highway.ledger.identity import identified
 from highway.report.counting import is_sound
 from highway.report.curves import Curves, read_curves
-from highway.report.rows import composed, overrides_of, run_name
+from highway.report.rows import composed, name_of_runs, overrides_of
 from highway.report.sample import Sample, caveat_of, samples
 from highway.report.statistics import Summary, summarise
 from highway.report.timings import timings
@@ -195,5 +195,5 @@ def folders_of(table: Table, row: Row, budget: str, chooses: bool) -> list[tuple
     `chooses`: trials of the row have begun.
     """
     if not (chooses and row.choose and row.choose.seeds == "each"):
-        return [(run_name(overrides_of(table, row, budget)), None)]
-    return [(run_name(overrides_of(table, row, budget, seed)), seed) for seed in row.chosen]
+        return [(name_of_runs(overrides_of(table, row, budget)), None)]
+    return [(name_of_runs(overrides_of(table, row, budget, seed)), seed) for seed in row.chosen]

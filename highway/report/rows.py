@@ -1,4 +1,4 @@
-"""The rows of a table as experiments, each composed once; its identity names the directory of its runs."""
+"""Compose the rows of a table, each once, and name the directories of their runs."""
 
 from functools import cache
 
@@ -14,7 +14,7 @@ def composed(overrides: tuple[str, ...]) -> Experiment:
     return experiment(list(overrides))
 
 
-def run_name(overrides: tuple[str, ...]) -> str:
+def name_of_runs(overrides: tuple[str, ...]) -> str:
     """Return the name of the directory of a row's runs."""
     return identified(composed(overrides))
 

@@ -13,7 +13,7 @@ from highway.files.device import cores
 from highway.files.system import way_to_start_processes
 from highway.ledger.directory import DONE, RunDirectory, seed_directories
 from highway.report.collect import collect, folders_of
-from highway.report.rows import overrides_of, run_name
+from highway.report.rows import name_of_runs, overrides_of
 from highway.report.sample import Sample, records
 from highway.report.sections import seeds_text
 from highway.report.trials import with_choice
@@ -64,7 +64,7 @@ def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[Statu
         return []
     row, decisions = with_choice(table, row, budget, outputs)
     if table.kind == "timing":
-        name = run_name(overrides_of(table, row, budget))
+        name = name_of_runs(overrides_of(table, row, budget))
         samples = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == name]
         return [_timing_line(sample) for sample in samples]
     statuses: dict[int, tuple[str, str]] = {}  # by seed: the status, and how it is printed

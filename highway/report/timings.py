@@ -6,7 +6,7 @@ from typing import Any
 
 from highway.errors import counted
 from highway.ledger.directory import roots
-from highway.report.rows import overrides_of, run_name
+from highway.report.rows import name_of_runs, overrides_of
 from highway.report.sample import Sample, results
 from highway.sweep.table import Table
 
@@ -19,7 +19,7 @@ def timings(
     With several devices, each device has its own rows and claims in the table returned.
     """
     overrides = {row.id: overrides_of(table, row, budget) for row in table.rows}
-    names = {row_id: run_name(words) for row_id, words in overrides.items()}
+    names = {row_id: name_of_runs(words) for row_id, words in overrides.items()}
     found: dict[tuple[str, int], tuple[Path, dict[str, Any]]] = {}
     for directory in (path for root in roots(outputs_dir) for path in sorted(root.glob("timing-*"))):
         for folder, result in results(directory):
@@ -35,10 +35,10 @@ def timings(
         for row_id, name in names.items()
         for setting in settings or [""]
     }
-    experiments = {
+    overrides_by_row = {
         _on(row_id, setting, settings): words for row_id, words in overrides.items() for setting in settings or [""]
     }
-    return _by_setting(table, settings), by_row, experiments
+    return _by_setting(table, settings), by_row, overrides_by_row
 
 
 def _setting(result: dict[str, Any]) -> str:

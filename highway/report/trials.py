@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from highway.ledger.directory import roots, seed_directories
-from highway.report.rows import run_name
+from highway.report.rows import name_of_runs
 from highway.sweep.choose import FIRST_SEED
 from highway.sweep.chosen import Decision, decision
 from highway.sweep.table import Figure, Row, Table, last_on_each_key
@@ -43,5 +43,5 @@ def with_choice(table: Table, row: Row, budget: str, outputs_dir: Path) -> tuple
 def _folders(overrides: list[str], outputs_dir: Path) -> list[Path]:
     """Return the directories in which a run may lie, those of this machine first."""
     seed = next(override for override in reversed(overrides) if override.startswith("seed="))
-    name = run_name(tuple(last_on_each_key([*overrides, "seed=0"])))
+    name = name_of_runs(tuple(last_on_each_key([*overrides, "seed=0"])))
     return [root / name / seed.replace("=", "") for root in roots(outputs_dir)]

@@ -40,7 +40,6 @@ class Verdict:
     claim: Claim
     word: str  # supported, refuted, ..., or the reason why neither
     detail: str = ""
-    runs: tuple[Sample, ...] = ()  # of the rows that the claim names
 
 
 class Records:
@@ -164,7 +163,6 @@ class Judged:
         return [metric for metric in (self.claim.metric, self.claim.to) if metric]
 
     def verdict(self, decision: int) -> Verdict:
-        samples = tuple(sample for name in self.names for sample in self.runs(name))
         if not all(map(self.runs, self.names)):
             ran = all(self.collected.samples[name] for name in self.names)
             without = ", ".join(name for name in self.names if not self.runs(name))
@@ -187,7 +185,7 @@ class Judged:
             words[0] = UNLEARNED
         scope = self.collected.budget + ("" if self.collected.full_data else f", {self.collected.data_source} data")
         word = words[decision] if full else f"{words[decision]} ({scope})"
-        return Verdict(self.claim, word, self.detail(decision), samples)
+        return Verdict(self.claim, word, self.detail(decision))
 
     @property
     def seeds(self) -> int:

@@ -150,13 +150,15 @@ def _checked(path: Path, directory: RunDirectory) -> dict[str, Any]:
     seal.check_name(path)
     try:
         known = torch.load(path, weights_only=True, mmap=True)["callbacks"][Recorder.state_key]
-        run, curve_bytes, best_step = known["run"], known["curve_bytes"], known["best_step"]
+        run, best_step = known["run"], known["best_step"]
+        curve_bytes, curve_sha256 = known["curve_bytes"], known["curve_sha256"]
     except Exception as error:  # a foreign file with a correct name can make torch raise anything
         raise Corrupt(f"{path} is no checkpoint of ours ({type(error).__name__})") from error
     if run != directory.id:
         raise Corrupt(f"{path} belongs to {run}")
-    if not directory.curves.exists() or directory.curves.stat().st_size < curve_bytes:
-        raise Corrupt(f"{directory.curves} lacks rows that it had at step {step_of(path)}")
+    curve = directory.curves.read_bytes()[:curve_bytes] if directory.curves.exists() else b""
+    if hashlib.sha256(curve).hexdigest() != curve_sha256:
+        raise Corrupt(f"{directory.curves} is not what it was at step {step_of(path)}")
     if best_step >= 0:
         # Weights of later steps are fine, because the run repeats those steps
         check_weights(directory.best, directory.id, best_step, or_after=step_of(path))

@@ -147,14 +147,16 @@ def environment(experiment: Experiment, processes: int) -> dict[str, Any]:
 def explained(failure: Exception, trainer: Trainer) -> str:
     """Return why a run failed, in one line; if memory ran out, with overrides that need less of it."""
     text = f"{type(failure).__name__}: {failure}".splitlines()[0]
-    if isinstance(failure, torch.OutOfMemoryError):
-        where = "the GPU"
-    elif isinstance(failure, MemoryError) or "can't allocate memory" in text:
-        where = "this machine"
-    else:
+    if not out_of_memory(failure):
         return text
+    where = "the GPU" if isinstance(failure, torch.OutOfMemoryError) else "this machine"
     less = f"{trainer.less_memory}, or trainer.evaluation_batch=1 if an evaluation needed the memory"
     return f"{where} ran out of memory: {less} ({text})"
+
+
+def out_of_memory(failure: Exception) -> bool:
+    """Return True if memory ran out, on a GPU or here."""
+    return isinstance(failure, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(failure)
 
 
 class Neighbours:

@@ -21,7 +21,7 @@ from highway.blocks import products
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
 from highway.errors import Refused
-from highway.files.writing import append_text, write_text, writing
+from highway.files.writing import append_text, file_sha256, write_text, writing
 from highway.run import machine
 from highway.tasks.task import Task
 
@@ -203,6 +203,7 @@ class Recorder(pl.Callback):
             "threads": self.threads,
             "products": self.products,
             "curve_bytes": self.path.stat().st_size,
+            "curve_sha256": file_sha256(self.path),
             "seconds": self.seconds,
             "exclusive": self.exclusive,
             "tokens": self.tokens,

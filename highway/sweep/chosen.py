@@ -36,7 +36,7 @@ class Trial:
     directory: Path
     status: str
     values: tuple[float | None, ...]
-    elsewhere: bool = False  # not in the first of the directories in which it may lie: published
+    elsewhere: bool = False  # True for a published trial
 
     @property
     def last(self) -> float | None:

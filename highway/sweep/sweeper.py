@@ -95,7 +95,9 @@ class HighwaySweeper(Sweeper):
             return False
         if reading := [planned.experiment for planned in missing if planned.experiment]:
             self.have_data(reading)  # before anything is written: a refusal leaves no folder behind
-        _set_aside(again)
+        if again:
+            _set_aside(again)
+            missing = [planned for planned in missing if not planned.directory.done]
         for write in planner.then:
             write()
         log.info(to_do(unique, missing))
@@ -139,5 +141,6 @@ def _set_aside(done: list[Planned]) -> None:
     """Move the records of finished runs to earlier/, so that they are trained again."""
     for planned in done:
         with suppress(Held), planned.directory.leased():  # a run that still holds its lease has only just finished
-            planned.directory.set_aside()
-            log.info("%s is trained again; its record is now in %s/earlier.", planned.label, planned.directory.path)
+            if planned.directory.done:  # unless another sweep has set it aside meanwhile
+                planned.directory.set_aside()
+                log.info("%s is trained again; its record is now in %s/earlier.", planned.label, planned.directory.path)

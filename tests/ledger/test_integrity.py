@@ -51,18 +51,18 @@ def test_a_damaged_checkpoint_falls_back(
     assert said(caplog, "its sha256 is not the one in its name")
 
 
-@pytest.mark.parametrize("size", [None, 100])
-def test_a_curve_that_lacks_rows_is_drawn_again(
-    stopped: Stopped, ends_the_same: Callable[..., RunDirectory], caplog: pytest.LogCaptureFixture, size: int | None
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: os.truncate(path, 100), flip])
+def test_a_curve_that_is_not_what_it_was_is_drawn_again(
+    stopped: Stopped,
+    ends_the_same: Callable[..., RunDirectory],
+    caplog: pytest.LogCaptureFixture,
+    damage: Callable[[Path], None],
 ) -> None:
-    """A curve that is missing or shorter than at the checkpoint is never filled with zeros."""
+    """A curve that is missing, shorter or altered since the checkpoint is never sealed as that of the run."""
     directory = stopped(7)
-    if size is None:
-        directory.curves.unlink()
-    else:
-        os.truncate(directory.curves, size)
+    damage(directory.curves)
     ends_the_same()
-    assert said(caplog, "curves.csv lacks rows that it had at step 7")
+    assert said(caplog, "curves.csv is not what it was at step 7")
 
 
 def test_a_row_beyond_the_checkpoint_is_cut_off(stopped: Stopped, ends_the_same: Callable[..., RunDirectory]) -> None:
@@ -109,10 +109,11 @@ def test_a_damaged_record_counts_as_not_finished(
     assert said(caplog, "This record is left out.")
 
 
+@pytest.mark.parametrize("name", ["result.json", "curves.csv"])
 def test_a_run_with_a_damaged_record_is_resumed(
-    finished: RunDirectory, ends_the_same: Callable[..., RunDirectory]
+    finished: RunDirectory, ends_the_same: Callable[..., RunDirectory], name: str
 ) -> None:
-    flip(finished.path / "result.json", 1)
+    flip(finished.path / name, 1)
     ends_the_same()
     assert (finished.path / "result.damaged.json").exists()
 
