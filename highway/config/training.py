@@ -129,7 +129,7 @@ class Trainer:
 
     @property
     def less_memory(self) -> str:
-        """What to type if memory runs out, for messages."""
+        """The overrides that need less memory, as a message says them."""
         parts = self.accumulate + 1
         graphs = " trainer.compile=default" if self.compile in CUDA_GRAPH_MODES else ""
         return f"type trainer.accumulate={parts}{graphs} to compute each batch in {parts} parts"

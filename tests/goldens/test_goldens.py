@@ -1,4 +1,4 @@
-"""What no change may move: the names of all runs, the published records, and the first losses of known runs.
+"""Goldens that no change may move: the names of all runs, the published records, the first losses of known runs.
 
 names.json       the directory of each row at each budget, by `table row budget`
 records.json     status, budget and metrics of each published record, by its directory

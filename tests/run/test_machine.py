@@ -1,4 +1,4 @@
-"""What a run says when memory runs out, and what its record says about the machine."""
+"""The message of a run when memory runs out, and what its record says about the machine."""
 
 import subprocess
 import sys
