@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -68,11 +69,11 @@ def facts_of(tables: list[str]) -> dict[str, Any]:
     load_table, table_ids = _imported("load_table"), _imported("table_ids")
     facts: dict[str, Any] = {}
     for table in map(load_table, tables or table_ids()):
-        for row in table.rows:
+        for row in (replace(row, chosen={}) for row in table.rows):  # named as before anything was chosen
             here = facts.setdefault(f"{table.id} {row.id}", {})
             for budget in row.budgets or table.budgets:
                 here[f"cell at {budget}"] = directory_of(experiment(table.overrides(row, budget, 1))).name
-            if "smoke" not in table.budgets or row not in table.at("smoke"):
+            if "smoke" not in table.budgets or not row.at("smoke"):
                 continue
             overrides = [*table.overrides(row, "smoke", 1), *TWENTY, FEW_TESTS]
             described = experiment([override for override in overrides if not _is_earlier(override, overrides)])

@@ -28,7 +28,7 @@ from highway.sweep.shell import command_line
 from highway.sweep.timed import is_timing, timing
 
 LAUNCHED = "logger.group="  # set for each run of a sweep; a row may ignore what its table's recipe sets
-EXIT_CODES = {"finished": 0, "paused": 0, "failed": 1, "diverged": 3, "unwritable": 4, "interrupted": 130}
+EXIT_CODES = {"finished": 0, "failed": 1, "diverged": 3, "unwritable": 4, "interrupted": 130}
 HELP = """\
 Train a model, or with -m every run of a table or of a grid that is missing.
 

@@ -111,14 +111,6 @@ class Trainer:
         50.0, 0, description="a mean training loss above this, or not a number, ends the run as diverged", by_task=True
     )
 
-    pause_after: float | None = number(
-        None,
-        0,
-        1,
-        description="stop after the first validation at this share of the steps, to resume later; null: never",
-        unhashed=True,
-    )
-
     def check(self) -> None:
         if self.compile in CUDA_GRAPH_MODES and self.accumulate > 1:
             raise Refused(

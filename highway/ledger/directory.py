@@ -16,7 +16,7 @@ from highway.config.experiment import Experiment
 from highway.files.writing import made_folder, remove_leftovers, writing
 from highway.ledger.identity import identified
 from highway.ledger.lease import HeldLease, Lease, leased
-from highway.ledger.record import leave_out, read_record, write_record
+from highway.ledger.record import leave_out, read_record
 
 DONE = ("finished", "diverged")
 CHECKPOINT = re.compile(r"resume-[0-9]{1,18}\.[0-9a-f]{16}\.ckpt")
@@ -100,20 +100,13 @@ class RunDirectory:
             if path.exists():
                 os.replace(path, target / path.name)
 
-    def drop(self) -> None:
-        """Mark a run that has stopped early as dropped by a choice. Its checkpoints stay."""
-        with self.leased():
-            result = self.result()
-            if result is not None and result["status"] in ("paused", "interrupted"):
-                write_record(self.path, {**result, "status": "dropped"})
-
     def result(self) -> dict[str, Any] | None:
         """Return the content of result.json; None if it is missing or corrupt, and then the run is not finished."""
         return read_record(self.path / "result.json")
 
     @property
     def status(self) -> str:
-        """The status: waiting, running, interrupted, paused, dropped, failed, diverged or finished."""
+        """The status: waiting, running, interrupted, failed, diverged or finished."""
         result = self.result()
         if result is not None and result["status"] in DONE:
             return str(result["status"])

@@ -55,9 +55,8 @@ def named_revisions(numbers: dict[str, int]) -> dict[str, int]:
 
 
 def configuration(experiment: Experiment) -> dict[str, Any]:
-    """Return every value of a run, for config.yaml, without the folders of this machine and where this start stops."""
+    """Return every value of a run, for config.yaml, without the folders of this machine."""
     values = dataclasses.asdict(experiment)
-    values["trainer"]["pause_after"] = None
     return {key: value for key, value in values.items() if key not in ("data_dir", "outputs_dir")}
 
 

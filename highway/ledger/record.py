@@ -13,6 +13,7 @@ from highway.files import seal
 from highway.files.writing import written_atomically
 
 log = logging.getLogger("highway")
+STATUSES = ("finished", "diverged", "failed", "interrupted")
 ALWAYS: tuple[str, ...] = ("status", "cell", "seed", "budget", "metrics", "files")  # keys of every record
 ENDED = ("data", "environment", "cost")  # and of a run that has finished or diverged, or of a timing
 OF_A_RUN = ("parameters",)  # and of a run, not of a timing: its rows have their own
@@ -43,6 +44,8 @@ def read_record(path: Path) -> dict[str, Any] | None:
         return leave_out(path.parent, f"result.json cannot be read ({type(error).__name__})")
     except Corrupt as damage:
         return leave_out(path.parent, str(damage).removeprefix(f"{path.parent}/"))
+    if content["status"] not in STATUSES:  # of an earlier rule, which stopped trials that fell behind
+        content["status"] = "interrupted"
     return content
 
 

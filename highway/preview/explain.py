@@ -48,9 +48,9 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
     chosen: dict[str, list[str]] = {}  # rule -> its rows
     for row in rows:
         if row.choose and row.choose.at(budget):
-            chosen.setdefault(row.choose.description, []).append(row.id)
+            chosen.setdefault(_chosen(row, budget), []).append(row.id)
     for rule, choosing in chosen.items():
-        line = f"chosen by validation in {listing(choosing)}: {rule}"
+        line = f"{listing(choosing)}: {rule}"
         console.print(line, soft_wrap=not console.is_terminal, markup=False)
     console.print(f"recipe: {' '.join(table.recipe)}", soft_wrap=True, markup=False)
     console.print(f"all rows: {command(table, budget)}", soft_wrap=True, markup=False)
@@ -79,9 +79,7 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     console.print(grid)
     _print_numbers(table, row, console)
     if row.choose and row.choose.at(budget):
-        console.print(
-            f"\nchosen by validation: {row.choose.description}", soft_wrap=not console.is_terminal, markup=False
-        )
+        console.print(f"\n{_chosen(row, budget)}", soft_wrap=not console.is_terminal, markup=False)
     _print_choices(table, console)
     _print_settings(table, row, budget, described, console)
     _print_descriptions(described, console)
@@ -94,6 +92,15 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
         where = str(RunDirectory.of(described).path)
     console.print(f"run      {where}", soft_wrap=True, highlight=False, markup=False)
     console.print(f"command  {command_line(overrides)}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _chosen(row: Row, budget: str) -> str:
+    """Say what validation chooses, or has chosen, for a row."""
+    assert row.choose is not None
+    stated = row.chosen.get(budget)
+    if stated:
+        return f"{' '.join(stated)} was chosen {row.choose.rule}."
+    return f"chosen {row.choose.rule}; the first is used until all are compared."
 
 
 def _gates(described: Experiment) -> dict[str, str]:
@@ -228,7 +235,7 @@ def origins(table: Table, row: Row, budget: str) -> dict[str, str]:
     parts = {
         "recipe": table.recipe,
         f"row {row.id}": row.overrides,
-        "choose": row.choice(seed=1),
+        "choose": row.choice(budget),
         f"budget {budget}": table.budgets[budget],
         f"row {row.id} at budget {budget}": row.at_budget.get(budget, ()),
     }

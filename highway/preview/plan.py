@@ -135,8 +135,6 @@ def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None =
                 key = (described.model.name, described.trainer.precision, size, of_a_run)
                 rates[key] = rates.get(key) or operations_a_second(described, taken, of_a_run)
                 seconds = taken.operations * taken.tokens * steps / rates[key]
-        if seconds is not None and to_run:  # a trial may be stopped on the way
-            seconds *= sum(planned.share for planned in seeds if planned in missing) / to_run
         label = re.sub(r" ?seed[ =]\d+", "", seeds[0].label)
         estimate = (taken, seconds, source if to_run else "", of_a_run, why)
         estimates.append(Line(label, len(seeds) - to_run, to_run, *estimate))

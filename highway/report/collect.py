@@ -13,12 +13,11 @@ from highway.ledger.directory import RunDirectory, seed_directories
 from highway.ledger.identity import identified
 from highway.report.counting import is_sound
 from highway.report.curves import Curves, read_curves
-from highway.report.rows import composed, name_of_runs, overrides_of
+from highway.report.rows import Choices, composed, name_of_runs, overrides_of, with_choices
 from highway.report.sample import Sample, caveat_of, samples
 from highway.report.statistics import Summary, summarise
 from highway.report.timings import timings
-from highway.report.trials import FIGURE, Decisions, with_choices
-from highway.sweep.table import Figure, Row, Table
+from highway.sweep.table import Row, Table
 
 
 @dataclass(frozen=True)
@@ -29,9 +28,9 @@ class Collected:
     budget: str
     samples: dict[str, tuple[Sample, ...]]  # by row, by seed
     overrides: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by row; the seed is arbitrary
-    folders: dict[str, list[tuple[str, int | None]]] = field(default_factory=dict)  # by row: names, each with its seed
+    names: dict[str, str] = field(default_factory=dict)  # by row: the name of its runs
     only_run: bool = False  # leave out rows that have not run
-    decisions: Decisions = field(default_factory=dict)  # what validation chose in each row
+    choices: Choices = field(default_factory=dict)  # what validation chose in each row
 
     def experiment(self, row_id: str) -> Experiment:
         """Return the experiment of a row; its seed is arbitrary."""
@@ -65,17 +64,9 @@ class Collected:
         return [sample for row in self.table.rows for sample in self.samples[row.id]]
 
     @property
-    def figures(self) -> tuple[Figure, ...]:
-        """The table's figures, and that of the choices in which two or more trials have a value."""
-        compared = any(found.compares for by_seed in self.decisions.values() for found in by_seed.values())
-        return (*self.table.figures, *([FIGURE] if compared else []))
-
-    @property
     def trials(self) -> list[Path]:
-        """The directories of the trials that have ended, by their own end or by the choice."""
-        decisions = [found for by_seed in self.decisions.values() for found in by_seed.values()]
-        ended = ("finished", "diverged", "dropped")
-        return [trial.directory for found in decisions for trial in found.trials if trial.status in ended]
+        """The directories of the trials that have ended."""
+        return [trial.directory.path for found in self.choices.values() for trial in found.trials if trial.ended]
 
     @property
     def full_data(self) -> bool:
@@ -109,15 +100,9 @@ class Collected:
 def underway(collected: Collected, outputs_dir: Path) -> dict[tuple[str, str], Path]:
     """Return the curves.csv of runs that have begun here and not ended, by row and label (`seed 2, running`)."""
     paths = {}
-    for row_id, names in collected.folders.items():
+    for row_id, name in collected.names.items():
         ended = {sample.directory for sample in collected.samples[row_id]}
-        folders = (
-            folder
-            for name, seed in names
-            for folder in seed_directories(outputs_dir / "cells" / name)
-            if seed is None or folder.name == f"seed{seed}"
-        )
-        for folder in folders:
+        for folder in seed_directories(outputs_dir / "cells" / name):
             directory = RunDirectory(folder)
             if folder not in ended and directory.curves.exists() and not directory.done:
                 paths[row_id, f"{folder.name.replace('seed', 'seed ')}, {directory.status}"] = directory.curves
@@ -176,24 +161,8 @@ def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
     if table.kind == "timing":
         table, by_row, overrides = timings(table, budget, outputs_dir)
         return Collected(table, budget, by_row, overrides)
-    table, decisions = with_choices(table, budget, outputs_dir)
+    table, choices = with_choices(table, budget, outputs_dir)
     overrides = {row.id: overrides_of(table, row, budget) for row in table.at(budget)}
-    folders = {row.id: folders_of(table, row, budget, row.id in decisions) for row in table.at(budget)}
-    by_row = {
-        row_id: tuple(
-            sample for name, seed in of_row for sample in samples(name, outputs_dir) if seed in (None, sample.seed)
-        )
-        for row_id, of_row in folders.items()
-    }
-    every_row = {row.id: by_row.get(row.id, ()) for row in table.rows}
-    return Collected(table, budget, every_row, overrides, folders, decisions=decisions)
-
-
-def folders_of(table: Table, row: Row, budget: str, chooses: bool) -> list[tuple[str, int | None]]:
-    """Return the names of a row's runs: of all seeds (None), or of each seed that has chosen its own settings.
-
-    `chooses`: trials of the row have begun.
-    """
-    if not (chooses and row.choose and row.choose.seeds == "each"):
-        return [(name_of_runs(overrides_of(table, row, budget)), None)]
-    return [(name_of_runs(overrides_of(table, row, budget, seed)), seed) for seed in row.chosen]
+    names = {row_id: name_of_runs(words) for row_id, words in overrides.items()}
+    every_row = {row.id: samples(names[row.id], outputs_dir) if row.id in names else () for row in table.rows}
+    return Collected(table, budget, every_row, overrides, names, choices=choices)

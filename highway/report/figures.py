@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 
 from highway.config.metrics import KINDS, METRICS
 from highway.report.bias_figures import draw_biases
-from highway.report.choice_figures import draw_choices
 from highway.report.collect import Collected, authors_logs
 from highway.report.comparison_figures import draw_bars, draw_lengths, draw_scatter, draw_series, draw_times
 from highway.report.curves import Curves, Point
@@ -218,5 +217,4 @@ DRAWN = {
     "gate_values": draw_gate_values,
     "gradients": draw_gradients,
     "lengths": draw_lengths,
-    "choices": draw_choices,
 }

@@ -21,7 +21,7 @@ def write_report(collected: Collected, folder: Path) -> tuple[Report, list[Path]
     """Write `TEXTS` and the figures; return the report and the paths of all files."""
     from highway.report.figures import draw  # matplotlib takes a second to import
 
-    figures = collected.figures if collected.every else ()
+    figures = collected.table.figures if collected.every else ()
     names = [draw(figure, collected, folder) for figure in figures]
     report = build_report(collected, figures)
     for name, layout in TEXTS.items():

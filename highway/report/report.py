@@ -159,7 +159,7 @@ class Report:
         contents: list[tuple[str, str, list[Block]]] = [
             ("results", "", _results(self)),
             ("also", "Also measured", [also] if table.also else []),
-            ("chosen", "Chosen by validation", choices.described(table, self.collected.decisions, rows)),
+            ("chosen", "Chosen by validation", choices.described(table, self.collected.choices, rows)),
             ("rates", "When the learning rate was divided", rates.described(self.collected, rows)),
             ("claims", "Claims of the paper" if table.paper else "Claims", _claims(self)),
             ("convergence", f"Steps to reach the final {table.reaches} of {baseline}", _convergence(self)),

@@ -1,11 +1,18 @@
-"""Compose the rows of a table, each once, and name the directories of their runs."""
+"""Compose the rows of a table, each once; name the directories of their runs; find what validation has chosen."""
 
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
 
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
+from highway.ledger.directory import RunDirectory, roots
 from highway.ledger.identity import identified
+from highway.sweep.choose import FIRST_SEED
+from highway.sweep.chosen import Choice, choice
 from highway.sweep.table import Row, Table, last_on_each_key
+
+Choices = dict[str, Choice]  # by row
 
 
 @cache  # a report asks for hundreds, most of them more than once
@@ -19,6 +26,29 @@ def name_of_runs(overrides: tuple[str, ...]) -> str:
     return identified(composed(overrides))
 
 
-def overrides_of(table: Table, row: Row, budget: str, seed: int = 1) -> tuple[str, ...]:
-    """Return the overrides of a row at a budget, with the settings that were chosen for a seed, but with seed 0."""
-    return tuple(last_on_each_key([*table.overrides(row, budget, seed), "seed=0"]))
+def overrides_of(table: Table, row: Row, budget: str) -> tuple[str, ...]:
+    """Return the overrides of a row at a budget, with seed 0."""
+    return tuple(table.overrides(row, budget, seed=0))
+
+
+def with_choices(table: Table, budget: str, outputs_dir: Path) -> tuple[Table, Choices]:
+    """Return the table with the settings that the trials on disk choose, and these choices."""
+    found = {row.id: with_choice(table, row, budget, outputs_dir) for row in table.rows}
+    choices = {row_id: each for row_id, (_, each) in found.items() if each}
+    return replace(table, rows=tuple(row for row, _ in found.values())), choices
+
+
+def with_choice(table: Table, row: Row, budget: str, outputs_dir: Path) -> tuple[Row, Choice | None]:
+    """Return a row with the settings that its trials choose, and the choice; None if the row has none."""
+    if not row.at(budget):
+        return row, None
+    found = choice(table, row, budget, partial(_places, outputs_dir=outputs_dir))
+    if found is None or found.chosen is None:
+        return row, found
+    return replace(row, chosen={**row.chosen, budget: found.chosen}), found
+
+
+def _places(overrides: list[str], outputs_dir: Path) -> list[RunDirectory]:
+    """Return the directories in which a trial may lie, those of this machine first."""
+    name = name_of_runs(tuple(last_on_each_key([*overrides, "seed=0"])))
+    return [RunDirectory(root / name / f"seed{FIRST_SEED}") for root in roots(outputs_dir)]

@@ -12,12 +12,11 @@ from rich.table import Table as RichTable
 from highway.files.device import cores
 from highway.files.system import way_to_start_processes
 from highway.ledger.directory import DONE, RunDirectory, seed_directories
-from highway.report.collect import collect, folders_of
-from highway.report.rows import name_of_runs, overrides_of
+from highway.report.collect import collect
+from highway.report.rows import name_of_runs, overrides_of, with_choice
 from highway.report.sample import Sample, records
 from highway.report.sections import seeds_text
-from highway.report.trials import with_choice
-from highway.sweep.chosen import Decision
+from highway.sweep.chosen import Choice
 from highway.sweep.table import Row, Table
 
 MANY = 50  # rows; no table of the papers has so many
@@ -62,42 +61,39 @@ def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[Statu
     """Return a line for each status that seeds of a row have; published records count as finished."""
     if not row.at(budget):
         return []
-    row, decisions = with_choice(table, row, budget, outputs)
+    row, choice = with_choice(table, row, budget, outputs)
     if table.kind == "timing":
         name = name_of_runs(overrides_of(table, row, budget))
         samples = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == name]
         return [_timing_line(sample) for sample in samples]
     statuses: dict[int, tuple[str, str]] = {}  # by seed: the status, and how it is printed
     ended = set()  # so that each of thousands of records is read once
-    for name, only in folders_of(table, row, budget, bool(decisions)):
-        for sample in records(name, outputs):
-            if only in (None, sample.seed):
-                statuses.setdefault(sample.seed, (sample.result["status"], sample.result["status"]))
-                ended.add(sample.directory)
-        for path in seed_directories(outputs / "cells" / name):
-            directory, seed = RunDirectory(path), int(path.name.removeprefix("seed"))
-            if path in ended or only not in (None, seed):
-                continue
-            status = directory.status
-            if status not in DONE and not (status == "waiting" and seed in statuses):
-                statuses[seed] = status, _progress_text(directory, status)
+    name = name_of_runs(overrides_of(table, row, budget))
+    for sample in records(name, outputs):
+        statuses.setdefault(sample.seed, (sample.result["status"], sample.result["status"]))
+        ended.add(sample.directory)
+    for path in seed_directories(outputs / "cells" / name):
+        directory, seed = RunDirectory(path), int(path.name.removeprefix("seed"))
+        if path in ended:
+            continue
+        status = directory.status
+        if status not in DONE and not (status == "waiting" and seed in statuses):
+            statuses[seed] = status, _progress_text(directory, status)
     by_status: dict[tuple[str, str], list[int]] = {}
     for seed, about in sorted(statuses.items()):
         by_status.setdefault(about, []).append(seed)
     lines = [StatusLine(status, f"{text}: {seeds_text(numbers)}") for (status, text), numbers in by_status.items()]
-    return [*lines, *_trials(decisions)]
+    return [*lines, *_trials(choice)]
 
 
-def _trials(decisions: dict[int, Decision]) -> list[StatusLine]:
-    """Return a line on the trials of each seed that chooses, unless none has begun."""
-    lines = []
-    for seed, found in decisions.items():
-        count = Counter(trial.status for trial in found.trials if trial != found.chosen)
-        if set(count) != {"waiting"}:
-            trials = ", ".join(f"{number} {status}" for status, number in count.items())
-            state = "settings chosen; other trials" if found.chosen else "settings to be chosen; trials"
-            lines.append(StatusLine("trials", f"{state} of seed {seed}: {trials}"))
-    return lines
+def _trials(choice: Choice | None) -> list[StatusLine]:
+    """Return a line on the trials of a row, unless none has begun."""
+    count = Counter(trial.status for trial in choice.trials if trial != choice.winner) if choice else Counter[str]()
+    if choice is None or set(count) == {"waiting"}:
+        return []
+    trials = ", ".join(f"{number} {status}" for status, number in count.items())
+    state = "settings chosen; other trials" if choice.chosen else "settings to be chosen; trials"
+    return [StatusLine("trials", f"{state}: {trials}")]
 
 
 def _timing_line(sample: Sample) -> StatusLine:

@@ -43,14 +43,6 @@ class Interrupted(Exception):
     """The run stopped early: a signal asked it to, or killed one of its processes. It can resume from what is saved."""
 
 
-class Paused(Exception):
-    """The run stopped where trainer.pause_after says, at `share` of its steps. It can resume from what is saved."""
-
-    def __init__(self, share: float) -> None:
-        super().__init__(f"paused at {share:.0%} of the steps")
-        self.share = share
-
-
 class AtomicCheckpoints(CheckpointIO):
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         with written_atomically(Path(path), sealed=True) as file:
@@ -71,7 +63,6 @@ class Checkpointer(pl.Callback):
     ) -> None:
         self.directory, self.header = directory, header
         self.seconds = experiment.trainer.checkpoint_seconds
-        self.pause_after = experiment.trainer.pause_after
         self.recorder = recorder
         self.stop_asked = False
         self._previous_handlers: dict[int, Any] = {}
@@ -108,9 +99,6 @@ class Checkpointer(pl.Callback):
             save_weights(pl_module.model, self.directory.best, self.header, self.recorder.steps)  # type: ignore[arg-type]
         if trainer.state.fn == "fit":
             self._save(trainer)
-            share = self.recorder.steps / trainer.num_training_batches
-            if self.pause_after is not None and self.pause_after <= share < 1:
-                raise Paused(share)
 
     def _save(self, trainer: pl.Trainer) -> None:
         trainer.save_checkpoint(self.directory.best.with_name(f"resume-{self.recorder.steps}.ckpt"))

@@ -18,7 +18,7 @@ from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import named_revisions
 from highway.ledger.record import write_record
 from highway.run import machine
-from highway.run.checkpoint import Interrupted, Paused
+from highway.run.checkpoint import Interrupted
 from highway.run.processes import first_process
 from highway.run.recorder import Diverged, Recorder
 
@@ -65,9 +65,6 @@ class Record:
             case Interrupted() | Unwritable() | Corrupt():
                 self.end("interrupted", str(error))
                 self.unwritable = isinstance(error, Unwritable)
-            case Paused(share=share):
-                self.content["share"] = share
-                self.end("paused", str(error))
             case SystemExit():  # Lightning raises it on Ctrl-C if no step is running
                 self.end("interrupted", "stopped")
             case Diverged():

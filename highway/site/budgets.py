@@ -68,9 +68,7 @@ def budget_reports(table: Table, outputs: Path, folder: Path) -> list[BudgetRepo
         collected = replace(collect(table, budget, outputs), only_run=any(row.added for row in table.rows))
         status = {row.id: row_status(table, row, budget, outputs) for row in table.rows}
         if collected.every or any(status.values()):
-            drawn = (
-                figure for figure in collected.figures if (folder / table.id / budget / f"{figure.id}.svg").exists()
-            )
+            drawn = (figure for figure in table.figures if (folder / table.id / budget / f"{figure.id}.svg").exists())
             reports.append(BudgetReport(collected, tuple(drawn), status))
     return reports
 

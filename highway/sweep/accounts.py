@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from highway.errors import SweepFailed, counted
 from highway.ledger.directory import is_published
-from highway.sweep.chosen import WHOLE
 from highway.sweep.launch import Planned, last_line
 
 log = logging.getLogger("highway")
@@ -23,7 +22,7 @@ def to_do(unique: list[Planned], missing: list[Planned]) -> str:
 
 def published(missing: Iterable[Planned]) -> list[str]:
     """Return a sentence if the numbers of some of these runs are published, so that nobody waits days for them."""
-    count = sum(is_published(planned.directory) for planned in missing if planned.share == WHOLE)
+    count = sum(is_published(planned.directory) for planned in missing)
     are, them = ("is", "it") if count == 1 else ("are", "them")
     return [f"{count} of these runs {are} published already: highway report shows {them}."] if count else []
 

@@ -80,7 +80,16 @@ def _check_choices(table: Table) -> None:
     """Refuse a setting that is chosen and that the row or a budget sets, too."""
     for row in table.rows:
         if row.choose is None:
+            if row.chosen:
+                raise Refused(f"{table.id}, row {row.id}: `chosen` needs `choose`, which lists what was compared.")
             continue
+        for budget, settings in row.chosen.items():
+            if not row.choose.at(budget) or settings not in row.choose.combinations:
+                listed = listing([" ".join(each) for each in row.choose.combinations])
+                raise Refused(
+                    f"{table.id}, row {row.id}, chosen: {budget}: {' '.join(settings)} is not among what `choose` "
+                    f"compares there. Write one of {listed}."
+                )
         if table.kind == "timing":
             raise Refused(f"{table.id}: a timing has no validation, so it cannot choose. Leave `choose` out.")
         check_metric(row.choose.by, f"{table.id}, choose")

@@ -27,7 +27,6 @@ from highway.sweep.shell import command_line, quoted
 from highway.sweep.timed import timing
 
 log = logging.getLogger("highway")
-GOOD = ("finished", "paused")  # a trial that a sweep compares is paused
 EXIT_REFUSED = 2  # the exit code of a run that was refused, for example because another process trains it
 LOOK_AGAIN = 1.0  # seconds between two checks of runs that other sweeps have started
 
@@ -43,7 +42,6 @@ class Planned:
     devices: int
     before: str = "waiting"  # status when the sweep began; a run that had failed is planned only with retry_failed=true
     alone: bool = False  # True for a timing: no other run of the sweep may run beside it
-    share: float = 1.0  # of its steps that it trains now: below 1 for a trial that the sweep compares at that point
     nodes: int = 1  # machines, each with `devices` devices
     experiment: Experiment | None = field(default=None, compare=False)  # None for a timing, which reads no data
 
@@ -52,8 +50,6 @@ class Planned:
         status = self.directory.status
         if status == "running":
             return "wait"
-        if status in ("paused", "dropped") and self.share < 1:
-            return "leave" if (self.directory.result() or {}).get("share", 0) >= self.share else "start"
         return "leave" if status in DONE or (status == "failed" and self.before != "failed") else "start"
 
 
@@ -106,7 +102,7 @@ class InlineLauncher(RunLauncher):
                 continue
             if status == "interrupted":
                 raise KeyboardInterrupt
-            if fail_fast and status not in GOOD:
+            if fail_fast and status != "finished":
                 return
 
 

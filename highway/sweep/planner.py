@@ -4,20 +4,19 @@ import hashlib
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.types import Override
 
 from highway.config.experiment import Experiment
-from highway.errors import Held, Refused
-from highway.ledger.directory import RunDirectory, roots
+from highway.errors import Refused
+from highway.ledger.directory import DONE, RunDirectory, roots
 from highway.ledger.identity import changes_nothing, identified
 from highway.sweep import grid
-from highway.sweep.chosen import WHOLE, Decision, decision, forecast
+from highway.sweep.choose import FIRST_SEED, key_of
+from highway.sweep.chosen import choice as choice_of
 from highway.sweep.launch import Planned, composed, search_path
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.shell import command_line, quoted
@@ -32,14 +31,15 @@ log = logging.getLogger("highway")
 class Planner:
     """Plans each stage of a sweep: `sweeper` has the configuration that runs are composed from."""
 
-    def __init__(self, sweeper: Any, foresees: bool) -> None:
+    def __init__(self, sweeper: Any, foresees: bool, retry_failed: bool) -> None:
         self.sweeper = sweeper
-        self.foresees = foresees  # plan=true: the trials of all stages are planned at once, and nothing is written
+        self.foresees = foresees  # plan=true: trials and rows are planned at once, and nothing is written
+        self.retry_failed = retry_failed
+        self.trained: set[RunDirectory] = set()  # in the stage before
         self.choosing: list[str] = []  # rows whose settings are still to be chosen
         self.then: list[Callable[[], None]] = []  # writes, postponed until nothing can be refused any more
         self.timings: dict[tuple[str, ...], Planned] = {}
-        self.folders: dict[tuple[str, ...], list[Path]] = {}
-        self.logged: set[str] = set()  # sentences on published trials
+        self.places: dict[tuple[str, ...], list[RunDirectory]] = {}
 
     def plan(self, overrides: dict[str, Override]) -> tuple[list[Planned], list[ReportRequest]]:
         """Compose and check all runs that these overrides describe; return them, and the reports that show them."""
@@ -79,7 +79,7 @@ class Planner:
         reported: dict[tuple[str, str, tuple[str, ...]], ReportRequest] = {}
         for table, written, budget, seed in combinations:
             for _, choice in every_combination(overrides.values()):
-                row, trials = self._chosen(table, written, budget, seed, choice)
+                row, trials = self._chosen(table, written, budget, choice)
                 plan += trials
                 if trials and not self.foresees:
                     continue  # the row itself follows when its settings are chosen
@@ -101,48 +101,42 @@ class Planner:
         }  # reports with overrides also show the table's unchanged rows
         return plan, [entry for key, entry in reported.items() if key[2] or key[:2] not in extended]
 
-    def _chosen(self, table: Table, row: Row, budget: str, seed: int, choice: list[str]) -> tuple[Row, list[Planned]]:
-        """Return a row with its chosen settings; or, until they are chosen, the trials to train next."""
-        if row.choose and any(override.split("=", 1)[0] in row.choose.keys for override in choice):
+    def _chosen(self, table: Table, row: Row, budget: str, choice: list[str]) -> tuple[Row, list[Planned]]:
+        """Return a row with its chosen settings; or, until they are chosen, the trials to train first."""
+        if row.choose and any(key_of(override) in row.choose.keys for override in choice):
             row = replace(row, choose=None)  # typed on the command line
-        found = decision(table, row, budget, seed, lambda overrides: self._folders([*overrides, *choice]))
-        if found is None or row.choose is None:
+        if budget in row.chosen:
             return row, []
-        chooser = row.choose.chooser(seed)
-        here = [trial for trial in found.dropped if not trial.elsewhere]
-        self.then += [partial(_drop, RunDirectory(trial.directory)) for trial in here]
-        if found.chosen:
-            self._log_published(f"{table.id} {row.id} at {budget}, seed {chooser}", found)
-            return replace(row, chosen={**row.chosen, chooser: found.chosen.combination}), []
+        found = choice_of(table, row, budget, lambda overrides: self._places([*overrides, *choice]))
+        if found is None:
+            return row, []
+        missing = [trial for trial in found.trials if self.is_missing(trial.directory, trial.status)]
+        if found.chosen and not missing:
+            return replace(row, chosen={budget: found.chosen}), []
         self.choosing.append(f"{table.id} {row.id}")
         trials = []
-        for trial, share in forecast(found) if self.foresees else [(trial, found.until) for trial in found.missing]:
-            if trial.elsewhere and found.value(trial, share) is not None:
-                continue
-            candidate, tried = replace(row, chosen={chooser: trial.combination}), " ".join(trial.combination)
-            added = self._added(table, candidate, budget, chooser, choice)
-            planned = self._row(table, candidate, budget, chooser, f"{tried} {added}".strip(), choice)
-            self.then.append(partial(self._link, planned, table, budget, row, f"{tried} {added}".strip()))
-            pause = (f"trainer.pause_after={share}",) if share < WHOLE else ()
-            trials.append(replace(planned, share=share, overrides=(*planned.overrides, *pause)))
+        for trial in missing:
+            candidate, tried = replace(row, chosen={budget: trial.combination}), " ".join(trial.combination)
+            added = f"{tried} {self._added(table, candidate, budget, FIRST_SEED, choice)}".strip()
+            planned = self._row(table, candidate, budget, FIRST_SEED, added, choice)
+            self.then.append(partial(self._link, planned, table, budget, row, added))
+            trials.append(planned)
         return row, trials
 
-    def _folders(self, overrides: list[str]) -> list[Path]:
+    def is_missing(self, directory: RunDirectory, status: str) -> bool:
+        """Return True if a run is to be trained in this stage."""
+        if status == "failed":
+            return self.retry_failed and directory not in self.trained
+        return status not in DONE
+
+    def _places(self, overrides: list[str]) -> list[RunDirectory]:
         """Return the directories in which the run of these overrides may lie: here, then among the published."""
         key = tuple(last_on_each_key(overrides))
-        if key not in self.folders:  # asked again for each seed and rung
+        if key not in self.places:  # asked again for each seed
             here = RunDirectory.of(composed(self.sweeper, key))
             published = roots(here.path.parents[2])[1:] if _is_result(here) else []
-            self.folders[key] = [here.path, *(root / here.id for root in published)]
-        return self.folders[key]
-
-    def _log_published(self, chooser: str, found: Decision) -> None:
-        """Log once which settings were chosen with published trials."""
-        if found.chosen and any(trial.elsewhere for trial in found.trials):
-            text = f"{chooser}: {' '.join(found.chosen.combination)} is chosen, with published trials."
-            if text not in self.logged:
-                log.info(text)
-            self.logged.add(text)
+            self.places[key] = [here, *(RunDirectory(root / here.id) for root in published)]
+        return self.places[key]
 
     def _of_grid(
         self, overrides: dict[str, Override], name: list[str], choose: list[str], heads: dict[str, Any]
@@ -229,13 +223,6 @@ class Planner:
         if replaced is not None and not planned.alone:
             changed = "; ".join(differences(replaced, composed(self.sweeper, planned.overrides))) or "another revision"
             log.info("%s: the recipe has changed since the run in %s: %s.", planned.label, replaced.path, changed)
-
-
-def _drop(directory: RunDirectory) -> None:
-    """Mark a trial as dropped, unless another sweep trains it now."""
-    if directory.status in ("paused", "interrupted"):
-        with suppress(Held):
-            directory.drop()
 
 
 def _is_result(directory: RunDirectory) -> bool:

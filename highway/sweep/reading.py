@@ -122,6 +122,7 @@ def _row(content: dict[str, Any], table: str, extra: bool) -> Row:
     made: dict[str, Any] = {"overrides": overrides, "budgets": budgets, "at_budget": at_budget, "extra": extra}
     if "choose" in content:
         made["choose"] = read_choose(content["choose"], where)
+    made["chosen"] = {budget: tuple(settings) for budget, settings in content.get("chosen", {}).items()}
     return Row(**{**content, **made})
 
 

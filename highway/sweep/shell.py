@@ -10,7 +10,7 @@ def command_line(overrides: Sequence[str]) -> str:
     kept = [
         override
         for override in overrides
-        if not re.match(r"(hydra\.(?!searchpath=)|(data_dir|outputs_dir|trainer\.pause_after)=|logger[.=])", override)
+        if not re.match(r"(hydra\.(?!searchpath=)|(data_dir|outputs_dir)=|logger[.=])", override)
     ]
     return f"highway train {shlex.join(kept)}"
 

@@ -20,7 +20,7 @@ from highway.config.extras import need
 from highway.errors import Refused
 from highway.ledger.lease import STALE
 from highway.sweep.engine import EngineLauncher, Job, check_whole
-from highway.sweep.launch import GOOD, Planned
+from highway.sweep.launch import Planned
 from highway.sweep.submitted import Becomes
 
 log = logging.getLogger("highway")
@@ -201,7 +201,7 @@ class Submitted:
         status = self.planned.directory.status
         if status == "running" and time.monotonic() - self.seen <= STALE + ASK_EVERY:
             return None  # killed on another machine: the run counts as running until its lease is stale
-        return int(status not in GOOD)
+        return int(status != "finished")
 
     def stop(self) -> None:
         self.queue.unwanted.append(self.number)

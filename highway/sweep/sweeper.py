@@ -28,9 +28,10 @@ from omegaconf import DictConfig
 from highway.config.experiment import Experiment
 from highway.config.sections import SWEEP_ONLY
 from highway.errors import Held, Refused
-from highway.ledger.directory import DONE, RunDirectory
+from highway.ledger.directory import DONE
 from highway.ledger.identity import ignored
 from highway.sweep.accounts import summarise, to_do
+from highway.sweep.chosen import ENDED
 from highway.sweep.launch import Planned
 from highway.sweep.planner import Planner
 from highway.sweep.table import ReportRequest
@@ -50,7 +51,6 @@ class HighwaySweeper(Sweeper):
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context = hydra_context
         self.config: DictConfig = config
-        self.compared: set[tuple[RunDirectory, float]] = set()  # what the stage before has trained, and how far
         self.launcher: Any = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )
@@ -65,9 +65,9 @@ class HighwaySweeper(Sweeper):
         flags = ("fail_fast", "retry_failed", "rerun", "plan")
         fail_fast, retry_failed, rerun, planning = (is_true(overrides.pop(key, None)) for key in flags)
         settings = {key: override for key, override in overrides.items() if not override.is_hydra_override()}
-        planner = Planner(self, planning)
-        while self._stage(planner, settings, overrides, fail_fast, retry_failed, rerun):
-            rerun = False  # a stage of trials has ended, and the next one follows from their validations
+        planner = Planner(self, planning, retry_failed)
+        if self._stage(planner, settings, overrides, fail_fast, rerun):
+            self._stage(planner, settings, overrides, fail_fast, rerun=False)
 
     def _stage(
         self,
@@ -75,10 +75,9 @@ class HighwaySweeper(Sweeper):
         settings: dict[str, Override],
         typed: dict[str, Override],
         fail_fast: bool,
-        retry_failed: bool,
         rerun: bool,
     ) -> bool:
-        """Train what is missing now; return True if trials were compared, so that more may be missing then."""
+        """Train what is missing now; return True if that were trials, which all have ended, so that rows follow."""
         plan, tables = planner.plan(dict(settings))
         _refuse_ignored([str(override.input_line).lstrip("+") for override in typed.values()], plan)
         unique = list({planned.directory: planned for planned in plan}.values())
@@ -86,8 +85,9 @@ class HighwaySweeper(Sweeper):
             raise Refused("Nothing to train: no row is at this budget. Choose another, or add extra_rows=true.")
         outputs = unique[0].directory.path.parents[2]
         again = [planned for planned in unique if rerun and planned.before in DONE]
-        missing = [planned for planned in unique if planned in again or planned.before not in DONE]
-        missing = [planned for planned in missing if retry_failed or planned.before != "failed"]
+        missing = [
+            planned for planned in unique if planned in again or planner.is_missing(planned.directory, planned.before)
+        ]
         if planner.foresees:
             several = [planned for planned in missing if not planned.alone]
             threads = self.launcher.threads_of_a_run(several, len(unique)) if several else None
@@ -104,7 +104,9 @@ class HighwaySweeper(Sweeper):
         if planner.choosing:
             log.info("First trials choose settings of %s.", ", ".join(dict.fromkeys(planner.choosing)))
         self._launch(missing, unique, fail_fast)
-        if planner.choosing and self._compared(missing, unique):
+        planner.trained = {planned.directory for planned in missing}
+        statuses = {directory.status for directory in planner.trained}
+        if planner.choosing and statuses <= ({*DONE} if fail_fast else {*ENDED}):
             return True
         if tables:
             self.tell(tables, outputs)
@@ -119,14 +121,6 @@ class HighwaySweeper(Sweeper):
         for planned in missing:
             if planned.alone and not (fail_fast and any(run.directory.status == "failed" for run in unique)):
                 self.launcher.launch_runs([planned], 1, fail_fast)
-
-    def _compared(self, missing: list[Planned], unique: list[Planned]) -> bool:
-        """Return whether all trials of this stage have come as far as it asks, and the next stage may ask for more."""
-        compared = {(planned.directory, planned.share) for planned in missing}
-        before, self.compared = self.compared, compared
-        statuses = {planned.directory.status for planned in unique}
-        ahead = "running" in statuses  # another sweep has compared these trials, and trains them for the next stage
-        return statuses <= {*DONE, "paused", "dropped", "running"} and (ahead or compared != before)
 
 
 def _refuse_ignored(overrides: Sequence[str], plan: Sequence[Planned]) -> None:

@@ -44,7 +44,7 @@ class Row:
     choose: Choose | None = field(
         default=None, metadata={"written": dict[str, Any]}
     )  # settings that validation chooses
-    chosen: dict[int, Combination] = field(default_factory=dict, metadata=UNWRITTEN)  # seed that chose -> its choice
+    chosen: dict[str, tuple[Override, ...]] = field(default_factory=dict)  # budget -> what was chosen there
     extra: bool = field(default=False, metadata=UNWRITTEN)  # True for an extra row, which the paper lacks
     added: tuple[str, ...] = field(default=(), metadata=UNWRITTEN)  # overrides of the command line
 
@@ -58,11 +58,9 @@ class Row:
         """Return whether a budget has this row."""
         return not self.budgets or budget in self.budgets
 
-    def choice(self, seed: int) -> Combination:
-        """Return the chosen settings for a run of this seed; until something is chosen, the first combination."""
-        if self.choose is None:
-            return ()
-        return self.chosen.get(self.choose.chooser(seed), self.choose.combinations[0])
+    def choice(self, budget: str) -> Combination:
+        """Return the settings that are chosen at a budget; until something is chosen, the first combination."""
+        return self.chosen.get(budget, self.choose.combinations[0]) if self.choose else ()
 
     def sets(self, key: str) -> str | None:
         """Return the value to which the row itself sets a key, or None."""
@@ -166,8 +164,7 @@ class Figure:
     times: every round of a timing, by row.   scatter: rows as points, the first metric over the second.
     bars: the rows of each group beside those of the others.   series: each group's rows as a line over the key `along`.
     lengths: a histogram of the lengths of training sentences.   gate_values: histograms of state gates.
-    gradients: gradient norms by distance, for each group.   choices: validation over a chosen setting;
-    a report adds this figure by itself.
+    gradients: gradient norms by distance, for each group.
     """
 
     id: FileName
@@ -260,9 +257,8 @@ class Table:
         if not row.at(budget):
             raise Refused(f"{self.id} has row '{row.id}' at budget {listing(list(row.budgets))} only.")
         smaller = [*self.budgets[budget], *row.at_budget.get(budget, ())]
-        return last_on_each_key(
-            [*self.recipe, *row.overrides, *row.choice(seed), *smaller, f"budget={budget}", f"seed={seed}", *row.added]
-        )
+        own = [*self.recipe, *row.overrides, *row.choice(budget), *smaller]
+        return last_on_each_key([*own, f"budget={budget}", f"seed={seed}", *row.added])
 
 
 ReportRequest = tuple[

@@ -10,6 +10,7 @@ Write first_rows.json again (python -m tests.goldens.test_goldens) only if numbe
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,8 @@ def test_every_run_keeps_its_name(table_id: str) -> None:
     rows = {row.id: row for row in table.rows}
     for name, run in known.items():
         _, row_id, budget = name.split()
-        described = composed(table.overrides(rows[row_id], budget, 1))
+        row = replace(rows[row_id], chosen={})  # named before anything was chosen
+        described = composed(table.overrides(row, budget, 1))
         assert identified(described) == run, f"{name} has another name: its finished runs would not be found"
 
 
@@ -62,6 +64,8 @@ def test_every_published_record_is_read_and_named_by_its_configuration(run: str)
     directory, known = RunDirectory(REFERENCE / "cells" / run), RECORDS[run]
     result = directory.result()
     assert result is not None
+    if known["status"] == "dropped":  # of an earlier rule, which stopped trials that fell behind
+        known = {**known, "status": "interrupted"}
     assert {key: result[key] for key in known} == known
     assert RunDirectory.of(experiment_of(directory.config.read_text(), directory)).id == run
 
