@@ -218,7 +218,7 @@ def test_a_record_of_another_version_is_read(finished: RunDirectory, caplog: pyt
     result = finished.result()
     assert result is not None
     write_record(finished.path, {**result, "status": "postponed", "mood": "good"})
-    assert finished.status == "postponed"
+    assert finished.status == "interrupted"
     write_record(finished.path, {key: value for key, value in result.items() if key != "cost"})
     assert finished.result() is None and said(caplog, "result.json has no cost. This record is left out.")
 

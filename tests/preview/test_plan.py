@@ -73,8 +73,6 @@ def test_runs_that_are_published_are_told(tmp_path: Path, monkeypatch: pytest.Mo
     put(reference, "tanh", 3, 1.4, budget="smoke", status="diverged")
     plan.foresee(runs, runs, 1, Console(file=(shown := io.StringIO()), width=100))
     assert shown.getvalue().splitlines()[1] == "2 of these runs are published already: highway report shows them."
-    trials = [dataclasses.replace(run, share=0.1) for run in runs]
-    assert to_do(trials, trials).endswith("3 to train."), "a choice uses published trials and trains them no further"
 
 
 def test_a_trial_of_a_large_step_has_fewer_lanes() -> None:

@@ -103,7 +103,7 @@ def test_explain_shows_every_value_at_80_columns(
     monkeypatch.setenv("COLUMNS", "80")
     _, out, _ = typed("table explain r_transformer_t2 gru")
     assert rows_of(out, "model.width") == [["485", "conf/table/r_transformer_t2.yaml"]]
-    assert rows_of(out, "optimizer.lr") == [["0.001", "conf/table/r_transformer_t2.yaml"]]
+    assert rows_of(out, "optimizer.lr") == [["0.0003", "conf/table/r_transformer_t2.yaml"]]
     assert "(choose)" in out
 
 

@@ -20,7 +20,7 @@ FOLDERS = sorted(path.parent for path in (REFERENCE / "report").glob("*/*/table.
 def test_a_published_report_is_up_to_date(folder: Path, tmp_path: Path) -> None:
     table = load_table(folder.parent.name)
     collected = collect(table, folder.name, tmp_path)
-    report = build_report(collected, collected.figures)
+    report = build_report(collected, collected.table.figures)
     for name, text in (
         ("table.md", to_markdown(report)),
         ("table.csv", to_csv(report)),

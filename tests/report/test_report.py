@@ -10,7 +10,6 @@ import math
 import re
 import statistics
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -41,16 +40,14 @@ from highway.report.sections import (
     Picture,
     Section,
     grid,
-    seeds_text,
 )
 from highway.report.statistics import kendall_tau, summarise, tau_by_chance
-from highway.report.status import row_status
 from highway.report.style import looks
 from highway.report.terminal import print_report, print_sections
 from highway.site.build import build_site
-from highway.sweep.reading import load_table, parse_table
+from highway.sweep.reading import load_table
 from highway.sweep.table import Column
-from tests.support.tables import TRANSLATION, XL, content, put, put_translation
+from tests.support.tables import TRANSLATION, XL, put, put_translation
 
 TABLE = load_table("highway_t1")
 pytestmark = pytest.mark.usefixtures("no_published_records")
@@ -592,23 +589,3 @@ def test_lengths_are_of_the_first_record_that_has_them(tmp_path: Path) -> None:
 def test_any_number_of_predecessors_has_a_colour(tmp_path: Path) -> None:
     table = with_overrides(TRANSLATION, ["paper"], ["gate.score.predecessors=4"])
     assert len(looks(collect(table, "paper", tmp_path))) == len(table.rows)
-
-
-def test_the_status_of_seeds_that_choose_for_themselves(tmp_path: Path) -> None:
-    """A seed is finished once its own choice is; the run of another seed's choice is a trial."""
-    choose = {"optimizer.lr": [0.1, 0.2], "by": "valid_bpc", "seeds": "each"}
-    row: dict[str, Any] = {"id": "a", "label": "A", "overrides": ["gate=none"], "choose": choose}
-    table = parse_table(content(recipe=["model=transformer", "dataset=ptb_char"], rows=[row]))
-
-    def trial(rate: float, seed: int, value: float) -> None:
-        of_rate = dataclasses.replace(table.rows[0], choose=None, overrides=("gate=none", f"optimizer.lr={rate}"))
-        put(tmp_path, "a", seed, value, table=dataclasses.replace(table, rows=(of_rate,)))
-
-    for rate, seed, value in ((0.1, 1, 1.0), (0.2, 1, 2.0), (0.1, 2, 2.0)):
-        trial(rate, seed, value)
-    for finished in ("seed 1", "seeds 1, 2"):
-        first, *_ = row_status(table, table.rows[0], "paper", tmp_path)
-        assert first.text == f"finished: {finished}"
-        (of_row,) = collect(table, "paper", tmp_path).samples.values()
-        assert f"finished: {seeds_text([sample.seed for sample in of_row])}" == first.text
-        trial(0.2, 2, 1.0)
