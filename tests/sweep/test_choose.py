@@ -19,7 +19,6 @@ from matplotlib import pyplot as plt
 from highway.config.compose import experiment
 from highway.config.yaml_file import read_yaml
 from highway.errors import Refused
-from highway.exchange.records import export_records, import_records
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import read_record, write_record
 from highway.report.choice_figures import draw_panel
@@ -27,6 +26,7 @@ from highway.report.choices import described
 from highway.report.collect import collect
 from highway.report.figures import draw
 from highway.report.formats import to_markdown
+from highway.report.publish import publish
 from highway.report.report import build_report
 from highway.report.status import row_status
 from highway.report.trials import with_choices
@@ -189,7 +189,7 @@ def test_a_longer_list_brings_dropped_trials_back(sweep: Any, tmp_path: Path) ->
     assert RunDirectory(dropped[0]).status == "finished", "of four trials two go on, and it is the second best"
 
 
-def test_reports_and_archives_say_what_was_tried(sweep: Any, tmp_path: Path) -> None:
+def test_reports_and_publications_say_what_was_tried(sweep: Any, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     page = to_markdown(build_report(collect(HALVING, "smoke", here)))
     assert "| A | not yet: 6 trials to train to 25% of the steps |" in page
@@ -202,8 +202,7 @@ def test_reports_and_archives_say_what_was_tried(sweep: Any, tmp_path: Path) -> 
         "finished: seed 1",
         "settings chosen; other trials of seed 1: 2 dropped, 2 diverged, 1 finished",
     ]
-    export_records([HALVING], None, here, tmp_path / "file")
-    assert len(import_records(tmp_path / "file", there).new) == 6
+    assert len(publish(HALVING, None, here, there).copied) == 6
     assert to_markdown(build_report(collect(HALVING, "smoke", there))) == page
     draw(collected.figures[-1], collected, tmp_path)
     drawn = (tmp_path / "chosen_settings.svg").read_text()
