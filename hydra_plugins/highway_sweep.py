@@ -21,9 +21,9 @@ class HighwaySweeper(sweeper.HighwaySweeper):
     def tell(self, *arguments: Any) -> None:
         from rich.console import Console
 
-        from highway.report.publish import publish
+        from highway.report.write import show_reports
 
-        publish(*arguments, Console())
+        show_reports(*arguments, Console())
 
     def foresee(self, every: Any, missing: Any, threads: Any, reports: Any, outputs_dir: Any) -> None:
         from rich.console import Console

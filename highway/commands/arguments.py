@@ -21,7 +21,7 @@ class Arguments(argparse.ArgumentParser):
         layout = argparse.RawDescriptionHelpFormatter
         super().__init__(description=description, formatter_class=layout, allow_abbrev=False, **options)
         _, _, command = self.prog.partition(" ")
-        if command in EXAMPLES:  # not the parser of an action, as `highway records export`
+        if command in EXAMPLES:  # not the parser of an action, as `highway data prepare`
             self.epilog = ending(command)
 
     def error(self, message: str) -> Any:

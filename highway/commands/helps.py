@@ -5,7 +5,8 @@ COMMANDS = {  # the subcommands; each is a module of highway/commands/ with a fu
     "train": "train a model, or with -m a table or a grid",
     "table": "show the progress of a table, explain its rows, or render it",
     "report": "render tables and the web site from the records",
-    "records": "move, check and describe records",
+    "publish": "copy the records of a table to the published ones, or to a folder",
+    "card": "write a model card with weights and configuration",
     "data": "list, download or verify data sets",
     "generate": "generate text or music with a trained model",
     "translate": "translate with a trained model",
@@ -37,10 +38,15 @@ EXAMPLES: dict[str, tuple[str, str, str]] = {
         "highway report highway_t3 --budget mini",
         "highway report --data runs.parquet",
     ),
-    "records": (
-        "highway records export t3.tar.gz highway_t3 --budget mini",
-        "highway records import t3.tar.gz",
-        "highway records card outputs/highway_t1/smoke/tanh/seed1",
+    "publish": (
+        "highway publish highway_t3",
+        "highway publish highway_t3 --budget mini --to ~/highway_t3",
+        "highway publish rates --to shared/rates",
+    ),
+    "card": (
+        "highway card outputs/highway_t1/smoke/tanh/seed1",
+        "highway card outputs/highway_t1/smoke/tanh/seed1 --into card",
+        "highway card outputs/gated_resnet_t1/smoke/g1_e4h6/seed1 --into ~/g1",
     ),
     "data": (
         "highway data list",
@@ -98,7 +104,6 @@ EXIT_CODES: dict[str, dict[int, str]] = {
         4: "a file cannot be written",
         130: "interrupted; the same command resumes",
     },
-    "records": {0: "done", 1: "a record differs", 2: "the command is wrong, or no record could be checked"},
     "dashboard": {0: "done", 1: "an upload failed", 2: "the command is wrong"},
     "benchmark": {0: "done", 1: "a table could not be measured", 2: "the command is wrong"},
     "gpu-check": {0: "done, or there is no GPU", 1: "a check failed", 2: "the command is wrong"},

@@ -19,8 +19,8 @@ from highway.report.across import across
 from highway.report.collect import collect
 from highway.report.formats import no_formula
 from highway.report.overview import overview
-from highway.report.publish import publish
 from highway.report.terminal import print_sections
+from highway.report.write import show_reports
 from highway.site.build import build_site
 from highway.site.watch import watch
 from highway.sweep.grid import find, grid_names, left_out
@@ -82,7 +82,7 @@ def main() -> None:
                 budgets = [arguments.budget] if arguments.budget else list(table.budgets)
                 known = [budget for budget in budgets if arguments.tables or budget in table.budgets]
                 requests = [(table, budget, tuple(arguments.added)) for budget in known]
-                if not (found := publish(requests, outputs, console, brief)):
+                if not (found := show_reports(requests, outputs, console, brief)):
                     again = f"make {table.id} BUDGET={list(table.budgets)[-1]}"
                     print(f"{table.id}: no records yet. Type {again} to train it.")
                 reports += found

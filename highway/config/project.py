@@ -47,6 +47,14 @@ def project() -> Project | None:
     return None
 
 
+def needs_project(what: str, package: str, reason: str) -> Refused:
+    """Return the refusal of a run or grid of another project, which cannot be read without its package."""
+    return Refused(
+        f"{what} needs the project {package}, which is not loaded here ({reason.rstrip('.')}). Type the command in the "
+        f"folder of {package}, or set {SETTING} to that folder."
+    )
+
+
 def load() -> None:
     """Import the project's package, which adds its cards to ours."""
     current = project()

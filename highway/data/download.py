@@ -5,11 +5,15 @@ also from another source. If the result has a wrong checksum, it is fetched agai
 fetches a data set; others wait for its lease. TED has no published checksums: its pairs are counted and checked.
 """
 
+import gzip
 import hashlib
 import logging
 import os
 import shutil
+import tarfile
 import time
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,15 +22,13 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from highway.data.transfer import Failure, download, reason, written
+from highway.data.transfer import Failure, download, reason
 from highway.errors import Held, Refused
-from highway.files.archive import BROKEN, members
-from highway.files.writing import file_sha256, made_folder
+from highway.files.writing import file_sha256, made_folder, writing
 from highway.ledger.lease import leased
 
 log = logging.getLogger("highway")
-CHUNK = 1 << 20
-UNPACKED = 1 << 30  # bytes, the most that an archive may unpack to
+BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError)  # raised by a wrong archive
 FETCHING = ".fetching"  # the folder of leases of processes that fetch or make something
 LOOK_AGAIN = 0.5  # seconds between two looks while another process fetches
 
@@ -118,17 +120,12 @@ class Files:
 
     def _unpacked(self, archive: Path, inside: Mapping[str, str], judge: Judge | None) -> None:
         """Unpack the named members to file names chosen here. Keep them only if all of them are right."""
-        names = {member: name for name, member in inside.items()}
         with emptied(archive.parent / ".unpacked") as folder:
-            try:
-                for member in members(archive, UNPACKED):
-                    name = names.get(str(PurePosixPath(member.name)))
-                    if name is not None and member.open and (content := member.open()):
-                        with content, written(folder / name) as write:
-                            while chunk := content.read(CHUNK):
-                                write(chunk)
-            except BROKEN as error:
-                raise Unfit(f"it is not the expected archive: {error}") from error
+            with writing(folder):
+                try:
+                    _unpack(archive, {member: name for name, member in inside.items()}, folder)
+                except BROKEN as error:
+                    raise Unfit(f"it is not the expected archive: {error}") from error
             for name, member_name in inside.items():
                 if not (folder / name).exists():
                     raise Unfit(f"it is not the expected archive: {member_name} is not in it")
@@ -144,6 +141,21 @@ class Files:
         actual = file_sha256(path)
         if name in self.checksums and actual != self.checksums[name]:
             raise Unfit(f"{name} there has the sha256 {actual[:12]}..., expected {self.checksums[name][:12]}...")
+
+
+def _unpack(archive: Path, names: Mapping[str, str], folder: Path) -> None:
+    """Unpack the members of a .zip or .tar.gz that `names` has into a folder, each as the file that `names` says."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as zipped:
+            for member in zipped.infolist():
+                if name := names.get(str(PurePosixPath(member.filename))):
+                    member.filename = name
+                    zipped.extract(member, folder)
+    else:
+        with tarfile.open(archive) as packed:
+            for header in packed:
+                if name := names.get(str(PurePosixPath(header.name))):
+                    packed.extract(header.replace(name=name), folder, filter="data")
 
 
 def _settle(url: str, folder: Path, take: Callable[[Path], None]) -> None:

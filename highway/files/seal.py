@@ -1,13 +1,12 @@
 """Checksums of the files that results depend on, checked at each reading; a file that does not match is `Corrupt`.
 
-result.json      holds its own sha256, and that of each file read with it
+result.json      holds its own sha256
 a checkpoint     has the beginning of its sha256 in its name
 weights          have their sha256 in the header of their file (highway/run/checkpoint.py)
 """
 
 import hashlib
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -42,26 +41,6 @@ def _around(text: bytes) -> tuple[bytes, bytes, bytes]:
 
 def _checksum(before: bytes, after: bytes) -> bytes:
     return hashlib.sha256(before + b"0" * DIGITS + after).hexdigest().encode()
-
-
-def checksums(folder: Path, paths: Iterable[Path]) -> dict[str, str]:
-    """Return the sha256 of each file, by its path relative to the folder."""
-    return {path.relative_to(folder).as_posix(): _sha256(path) for path in sorted(paths)}
-
-
-def _sha256(path: Path | str) -> str:
-    try:
-        return file_sha256(path)
-    except FileNotFoundError:
-        raise Corrupt(f"{path} is missing") from None
-
-
-def check_files(folder: Path, expected: dict[str, str]) -> None:
-    """Raise `Corrupt` if a file of the folder is missing or has another sha256."""
-    for name, sha256 in expected.items():
-        path = f"{folder}/{name}"
-        if _sha256(path) != sha256:
-            raise Corrupt(f"{path} is corrupt: its sha256 is not the recorded one")
 
 
 def check_name(path: Path) -> None:

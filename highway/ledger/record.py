@@ -1,4 +1,4 @@
-"""Write and read records: result.json, which holds its own checksum and those of the files that are read with it.
+"""Write and read records: result.json, which holds its own checksum and names its run.
 
 A record is read leniently: keys and statuses that today's code does not know are no mistake.
 """
@@ -14,30 +14,24 @@ from highway.files.writing import written_atomically
 
 log = logging.getLogger("highway")
 STATUSES = ("finished", "diverged", "failed", "interrupted")
-ALWAYS: tuple[str, ...] = ("status", "cell", "seed", "budget", "metrics", "files")  # keys of every record
+ALWAYS: tuple[str, ...] = ("status", "cell", "seed", "budget", "metrics")  # keys of every record
 ENDED = ("data", "environment", "cost")  # and of a run that has finished or diverged, or of a timing
 OF_A_RUN = ("parameters",)  # and of a run, not of a timing: its rows have their own
 
 
 def write_record(folder: Path, content: dict[str, Any]) -> None:
-    """Write result.json, with its own checksum and those of the files that are read with it."""
-    companions = [folder / "config.yaml", folder / "curves.csv", *(folder / "probes").glob("*.npz")]
-    files = seal.checksums(folder, filter(Path.is_file, companions))
+    """Write result.json with its own checksum."""
     with written_atomically(folder / "result.json") as file:
-        file.write(seal.sealed({**content, "files": files}))
+        file.write(seal.sealed(content))
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
-    """Return the content of a result.json; None if it is missing.
-
-    Also None, with a warning, if the record lacks a key, or if it or a file that belongs to it is corrupt.
-    """
+    """Return the content of a result.json; None if it is missing, or with a warning if it is corrupt or lacks a key."""
     try:
         content = seal.opened(path.read_bytes(), path)
         if wrong := problem(content):
             return leave_out(path.parent, wrong)
         belongs_to(path.parent, f"{content['cell']}/seed{content['seed']}")
-        seal.check_files(path.parent, content["files"])
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

@@ -1,8 +1,9 @@
-"""Read curves.csv, the curves of a run, and files of the same columns."""
+"""Read curves.csv, the curves of a run, and files of the same columns; and thin the curves that are published."""
 
 import csv
 import math
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,9 @@ class Point(NamedTuple):
 Curves = dict[tuple[str, str], list[Point]]  # (split, metric) -> points
 Outline = tuple[tuple[str, str], ...]  # split and metric of each curve of a run
 RECENT = 64  # runs whose curves stay in memory
+TRAINING_ROWS = 500  # the most rows of training that a published run has of a metric
+FIRST_ROWS = 100  # of these, the first ones of the run, whole
+FEW_CHANGES = 100  # a metric with more changes than this changes all the time
 
 
 def read_curves(path: Path) -> dict[str, Curves]:
@@ -37,7 +41,42 @@ def read_curves(path: Path) -> dict[str, Curves]:
     return by_row
 
 
+def curves_of(path: Path) -> Curves:
+    """Return the curves of a run; those of recent runs stay in memory until their files change."""
+    return _curves_at(path, path.stat().st_mtime_ns)
+
+
 @lru_cache(maxsize=RECENT)
-def curves_of(path: Path, sha256: str) -> Curves:
-    """Return the curves of a run. `sha256`, that of the file, tells versions of it apart."""
+def _curves_at(path: Path, changed: int) -> Curves:
     return read_curves(path).get("", {})
+
+
+def thin_curves(curves: str) -> str:
+    """Return the text of a curves.csv with at most TRAINING_ROWS rows of training a metric, and all other rows.
+
+    Of a metric's rows of training, it keeps the first ones, every second, fourth or eighth of the rest, and the last
+    one. So runs of different lengths keep common steps. Where a metric changes in a few rows only, as a learning rate
+    that validation divides, it keeps these rows, too. Thinned curves stay as they are.
+    """
+    head, *lines = curves.splitlines(keepends=True)
+    columns = next(csv.reader([head]))
+    split, metric, value = (columns.index(name) for name in ("split", "metric", "value"))
+    rows = list(csv.reader(lines))
+    training: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
+        if row[split] == "train":
+            training.setdefault(row[metric], []).append(number)
+    dropped: set[int] = set()
+    for numbers in training.values():
+        dropped |= set(numbers) - _kept(numbers, [rows[number][value] for number in numbers])
+    return head + "".join(line for number, line in enumerate(lines) if number not in dropped)
+
+
+def _kept(numbers: list[int], values: list[str]) -> set[int]:
+    """Return the row numbers of one metric that `thin_curves` keeps; `values` are the metric's."""
+    changes = {number for number, (before, value) in zip(numbers[1:], pairwise(values), strict=True) if before != value}
+    always = {*numbers[:FIRST_ROWS], numbers[-1], *(changes if len(changes) <= FEW_CHANGES else ())}
+    stride = 1
+    while len(kept := always | set(numbers[::stride])) > TRAINING_ROWS:
+        stride *= 2
+    return kept

@@ -1,57 +1,101 @@
-"""Writes and prints reports, at the end of a sweep or when a command asks for them."""
+"""Publish a table or a grid: copy its records, without checkpoints and with thinned curves, and write its reports.
 
-from collections.abc import Sequence
-from dataclasses import replace
+The target has the layout of an outputs folder, so that reports read it wherever it is moved to:
+
+    cells/<run>/seed<k>/{config.yaml, curves.csv, result.json, probes/}
+    grids/<name>/               what names a grid, and the overrides with which a table was trained
+    report/<table>/<budget>/    the report
+"""
+
+import shutil
+import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.console import Console
-
-from highway.files.writing import write_text
+from highway.errors import Refused
+from highway.files.writing import made_folder, write_text, writing
+from highway.ledger.directory import RunDirectory
 from highway.report.collect import Collected, collect, with_overrides
-from highway.report.formats import TEXTS
-from highway.report.report import Report, build_report
-from highway.report.terminal import print_outcome, print_report
-from highway.sweep.grid import folder_name
-from highway.sweep.table import ReportRequest
-
-ENDINGS = ("svg", "png")
+from highway.report.curves import thin_curves
+from highway.report.write import write_report
+from highway.sweep.grid import command, left_out, names_of, swept_with_overrides
+from highway.sweep.table import Table
 
 
-def write_report(collected: Collected, folder: Path) -> tuple[Report, list[Path]]:
-    """Write `TEXTS` and the figures; return the report and the paths of all files."""
-    from highway.report.figures import draw  # matplotlib takes a second to import
+@dataclass(frozen=True)
+class Publication:
+    """The names of a table's runs at the target, and the files of its reports."""
 
-    figures = collected.table.figures if collected.every else ()
-    names = [draw(figure, collected, folder) for figure in figures]
-    report = build_report(collected, figures)
-    for name, layout in TEXTS.items():
-        write_text(folder / name, layout(report))
-    files = [*TEXTS, *(f"{name}.{ending}" for name in names for ending in ENDINGS)]
-    return report, [folder / name for name in files]
+    copied: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)  # published before, and ended as well or better
+    differing: list[str] = field(default_factory=list)  # those of `kept` whose published record has other metrics
+    reports: list[Path] = field(default_factory=list)
 
 
-def publish(
-    requests: Sequence[ReportRequest], outputs_dir: Path, console: Console, brief: bool = False
-) -> list[Report]:
-    """Write and print the report of each table and budget that has records; return these reports.
+def publish(table: Table, budget: str | None, outputs: Path, target: Path) -> Publication:
+    """Copy the records of a table at a budget, or at all, to the target, and write the reports there."""
+    budgets = [budget] if budget else list(table.budgets)
+    collections = _collections(table, budgets, outputs)
+    folders = {path.parts[-2:]: path for collected in collections for path in _folders(collected)}
+    if not folders:
+        at = f" at {budget}" if budget else ""
+        mend = f"To train it: {command(table, budgets[-1])}."
+        raise Refused(f"{table.id} has no finished or diverged run{at}, so there is nothing to publish. {mend}")
+    publication = Publication()
+    for (run, seed), folder in sorted(folders.items()):
+        _publish_run(RunDirectory(folder), RunDirectory(target / "cells" / run / seed), publication)
+    for path in names_of(table.id, outputs):
+        write_text(target / "grids" / path.parent.name / path.name, path.read_text(encoding="utf-8"))
+    for name in budgets:
+        published = collect(table, name, target)
+        if published.every:
+            _, paths = write_report(published, target / "report" / table.id / name)
+            publication.reports.extend(paths)
+    return publication
 
-    Overrides of the command line add extra rows, and the report goes into a folder that is named after them.
-    brief: print only what came out, and where the report is.
-    """
-    reports = []
-    for table, budget, overrides in requests:
-        folder = outputs_dir / "report" / table.id / budget
-        table = with_overrides(table, [budget], overrides)
-        if overrides:
-            folder /= folder_name(" ".join(("with", *overrides)))
-        collected = replace(collect(table, budget, outputs_dir), only_run=bool(overrides))
-        if collected.every:
-            report, paths = write_report(collected, folder)
-            reports.append(report)
-            if brief:
-                print_outcome(report, console)
-            else:
-                print_report(report, console)
-            for path in paths[:1] if brief else paths:
-                console.print(str(path), soft_wrap=True, markup=False, highlight=False)
-    return reports
+
+def _collections(table: Table, budgets: list[str], outputs: Path) -> list[Collected]:
+    """Return the records of a table, and those of its rows as they were trained with further overrides."""
+    collections = [collect(table, budget, outputs) for budget in budgets]
+    for name, overrides, trained in swept_with_overrides(outputs):
+        shared = [budget for budget in budgets if budget in trained]
+        if name == table.id and shared:
+            with left_out(f"{name} with {' '.join(overrides)}"):
+                changed = with_overrides(table, shared, overrides)
+                collections += [collect(changed, budget, outputs) for budget in shared]
+    return collections
+
+
+def _folders(collected: Collected) -> list[Path]:
+    """Return the directories of the runs and trials that are published."""
+    return [*(sample.directory for sample in collected.every), *collected.trials]
+
+
+def _publish_run(local: RunDirectory, published: RunDirectory, publication: Publication) -> None:
+    """Copy a run, unless the target has it already and it ended as well there."""
+    record, published_record = local.result(), published.result()
+    if record is None:
+        return
+    if published_record and _rank(published_record["status"]) >= _rank(record["status"]):
+        publication.kept.append(local.id)
+        if published_record["metrics"] != record["metrics"]:
+            publication.differing.append(local.id)
+        return
+    parent = made_folder(published.path.parent)
+    with writing(published.path), tempfile.TemporaryDirectory(dir=parent, prefix=f".{published.path.name}.") as made:
+        copy = Path(made) / "copy"
+        copy.mkdir()
+        for name in ("config.yaml", "result.json"):
+            shutil.copyfile(local.path / name, copy / name)
+        write_text(copy / "curves.csv", thin_curves(local.curves.read_text(encoding="utf-8")))
+        if (local.path / "probes").exists():
+            shutil.copytree(local.path / "probes", copy / "probes")
+        if published.path.exists():
+            published.path.rename(Path(made) / "replaced")
+        copy.rename(published.path)
+    publication.copied.append(local.id)
+
+
+def _rank(status: str) -> int:
+    """Return a number by which a finished run replaces a diverged one, and a diverged one any other."""
+    return {"finished": 2, "diverged": 1}.get(status, 0)

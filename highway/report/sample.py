@@ -60,7 +60,7 @@ class Sample:
 
     @property
     def curves(self) -> Curves:
-        return curves_of(self.directory / "curves.csv", self.result["files"].get("curves.csv"))
+        return curves_of(self.directory / "curves.csv")
 
     def outlined(self) -> "Sample | None":
         """Return the record with the names of its curves.

@@ -8,7 +8,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from highway.exchange.records import export_records
 from highway.report.across import across
 from highway.report.collect import Collected, logs_of, underway, with_overrides
 from highway.report.formats import TEXTS
@@ -23,7 +22,6 @@ from highway.sweep.reading import load_table, table_ids
 from highway.sweep.table import Table
 
 PACKAGE = files("highway.site")
-ARCHIVED = 100  # the most records of a table for which the site offers an archive
 
 
 def build_site(outputs: Path, tables: Sequence[Table] | None = None, refresh: int = 0) -> Path:
@@ -98,22 +96,10 @@ def _write_table(
         links=links,
         numbers=paper_section(table),
         texts=[*TEXTS],
-        archive=_archive(folder, table, reports, outputs),
         logs=logs.exists(),
         findings=findings(table.id),
         entries=log_entries(table.id) if table.paper else [],  # the name of a grid may be a word of the log
     )
-
-
-def _archive(folder: Path, table: Table, reports: list[BudgetReport], outputs: Path) -> str:
-    """Write the records of a table as one file, and return its name; "" if there are none, or too many."""
-    records = [sample for of_budget in reports for sample in of_budget.collected.every]
-    path = folder / f"{table.id}.tar.gz"
-    if not 0 < len(records) <= ARCHIVED:
-        path.unlink(missing_ok=True)
-        return ""
-    export_records([table], None, outputs, path)
-    return path.name
 
 
 def _rows_to_compare(everything: Sequence[Collected], links: dict[Path, str]) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """A grid of overrides as a table: each combination of the values that vary is a row, and a row has one run per seed.
 
-The table is saved with its command in outputs/grids/<name>/table.yaml, where reports read it.
+The table is saved with its command in outputs/grids/<name>/table.yaml, where reports read it. They also read published
+grids, in outputs/reference/grids/.
 """
 
 import contextlib
@@ -9,6 +10,7 @@ import itertools
 import logging
 import re
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +18,10 @@ from typing import Any
 
 import yaml
 
+from highway.config import home
 from highway.config.experiment import Experiment
 from highway.config.metrics import KINDS, SPLITS
+from highway.config.project import needs_project, project
 from highway.config.tasks import metrics_of
 from highway.config.yaml_file import LoaderOfKeys, read_yaml
 from highway.errors import Refused, as_typed, closest, listing
@@ -64,7 +68,10 @@ def as_table(
         command = f"{command} columns={','.join(columns)}"
     made = hashlib.sha256(yaml.safe_dump(content).encode()).hexdigest()[:8]
     caption = title or in_words(content["rows"], content["recipe"])
-    return {"id": _checked(name or f"grid-{made}"), "caption": caption, "command": command, **content}
+    about = {"id": _checked(name or f"grid-{made}"), "caption": caption, "command": command}
+    if loaded := project():
+        about["project"] = loaded.package
+    return {**about, **content}
 
 
 def in_words(rows: Sequence[dict[str, Any]], fixed: Sequence[str]) -> str:
@@ -110,9 +117,9 @@ def keep_overrides(table: str, budget: str, overrides: Sequence[str], outputs_di
 
 
 def swept_with_overrides(outputs_dir: Path) -> list[tuple[str, tuple[str, ...], list[str]]]:
-    """Return each table that was trained here with further overrides: its name, the overrides, and the budgets."""
+    """Return each table that was trained with further overrides: its name, the overrides, and the budgets."""
     found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for path in sorted((outputs_dir / "grids").glob("*/overrides.yaml")):
+    for _, path in sorted(_saved("overrides.yaml", outputs_dir).items()):
         about = read_yaml(path, LoaderOfKeys)
         if isinstance(about, dict) and about.get("table") in table_ids("training"):
             key = str(about["table"]), tuple(map(str, about.get("overrides") or ()))
@@ -167,14 +174,34 @@ def _shown(run: Sequence[Experiment]) -> tuple[str, list[str]]:
 
 def find(name: str, outputs_dir: Path) -> Table:
     """Load a table, or a grid that was run here, by its name."""
-    grids = grid_names(outputs_dir)
+    grids = _saved("table.yaml", outputs_dir)
     if name in grids:
-        path = outputs_dir / "grids" / name / "table.yaml"
-        return parse_table(read_yaml(path, LoaderOfKeys), str(path))
+        return _read(grids[name])
     if name in table_ids():
         return load_table(name)
-    known = [*table_ids(), *grids]
+    known = [*table_ids(), *sorted(grids)]
     raise Refused(f"there is no table or grid '{name}'.{closest(name, known)} Available: {listing(known)}.")
+
+
+def _read(path: Path) -> Table:
+    """Read a grid's table. A grid that needs a project which is not loaded is refused with the name of the project."""
+    content = read_yaml(path, LoaderOfKeys)
+    package = content.get("project") if isinstance(content, dict) else None
+    if package is None or package in sys.modules:
+        return parse_table(content, str(path))
+    from hydra.errors import HydraException  # takes a fifth of a second to import
+
+    from highway.config.compose import experiment
+    from highway.config.sentences import sentence
+
+    try:
+        table = parse_table(content, str(path))
+        for budget in table.budgets:
+            for row in table.at(budget):
+                experiment(table.overrides(row, budget, 1))
+    except (Refused, HydraException) as error:
+        raise needs_project(f"the grid {path.parent.name}", str(package), sentence(error)) from error
+    return table
 
 
 def command(table: Table, budget: str) -> str:
@@ -201,8 +228,21 @@ def left_out(name: str) -> Iterator[None]:
 
 
 def grid_names(outputs_dir: Path) -> list[str]:
-    """Return the names of the grids that were run here."""
-    return sorted(path.parent.name for path in (outputs_dir / "grids").glob("*/table.yaml"))
+    """Return the names of the grids that were run here, and of the published ones."""
+    return sorted(_saved("table.yaml", outputs_dir))
+
+
+def names_of(table: str, outputs_dir: Path) -> list[Path]:
+    """Return the files that `keep` and `keep_overrides` wrote for a grid or a table."""
+    grids, overrides = (_saved(file, outputs_dir).items() for file in ("table.yaml", "overrides.yaml"))
+    of_grid = [path for folder, path in grids if folder == table]
+    return of_grid + [path for folder, path in overrides if folder.rpartition("-")[0] == table]
+
+
+def _saved(file: str, outputs_dir: Path) -> dict[str, Path]:
+    """Return the files of this name by the folder that each is in; one of this machine hides a published one."""
+    folders = (home.REFERENCE / "grids", outputs_dir / "grids")
+    return {path.parent.name: path for folder in folders for path in folder.glob(f"*/{file}")}
 
 
 def _checked(name: str) -> str:

@@ -193,6 +193,7 @@ class Table:
     reported: str = ""  # its name in tests/fixtures/reported.yaml
     note: str = ""
     command: str = ""  # of a grid: how it was typed
+    project: str = ""  # of a grid: the package of the project in which it was typed
     choices: tuple[str, ...] = ()  # sentences: where the paper and its code are silent or disagree, and our choice
     select: Literal["best", "last"] = "best"  # best | last: the checkpoint whose test result is the number
     claims: tuple[Claim, ...] = field(default=(), metadata={"written": tuple[WrittenClaim, ...]})

@@ -5,6 +5,7 @@ The vocabulary is built from the training text, which must be present and unchan
 
 import csv
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import torch
 from highway.config.check import check_recorded
 from highway.config.compose import dataset
 from highway.config.experiment import Experiment
+from highway.config.project import needs_project
 from highway.config.tasks import TASKS
 from highway.config.yaml_file import parsed
 from highway.errors import Refused, closest, listing
@@ -26,7 +28,7 @@ from highway.use.spelling import Spelling
 
 @dataclass(frozen=True)
 class Recorded:
-    """A record without weights, as `highway records import` leaves it: a run, its configuration and its curves."""
+    """A record without weights, as `highway publish` writes it: a run, its configuration and its curves."""
 
     directory: RunDirectory
     experiment: Experiment  # its folders are those of this machine
@@ -143,7 +145,10 @@ def check_owner(path: Path, header: dict[str, str], directory: RunDirectory, key
 
 
 def experiment_of(config: str, directory: RunDirectory) -> Experiment:
-    """Return the experiment that a config.yaml describes, with the folders of this machine."""
+    """Return the experiment that a config.yaml describes, with the folders of this machine.
+
+    A run of another project that cannot be read without it is refused with the name of that project.
+    """
     try:
         values = parsed(config.encode(), "the configuration")
     except Refused:
@@ -151,7 +156,13 @@ def experiment_of(config: str, directory: RunDirectory) -> Experiment:
     if not isinstance(values, dict):
         raise Refused(f"{directory.path}: the configuration cannot be read. Use what this project has written.")
     _, data_dir, _ = dataset([])
-    return check_recorded({**values, "data_dir": str(data_dir), "outputs_dir": str(_outputs_dir(directory))})
+    try:
+        return check_recorded({**values, "data_dir": str(data_dir), "outputs_dir": str(_outputs_dir(directory))})
+    except Refused as refused:
+        package = (directory.result() or {}).get("environment", {}).get("project", {}).get("package")
+        if package is None or package in sys.modules:
+            raise
+        raise needs_project(str(directory.path), package, str(refused)) from refused
 
 
 def _outputs_dir(directory: RunDirectory) -> Path:

@@ -24,7 +24,7 @@ from highway.gates.gate import gate
 from highway.gates.state import HighwayStateGate
 from highway.models import rhn
 from highway.report.collect import collect
-from highway.report.publish import write_report
+from highway.report.write import write_report
 from highway.run import build
 from highway.sweep.reading import load_table
 from highway.tasks import recurrent_figures as figures

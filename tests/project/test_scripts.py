@@ -1,4 +1,4 @@
-"""The other commands, as typed: explain, status, render, report, data, records, benchmark."""
+"""The other commands, as typed: explain, status, render, report, data, benchmark."""
 
 import dataclasses
 import itertools
@@ -175,11 +175,6 @@ def test_commands_take_a_grid_and_rows_with_overrides(
     assert rows_of(out, "model.width") == [["16", "grids/rates/table.yaml", "(recipe)"]]
     assert rows_of(out, "layers.attention") == [["[2,", "3]", "the", "command"]]
     assert "gate=sdu_tanh budget=smoke seed=1 layers=l2-3" in out and "the paper" not in out
-    file = tmp_path / "rates.tar.gz"
-    code, _, err = typed(f"records export {file} rates")
-    assert (code, err) == (2, f"error: rates: no records; {file} was not written.\n")
-    _, out, _ = typed(f"records export {file} rates --rows gate=sdu_tanh --with layers=l2-3")
-    assert "1 record, " in out
     code, _, err = typed("table status rates --with layers")
     assert code == 2 and "layers" in err
 

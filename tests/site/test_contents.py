@@ -84,7 +84,6 @@ def test_what_a_reader_can_take_away(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
     run = put(tmp_path, "tanh", 1, 1.4)
     folder = build_site(tmp_path, [TABLE]).parent
-    assert (folder / "highway_t1" / "highway_t1.tar.gz").exists()
     assert "tanh,'+ tanh SDU" in (folder / "highway_t1" / "paper" / "table.csv").read_text()
     record = folder / "cells" / f"{run.parent.name}-seed1.json"
     assert json.loads(record.read_text()) == json.loads((run / "result.json").read_text())

@@ -19,8 +19,8 @@ from highway.ledger.record import write_record
 from highway.report.collect import collect
 from highway.report.curves import Point
 from highway.report.overview import overview
-from highway.report.publish import publish
 from highway.report.report import build_report
+from highway.report.write import show_reports
 from highway.site.build import build_site
 from highway.site.pages import as_set
 from highway.site.series import by_split, thinned
@@ -245,7 +245,7 @@ def test_what_a_reader_does(tmp_path: Path) -> None:
     from selenium.webdriver.support.ui import Select
 
     table = load_table("highway_t5")
-    publish([(table, "mini", ())], tmp_path, _silent())
+    show_reports([(table, "mini", ())], tmp_path, _silent())
     index = build_site(tmp_path, [table, load_table("highway_t3"), load_table("r_transformer_t2")])
     assert not broken(index.parent)
     page = index.parent / "highway_t5" / "index.html"

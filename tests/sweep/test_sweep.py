@@ -17,11 +17,10 @@ from highway.commands import cli
 from highway.config import compose
 from highway.config.compose import experiment
 from highway.errors import Refused
-from highway.exchange.records import export_records
 from highway.files.device import cores
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
-from highway.report.publish import publish
+from highway.report.write import show_reports
 from highway.sweep import grid
 from highway.sweep.engine import EngineLauncher
 from highway.sweep.launch import Planned
@@ -80,7 +79,7 @@ def test_a_grid_inline(tmp_path: Path) -> None:
     assert len(views) == 8 and all((view / "result.json").exists() for view in views)
     assert len({view.resolve() for view in views}) == 6
     (tmp_path / "report" / "layers_study" / "smoke" / "table.md").unlink()
-    assert len(publish([(table, "smoke", ())], tmp_path, Console(file=(messages := io.StringIO()), width=80))) == 1
+    assert len(show_reports([(table, "smoke", ())], tmp_path, Console(file=(messages := io.StringIO()), width=80))) == 1
     assert "Also measured" in messages.getvalue() and "±" in messages.getvalue()
     cells = (tmp_path / "report" / "layers_study" / "smoke" / "table.md").read_text()
     assert "## Also measured\n\n| model | parameters | of gates | tokens/s | train (s) |" in cells
@@ -323,7 +322,5 @@ def test_a_folder_of_options_goes_with_every_run(tmp_path: Path, monkeypatch: py
     with grid.left_out("ours"):
         experiment(table.overrides(table.rows[1], "smoke", 1))
         raise AssertionError
-    with pytest.raises(Refused, match="no records"):  # and no sentence on the folder that is gone
-        export_records([table], None, outputs, tmp_path / "file")
     with pytest.raises(Refused), grid.left_out("highway_t1"):
         raise Refused("a table")

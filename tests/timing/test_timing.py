@@ -19,8 +19,8 @@ from highway.errors import Refused
 from highway.files.writing import read_json
 from highway.report.collect import collect
 from highway.report.formats import to_markdown
-from highway.report.publish import write_report
 from highway.report.report import build_report
+from highway.report.write import write_report
 from highway.run import machine
 from highway.sweep import timed
 from highway.sweep.reading import load_table
