@@ -48,7 +48,9 @@ def export_records(tables: list[Table], budget: str | None, outputs: Path, targe
 
     The trials of a choice go with them, so that their reader can see what was chosen.
     """
-    requests = [(table, name) for table in tables for name in table.budgets if budget in (None, name)]
+    requests = [
+        (table, name) for table in tables for name in table.budgets if budget in (None, name) and not table.timed
+    ]
     collections = []
     for request in requests:
         with left_out(request[0].id):

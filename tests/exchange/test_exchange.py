@@ -313,21 +313,12 @@ def test_a_configuration_is_that_of_its_cell(
 
 
 def test_every_published_record_would_be_taken() -> None:
-    """The import accepts every published record, including the timings."""
+    """The import accepts every published record."""
     assert tuple(admission.COLUMNS) == COLUMNS
     for path in REFERENCE.glob("cells/*/seed*/result.json"):
         files = {file.relative_to(path.parent).as_posix(): file for file in path.parent.rglob("*") if file.is_file()}
         contents = {name: file.read_bytes() for name, file in files.items()}
         assert admission.problem(path.parents[1].name, read_json(path), contents) is None, path
-
-
-def test_a_timing_describes_its_rows() -> None:
-    path = next(REFERENCE.glob("cells/timing-*/seed*/result.json"))
-    files = {name: (path.parent / name).read_bytes() for name in ("config.yaml", "curves.csv")}
-    result = read_json(path)
-    result["rows"].pop(next(iter(result["rows"])))
-    refusal = admission.problem(path.parents[1].name, result, files)
-    assert refusal == "config.yaml does not describe the rows of result.json"
 
 
 def test_an_imported_record_has_curves(cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
