@@ -22,19 +22,25 @@ extra     = @echo $$PPID > $(BEGUN); $(INSTALL); $(STEP) "installing $(2)" $(EDI
 WORKERS  := -n 2 --dist worksteal
 FAST     := "not slow and not ray and not slurm and not least and not data"
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
+TIMED    := $(basename $(notdir $(shell grep -ls '^rounds:' conf/table/*.yaml)))
 
 .PHONY: help setup demo test test-least test-slow test-slurm test-ray test-lowest coverage lint bench gpu-check report watch audit sync parity mutate all clean $(TABLES)
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
-	@echo "$(TABLES)" | tr ' ' '\n' | sed 's/$$/   BUDGET=paper|mini|smoke SEEDS=1,2,3 LAUNCHER=local|slurm|ray|inline/'
+	@echo "$(filter-out $(TIMED),$(TABLES))" | tr ' ' '\n' | sed 's/$$/   BUDGET=paper|mini|smoke SEEDS=1,2,3 LAUNCHER=local|slurm|ray|inline/'
+	@echo "$(TIMED)" | tr ' ' '\n' | sed 's/$$/   BUDGET=paper|mini|smoke/'
 
 setup: $(VENV)/.dev $(VENV)/.ray  ## the environment in .venv, with every extra; PYTHON=... chooses the interpreter, and its torch is kept if it has one
 
 demo: $(VENV)/.core  ## Table 1 of Highway Transformer on generated text, in four minutes with set-up, and its report
 	$(RUN) -m highway train -m table=highway_t1 budget=smoke seeds=1
 
-$(TABLES): $(VENV)/.core
+$(TIMED): $(VENV)/.core
+	$(RUN) -m highway table time $@ --budget $(BUDGET)
+	$(RUN) -m highway report $@ --budget $(BUDGET)
+
+$(filter-out $(TIMED),$(TABLES)): $(VENV)/.core
 	$(RUN) -m highway train -m table=$@ budget=$(BUDGET) seeds=$(SEEDS) hydra/launcher=$(LAUNCHER)
 
 all: $(TABLES)  ## every table, one after the other

@@ -1,103 +1,142 @@
-"""Time the rows of a table of `kind: timing` in interleaved rounds on one idle device, and write result.json.
+"""Time rows of a table in interleaved rounds, and append the measurement to its times.csv. Nothing is trained.
 
-In every round each row trains a block of steps, so that changes in the machine's speed affect all rows alike. A round
-is measured again if other processes kept more than machine.QUIET processors busy. The results of a row are medians
-over the quiet rounds.
+In every round each row trains a block of steps, and each round begins with another row, so that slow changes in the
+machine's speed affect all rows alike. The times relative to the first row, round by round, cancel them.
 """
 
 import csv
 import io
-import logging
+import itertools
 import math
-import statistics
+import platform
+import sys
 import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import partial
+from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from highway.errors import Refused
-from highway.files.device import device_name
+from highway.clock import clock
+from highway.config.experiment import Experiment
+from highway.config.groups import check_words
+from highway.errors import Refused, listing
+from highway.files.device import cores, device_name
+from highway.files.system import commit
 from highway.files.writing import write_text
-from highway.ledger.directory import RunDirectory
-from highway.ledger.identity import TIMING_REVISION, configuration, identified
-from highway.ledger.lease import HeldLease
-from highway.ledger.record import write_record
-from highway.ledger.together import Timing
+from highway.report.rows import composed, overrides_of
+from highway.report.times import COLUMNS, read_lines, times_file
 from highway.run import machine
-from highway.run.recorder import COLUMNS
 from highway.run.trial import Contender, Entry, peak_memory, seconds_of
+from highway.sweep.table import Table, last_on_each_key
 
-log = logging.getLogger("highway")
 BLOCK_SECONDS = 0.5  # least time of the first row in a round
-PATIENCE = 5  # the disturbed rounds may outnumber the quiet ones by this many
+TYPED = ("trainer.accelerator", "trainer.precision", "trainer.compile", "trainer.threads")  # times.csv has these
+SHARED = ("dataset", *TYPED)  # equal in all rows, or their times would not compare
 
-Seconds = dict[str, list[float]]  # row -> seconds per step in each quiet round
+Seconds = dict[str, list[float]]  # row -> seconds of a training step, by round
 
 
-def run(timing: Timing, command: str) -> str:
-    """Time the rows of a table and record them. Return the status in result.json."""
-    directory, started = timing.directory, time.monotonic()
-    with directory.leased() as lease:
-        if directory.done:
-            log.info("%s is %s already: nothing to measure.", directory.path, directory.status)
-            return directory.status
-        directory.begin()
-        machine.open_log(directory.log)
-        machine.write_down(directory, {name: configuration(row) for name, row in timing.rows.items()})
-        first = timing.first
-        entries = {
-            name: Entry(first.trainer.precision, row, timing.device, first.trainer.compile)
-            for name, row in timing.rows.items()
+def time_table(
+    table: Table, rows: Sequence[str], budget: str, rounds: int, overrides: Sequence[str], outputs: Path
+) -> Path:
+    """Time these rows (none: all) beside the table's first row, and return the path of times.csv."""
+    experiments = compose_rows(table, rows, budget, overrides)
+    path = times_file(table.id, budget, outputs)
+    read_lines(path)  # a file that cannot be read is refused now, not after the measurement
+    first = next(iter(experiments.values()))
+    threads = first.trainer.threads or cores()
+    device = "cuda" if first.trainer.accelerator != "cpu" and torch.cuda.is_available() else "cpu"
+    started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    about: dict[str, Any] = {
+        "measured": started,
+        "device": device_name(device),
+        "threads": threads,
+        "precision": first.trainer.precision,
+        "compile": first.trainer.compile or "",
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "commit": commit() or "",
+    }
+    machine.prepare(threads)
+    entries = {
+        name: Entry(first.trainer.precision, experiment, device, first.trainer.compile)
+        for name, experiment in experiments.items()
+    }
+    peaks = {name: peak_memory(entry, threads) / 2**20 for name, entry in entries.items()}
+    torch.manual_seed(first.seed)
+    contenders = {name: entry.build() for name, entry in entries.items()}
+    seconds, loads = measure(contenders, next(iter(entries.values())).batch(), rounds, device)
+    base = next(iter(seconds.values()))
+    lines = [
+        {
+            **about,
+            "row": name,
+            "round": number + 1,
+            "step_seconds": seconds[name][number],
+            "relative_time": seconds[name][number] / base[number],
+            "peak_memory_mib": peaks[name],
+            "load_average": loads[number],
         }
-        machine.prepare(timing.threads)
-        peaks = {name: peak_memory(entry, timing.threads) for name, entry in entries.items()}
-        torch.manual_seed(first.seed)
-        contenders = {name: entry.build() for name, entry in entries.items()}
-        batch = next(iter(entries.values())).batch()
-        seconds = measure(contenders, batch, timing.rounds, timing.device, lease)
-        write_rounds(directory, timing, seconds, batch.inputs.numel())
-        rows = {
-            identified(row): {
-                "metrics": metrics(seconds, name, timing, peaks[name]),
-                "parameters": {"total": contenders[name].parameters},
-            }
-            for name, row in timing.rows.items()
-        }
-        write_record(directory.path, {**about(timing, command, time.monotonic() - started), "rows": rows})
-        log.info("%s: finished", directory.path)
-        return "finished"
+        for name, number in itertools.product(seconds, range(rounds))
+    ]
+    write_lines(path, [*read_lines(path), *lines])  # read again: another measurement may have ended meanwhile
+    return path
 
 
-def measure(contenders: dict[str, Contender], batch: Any, rounds: int, device: str, lease: HeldLease) -> Seconds:
-    """Measure the seconds per step of every row in `rounds` quiet rounds. Each round begins with another row."""
+def compose_rows(table: Table, rows: Sequence[str], budget: str, overrides: Sequence[str]) -> dict[str, Experiment]:
+    """Compose the table's first row and these (none: all), and refuse rows whose times do not compare."""
+    check_words(overrides)
+    for override in overrides:
+        if override.split("=", 1)[0] not in TYPED:
+            raise Refused(f"{override} cannot be set for a timing. It takes only {listing(list(TYPED))}.")
+    every = table.at(budget)
+    chosen = [every[0], *map(table.row, rows)] if rows else every
+    usual = f"trainer.threads={cores()}"
+    experiments = {
+        row.id: composed(tuple(last_on_each_key([usual, *overrides_of(table, row, budget), *overrides])))
+        for row in chosen
+    }
+    check_shared(experiments)
+    return experiments
+
+
+def check_shared(rows: dict[str, Experiment]) -> None:
+    """Refuse rows that differ in a key of `SHARED`, and double precision."""
+    first, *others = rows
+    for other, key in itertools.product(others, SHARED):
+        value, another = (attrgetter(key)(rows[name]) for name in (first, other))
+        if value != another:
+            values = f" ({value} and {another})" if key != "dataset" else ""
+            raise Refused(
+                f"rows '{first}' and '{other}' of a timing differ in {key}{values}, so their times do not compare: "
+                "write it once, in the table's `recipe`."
+            )
+    if rows[first].trainer.precision == "64":
+        raise Refused("trainer.precision=64 cannot be timed. Use trainer.precision=32 or bf16.")
+
+
+def measure(
+    contenders: dict[str, Contender], batch: Any, rounds: int, device: str
+) -> tuple[Seconds, list[float | None]]:
+    """Return the seconds of a training step of every row, and the load average, by round."""
     for contender in contenders.values():  # warm up: compile, allocate, fill the model's memory
-        for _ in range(3):
-            contender.step(batch)
+        train(contender, batch, 3)
     names = list(contenders)
     block = math.ceil(BLOCK_SECONDS / seconds_of(partial(contenders[names[0]].step, batch), device))
     seconds: Seconds = {name: [] for name in names}
-    started, disturbed, quiet = time.monotonic(), 0, 0
-    while quiet < rounds:
-        neighbours, spent = machine.Neighbours(), {}
+    loads: list[float | None] = []
+    started = time.monotonic()
+    for done in range(rounds):
         for position in range(len(names)):
-            name = names[(quiet + position) % len(names)]
-            spent[name] = seconds_of(partial(train, contenders[name], batch, block), device) / block
-        others = neighbours.processors()
-        if others > machine.QUIET:
-            disturbed += 1
-            log.info("a round beside %.1f processors' work of others: measured again.", others)
-            if disturbed > quiet + PATIENCE:
-                raise Refused(
-                    f"other processes kept {others:.1f} processors busy in {disturbed} rounds of {disturbed + quiet}; "
-                    "a timing needs an idle machine: stop what else is running, and give the same command again."
-                )
-            continue
-        quiet += 1
-        for name in names:
-            seconds[name].append(spent[name])
-        lease.progress = progress(quiet, rounds, batch.inputs.numel() / spent[names[0]], time.monotonic() - started)
-    return seconds
+            name = names[(done + position) % len(names)]
+            seconds[name].append(seconds_of(partial(train, contenders[name], batch, block), device) / block)
+        loads.append(machine.load_average())
+        show_progress(done + 1, rounds, time.monotonic() - started)
+    return seconds, loads
 
 
 def train(contender: Contender, batch: Any, steps: int) -> None:
@@ -105,62 +144,19 @@ def train(contender: Contender, batch: Any, steps: int) -> None:
         contender.step(batch)
 
 
-def progress(done: int, rounds: int, tokens_per_second: float, elapsed: float) -> dict[str, Any]:
-    """Return what a sweep's overview shows, with rounds in place of steps."""
-    left = round(elapsed / done * (rounds - done), 1)
-    return {"step": done, "steps": rounds, "tokens_per_second": round(tokens_per_second, 1), "seconds_left": left}
+def show_progress(done: int, rounds: int, elapsed: float) -> None:
+    """Show the round and the time left: one line, rewritten on a terminal."""
+    text = f"round {done} of {rounds}, {clock(elapsed / done * (rounds - done))} left"
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="\n" if done == rounds else "", file=sys.stderr, flush=True)
+    else:
+        print(text, file=sys.stderr, flush=True)
 
 
-def metrics(seconds: Seconds, row: str, timing: Timing, peak: int) -> dict[str, dict[str, float]]:
-    """Return the metrics of one row as a report reads them. Spread is the interquartile range over the median."""
-    median = statistics.median(seconds[row])
-    low, _, high = statistics.quantiles(seconds[row], n=4)
-    steps = timing.rows[row].trainer.max_steps or 0
-    values = {
-        "step_seconds": median,
-        "spread": (high - low) / median,
-        "relative_time": statistics.median(relative(seconds, row)),
-        "train_time_h": median * steps / 3600,
-        "peak_memory_mib": peak / 2**20,
-    }
-    return {name: {"best": value, "last": value} for name, value in values.items()}
-
-
-def relative(seconds: Seconds, row: str) -> list[float]:
-    """Divide the times of a row by those of the first row, round by round: slow drifts of the machine cancel out."""
-    first = next(iter(seconds.values()))
-    return [value / base for value, base in zip(seconds[row], first, strict=True)]
-
-
-def write_rounds(directory: RunDirectory, timing: Timing, seconds: Seconds, tokens: int) -> None:
-    """Write every measurement in the columns of curves.csv: the round as the step, the row's identity as the split."""
+def write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> None:
+    """Write times.csv atomically."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for name in seconds:
-        for metric, values in (("step_seconds", seconds[name]), ("relative_time", relative(seconds, name))):
-            for number, (spent, value) in enumerate(zip(seconds[name], values, strict=True), start=1):
-                writer.writerow([number, 0, spent, tokens, identified(timing.rows[name]), metric, value])
-    write_text(directory.curves, text.getvalue())
-
-
-def about(timing: Timing, command: str, seconds: float) -> dict[str, Any]:
-    """Return the content of result.json besides the rows."""
-    first = timing.first
-    return {
-        "cell": timing.directory.name,
-        "revision": {"timing": TIMING_REVISION},
-        "seed": first.seed,
-        "budget": timing.budget,
-        "command": command,
-        "status": "finished",
-        "error": None,
-        "metrics": {},
-        "data": {"source": "random", "vocabulary_sha256": "", "sha256": {}},
-        "environment": machine.environment(first, processes=1),
-        "cost": {
-            "seconds": round(seconds, 3),
-            "device": device_name(timing.device),
-            "exclusive": True,
-        },
-    }
+    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    write_text(path, text.getvalue())

@@ -43,15 +43,10 @@ class HighwaySweeper(sweeper.HighwaySweeper):
 
 
 class InlineLauncher(launch.InlineLauncher):
-    """The inline launcher with the functions that train a run and a timing; torch is imported when one is called."""
+    """The inline launcher with the function that trains a run, which imports torch."""
 
     def run(self, *arguments: Any) -> str:
         from highway.train import run
-
-        return run(*arguments)
-
-    def time_rows(self, *arguments: Any) -> str:
-        from highway.timing import run
 
         return run(*arguments)
 

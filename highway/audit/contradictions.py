@@ -185,7 +185,7 @@ def between(tables: Sequence[Table], experiments: dict[tuple[str, str], Experime
     alike: dict[str, list[tuple[Table, str]]] = {}
     for table in tables:
         for row in table.rows:
-            if row.paper and not row.copied and table.kind == "training" and not row.extra:
+            if row.paper and not row.copied and not table.timed and not row.extra:
                 keys = identity(experiments[table.id, row.id])["keys"]
                 model = {key: value for key, value in keys["model"].items() if not key.startswith("init")}
                 parts = {**keys, "model": model, "optimizer": {}, "trainer": {}}

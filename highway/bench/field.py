@@ -114,7 +114,7 @@ def _instead(table: Table, asked: Asked) -> str:
         return f"Type --row {rows[0]}."
     if not asked.local_rnn:
         return "It is timed without that one."
-    others = [other for other in map(load_table, table_ids("training")) if other.id != table.id]
+    others = [other for other in map(load_table, table_ids(trained=True)) if other.id != table.id]
     fitting = [other.id for other in others if measurable(other, asked)]
     return f"Name a table that has one: {listing(fitting)}."
 

@@ -88,7 +88,7 @@ def tables(arguments: Namespace, chosen: tuple[str, ...], remarks: list[str], de
     asked = Asked(
         arguments.row, arguments.budget, arguments.set, chosen, device, arguments.compile, arguments.local_rnn
     )
-    several = map(load_table, arguments.tables or table_ids("training"))
+    several = map(load_table, arguments.tables or table_ids(trained=True))
     fields = [(table, contenders(table, asked)) for table in several if arguments.tables or measurable(table, asked)]
     say(*remarks)
     for table, field in fields:

@@ -54,8 +54,8 @@ def of_table(arguments: argparse.Namespace, outputs: Path) -> None:
     from highway.sweep.grid import find
 
     table = find(arguments.table, outputs)
-    if table.kind == "timing":
-        raise Refused(f"{table.id} is a timing and has no curves. Type highway report {table.id} to see it.")
+    if table.timed:
+        raise Refused(f"{table.id} is timed and has no curves. Type highway report {table.id} to see it.")
     collected = collect(table, arguments.budget, outputs)
     name = f"{collected.table.id}-{collected.budget}"
     if arguments.send:

@@ -3,7 +3,7 @@
 COMMANDS = {  # the subcommands; each is a module of highway/commands/ with a function main()
     "init": "begin a project of your own, with a gate, a data set and a table",
     "train": "train a model, or with -m a table or a grid",
-    "table": "show the progress of a table, explain its rows, or render it",
+    "table": "show the progress of a table, explain its rows, render it, or time them",
     "report": "render tables and the web site from the records",
     "publish": "copy the records of a table to the published ones, or to a folder",
     "card": "write a model card with weights and configuration",
@@ -31,7 +31,7 @@ EXAMPLES: dict[str, tuple[str, str, str]] = {
     "table": (
         "highway table status highway_t3",
         "highway table explain highway_t1 tanh",
-        "highway table render highway_t3 --budget mini --format latex",
+        "highway table time highway_t7 --budget mini",
     ),
     "report": (
         "highway report",

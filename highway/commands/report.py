@@ -67,7 +67,7 @@ def main() -> None:
         if arguments.across:
             if arguments.added:
                 raise Refused("--across compares the rows of tables with their baselines: leave out --with.")
-            tables = [load_table(name) for name in arguments.tables or table_ids("training")]
+            tables = [load_table(name) for name in arguments.tables or table_ids()]
             chosen = {(table.id, budget): table for table in tables for budget in table.budgets}
             wanted = [key for key in chosen if arguments.budget in (None, key[1])]
             sections = across(collect(chosen[key], key[1], outputs) for key in wanted if key[1] != "smoke")
@@ -84,7 +84,7 @@ def main() -> None:
                 requests = [(table, budget, tuple(arguments.added)) for budget in known]
                 if not (found := show_reports(requests, outputs, console, brief)):
                     again = f"make {table.id} BUDGET={list(table.budgets)[-1]}"
-                    print(f"{table.id}: no records yet. Type {again} to train it.")
+                    print(f"{table.id}: no records yet. Type {again} first.")
                 reports += found
         if brief:
             index = build_site(outputs)

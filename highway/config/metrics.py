@@ -25,7 +25,7 @@ class Metric:
 
     @property
     def is_disturbed(self) -> bool:
-        """True if other processes on the machine distort it. The metrics of a timing come from quiet rounds."""
+        """True if it does not count beside other work. The report of a timed table has a note instead."""
         return self.unit in ("seconds", "tokens a second") and self.name not in OF_A_TIMING
 
     @property

@@ -1,4 +1,4 @@
-"""The name of a device, which is part of a timing's identity; the number of cores; the rank of a process."""
+"""The name of a device; the number of cores; the rank of a process."""
 
 import os
 

@@ -9,7 +9,6 @@ its result.
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from highway.config.experiment import Experiment
@@ -18,7 +17,6 @@ from highway.config.gates import GATES, GateOptions
 from highway.config.sections import kinds_of
 
 PARTS = ("model", "gate", "layers", "dataset", "optimizer", "trainer")
-TIMING_REVISION = 1
 
 
 def identity(experiment: Experiment) -> dict[str, Any]:
@@ -38,15 +36,10 @@ def identity(experiment: Experiment) -> dict[str, Any]:
     return described
 
 
-def run_name(model: str, described: dict[str, Any]) -> str:
-    """Return the name of a run's folder: the model and 12 digits of the hash of its identity."""
-    content = json.dumps(described, sort_keys=True)
-    return f"{model}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
-
-
 def identified(experiment: Experiment) -> str:
-    """Return the name of the folder of an experiment's runs."""
-    return run_name(experiment.model.name, identity(experiment))
+    """Return the name of the folder of an experiment's runs: the model and 12 digits of the hash of its identity."""
+    content = json.dumps(identity(experiment), sort_keys=True)
+    return f"{experiment.model.name}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 
 def named_revisions(numbers: dict[str, int]) -> dict[str, int]:
@@ -107,9 +100,3 @@ def _difference(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, A
         if value != default:
             differing[key] = value
     return differing
-
-
-def of_timing(rows: Sequence[Experiment], surroundings: dict[str, Any]) -> str:
-    """Return the folder name of rows that are timed together: a hash of their identities and `surroundings`."""
-    described = {"rows": sorted(map(identified, rows)), "revision": TIMING_REVISION, **surroundings}
-    return run_name("timing", described)

@@ -15,8 +15,7 @@ from highway.files.writing import written_atomically
 log = logging.getLogger("highway")
 STATUSES = ("finished", "diverged", "failed", "interrupted")
 ALWAYS: tuple[str, ...] = ("status", "cell", "seed", "budget", "metrics")  # keys of every record
-ENDED = ("data", "environment", "cost")  # and of a run that has finished or diverged, or of a timing
-OF_A_RUN = ("parameters",)  # and of a run, not of a timing: its rows have their own
+ENDED = ("data", "environment", "cost", "parameters")  # and of a run that has finished or diverged
 
 
 def write_record(folder: Path, content: dict[str, Any]) -> None:
@@ -61,5 +60,5 @@ def problem(content: object) -> str | None:
         return "result.json is not a record"
     needed = ALWAYS
     if content.get("status") in ("finished", "diverged"):
-        needed += ENDED if "rows" in content else ENDED + OF_A_RUN
+        needed += ENDED
     return next((f"result.json has no {key}" for key in needed if content.get(key) is None), None)

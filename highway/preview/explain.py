@@ -83,15 +83,10 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     _print_choices(table, console)
     _print_settings(table, row, budget, described, console)
     _print_descriptions(described, console)
-    if table.kind == "timing":
-        where, overrides = (
-            "one for all rows, which are timed side by side",
-            [f"table={table.id}", f"budget={budget}", "seed=1", *row.added],
-        )
-    else:
-        where = str(RunDirectory.of(described).path)
-    console.print(f"run      {where}", soft_wrap=True, highlight=False, markup=False)
-    console.print(f"command  {command_line(overrides)}", soft_wrap=True, highlight=False, markup=False)
+    typed = table.time_command(budget) if table.timed else command_line(overrides)
+    if not table.timed:
+        console.print(f"run      {RunDirectory.of(described).path}", soft_wrap=True, highlight=False, markup=False)
+    console.print(f"command  {typed}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _chosen(row: Row, budget: str) -> str:

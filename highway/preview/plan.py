@@ -53,14 +53,12 @@ def foresee(every: Sequence[Planned], missing: Sequence[Planned], threads: int |
 
     threads: CPU threads of a run that does not set them; None for all cores.
     """
-    timings = [planned.label for planned in missing if planned.alone]
-    estimates = lines([planned for planned in every if not planned.alone], set(missing), threads)
+    estimates = lines(every, set(missing), threads)
     warnings = cautions(planned.experiment for planned in missing if planned.experiment).values()
     start_up = start_up_seconds() if any(line.missing for line in estimates) else 0.0
-    shown = layout(estimates, start_up) if estimates else []
+    shown = layout(estimates, start_up)
     shown[1:1] = published(missing)
-    timed = (f"{label}: a timing, measured alone." for label in timings)
-    console.print(*shown, *timed, *warnings, sep="\n", soft_wrap=not console.is_terminal)
+    console.print(*shown, *warnings, sep="\n", soft_wrap=not console.is_terminal)
 
 
 def start_up_seconds() -> float:

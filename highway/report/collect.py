@@ -1,4 +1,4 @@
-"""Joins records with tables: finds the finished runs of each row. Reads files only, never a model."""
+"""Joins records with tables: finds the finished runs, or the times, of each row. Reads files only, never a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from highway.report.curves import Curves, read_curves
 from highway.report.rows import Choices, composed, name_of_runs, overrides_of, with_choices
 from highway.report.sample import Sample, caveat_of, samples
 from highway.report.statistics import Summary, summarise
-from highway.report.timings import timings
+from highway.report.times import timed_samples
 from highway.sweep.table import Row, Table
 
 
@@ -31,6 +31,7 @@ class Collected:
     names: dict[str, str] = field(default_factory=dict)  # by row: the name of its runs
     only_run: bool = False  # leave out rows that have not run
     choices: Choices = field(default_factory=dict)  # what validation chose in each row
+    measured: str = ""  # of a timed table: a clause on how its times were measured
 
     def experiment(self, row_id: str) -> Experiment:
         """Return the experiment of a row; its seed is arbitrary."""
@@ -71,7 +72,7 @@ class Collected:
     @property
     def full_data(self) -> bool:
         """True if the data are the paper's; the time of a step does not depend on the data."""
-        return (self.data_source == "files" and not self._texts_differ) or self.table.kind == "timing"
+        return (self.data_source == "files" and not self._texts_differ) or self.table.timed
 
     @property
     def _texts_differ(self) -> bool:
@@ -158,11 +159,11 @@ def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str
 
 def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
     """Return the records of a table at a budget; those of this machine come before published ones."""
-    if table.kind == "timing":
-        table, by_row, overrides = timings(table, budget, outputs_dir)
-        return Collected(table, budget, by_row, overrides)
     table, choices = with_choices(table, budget, outputs_dir)
     overrides = {row.id: overrides_of(table, row, budget) for row in table.at(budget)}
+    if table.timed:
+        timed, measured = timed_samples(table, budget, outputs_dir)
+        return Collected(table, budget, timed, overrides, measured=measured)
     names = {row_id: name_of_runs(words) for row_id, words in overrides.items()}
     every_row = {row.id: samples(names[row.id], outputs_dir) if row.id in names else () for row in table.rows}
     return Collected(table, budget, every_row, overrides, names, choices=choices)

@@ -31,8 +31,6 @@ class Divided(NamedTuple):
 def described(collected: Collected, shown: Sequence[Row]) -> list[Block]:
     """Return the section; empty if no run's rate was divided. `shown` are the rows that the report lists."""
     table, card = collected.table, METRICS[collected.table.headline]
-    if table.kind == "timing":
-        return []
     runs = [(row, sample) for row in shown for sample in collected.finished(row.id) if sample.counts_for(card.name)]
     divisions = [(*run, divided) for run in runs if (divided := _divided(run[1]))]
     if not any(divided.times for *_, divided in divisions):

@@ -122,7 +122,7 @@ class Report:
         """A sentence on budget, data and checkpoint; every rendering has it."""
         table, budget = self.collected.table, self.collected.budget
         select = {"best": "model with the best validation", "last": "last model"}[table.select]
-        numbers = f"numbers of the {select}" if table.kind == "training" else "medians over interleaved rounds"
+        numbers = self.collected.measured or f"numbers of the {select}"
         return f"Budget {budget}; {self.collected.caveat}; {numbers}."
 
     @property

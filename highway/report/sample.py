@@ -25,6 +25,7 @@ class Sample:
     seed: int
     result: dict[str, Any]
     outline: Outline = ()
+    relative_times: tuple[float, ...] = ()  # of a timed row, which has no curves: by round, relative to the first row
 
     @property
     def name(self) -> str:
@@ -60,6 +61,8 @@ class Sample:
 
     @property
     def curves(self) -> Curves:
+        if self.relative_times:
+            return {}
         return curves_of(self.directory / "curves.csv")
 
     def outlined(self) -> "Sample | None":
@@ -80,11 +83,6 @@ class Sample:
     def curve(self, metric: Metric) -> list[Point]:
         """Return the curve of a metric on its split; empty if the run has none."""
         return self.curves.get((metric.split or "", metric.kind), [])
-
-    @property
-    def relative_times(self) -> list[float]:
-        """The time of a step in each round of a timing, relative to the first row's."""
-        return [point.value for point in self.curves[self.result["row"], "relative_time"]]
 
     @property
     def has_test_units(self) -> bool:

@@ -9,13 +9,14 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from highway.errors import counted
 from highway.files.device import cores
 from highway.files.system import way_to_start_processes
 from highway.ledger.directory import DONE, RunDirectory, seed_directories
-from highway.report.collect import collect
 from highway.report.rows import name_of_runs, overrides_of, with_choice
-from highway.report.sample import Sample, records
+from highway.report.sample import records
 from highway.report.sections import seeds_text
+from highway.report.times import measurements
 from highway.sweep.chosen import Choice
 from highway.sweep.table import Row, Table
 
@@ -23,7 +24,15 @@ MANY = 50  # rows; no table of the papers has so many
 
 
 def print_status(table: Table, outputs: Path, console: Console) -> None:
-    """Print which seeds of each row are finished, running, failed or interrupted, at every budget."""
+    """Print which seeds of each row are finished, running, failed or interrupted, at every budget.
+
+    For a timed table, print its measurements.
+    """
+    if table.timed:
+        for budget in table.budgets:
+            for line in _measurements(table, budget, outputs):
+                console.print(f"{table.id} {budget}: {line}", soft_wrap=True, highlight=False, markup=False)
+        return
     grid = RichTable(box=SIMPLE_HEAD, title=f"{table.id}: status and seeds of each row", title_justify="left")
     grid.add_column("row", overflow="fold")
     for budget in table.budgets:
@@ -59,13 +68,9 @@ class StatusLine:
 
 def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[StatusLine]:
     """Return a line for each status that seeds of a row have; published records count as finished."""
-    if not row.at(budget):
+    if table.timed or not row.at(budget):
         return []
     row, choice = with_choice(table, row, budget, outputs)
-    if table.kind == "timing":
-        name = name_of_runs(overrides_of(table, row, budget))
-        samples = [sample for sample in collect(table, budget, outputs).every if sample.result["row"] == name]
-        return [_timing_line(sample) for sample in samples]
     statuses: dict[int, tuple[str, str]] = {}  # by seed: the status, and how it is printed
     ended = set()  # so that each of thousands of records is read once
     name = name_of_runs(overrides_of(table, row, budget))
@@ -96,9 +101,14 @@ def _trials(choice: Choice | None) -> list[StatusLine]:
     return [StatusLine("trials", f"{state}: {trials}")]
 
 
-def _timing_line(sample: Sample) -> StatusLine:
-    status = sample.result["status"]
-    return StatusLine(status, f"{status}: seed {sample.seed} ({sample.result['cost']['device']})")
+def _measurements(table: Table, budget: str, outputs: Path) -> list[str]:
+    """Return a line for each measurement of a timed table."""
+    lines = [
+        f"measured {measurement.name}: {counted(len(measurement.rows), 'row')}, {measurement.rounds} rounds, on "
+        f"{measurement.setting}{', beside other work' if measurement.disturbed else ''}"
+        for measurement in measurements(table, budget, outputs)
+    ]
+    return lines or [f"not measured yet. Type {table.time_command(budget)}"]
 
 
 def _progress_text(directory: RunDirectory, status: str) -> str:

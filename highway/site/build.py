@@ -39,7 +39,7 @@ def build_site(outputs: Path, tables: Sequence[Table] | None = None, refresh: in
     runs: dict[Path, list[Shown]] = {}
     for budget_report in (budget_report for of_table in reports.values() for budget_report in of_table):
         collected = budget_report.collected
-        for row in collected.table.rows:
+        for row in () if collected.table.timed else collected.table.rows:
             for sample in collected.samples[row.id]:
                 runs.setdefault(sample.directory, []).append(Shown(collected, sample, row))
     links = {directory: f"cells/{rows[0].sample.name}.html" for directory, rows in runs.items()}
@@ -110,7 +110,6 @@ def _rows_to_compare(everything: Sequence[Collected], links: dict[Path, str]) ->
             "runs": [[Path(links[sample.directory]).stem, seed_name(sample)] for sample in samples],
         }
         for collected in everything
-        if collected.table.kind == "training"
         for row in collected.table.rows
         if (samples := [sample for sample in collected.samples[row.id] if sample.outline])
     ]
@@ -118,7 +117,7 @@ def _rows_to_compare(everything: Sequence[Collected], links: dict[Path, str]) ->
 
 def _curves_script(collected: Collected, begun: dict[tuple[str, str], Path], links: dict[Path, str]) -> str:
     empty: dict[str, Any] = {"rows": [], "metrics": []}
-    curves = table_curves(collected, begun, links) if collected.table.kind == "training" else empty
+    curves = empty if collected.table.timed else table_curves(collected, begun, links)
     return as_script(f"{collected.table.id}/{collected.budget}", curves)
 
 
@@ -126,7 +125,8 @@ def _index(shown: list[tuple[Table, list[BudgetReport]]]) -> dict[str, Any]:
     """Return what the index shows: the tables, the overview, and the number of runs and their hours by device."""
     papers = [table for table, of_table in shown if not any(report.extended for report in of_table)]
     reports = [budget_report for _, of_table in shown for budget_report in of_table]
-    runs = {sample.directory: sample for budget_report in reports for sample in budget_report.collected.every}
+    trained = [report.collected for report in reports if not report.collected.table.timed]
+    runs = {sample.directory: sample for collected in trained for sample in collected.every}
     seconds: Counter[str] = Counter()
     for sample in runs.values():
         seconds[sample.result["cost"]["device"]] += sample.result["cost"].get("seconds", 0)

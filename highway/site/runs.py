@@ -37,8 +37,7 @@ class Shown:
 def write_run(pages: Pages, path: Path, directory: Path, rows: list[Shown]) -> None:
     """Write the page of a run, its curves, its record and its configuration."""
     pages.render(path, "run.html", **_run(path, directory, rows))
-    if rows[0].sample.result.get("row") is None:
-        pages.write(path.with_suffix(".js"), as_script(path.stem, _script(directory, rows[0])))
+    pages.write(path.with_suffix(".js"), as_script(path.stem, _script(directory, rows[0])))
     for _, name, ending in FILES:
         if (directory / name).exists():
             pages.write(path.with_suffix(ending), (directory / name).read_text(encoding="utf-8", errors="replace"))
@@ -90,7 +89,6 @@ def _run(path: Path, directory: Path, rows: list[Shown]) -> dict[str, Any]:
         "name": path.stem,
         "rows": rows,
         "machine": {**flat(result["environment"]), "device": result["cost"]["device"]},
-        "timing": collected.table.kind == "timing",
         "label": shown.row.label,
         "baseline": baseline.label,
         "differing": differing,

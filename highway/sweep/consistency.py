@@ -37,8 +37,8 @@ def check_table(table: Table) -> None:
             raise Refused(f"{table.id}, against: row {base} is compared with itself.")
     _check_overrides(table)
     _check_choices(table)
-    if table.kind == "timing" and table.rounds < 2:
-        raise Refused(f"{table.id}: a timing reports medians over rounds. Write `rounds: 2` or more.")
+    if table.rounds == 1:
+        raise Refused(f"{table.id}: a timed table reports medians over rounds. Write `rounds: 2` or more.")
     groups = [claim.rows + claim.than for claim in table.claims]
     groups += [figure.rows for figure in table.figures]
     groups += [rows for figure in table.figures for rows in figure.groups.values()]
@@ -90,8 +90,8 @@ def _check_choices(table: Table) -> None:
                     f"{table.id}, row {row.id}, chosen: {budget}: {' '.join(settings)} is not among what `choose` "
                     f"compares there. Write one of {listed}."
                 )
-        if table.kind == "timing":
-            raise Refused(f"{table.id}: a timing has no validation, so it cannot choose. Leave `choose` out.")
+        if table.timed:
+            raise Refused(f"{table.id}: a timed table has no validation, so it cannot choose. Leave `choose` out.")
         check_metric(row.choose.by, f"{table.id}, choose")
         if METRICS[row.choose.by].split != "valid":
             raise Refused(
@@ -135,7 +135,7 @@ def _check_budgets(table: Table) -> None:
 
 def _check_metrics(table: Table) -> None:
     """Refuse a table that names a metric which its records lack."""
-    available = OF_A_TIMING if table.kind == "timing" else [*_given(table), *OF_A_RECORD]
+    available = OF_A_TIMING if table.timed else [*_given(table), *OF_A_RECORD]
     shown = [column.metric for column in (*table.columns, *table.also)]
     used = [*shown, *(metric for row in table.rows for metric in row.paper)]
     used += [metric for claim in table.claims for metric in (claim.metric, claim.to) if metric]

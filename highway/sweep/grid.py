@@ -121,7 +121,7 @@ def swept_with_overrides(outputs_dir: Path) -> list[tuple[str, tuple[str, ...], 
     found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for _, path in sorted(_saved("overrides.yaml", outputs_dir).items()):
         about = read_yaml(path, LoaderOfKeys)
-        if isinstance(about, dict) and about.get("table") in table_ids("training"):
+        if isinstance(about, dict) and about.get("table") in table_ids():
             key = str(about["table"]), tuple(map(str, about.get("overrides") or ()))
             found.setdefault(key, []).append(str(about.get("budget")))
     return [(name, overrides, budgets) for (name, overrides), budgets in found.items()]
@@ -205,7 +205,9 @@ def _read(path: Path) -> Table:
 
 
 def command(table: Table, budget: str) -> str:
-    """Return the command that trains every row of a table or a grid."""
+    """Return the command that trains, or times, every row of a table or a grid."""
+    if table.timed:
+        return table.time_command(budget)
     added = list(dict.fromkeys(override for row in table.rows for override in row.added))
     if table.id in table_ids():
         return command_line(["-m", f"table={table.id}", f"budget={budget}", "seeds=1,2,3", *added])

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,9 +22,7 @@ from highway.config.experiment import Experiment
 from highway.config.guard import composing
 from highway.errors import Held
 from highway.ledger.directory import DONE, RunDirectory
-from highway.ledger.together import Timing
 from highway.sweep.shell import command_line, quoted
-from highway.sweep.timed import timing
 
 log = logging.getLogger("highway")
 EXIT_REFUSED = 2  # the exit code of a run that was refused, for example because another process trains it
@@ -41,9 +39,8 @@ class Planned:
     accelerator: str
     devices: int
     before: str = "waiting"  # status when the sweep began; a run that had failed is planned only with retry_failed=true
-    alone: bool = False  # True for a timing: no other run of the sweep may run beside it
     nodes: int = 1  # machines, each with `devices` devices
-    experiment: Experiment | None = field(default=None, compare=False)  # None for a timing, which reads no data
+    experiment: Experiment | None = field(default=None, compare=False)  # None: not composed
 
     def next_move(self) -> Literal["start", "wait", "leave"]:
         """Decide what to do now. wait: another process is training it. leave: another sweep has ended it meanwhile."""
@@ -79,7 +76,6 @@ class InlineLauncher(RunLauncher):
     """A launcher that trains one run after another in this process."""
 
     run: Callable[[Experiment, RunDirectory, str], str]  # trains a run and returns its status
-    time_rows: Callable[[Timing, str], str]
 
     def launch_runs(self, to_run: Sequence[Planned], planned: int, fail_fast: bool) -> None:
         waiting = list(to_run)
@@ -93,10 +89,7 @@ class InlineLauncher(RunLauncher):
             waiting.remove(ready[0])
             overrides = [*search_path(self.config), *ready[0].overrides]
             try:
-                if ready[0].alone:
-                    status = self.time_rows(timing(overrides, partial(composed, self)), command_line(overrides))
-                else:
-                    status = self.run(composed(self, overrides), ready[0].directory, command_line(overrides))
+                status = self.run(composed(self, overrides), ready[0].directory, command_line(overrides))
             except Held:  # another sweep has taken the lease since next_move
                 waiting.append(ready[0])
                 continue

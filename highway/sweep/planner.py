@@ -21,7 +21,6 @@ from highway.sweep.launch import Planned, composed, search_path
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.shell import command_line, quoted
 from highway.sweep.table import ReportRequest, Row, Table, last_on_each_key
-from highway.sweep.timed import timing
 from highway.sweep.typed import every_combination, is_true, seeds_of, values_of
 from highway.sweep.views import differences, link_view
 
@@ -38,7 +37,6 @@ class Planner:
         self.trained: set[RunDirectory] = set()  # in the stage before
         self.choosing: list[str] = []  # rows whose settings are still to be chosen
         self.then: list[Callable[[], None]] = []  # writes, postponed until nothing can be refused any more
-        self.timings: dict[tuple[str, ...], Planned] = {}
         self.places: dict[tuple[str, ...], list[RunDirectory]] = {}
 
     def plan(self, overrides: dict[str, Override]) -> tuple[list[Planned], list[ReportRequest]]:
@@ -187,23 +185,9 @@ class Planner:
 
     def _row(self, table: Table, row: Row, budget: str, seed: int, added: str, choice: list[str]) -> Planned:
         """Plan a row of a table; overrides of the command line win over those of the table."""
-        if table.kind == "timing":
-            return self._timing(table, budget, seed, added, choice)
         overrides = last_on_each_key([*table.overrides(row, budget, seed), *choice])
         name = f"{row.id} seed {seed} {added}".strip()
         return self._described(composed(self.sweeper, overrides), f"{table.id} {name}", overrides, table.id, name)
-
-    def _timing(self, table: Table, budget: str, seed: int, added: str, choice: list[str]) -> Planned:
-        """Plan a timing: one run of all rows."""
-        overrides = (f"table={table.id}", f"budget={budget}", f"seed={seed}", *choice)
-        if overrides not in self.timings:  # called for each row
-            described = timing(overrides, partial(composed, self.sweeper))
-            directory, trainer = described.directory, described.first.trainer
-            name = f"{table.id} seed {seed} {added}".strip()
-            needs = (trainer.accelerator, trainer.devices)
-            settled = tuple(last_on_each_key([*overrides, f"trainer.threads={described.threads}"]))
-            self.timings[overrides] = Planned(name, settled, directory, *needs, directory.status, alone=True)
-        return self.timings[overrides]
 
     def _described(
         self, experiment: Experiment, label: str, overrides: Sequence[str], group: str = "grid", run: str | None = None
@@ -220,7 +204,7 @@ class Planner:
         if not _is_result(planned.directory):
             return
         replaced = link_view(planned.directory, table.id, budget, _view_of(row, added))
-        if replaced is not None and not planned.alone:
+        if replaced is not None:
             changed = "; ".join(differences(replaced, composed(self.sweeper, planned.overrides))) or "another revision"
             log.info("%s: the recipe has changed since the run in %s: %s.", planned.label, replaced.path, changed)
 
@@ -254,7 +238,5 @@ def _view_of(row: Row, added: str) -> str:
 
 def _rows(table: Table, budget: str, rows: Override | None, extra_rows: Override | None) -> list[Row]:
     if values_of(rows) not in ([], ["null"]):
-        if table.kind == "timing":
-            raise Refused(f"{table.id} times all its rows together, so rows= cannot choose among them. Leave it out.")
         return [table.row(row_id) for row_id in values_of(rows)]
     return [row for row in table.at(budget) if is_true(extra_rows) or not row.extra]

@@ -30,10 +30,9 @@ NEEDED: dict[str, tuple[str, ...]] = {  # kind of figure -> the keys that it mus
 FIGURES = tuple(NEEDED)
 
 
-def table_ids(kind: str | None = None) -> list[str]:
-    """List the ids of all tables, or of those of one kind."""
-    names = options("table")
-    return [name for name in names if kind is None or load_table(name).kind == kind]
+def table_ids(trained: bool = False) -> list[str]:
+    """List the ids of all tables; `trained`: only of those whose rows are trained, and not timed."""
+    return [name for name in options("table") if not (trained and load_table(name).timed)]
 
 
 def load_table(table_id: str) -> Table:

@@ -143,7 +143,6 @@ class SlurmLauncher(EngineLauncher):
             "cpus_per_task": self.cpus,
             "mem": f"{int(self.memory_gb * 1024)}M" if self.memory_gb else None,
             "time": self.minutes,
-            "exclusive": planned.alone or None,
             "array_parallelism": self.array_parallelism or to_run,
             "setup": list(self.setup_lines),
             "teardown": AGAIN.format(kills=self.kills).splitlines(),

@@ -89,8 +89,7 @@ class HighwaySweeper(Sweeper):
             planned for planned in unique if planned in again or planner.is_missing(planned.directory, planned.before)
         ]
         if planner.foresees:
-            several = [planned for planned in missing if not planned.alone]
-            threads = self.launcher.threads_of_a_run(several, len(unique)) if several else None
+            threads = self.launcher.threads_of_a_run(missing, len(unique)) if missing else None
             self.foresee(unique, missing, threads, tables, outputs)
             return False
         if reading := [planned.experiment for planned in missing if planned.experiment]:
@@ -103,7 +102,8 @@ class HighwaySweeper(Sweeper):
         log.info(to_do(unique, missing))
         if planner.choosing:
             log.info("First trials choose settings of %s.", ", ".join(dict.fromkeys(planner.choosing)))
-        self._launch(missing, unique, fail_fast)
+        if missing:
+            self.launcher.launch_runs(missing, len(unique), fail_fast)
         planner.trained = {planned.directory for planned in missing}
         statuses = {directory.status for directory in planner.trained}
         if planner.choosing and statuses <= ({*DONE} if fail_fast else {*ENDED}):
@@ -112,15 +112,6 @@ class HighwaySweeper(Sweeper):
             self.tell(tables, outputs)
         summarise(unique)
         return False
-
-    def _launch(self, missing: list[Planned], unique: list[Planned], fail_fast: bool) -> None:
-        """Pass runs to the launcher: first those that may run beside others, then timings, one by one."""
-        together = [planned for planned in missing if not planned.alone]
-        if together:
-            self.launcher.launch_runs(together, sum(not planned.alone for planned in unique), fail_fast)
-        for planned in missing:
-            if planned.alone and not (fail_fast and any(run.directory.status == "failed" for run in unique)):
-                self.launcher.launch_runs([planned], 1, fail_fast)
 
 
 def _refuse_ignored(overrides: Sequence[str], plan: Sequence[Planned]) -> None:

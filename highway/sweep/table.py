@@ -161,7 +161,7 @@ class Figure:
     """A figure of a table, of one of these kinds.
 
     curves: a panel for each metric and split.   biases: a row's transform-gate biases, as a map and as points.
-    times: every round of a timing, by row.   scatter: rows as points, the first metric over the second.
+    times: every round of a timed table, by row.   scatter: rows as points, the first metric over the second.
     bars: the rows of each group beside those of the others.   series: each group's rows as a line over the key `along`.
     lengths: a histogram of the lengths of training sentences.   gate_values: histograms of state gates.
     gradients: gradient norms by distance, for each group.
@@ -200,10 +200,7 @@ class Table:
     figures: tuple[Figure, ...] = ()
     reaches: str | None = None  # the report says when each row first reaches the first row's final value of this metric
     ranked_by: str | None = None  # the column by which the order of the rows is compared with the paper's
-    kind: Literal["training", "timing"] = (
-        "training"  # training: a run for each row and seed | timing: one run of all rows, in interleaved rounds
-    )
-    rounds: Annotated[int, Range(0, 10_000)] = 0  # rounds of a timing
+    rounds: Annotated[int, Range(0, 10_000)] = 0  # above 0: the rows are timed in interleaved rounds, not trained
     also: tuple[Column, ...] = ()  # columns of the report that the paper lacks
     stated: tuple[Stated, ...] = ()  # statements of the paper that the audit compares with the table
     against: dict[str, tuple[str, ...]] = field(  # baseline -> its rows; empty: the first row
@@ -217,6 +214,15 @@ class Table:
     @property
     def heading(self) -> str:
         return f"{self.id}: {self.caption}{f' ({self.paper})' if self.paper else ''}"
+
+    @property
+    def timed(self) -> bool:
+        """True if the rows are timed (highway/timing.py), and not trained."""
+        return self.rounds > 0
+
+    def time_command(self, budget: str) -> str:
+        """Return the command that times the rows."""
+        return f"highway table time {self.id} --budget {budget}"
 
     def row(self, row_id: str) -> Row:
         for row in self.rows:

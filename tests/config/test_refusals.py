@@ -232,9 +232,7 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     # sweeps
     "table=highway_t1": "add -m",
     "table=null": "table=null names no option",
-    "table=highway_t7 budget=huge": "highway_t7 has no budget 'huge'",
-    "table=highway_t7 budget=mini gate=null": "gate=null names no option",
-    "table=highway_t7 budget=mini seed=-1": "not a whole number",
+    "table=highway_t7": "highway_t7 is measured, not trained. Type highway table time highway_t7 --budget mini.",
     "seeds=1,2": "add -m",
     "plan=true": "add -m",
     "gate=none,sdu_tanh": "add -m",
@@ -259,7 +257,7 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "-m gate=none gate.activation=tanh,sigmoid dataset.source=sample": "gate.activation=tanh,sigmoid changes nothing",
     "-m table=highway_t1 budget=smoke optimizer.plateau.window=3 optimizer=adam": "no run of this sweep reads it",
     "-m table=highway_t1 model.widht=3": "Did you mean 'width'",
-    "-m table=highway_t7 budget=mini rows=tanh": "cannot choose among them",
+    "-m table=highway_t1,highway_t7 budget=smoke": "Type highway table time highway_t7 --budget smoke.",
     "-m seeds=1,2 gate=none": "needs table=",
     "-m gate=none,sdu_tan": "Did you mean 'sdu_tanh'",
     "-m gate=none,": "could not be read",
@@ -298,7 +296,7 @@ TYPED = [  # the ones that also run from a shell: this covers what happens befor
     "-m gate=none hydra.launcher.slots=many",
     "-m gate=none hydra/launcher=basic",
     "-m table=highway_t1 seeds=1,2 seed=5",
-    "table=highway_t7 budget=mini gate=null",
+    "-m table=highway_t1,highway_t7 budget=smoke",
 ]
 OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in the folder where it starts
     "generate": "required: RUN",
@@ -357,7 +355,7 @@ OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in t
     "data explode": "choose from 'list', 'prepare', 'verify'",
     "dashboard": "dashboard needs a table",
     "report highway_t3 --budget mini --with model.width=-1": "model.width=-1",
-    "dashboard highway_t7 --dry-run": "is a timing and has no curves",
+    "dashboard highway_t7 --dry-run": "highway_t7 is timed and has no curves",
     "dashboard highway_t1 --budget huge": "choose from 'mini', 'paper', 'smoke'",
 }
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from highway import timing
-from highway.errors import Held, Refused
+from highway.errors import Held
 from highway.files import device, system
 from highway.files.writing import read_json
 from highway.ledger import lease
@@ -20,7 +19,6 @@ from highway.ledger.lease import Lease, leased
 from highway.run import machine
 from highway.run.recorder import Recorder
 from tests.support.holders import holder
-from tests.support.stand_ins import BATCH, NoLease, contender
 from tests.support.waiting import wait_for
 
 needs_ps = pytest.mark.skipif(shutil.which("ps") is None, reason="this system has no ps")
@@ -196,12 +194,66 @@ def test_nothing_is_claimed_about_neighbours_that_cannot_be_seen(
     assert not recorder.exclusive
 
 
-def test_a_timing_is_refused_where_its_neighbours_cannot_be_seen(
-    only: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(timing, "seconds_of", lambda work, device: 1.0)
-    with pytest.raises(Refused, match="a timing needs an idle machine"):
-        timing.measure({"a": contender("a", [])}, BATCH, 20, "cpu", NoLease())  # type: ignore[arg-type]
+def test_neighbours_are_other_peoples_processes() -> None:
+    """Neither this process nor its child counts; the child of its child counts as a stranger's would."""
+    spin = f"{sys.executable} -c 'while True: pass' & echo $!; wait"
+    with subprocess.Popen(["sh", "-c", spin], stdout=subprocess.PIPE, text=True, start_new_session=True) as child:
+        try:
+            assert child.stdout
+            grandchild = child.stdout.readline().strip()
+            first = _seconds(grandchild)
+            deadline = time.monotonic() + 30
+            while _seconds(grandchild) < first + 0.05 and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert _seconds(grandchild) >= first + 0.05
+            seen = {number for number, _ in machine._seconds_of_others()}
+            assert grandchild in seen and not {str(os.getpid()), str(child.pid)} & seen
+        finally:
+            os.killpg(child.pid, 9)
+
+
+def test_processes_that_srun_has_started_with_this_one_are_no_neighbours() -> None:
+    look = (
+        "import os; from highway.run import machine\n"
+        "for step in {}, {'SLURM_STEP_ID': '0', 'SLURM_STEP_NUM_TASKS': '2'}:\n"
+        "    os.environ.update(step); print(*{number for number, _ in machine._seconds_of_others()})"
+    )
+    pair = subprocess.run(
+        ["sh", "-c", 'sleep 600 & echo $!; "$0" -c "$1"; kill $!', sys.executable, look],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        env={name: value for name, value in os.environ.items() if not name.startswith("SLURM_")},
+    )
+    sleeper, alone, with_srun = pair.stdout.splitlines()
+    assert sleeper in alone.split() and sleeper not in with_srun.split()
+    assert "1" in with_srun.split()
+
+
+def test_neighbours_that_came_and_went_count() -> None:
+    """Neighbours count that are gone when the measurement ends, such as those of a test runner."""
+    spin = f'{sys.executable} -c "sum(range(30_000_000))"'
+    with subprocess.Popen(
+        ["sh", "-c", f"sh -c 'echo $$; read go; {spin}; echo done; sleep 60' <&0 & wait"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as child:
+        try:
+            assert child.stdin and child.stdout
+            grandchild = child.stdout.readline().strip()
+            before = _seconds(grandchild)
+            print("go", file=child.stdin, flush=True)
+            assert child.stdout.readline() == "done\n"
+            assert _seconds(grandchild) >= before + 0.1, "a tenth of a second of what has ended"
+        finally:
+            os.killpg(child.pid, 9)
+
+
+def _seconds(process: str) -> float:
+    others = machine._seconds_of_others() or {}
+    return sum(seconds for (number, _), seconds in others.items() if number == process)
 
 
 def test_cores_are_counted_without_an_affinity(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,8 +174,8 @@ def test_only_times_of_finished_runs_that_ran_alone_count(tmp_path: Path) -> Non
     np.testing.assert_array_equal(of_tanh, [-8, np.nan, np.nan])
 
 
-def test_rows_of_one_timing_are_not_the_same_runs(tmp_path: Path) -> None:
-    """A timing is one record of all rows; its directory alone would make copies of them."""
+def test_rows_of_one_measurement_are_not_the_same_runs(tmp_path: Path) -> None:
+    """Rows that were timed share the folder of times.csv; this alone would make copies of them."""
     samples = {row.id: (Sample(tmp_path, 1, {"row": row.label}),) for row in TABLE.rows}
     assert Records(Collected(TABLE, "paper", samples)).place.tolist() == list(range(len(TABLE.rows)))
 

@@ -3,7 +3,6 @@
 import html
 import json
 import re
-import shutil
 import threading
 import time
 import urllib.request
@@ -14,8 +13,6 @@ from typing import Any
 import pytest
 import yaml
 
-from highway.config import home
-from highway.ledger.record import write_record
 from highway.report.collect import collect
 from highway.report.curves import Point
 from highway.report.overview import overview
@@ -143,20 +140,12 @@ def test_a_run_underway_has_its_curve(tmp_path: Path) -> None:
     build_site(tmp_path, [load_table("highway_t1")])
 
 
-def test_timings_of_two_devices(tmp_path: Path) -> None:
-    """With a copy of the published timing under another device's name, each row has both, and each record one page."""
-    (published,) = home.REFERENCE.glob("cells/timing-*/seed1")
-    other = tmp_path / "cells" / "timing-000000000000" / "seed1"
-    shutil.copytree(published, other)
-    content = json.loads((other / "result.json").read_text())
-    content["cost"]["device"], content["cell"] = "another device", other.parent.name
-    write_record(other, content)
+def test_a_timed_table_has_its_report_and_no_pages_of_runs(tmp_path: Path) -> None:
     index = build_site(tmp_path, [load_table("highway_t7")])
     assert not broken(index.parent)
     text = (index.parent / "highway_t7" / "index.html").read_text()
-    assert text.count("another device") > 5
-    pages = list((index.parent / "cells").glob("timing-*.html"))
-    assert len(pages) == 2 and all("Timing of 5 rows" in page.read_text() for page in pages)
+    assert "0.1364" in text and "medians over 30 interleaved rounds" in text
+    assert not list(index.parent.glob("cells/*.html"))
 
 
 @pytest.mark.usefixtures("alone")

@@ -1,4 +1,4 @@
-"""Stand-ins for a model, a contender of a timing, and a trainer."""
+"""Stand-ins for a model, a contender that is timed, and a trainer."""
 
 import time
 from types import SimpleNamespace
@@ -29,12 +29,6 @@ class Stateful(nn.Module):
 
     def logits(self, features: torch.Tensor) -> torch.Tensor:
         return features @ self.embedding.weight.T
-
-
-class NoLease:
-    """Takes the progress that a timing reports, as a lease does."""
-
-    progress: dict[str, Any] = {}
 
 
 def contender(name: str, log: list[str]) -> Contender:

@@ -135,8 +135,6 @@ def test_what_sbatch_is_asked_for(tmp_path: Path, pretended: Pretended) -> None:
 def test_the_cluster_decides_what_nobody_asked_for(tmp_path: Path, pretended: Pretended) -> None:
     jobs_of(launcher(tmp_path), [planned(tmp_path)])
     assert not re.search("partition|account|qos|--mem|gpus|array|exclusive", pretended.script())
-    jobs_of(launcher(tmp_path), [planned(tmp_path, alone=True)])
-    assert "#SBATCH --exclusive\n" in pretended.script(1), "a timing has its node for itself"
 
 
 def test_cells_of_one_kind_are_one_array(tmp_path: Path, pretended: Pretended, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ Compose = Callable[..., Experiment]
 REPORTED = Path(__file__).parents[1] / "fixtures" / "reported.yaml"
 ROWS = [
     (table_id, row.id)
-    for table_id in table_ids("training")
+    for table_id in table_ids(trained=True)
     if "smoke" in load_table(table_id).budgets
     for row in load_table(table_id).at("smoke")
 ]
@@ -196,7 +196,7 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ({"columns": [{"metric": "bleu"}]}, "t: its runs do not measure bleu"),
         ({"recipe": ["dataset=ptb_word"], "columns": [{"metric": "test_bpc"}]}, "its runs do not measure test_bpc"),
         (
-            {"kind": "timing", "rounds": 3, "columns": [{"metric": "test_bpc"}]},
+            {"rounds": 3, "columns": [{"metric": "test_bpc"}]},
             "not measure test_bpc. They measure step",
         ),
         (
@@ -226,7 +226,7 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ({"claims": [{"text": "x", "opposed": "all", "metric": "test_bpc"}]}, "'x': .* with `to`"),
         ({"claims": [{"text": "x", "sooner": "a", "than": "a", "metric": "train_seconds"}]}, "has no curve"),
         ({"rows": [{"id": "a", "label": "A", "overrides": []}] * 2}, "t: two rows have the id a"),
-        ({"kind": "timing"}, "t: .* Write `rounds: 2` or more"),
+        ({"rounds": 1}, "t: .* Write `rounds: 2` or more"),
         ({"reaches": "train_seconds"}, "t: reaches: train_seconds has no curve"),
         ({"against": {"b": ["a"]}}, "has no row 'b'"),
         ({"reaches": "bleu"}, "its runs do not measure bleu"),
@@ -278,7 +278,7 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ({"against": {"a": ["a"]}}, "against: row a is compared with itself"),
         ({"against": [1]}, "t: against is not a set of keys with values"),
         ({"budgets": {"paper": "gate=none"}}, r"t: budgets\.paper is not a list or null"),
-        ({"kind": "timing", "rounds": 10**6}, "t: rounds is not a whole number from 0 to 10000"),
+        ({"rounds": 10**6}, "t: rounds is not a whole number from 0 to 10000"),
         ({"margins": {"test_bpc": "small"}}, r"t: margins\.test_bpc is not a finite number"),
         ({"recipe": None}, "t: recipe is missing"),
     ],

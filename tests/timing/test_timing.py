@@ -1,144 +1,48 @@
-"""Tables of `kind: timing`: the rounds, what disturbs them, the single run of all rows, and its report."""
+"""Tables whose rows are timed: the rounds, times.csv, its report, and what is refused."""
 
-import math
-import os
-import subprocess
+import csv
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import cycle
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from highway import timing
-from highway.commands import cli
-from highway.config.compose import experiment
+from highway.commands import table as command
 from highway.errors import Refused
-from highway.files.writing import read_json
-from highway.report.collect import collect
+from highway.report.collect import Collected, collect
 from highway.report.formats import to_markdown
+from highway.report.publish import write_report
 from highway.report.report import build_report
-from highway.report.write import write_report
+from highway.report.times import COLUMNS
 from highway.run import machine
-from highway.sweep import timed
 from highway.sweep.reading import load_table
-from tests.support.stand_ins import BATCH, NoLease, contender
+from tests.support.stand_ins import BATCH, contender
 
-WORDS = ("table=highway_t7", "budget=smoke", "trainer.threads=1", "trainer.accelerator=cpu")
-
-
-def others(monkeypatch: pytest.MonkeyPatch, *processors: float) -> None:
-    """Pretend that other processes use these processors, round by round, over and over again."""
-    loads = cycle(processors)
-    monkeypatch.setattr(machine.Neighbours, "processors", lambda self: next(loads))
-
-
-def test_every_row_is_in_every_round_and_another_one_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    others(monkeypatch, 0.0)
-    monkeypatch.setattr(timing, "BLOCK_SECONDS", 1e-9)
-    log: list[str] = []
-    contenders = {name: contender(name, log) for name in "abc"}
-    seconds = timing.measure(contenders, BATCH, 4, "cpu", NoLease())  # type: ignore[arg-type]
-    assert [len(values) for values in seconds.values()] == [4, 4, 4]
-    assert "".join(log[:9]) == "aaabbbccc", "the warm-up"
-    assert "".join(log[9:]) == "a" + "abc" + "bca" + "cab" + "abc", "a step that says how long a block is"
-
-
-def test_disturbed_rounds_are_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    others(monkeypatch, 0.1, 1.0)
-    contenders = {name: contender(name, []) for name in "ab"}
-    monkeypatch.setattr(timing, "seconds_of", lambda work, device: 1.0)
-    seconds = timing.measure(contenders, BATCH, 20, "cpu", NoLease())  # type: ignore[arg-type]
-    assert [len(values) for values in seconds.values()] == [20, 20]
-
-
-def test_a_busy_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    others(monkeypatch, 1.5)
-    monkeypatch.setattr(timing, "seconds_of", lambda work, device: 1.0)
-    with pytest.raises(Refused, match=r"kept 1\.5 processors busy in 6 rounds of 6; a timing needs an idle machine"):
-        timing.measure({"a": contender("a", [])}, BATCH, 20, "cpu", NoLease())  # type: ignore[arg-type]
-
-
-def test_neighbours_are_other_peoples_processes() -> None:
-    """Neither this process nor its child counts; the child of its child counts as a stranger's would."""
-    spin = f"{sys.executable} -c 'while True: pass' & echo $!; wait"
-    with subprocess.Popen(["sh", "-c", spin], stdout=subprocess.PIPE, text=True, start_new_session=True) as child:
-        try:
-            assert child.stdout
-            grandchild = child.stdout.readline().strip()
-            first = _seconds(grandchild)
-            deadline = time.monotonic() + 30
-            while _seconds(grandchild) < first + 0.05 and time.monotonic() < deadline:
-                time.sleep(0.05)
-            assert _seconds(grandchild) >= first + 0.05
-            seen = {number for number, _ in machine._seconds_of_others()}
-            assert grandchild in seen and not {str(os.getpid()), str(child.pid)} & seen
-        finally:
-            os.killpg(child.pid, 9)
-
-
-def test_processes_that_srun_has_started_with_this_one_are_no_neighbours() -> None:
-    look = (
-        "import os; from highway.run import machine\n"
-        "for step in {}, {'SLURM_STEP_ID': '0', 'SLURM_STEP_NUM_TASKS': '2'}:\n"
-        "    os.environ.update(step); print(*{number for number, _ in machine._seconds_of_others()})"
-    )
-    pair = subprocess.run(
-        ["sh", "-c", 'sleep 600 & echo $!; "$0" -c "$1"; kill $!', sys.executable, look],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-        env={name: value for name, value in os.environ.items() if not name.startswith("SLURM_")},
-    )
-    sleeper, alone, with_srun = pair.stdout.splitlines()
-    assert sleeper in alone.split() and sleeper not in with_srun.split()
-    assert "1" in with_srun.split()
-
-
-def test_neighbours_that_came_and_went_count() -> None:
-    """Neighbours count that are gone when the measurement ends, such as those of a test runner."""
-    spin = f'{sys.executable} -c "sum(range(30_000_000))"'
-    with subprocess.Popen(
-        ["sh", "-c", f"sh -c 'echo $$; read go; {spin}; echo done; sleep 60' <&0 & wait"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as child:
-        try:
-            assert child.stdin and child.stdout
-            grandchild = child.stdout.readline().strip()
-            before = _seconds(grandchild)
-            print("go", file=child.stdin, flush=True)
-            assert child.stdout.readline() == "done\n"
-            assert _seconds(grandchild) >= before + 0.1, "a tenth of a second of what has ended"
-        finally:
-            os.killpg(child.pid, 9)
-
-
-def _seconds(process: str) -> float:
-    others = machine._seconds_of_others() or {}
-    return sum(seconds for (number, _), seconds in others.items() if number == process)
-
-
+TABLE = load_table("highway_t7")
+SMALL = ("--budget", "smoke", "--rounds", "3", "trainer.threads=1", "trainer.accelerator=cpu")
 Typed = Callable[..., int]
 
 
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Typed:
-    """Return a function that runs `highway train` in this process, on a quiet machine; it returns the exit code."""
-    others(monkeypatch, 0.0)
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Time one step a block on a quiet machine, and publish nothing."""
     monkeypatch.setattr(timing, "BLOCK_SECONDS", 1e-9)
     monkeypatch.setattr(timing, "peak_memory", lambda entry, threads: 2**20)
+    monkeypatch.setattr(machine, "load_average", lambda: 1.0)
     monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
-    monkeypatch.setattr("highway.sweep.timed.load_table", lambda name: replace(load_table(name), rounds=3))
 
-    def run(*overrides: str) -> int:
-        monkeypatch.setattr(sys, "argv", ["train.py", *overrides])
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """Return a function that runs `highway table` in this process; it returns the exit code."""
+
+    def run(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["highway table", *arguments])
         try:
-            cli.train()
+            command.main()
         except SystemExit as end:
             return int(end.code or 0)
         return 0
@@ -146,73 +50,126 @@ def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Typed:
     return run
 
 
-def test_a_timing_is_one_cell_with_its_report(typed: Typed, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    outputs = tmp_path / "outputs"
-    assert typed(*WORDS) == 0
-    (path,) = outputs.glob("cells/timing-*/seed1/result.json")
-    result = read_json(path)
-    assert result["command"] == f"highway train {' '.join(WORDS)}"
-    assert len(result["rows"]) == 5 and result["cost"]["exclusive"]
-    assert result["environment"]["threads"] == 1
-    collected = collect(load_table("highway_t7"), "smoke", outputs)
-    values = {row: samples[0].result["metrics"] for row, samples in collected.samples.items()}
-    assert values["baseline"]["relative_time"]["last"] == 1
-    for row, metrics in values.items():
-        assert metrics["train_time_h"]["last"] == pytest.approx(metrics["step_seconds"]["last"] * 200 / 3600), row
-        assert len(collected.samples[row][0].relative_times) == 3
+def times(folder: Path) -> pd.DataFrame:
+    return pd.read_csv(folder / "outputs" / "highway_t7" / "smoke" / "times.csv")
+
+
+def smoke(folder: Path) -> Collected:
+    return collect(TABLE, "smoke", folder / "outputs")
+
+
+def test_every_row_is_in_every_round_and_another_one_first() -> None:
+    log: list[str] = []
+    seconds, loads = timing.measure({name: contender(name, log) for name in "abc"}, BATCH, 4, "cpu")
+    assert [len(values) for values in seconds.values()] == [4, 4, 4] and loads == [1.0] * 4
+    assert "".join(log[:9]) == "aaabbbccc", "the warm-up"
+    assert "".join(log[9:]) == "a" + "abc" + "bca" + "cab" + "abc", "a step that says how long a block is"
+
+
+def test_a_measurement_and_its_report(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed("time", "highway_t7", *SMALL) == 0
+    printed = capsys.readouterr()
+    assert "round 3 of 3, 0:00 left" in printed.err
+    assert "highway_t7/smoke/times.csv" in printed.out and "highway report highway_t7 --budget smoke" in printed.out
+    frame = times(tmp_path)
+    assert tuple(frame.columns) == COLUMNS
+    assert list(zip(frame["row"], frame["round"], strict=True)) == [
+        (row.id, number) for row in TABLE.rows for number in (1, 2, 3)
+    ]
+    about = frame.iloc[0]
+    assert (about["threads"], about["precision"], about["load_average"]) == (1, 32, 1.0)
+    assert about[["measured", "device", "torch", "python"]].astype(bool).all()
+    by_row = {row: lines.reset_index() for row, lines in frame.groupby("row")}
+    ratio = by_row["tanh"]["step_seconds"] / by_row["baseline"]["step_seconds"]
+    assert by_row["tanh"]["relative_time"].tolist() == pytest.approx(ratio.tolist())
+
+    collected = smoke(tmp_path)
+    (sample,) = collected.samples["tanh"]
+    median = by_row["tanh"]["step_seconds"].median()
+    assert sample.value("step_seconds", "last") == pytest.approx(median)
+    assert sample.value("train_time_h", "last") == pytest.approx(median * 200 / 3600)
+    assert sample.value("relative_time", "last") == pytest.approx(ratio.median())
+    assert len(sample.relative_times) == 3 and sample.curves == {}
     report, paths = write_report(collected, tmp_path / "report")
-    assert "medians over interleaved rounds" in report.origin
-    assert not report.verdicts, "smoke runs give none"
+    assert "medians over 3 interleaved rounds on " in report.origin and "1 thread, precision 32." in report.origin
     assert all(path.stat().st_size > 0 for path in paths)
 
-    assert typed(*WORDS) == 0
-    assert "finished already: nothing to measure" in caplog.text
 
-
-def test_a_sweep_runs_it_alone_and_links_every_row(typed: Typed, tmp_path: Path) -> None:
-    assert typed("-m", *WORDS, "seeds=1,2", "hydra/launcher=inline") == 0
-    outputs = tmp_path / "outputs"
-    assert len(list(outputs.glob("cells/timing-*/seed*/result.json"))) == 2
-    assert typed("-m", *WORDS[:2], "seeds=1", "hydra/launcher=inline") == 0
-    links = {path.resolve() for path in outputs.glob("highway_t7/smoke/*/seed1")}
-    assert len(list(outputs.glob("highway_t7/smoke/*/seed1"))) == 5 and len(links) == 1
-
-
-def test_devices_are_kept_apart(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("card A", "card B"):
-        for module in ("highway.ledger.together", "highway.timing"):
-            monkeypatch.setattr(f"{module}.device_name", lambda kind, name=name: name)
-        assert typed(*WORDS) == 0
-    collected = collect(load_table("highway_t7"), "smoke", tmp_path / "outputs")
-    text = to_markdown(build_report(collected))
-    assert len(collected.table.rows) == 10
-    assert "| + tanh SDU (card A, 1 thread) | seed 1" in text
-    assert "no gate adds 4 % to the training time (card B, 1 thread)" in {
-        claim.text for claim in collected.table.claims
+def test_a_repeated_command_adds_a_measurement(typed: Typed, tmp_path: Path) -> None:
+    assert typed("time", "highway_t7", *SMALL) == 0
+    before = (tmp_path / "outputs/highway_t7/smoke/times.csv").read_text()
+    assert typed("time", "highway_t7", "tanh", *SMALL) == 0
+    assert (tmp_path / "outputs/highway_t7/smoke/times.csv").read_text().startswith(before)
+    frame = times(tmp_path)
+    assert frame["measured"].nunique() == 2
+    assert frame["row"].value_counts().to_dict() == {
+        **{row.id: 3 for row in TABLE.rows},
+        "baseline": 6,  # the second time beside the row that was named
+        "tanh": 6,
     }
-    assert all(len(samples) == 1 for samples in collected.samples.values())
+    assert [len(samples) for samples in smoke(tmp_path).samples.values()] == [2, 2, 1, 1, 1]
+    assert "| + tanh SDU | seeds 1, 2 |" in to_markdown(build_report(smoke(tmp_path)))
+
+
+def test_a_report_shows_the_newest_setting_and_marks_other_work(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for device in ("card A", "card B"):
+        monkeypatch.setattr(timing, "device_name", lambda kind, device=device: device)
+        assert typed("time", "highway_t7", *SMALL) == 0
+    monkeypatch.setattr(machine, "load_average", lambda: 3.0)
+    assert typed("time", "highway_t7", *SMALL) == 0
+    collected = smoke(tmp_path)
+    assert {sample.result["cost"]["device"] for sample in collected.every} == {"card B"}
+    assert [sample.seed for sample in collected.samples["tanh"]] == [1, 2]
+    assert build_report(collected).origin.partition("; medians ")[2] == (
+        "over 3 interleaved rounds on card B, 1 thread, precision 32; each measurement counts as a seed; "
+        "1 measurement with other devices or settings is only in times.csv; "
+        "other work ran beside measurement 2, so these times are distorted."
+    )
+    capsys.readouterr()
+    assert typed("status", "highway_t7") == 0
+    paper, _, *lines = capsys.readouterr().out.splitlines()
+    assert paper == "highway_t7 paper: not measured yet. Type highway table time highway_t7 --budget paper"
+    assert [line.partition(": 5 rows, ")[2] for line in lines] == [
+        "3 rounds, on card A, 1 thread, precision 32",
+        "3 rounds, on card B, 1 thread, precision 32",
+        "3 rounds, on card B, 1 thread, precision 32, beside other work",
+    ]
+
+
+def test_the_published_times_are_shown_where_nothing_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    collected = collect(TABLE, "mini", tmp_path)
+    assert [len(samples) for samples in collected.samples.values()] == [1] * 5
+    assert collected.values("tanh", "step_seconds") == [0.13638348549966395]
+    assert collected.values("tanh", "relative_time") == [1.1626374406998687]
 
 
 @pytest.mark.parametrize(
-    ("overrides", "sentence"),
+    ("words", "sentence"),
     [
-        (["table=highway_t7", "budget=tiny"], "highway_t7 has no budget 'tiny'; it has paper, mini, smoke."),
-        (["table=highway_t7", "seed=one"], "seed=one is not a whole number"),
-        (["table=highway_t7", "trainer.precision=64"], "trainer.precision=64 cannot be timed"),
-        (["table=highway_t7", "gate.kernel=0"], "gate.kernel=0 is out of range"),
-        (["-m", "table=highway_t7", "rows=tanh"], "highway_t7 times all its rows together"),
+        (["highway_t1"], "highway_t1 is trained, not timed: its file has no `rounds`. Type highway train -m table=hi"),
+        (["highway_t7", "nothing"], "highway_t7 has no row 'nothing'"),
+        (["highway_t7", "model.width=3"], "model.width=3 cannot be set for a timing. It takes only trainer.acc"),
+        (["highway_t7", "trainer.precision=64"], "trainer.precision=64 cannot be timed"),
+        (["highway_t7", "trainer.threads=0"], "trainer.threads=0 is out of range"),
+        (["highway_t7", "--with", "trainer.threads=1"], "time takes overrides without --with"),
+        (["highway_t7", "--rounds", "1"], "'1' is not a whole number from 2 to 10000"),
     ],
 )
-def test_what_a_timing_refuses(
-    typed: Typed, overrides: list[str], sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+def test_what_is_refused(
+    typed: Typed, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert typed(*overrides) == 2
+    assert typed("time", *words) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "outputs").exists()
 
 
 @pytest.mark.parametrize(
-    ("override", "told"),
+    ("override", "difference"),
     [
         ("trainer.precision=bf16", r"trainer\.precision \(32 and bf16\)"),
         ("trainer.compile=default", r"trainer\.compile \(None and default\)"),
@@ -220,27 +177,20 @@ def test_what_a_timing_refuses(
         ("dataset.train.lanes=8", "dataset, so"),
     ],
 )
-def test_rows_that_are_timed_together_share_data_and_arithmetic(
-    override: str, told: str, monkeypatch: pytest.MonkeyPatch
+def test_rows_share_data_and_arithmetic(override: str, difference: str) -> None:
+    first, second, *others = TABLE.rows
+    changed = replace(TABLE, rows=(first, replace(second, overrides=(*second.overrides, override)), *others))
+    with pytest.raises(Refused, match=f"'baseline' and 'tanh' of a timing differ in {difference}"):
+        timing.compose_rows(changed, [], "paper", [])
+
+
+def test_a_file_that_cannot_be_read_is_refused_before_the_measurement(
+    typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table = load_table("highway_t7")
-    first, second, *others = table.rows
-    changed = replace(table, rows=(first, replace(second, overrides=(*second.overrides, override)), *others))
-    monkeypatch.setattr("highway.sweep.timed.load_table", lambda name: changed)
-    with pytest.raises(Refused, match=f"'baseline' and 'tanh' of a timing differ in {told}"):
-        timed.timing(["table=highway_t7"], experiment)
-
-
-@pytest.mark.slow
-def test_a_timing_in_a_process_of_its_own(tmp_path: Path) -> None:
-    """A timing starts as in `make highway_t7`. If others use the machine, it says so and leaves no record."""
-    train = Path(__file__).parents[2] / "scripts" / "train.py"
-    command = [sys.executable, str(train), "-m", "table=highway_t7", "budget=smoke"]
-    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
-    records = list(tmp_path.glob("cells/timing-*/seed1/result.json"))
-    if done.returncode == 0:
-        rows = read_json(records[0])["rows"].values()
-        assert all(math.isfinite(row["metrics"]["relative_time"]["last"]) for row in rows)
-    else:
-        assert "a timing needs an idle machine" in done.stderr and not records
+    path = tmp_path / "outputs/highway_t7/smoke/times.csv"
+    path.parent.mkdir(parents=True)
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, ["2026-11-21", "tanh", "one"]])
+    assert typed("time", "highway_t7", *SMALL) == 2
+    printed = capsys.readouterr().err
+    assert f"{path} cannot be read as times.csv" in printed and "round 1" not in printed
