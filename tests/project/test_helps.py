@@ -56,13 +56,14 @@ def test_help_has_examples_exit_codes_and_described_options(name: str, capsys: A
 
 @pytest.mark.parametrize(("name", "example"), PARSED)
 def test_examples_parse(name: str, example: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    parse = Arguments.parse_args
+    for way in ("parse_args", "parse_intermixed_args"):
+        parse = getattr(Arguments, way)
 
-    def parsed(self: Arguments, *arguments: Any) -> None:
-        parse(self, *arguments)
-        raise Parsed
+        def parsed(self: Arguments, *arguments: Any, parse: Any = parse) -> None:
+            parse(self, *arguments)
+            raise Parsed
 
-    monkeypatch.setattr(Arguments, "parse_args", parsed)
+        monkeypatch.setattr(Arguments, way, parsed)
     monkeypatch.setattr(sys, "argv", [f"highway {name}", *shlex.split(example.split(" >")[0])[2:]])
     with pytest.raises(Parsed):
         module_of(name).main()
