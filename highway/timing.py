@@ -4,8 +4,6 @@ In every round each row trains a block of steps, and each round begins with anot
 machine's speed affect all rows alike. The times relative to the first row, round by round, cancel them.
 """
 
-import csv
-import io
 import itertools
 import math
 import platform
@@ -26,9 +24,8 @@ from highway.config.groups import check_words
 from highway.errors import Refused, listing
 from highway.files.device import cores, device_name
 from highway.files.system import commit
-from highway.files.writing import write_text
 from highway.report.rows import composed, overrides_of
-from highway.report.times import COLUMNS, read_lines, times_file
+from highway.report.times import read_lines, times_file, write_lines
 from highway.run import machine
 from highway.run.trial import Contender, Entry, peak_memory, seconds_of
 from highway.sweep.table import Table, last_on_each_key
@@ -151,12 +148,3 @@ def show_progress(done: int, rounds: int, elapsed: float) -> None:
         print(f"\r\x1b[K{text}", end="\n" if done == rounds else "", file=sys.stderr, flush=True)
     else:
         print(text, file=sys.stderr, flush=True)
-
-
-def write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> None:
-    """Write times.csv atomically."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    write_text(path, text.getvalue())

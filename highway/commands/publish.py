@@ -29,8 +29,10 @@ def main() -> None:
         if arguments.to is None and home.SHIPPED.is_dir():
             raise Refused("highway is installed without a checkout to publish in. Name a folder: --to FOLDER.")
         target = arguments.to or home.REFERENCE
-        publication = publish(find(arguments.table, outputs), arguments.budget, outputs, target)
-        copied, kept = (counted(len(runs), "run") for runs in (publication.copied, publication.kept))
+        table = find(arguments.table, outputs)
+        publication = publish(table, arguments.budget, outputs, target)
+        what = "measurement" if table.timed else "run"
+        copied, kept = (counted(len(names), what) for names in (publication.copied, publication.kept))
         print(f"{target}: {copied} published, {kept} published before")
         for run in publication.differing:
             print(f"{run} was published before with other metrics, and that record stays.")

@@ -4,6 +4,7 @@ The target has the layout of an outputs folder, so that reports read it wherever
 
     cells/<run>/seed<k>/{config.yaml, curves.csv, result.json, probes/}
     grids/<name>/               what names a grid, and the overrides with which a table was trained
+    <table>/<budget>/times.csv  the measurements of a timed table
     report/<table>/<budget>/    the report
 """
 
@@ -17,6 +18,7 @@ from highway.files.writing import made_folder, write_text, writing
 from highway.ledger.directory import RunDirectory
 from highway.report.collect import Collected, collect, with_overrides
 from highway.report.curves import thin_curves
+from highway.report.times import measurements, read_lines, times_file, write_lines
 from highway.report.write import write_report
 from highway.sweep.grid import command, left_out, names_of, swept_with_overrides
 from highway.sweep.table import Table
@@ -26,7 +28,7 @@ from highway.sweep.table import Table
 class Publication:
     """The names of a table's runs at the target, and the files of its reports."""
 
-    copied: list[str] = field(default_factory=list)
+    copied: list[str] = field(default_factory=list)  # runs, or measurements of a timed table
     kept: list[str] = field(default_factory=list)  # published before, and ended as well or better
     differing: list[str] = field(default_factory=list)  # those of `kept` whose published record has other metrics
     reports: list[Path] = field(default_factory=list)
@@ -35,13 +37,16 @@ class Publication:
 def publish(table: Table, budget: str | None, outputs: Path, target: Path) -> Publication:
     """Copy the records of a table at a budget, or at all, to the target, and write the reports there."""
     budgets = [budget] if budget else list(table.budgets)
-    collections = _collections(table, budgets, outputs)
-    folders = {path.parts[-2:]: path for collected in collections for path in _folders(collected)}
-    if not folders:
-        at = f" at {budget}" if budget else ""
-        mend = f"To train it: {command(table, budgets[-1])}."
-        raise Refused(f"{table.id} has no finished or diverged run{at}, so there is nothing to publish. {mend}")
     publication = Publication()
+    for name in budgets if table.timed else ():
+        _publish_times(table, name, outputs, target, publication)
+    collections = [] if table.timed else _collections(table, budgets, outputs)
+    folders = {path.parts[-2:]: path for collected in collections for path in _folders(collected)}
+    if not folders and not (publication.copied or publication.kept):
+        at = f" at {budget}" if budget else ""
+        what = "measurement" if table.timed else "finished or diverged run"
+        mend = f"Type {command(table, budgets[-1])} first."
+        raise Refused(f"{table.id} has no {what}{at}, so there is nothing to publish. {mend}")
     for (run, seed), folder in sorted(folders.items()):
         _publish_run(RunDirectory(folder), RunDirectory(target / "cells" / run / seed), publication)
     for path in names_of(table.id, outputs):
@@ -94,6 +99,18 @@ def _publish_run(local: RunDirectory, published: RunDirectory, publication: Publ
             published.path.rename(Path(made) / "replaced")
         copy.rename(published.path)
     publication.copied.append(local.id)
+
+
+def _publish_times(table: Table, budget: str, outputs: Path, target: Path, publication: Publication) -> None:
+    """Add the measurements of a timed table to those at the target."""
+    path = times_file(table.id, budget, target)
+    before, found = read_lines(path), measurements(table, budget, outputs)
+    names = {line["measured"] for line in before}
+    new = [measurement for measurement in found if measurement.name not in names]
+    if new:
+        write_lines(path, [*before, *(line for measurement in new for line in measurement.lines)])
+    publication.copied.extend(measurement.name for measurement in new)
+    publication.kept.extend(measurement.name for measurement in found if measurement.name in names)
 
 
 def _rank(status: str) -> int:

@@ -1,18 +1,20 @@
-"""Read times.csv: the measurements of a table whose rows are timed and not trained (`rounds` in its file).
+"""Read and write times.csv: the measurements of a table whose rows are timed and not trained (`rounds` in its file).
 
 The file has a line for each measurement, row and round. A measurement counts as a seed of each of its rows. Medians,
 spread and hours are computed here.
 """
 
 import csv
+import io
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from highway.config import home
 from highway.errors import Refused, counted, listing
+from highway.files.writing import write_text
 from highway.report.rows import composed, overrides_of
 from highway.report.sample import Sample
 from highway.sweep.table import Table
@@ -47,6 +49,15 @@ def read_lines(path: Path) -> list[Line]:
     except (KeyError, ValueError, TypeError, AttributeError, csv.Error) as error:
         raise Refused(f"{path} cannot be read as times.csv ({type(error).__name__}: {error}). Move it away.") from None
     return lines
+
+
+def write_lines(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Write times.csv atomically."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    write_text(path, text.getvalue())
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ def test_a_published_run_is_replaced_only_by_one_that_ended_better(
 
 def test_nothing_to_publish_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(
-        Refused, match=r"no finished or diverged run at mini, so .* To train it: highway train -m table="
+        Refused, match=r"no finished or diverged run at mini, so .* Type highway train -m table=.* first"
     ):
         publish(TABLE, "mini", tmp_path, tmp_path / "there")
 

@@ -14,9 +14,10 @@ from highway.commands import table as command
 from highway.errors import Refused
 from highway.report.collect import Collected, collect
 from highway.report.formats import to_markdown
-from highway.report.publish import write_report
+from highway.report.publish import publish
 from highway.report.report import build_report
 from highway.report.times import COLUMNS
+from highway.report.write import write_report
 from highway.run import machine
 from highway.sweep.reading import load_table
 from tests.support.stand_ins import BATCH, contender
@@ -50,8 +51,8 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Typed:
     return run
 
 
-def times(folder: Path) -> pd.DataFrame:
-    return pd.read_csv(folder / "outputs" / "highway_t7" / "smoke" / "times.csv")
+def times(folder: Path, outputs: str = "outputs") -> pd.DataFrame:
+    return pd.read_csv(folder / outputs / "highway_t7" / "smoke" / "times.csv")
 
 
 def smoke(folder: Path) -> Collected:
@@ -109,6 +110,9 @@ def test_a_repeated_command_adds_a_measurement(typed: Typed, tmp_path: Path) -> 
     }
     assert [len(samples) for samples in smoke(tmp_path).samples.values()] == [2, 2, 1, 1, 1]
     assert "| + tanh SDU | seeds 1, 2 |" in to_markdown(build_report(smoke(tmp_path)))
+    publications = [publish(TABLE, "smoke", tmp_path / "outputs", tmp_path / "published") for _ in range(2)]
+    assert [(len(each.copied), len(each.kept)) for each in publications] == [(2, 0), (0, 2)]
+    assert times(tmp_path, "published").equals(frame)
 
 
 def test_a_report_shows_the_newest_setting_and_marks_other_work(
