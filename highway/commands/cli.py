@@ -24,7 +24,6 @@ from highway.errors import Refused, closest
 from highway.files.device import rank
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import ignored
-from highway.sweep.reading import load_table, table_ids
 from highway.sweep.shell import command_line
 
 LAUNCHED = "logger.group="  # set for each run of a sweep; a row may ignore what its table's recipe sets
@@ -58,7 +57,6 @@ def train() -> None:
     with one_sentence():
         rank()  # Lightning, when it is imported, fails on one that is no number
         _check_flags(sys.argv[1:])
-        _refuse_timed(sys.argv[1:])
         if {"-m", "--multirun"} & set(sys.argv):
             sys.argv = [*map(_of_some_rows, sys.argv)]
         compose.command_line(_task, _checked)
@@ -102,17 +100,6 @@ def _task(config: DictConfig) -> None:
         from highway.train import run  # imports torch, so not before the configuration is checked
 
         sys.exit(EXIT_CODES[run(experiment, directory, command_line(sys.argv[1:]))])
-
-
-def _refuse_timed(arguments: list[str]) -> None:
-    """Refuse to train a table whose rows are timed, with or without -m, and say what to type."""
-    values = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
-    for name in values.get("table", "").split(","):
-        table = load_table(name) if name in table_ids() else None
-        if table and table.timed:
-            typed, usual = values.get("budget", ""), "mini" if "mini" in table.budgets else table.usual_budget
-            command = table.time_command(typed if typed in table.budgets else usual)
-            raise Refused(f"{name} is measured, not trained. Type {command}.")
 
 
 def _run_directory(*, _root_: DictConfig) -> str:

@@ -1,6 +1,6 @@
 """Publish the records of a table, without checkpoints:  highway publish TABLE [--budget mini] [--to FOLDER]
 
-Copies the finished and diverged runs, and the trials that chose settings, to outputs/reference/ of the checkout or to
+Copies the finished and diverged runs, and every trial of a choice, to outputs/reference/ of the checkout or to
 FOLDER, and writes the report there. The curves keep every validation and at most 500 rows of training a metric. A
 published run is replaced only by one that ended better. FOLDER can be moved to any machine:
 HIGHWAY_OUTPUTS=FOLDER highway report TABLE.
@@ -27,7 +27,7 @@ def main() -> None:
     outputs = home.outputs_folder()
     with one_sentence():
         if arguments.to is None and home.SHIPPED.is_dir():
-            raise Refused("highway is installed without a checkout to publish in. Name a folder: --to FOLDER.")
+            raise Refused("there is no checkout to publish in. Name a folder: --to FOLDER.")
         target = arguments.to or home.REFERENCE
         table = find(arguments.table, outputs)
         publication = publish(table, arguments.budget, outputs, target)

@@ -88,7 +88,10 @@ def time(table: Table, words: Sequence[str], budget: str, rounds: int | None, ou
     overrides = [word for word in words if word not in rows]
     from highway.timing import time_table  # imports torch
 
-    path = time_table(table, rows, budget, rounds or table.rounds, overrides, outputs)
+    try:
+        path = time_table(table, rows, budget, rounds or table.rounds, overrides, outputs)
+    except KeyboardInterrupt:
+        raise Refused("the measurement was stopped, so nothing was written. The same command starts it anew.") from None
     print(f"{path}\nIts report: highway report {table.id} --budget {budget}")
 
 

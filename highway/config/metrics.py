@@ -25,8 +25,8 @@ class Metric:
 
     @property
     def is_disturbed(self) -> bool:
-        """True if it does not count beside other work. The report of a timed table has a note instead."""
-        return self.unit in ("seconds", "tokens a second") and self.name not in OF_A_TIMING
+        """True if it does not count beside other work."""
+        return self.unit in ("seconds", "hours", "tokens a second") or self.name in ("spread", "relative_time")
 
     @property
     def measures_quality(self) -> bool:

@@ -35,8 +35,8 @@ def _rules(table: Table, choices: Choices) -> list[str]:
 
 def _line(row: Row, found: Choice) -> tuple[str | None, ...]:
     assert row.choose is not None
-    trials = ", ".join(f"{trial.setting} {_standing(trial, row.choose.by)}" for trial in found.trials)
     winner = found.winner
+    trials = ", ".join(f"{trial.setting} {_standing(trial, row.choose.by, winner)}" for trial in found.trials)
     if winner is None:
         missing = sum(not trial.ended for trial in found.trials)
         return row.label, f"not yet: {counted(missing, 'trial')} to train", None, trials
@@ -47,9 +47,10 @@ def _line(row: Row, found: Choice) -> tuple[str | None, ...]:
     return row.label, f"{winner.setting}{edge}, {origin}", value, trials
 
 
-def _standing(trial: Trial, by: str) -> str:
+def _standing(trial: Trial, by: str, winner: Trial | None) -> str:
     if trial.value is None or not math.isfinite(trial.value):
-        return f"({trial.status})"
+        stopped = trial.status == "interrupted" and winner  # a file may state what was chosen without it
+        return "(stopped early)" if stopped else f"({trial.status})"
     return f"{trial.value:.{METRICS[by].digits}f}"
 
 

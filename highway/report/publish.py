@@ -92,7 +92,8 @@ def _publish_run(local: RunDirectory, published: RunDirectory, publication: Publ
         copy.mkdir()
         for name in ("config.yaml", "result.json"):
             shutil.copyfile(local.path / name, copy / name)
-        write_text(copy / "curves.csv", thin_curves(local.curves.read_text(encoding="utf-8")))
+        if local.curves.exists():  # a trial may have failed before its first step
+            write_text(copy / "curves.csv", thin_curves(local.curves.read_text(encoding="utf-8")))
         if (local.path / "probes").exists():
             shutil.copytree(local.path / "probes", copy / "probes")
         if published.path.exists():

@@ -42,13 +42,13 @@ def with_choice(table: Table, row: Row, budget: str, outputs_dir: Path) -> tuple
     """Return a row with the settings that its trials choose, and the choice; None if the row has none."""
     if not row.at(budget):
         return row, None
-    found = choice(table, row, budget, partial(_places, outputs_dir=outputs_dir))
+    found = choice(table, row, budget, partial(_directories, outputs_dir=outputs_dir))
     if found is None or found.chosen is None:
         return row, found
     return replace(row, chosen={**row.chosen, budget: found.chosen}), found
 
 
-def _places(overrides: list[str], outputs_dir: Path) -> list[RunDirectory]:
+def _directories(overrides: list[str], outputs_dir: Path) -> list[RunDirectory]:
     """Return the directories in which a trial may lie, those of this machine first."""
     name = name_of_runs(tuple(last_on_each_key([*overrides, "seed=0"])))
     return [RunDirectory(root / name / f"seed{FIRST_SEED}") for root in roots(outputs_dir)]

@@ -167,7 +167,7 @@ def _described(every: Sequence[Measurement], shown: Sequence[Measurement]) -> st
         text += " only in times.csv"
     if disturbed := [str(number) for number, measurement in enumerate(shown, start=1) if measurement.disturbed]:
         text += f"; other work ran beside {'measurement' if len(disturbed) == 1 else 'measurements'} "
-        text += f"{listing(disturbed)}, so these times are distorted"
+        text += f"{listing(disturbed)}, so these times do not count"
     return text
 
 

@@ -1,8 +1,8 @@
 """What validation has chosen for a row, and which of its trials are still to be trained.
 
 A trial is an ordinary run of the seed that chooses. When every trial has finished, diverged or failed, the best
-validation wins; until then nothing is chosen. That follows from the files of the trials and from nothing else, so two
-sweeps, a sweep that was killed, and a report agree. No test metric is read.
+validation wins; until then, and if all have failed, nothing is chosen. That follows from the files of the trials and
+from nothing else, so two sweeps, a sweep that was killed, and a report agree. No test metric is read.
 """
 
 import math
@@ -15,7 +15,7 @@ from highway.sweep.choose import FIRST_SEED, Combination
 from highway.sweep.table import Row, Table
 
 ENDED = (*DONE, "failed")
-Places = Callable[[list[str]], list[RunDirectory]]  # overrides of a run -> where it may lie, the first place first
+Directories = Callable[[list[str]], list[RunDirectory]]  # overrides of a run -> where it may be, this machine first
 
 
 @dataclass(frozen=True)
@@ -49,21 +49,24 @@ class Choice:
         return next((trial for trial in self.trials if trial.combination == self.chosen), None)
 
 
-def choice(table: Table, row: Row, budget: str, places: Places) -> Choice | None:
+def choice(table: Table, row: Row, budget: str, directories: Directories) -> Choice | None:
     """Return what the trials of a row choose, or what its file states; None if nothing is chosen at this budget."""
     if row.choose is None or not row.choose.at(budget):
         return None
     trials = []
     for combination in row.choose.combinations:
         tried = table.overrides(replace(row, chosen={budget: combination}), budget, FIRST_SEED)
-        trials.append(_trial(combination, places(tried), row.choose.by, table.select))
+        trials.append(_trial(combination, directories(tried), row.choose.by, table.select))
     stated = row.chosen.get(budget)
     return Choice(tuple(trials), stated or best(trials, METRICS[row.choose.by].better))
 
 
 def best(trials: Sequence[Trial], better: str) -> Combination | None:
-    """Return the combination with the best validation, the first of equal ones; None until every trial has ended."""
-    if not all(trial.ended for trial in trials):
+    """Return the combination with the best validation, the first of equal ones.
+
+    None until every trial has ended, and if all have failed.
+    """
+    if not all(trial.ended for trial in trials) or all(trial.status == "failed" for trial in trials):
         return None
     sign = -1 if better == "higher" else 1
 
@@ -72,13 +75,13 @@ def best(trials: Sequence[Trial], better: str) -> Combination | None:
             return math.inf
         return sign * trial.value
 
-    return min(trials, key=rank).combination
+    return min(trials, key=lambda trial: (trial.status == "failed", rank(trial))).combination
 
 
-def _trial(combination: Combination, places: Sequence[RunDirectory], by: str, select: str) -> Trial:
-    """Read a trial from the first place where it has ended, or else where it has begun."""
-    statuses = {place: place.status for place in places}
-    directory = max(places, key=lambda place: (statuses[place] in ENDED, statuses[place] != "waiting"))
+def _trial(combination: Combination, directories: Sequence[RunDirectory], by: str, select: str) -> Trial:
+    """Read a trial from the first directory in which it has ended, or else begun."""
+    statuses = {directory: directory.status for directory in directories}
+    directory = max(directories, key=lambda directory: (statuses[directory] in ENDED, statuses[directory] != "waiting"))
     status, result = statuses[directory], directory.result()
     value = result["metrics"].get(by, {}).get(select) if result and status == "finished" else None
     return Trial(combination, directory, status, value)

@@ -84,11 +84,13 @@ def _check_choices(table: Table) -> None:
                 raise Refused(f"{table.id}, row {row.id}: `chosen` needs `choose`, which lists what was compared.")
             continue
         for budget, settings in row.chosen.items():
-            if not row.choose.at(budget) or settings not in row.choose.combinations:
-                listed = listing([" ".join(each) for each in row.choose.combinations])
+            where = f"{table.id}, row {row.id}, chosen"
+            if not row.choose.at(budget):
+                raise Refused(f"{where}: `choose` chooses nothing at {budget}. Add {budget} to its `budgets`.")
+            if settings not in row.choose.combinations:
+                listed = listing([" ".join(combination) for combination in row.choose.combinations])
                 raise Refused(
-                    f"{table.id}, row {row.id}, chosen: {budget}: {' '.join(settings)} is not among what `choose` "
-                    f"compares there. Write one of {listed}."
+                    f"{where}: {' '.join(settings)} is not among what `choose` compares. Write one of {listed}."
                 )
         if table.timed:
             raise Refused(f"{table.id}: a timed table has no validation, so it cannot choose. Leave `choose` out.")

@@ -34,10 +34,10 @@ class Planner:
         self.sweeper = sweeper
         self.foresees = foresees  # plan=true: trials and rows are planned at once, and nothing is written
         self.retry_failed = retry_failed
-        self.trained: set[RunDirectory] = set()  # in the stage before
+        self.trained: set[RunDirectory] = set()  # in the stages before
         self.choosing: list[str] = []  # rows whose settings are still to be chosen
         self.then: list[Callable[[], None]] = []  # writes, postponed until nothing can be refused any more
-        self.places: dict[tuple[str, ...], list[RunDirectory]] = {}
+        self.directories: dict[tuple[str, ...], list[RunDirectory]] = {}
 
     def plan(self, overrides: dict[str, Override]) -> tuple[list[Planned], list[ReportRequest]]:
         """Compose and check all runs that these overrides describe; return them, and the reports that show them."""
@@ -62,6 +62,8 @@ class Planner:
         if "seed" in overrides:
             raise Refused("seed= is for a single run or a grid. Choose the seeds of a table with seeds=1,2,3.")
         budgets = values_of(overrides.pop("budget", None)) or ["paper"]
+        if timed := next((table for table in map(load_table, values_of(tables)) if table.timed), None):
+            raise Refused(f"{timed.id} is measured, not trained. Type {timed.time_command(budgets[0])}.")
         combinations = [
             (table, row, budget, seed)
             for table, budget in itertools.product(map(load_table, values_of(tables)), budgets)
@@ -105,7 +107,7 @@ class Planner:
             row = replace(row, choose=None)  # typed on the command line
         if budget in row.chosen:
             return row, []
-        found = choice_of(table, row, budget, lambda overrides: self._places([*overrides, *choice]))
+        found = choice_of(table, row, budget, lambda overrides: self._directories([*overrides, *choice]))
         if found is None:
             return row, []
         missing = [trial for trial in found.trials if self.is_missing(trial.directory, trial.status)]
@@ -113,7 +115,7 @@ class Planner:
             return replace(row, chosen={budget: found.chosen}), []
         self.choosing.append(f"{table.id} {row.id}")
         trials = []
-        for trial in missing:
+        for trial in missing or found.trials:  # none is missing if all have failed: the sweep ends by saying so
             candidate, tried = replace(row, chosen={budget: trial.combination}), " ".join(trial.combination)
             added = f"{tried} {self._added(table, candidate, budget, FIRST_SEED, choice)}".strip()
             planned = self._row(table, candidate, budget, FIRST_SEED, added, choice)
@@ -127,14 +129,14 @@ class Planner:
             return self.retry_failed and directory not in self.trained
         return status not in DONE
 
-    def _places(self, overrides: list[str]) -> list[RunDirectory]:
+    def _directories(self, overrides: list[str]) -> list[RunDirectory]:
         """Return the directories in which the run of these overrides may lie: here, then among the published."""
         key = tuple(last_on_each_key(overrides))
-        if key not in self.places:  # asked again for each seed
+        if key not in self.directories:  # asked again for each seed
             here = RunDirectory.of(composed(self.sweeper, key))
             published = roots(here.path.parents[2])[1:] if _is_result(here) else []
-            self.places[key] = [here, *(RunDirectory(root / here.id) for root in published)]
-        return self.places[key]
+            self.directories[key] = [here, *(RunDirectory(root / here.id) for root in published)]
+        return self.directories[key]
 
     def _of_grid(
         self, overrides: dict[str, Override], name: list[str], choose: list[str], heads: dict[str, Any]

@@ -66,8 +66,8 @@ class HighwaySweeper(Sweeper):
         fail_fast, retry_failed, rerun, planning = (is_true(overrides.pop(key, None)) for key in flags)
         settings = {key: override for key, override in overrides.items() if not override.is_hydra_override()}
         planner = Planner(self, planning, retry_failed)
-        if self._stage(planner, settings, overrides, fail_fast, rerun):
-            self._stage(planner, settings, overrides, fail_fast, rerun=False)
+        while self._stage(planner, settings, overrides, fail_fast, rerun):
+            pass  # trials have ended, and the rows that take their settings follow
 
     def _stage(
         self,
@@ -84,7 +84,11 @@ class HighwaySweeper(Sweeper):
         if not unique:
             raise Refused("Nothing to train: no row is at this budget. Choose another, or add extra_rows=true.")
         outputs = unique[0].directory.path.parents[2]
-        again = [planned for planned in unique if rerun and planned.before in DONE]
+        again = [
+            planned
+            for planned in unique
+            if rerun and planned.before in DONE and planned.directory not in planner.trained
+        ]
         missing = [
             planned for planned in unique if planned in again or planner.is_missing(planned.directory, planned.before)
         ]
@@ -100,13 +104,13 @@ class HighwaySweeper(Sweeper):
         for write in planner.then:
             write()
         log.info(to_do(unique, missing))
-        if planner.choosing:
+        if planner.choosing and missing:
             log.info("First trials choose settings of %s.", ", ".join(dict.fromkeys(planner.choosing)))
         if missing:
             self.launcher.launch_runs(missing, len(unique), fail_fast)
-        planner.trained = {planned.directory for planned in missing}
-        statuses = {directory.status for directory in planner.trained}
-        if planner.choosing and statuses <= ({*DONE} if fail_fast else {*ENDED}):
+        planner.trained.update(planned.directory for planned in missing)
+        statuses = {planned.directory.status for planned in missing}
+        if planner.choosing and missing and statuses <= ({*DONE} if fail_fast else {*ENDED}):
             return True
         if tables:
             self.tell(tables, outputs)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from highway.config.metrics import METRICS
 from highway.config.schema import Pattern, Range
 from highway.errors import Refused, closest, listing
-from highway.sweep.choose import Choose, Combination
+from highway.sweep.choose import Choose, Combination, key_of
 
 AXES = ("epoch", "step", "seconds", "tokens")  # horizontal axes of curves
 LONGEST_ID = 200  # characters
@@ -52,7 +52,16 @@ class Row:
         """Return this row with overrides of the command line, as an extra row."""
         added = " ".join(overrides)
         label = f"{self.label}, {added}"
-        return replace(self, id=f"{self.id},{added}", label=label, paper={}, extra=True, added=tuple(overrides))
+        typed = self.choose and {*map(key_of, overrides)} & {*self.choose.keys}
+        return replace(
+            self,
+            id=f"{self.id},{added}",
+            label=label,
+            paper={},
+            extra=True,
+            added=tuple(overrides),
+            choose=None if typed else self.choose,
+        )
 
     def at(self, budget: str) -> bool:
         """Return whether a budget has this row."""

@@ -78,6 +78,7 @@ def write_card(run: Path, folder: Path) -> list[Path]:
         model_card(experiment, directory.id, record, weights).save(folder / "README.md")
         write_text(folder / "config.json", json.dumps(read_yaml(directory.config), indent=2) + "\n")
         shutil.copyfile(directory.path / "result.json", folder / "result.json")
+        (folder / "model.safetensors").unlink(missing_ok=True)  # of an earlier card
         if weights:
             shutil.copyfile(directory.best, folder / "model.safetensors")
     names = ["README.md", "config.json", "result.json", *(["model.safetensors"] if weights else [])]

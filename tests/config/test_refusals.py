@@ -232,7 +232,7 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     # sweeps
     "table=highway_t1": "add -m",
     "table=null": "table=null names no option",
-    "table=highway_t7": "highway_t7 is measured, not trained. Type highway table time highway_t7 --budget mini.",
+    "-m table=highway_t7": "highway_t7 is measured, not trained. Type highway table time highway_t7 --budget paper.",
     "seeds=1,2": "add -m",
     "plan=true": "add -m",
     "gate=none,sdu_tanh": "add -m",

@@ -18,8 +18,9 @@ from highway.config.yaml_file import read_yaml
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import read_record, write_record
-from highway.report.collect import collect
+from highway.report.collect import collect, with_overrides
 from highway.report.formats import to_markdown
+from highway.report.publish import publish
 from highway.report.report import build_report
 from highway.report.rows import with_choices
 from highway.report.status import row_status
@@ -114,7 +115,7 @@ def test_a_stated_choice_trains_no_trial(sweep: Any, tmp_path: Path) -> None:
     assert "| A | 0.01 0.9, from our own list |" in page and "0.5 0.0 (waiting)" in page
 
     assert "5 runs: 0 finished already, 5 to train." in sweep(TUNED, tmp_path), "without it the other five are trained"
-    with pytest.raises(Refused, match="is not among what `choose` compares there"):
+    with pytest.raises(Refused, match="is not among what `choose` compares"):
         parse_table(content(recipe=RECIPE, rows=[{**row, "chosen": {"smoke": ["optimizer.lr=3"]}}], choose=rule))
     with pytest.raises(Refused, match="`chosen` needs `choose`"):
         parse_table(content(recipe=RECIPE, rows=stated))
@@ -142,6 +143,28 @@ def test_a_failed_trial_loses_and_may_be_tried_again(sweep: Any, tmp_path: Path)
     assert chosen(two, tmp_path) == ("optimizer.lr=0.01", "model.dropout=0.0")
     sweep(two, tmp_path, "retry_failed=true")
     assert chosen(two, tmp_path) == BEST
+
+
+def test_nothing_is_trained_after_all_trials_have_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = table(**{"optimizer.lr": [0.01, 0.5], "model.dropout": [0.0]})
+    for combination in two.rows[0].choose.combinations:  # type: ignore[union-attr]
+        failed, record = trained(alone(two, tmp_path, combination))
+        write_record(failed.path, {**record, "status": "failed", "error": "the machine caught fire"})
+    monkeypatch.setattr("highway.sweep.planner.load_table", lambda _: two)
+    code, output = inline(monkeypatch, tmp_path, "table=highway_t1", "budget=smoke", "seeds=1,2")
+    assert code == 1 and output.count("failed (the machine caught fire)") == 2
+
+
+def test_a_failed_trial_is_published_and_a_typed_setting_is_no_choice(sweep: Any, tmp_path: Path) -> None:
+    two = table(**{"optimizer.lr": [0.01, 0.5], "model.dropout": [0.0]})
+    failed, record = trained(alone(two, tmp_path / "here", BEST))
+    write_record(failed.path, {**record, "status": "failed", "error": "the machine caught fire"})
+    failed.curves.unlink()  # as before the first step
+    sweep(two, tmp_path / "here")
+    assert len(publish(two, "smoke", tmp_path / "here", tmp_path / "there").copied) == 2
+    assert chosen(two, tmp_path / "there") == ("optimizer.lr=0.01", "model.dropout=0.0")
+    _, typed = with_overrides(two, ["smoke"], ["optimizer.lr=0.1"]).rows
+    assert typed.choose is None
 
 
 def test_no_choice_reads_a_test_metric(sweep: Any, tmp_path: Path) -> None:
@@ -251,7 +274,7 @@ def trials(*ends: float | str) -> list[Trial]:
         ([2.0, 1.0, 2.0], "higher", 0),
         (["diverged", 3.0, "failed"], "lower", 1),
         (["diverged", 3.0, "failed"], "higher", 1),
-        (["failed", "diverged"], "lower", 0),
+        (["failed", "diverged"], "lower", 1),
         ([math.nan, 3.0], "lower", 1),
     ],
 )
@@ -263,6 +286,7 @@ def test_the_winner(ends: list[float | str], better: str, winner: int) -> None:
 @pytest.mark.parametrize("status", ["waiting", "running", "interrupted"])
 def test_nothing_is_chosen_before_every_trial_has_ended(status: str) -> None:
     assert best(trials(1.0, status), "lower") is None
+    assert best(trials("failed", "failed"), "lower") is None
 
 
 # Sweeps in processes of their own

@@ -129,7 +129,7 @@ def test_a_report_shows_the_newest_setting_and_marks_other_work(
     assert build_report(collected).origin.partition("; medians ")[2] == (
         "over 3 interleaved rounds on card B, 1 thread, precision 32; each measurement counts as a seed; "
         "1 measurement with other devices or settings is only in times.csv; "
-        "other work ran beside measurement 2, so these times are distorted."
+        "other work ran beside measurement 2, so these times do not count."
     )
     capsys.readouterr()
     assert typed("status", "highway_t7") == 0
