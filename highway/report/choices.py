@@ -39,7 +39,8 @@ def _line(row: Row, found: Choice) -> tuple[str | None, ...]:
     trials = ", ".join(f"{trial.setting} {_standing(trial, row.choose.by, winner)}" for trial in found.trials)
     if winner is None:
         missing = sum(not trial.ended for trial in found.trials)
-        return row.label, f"not yet: {counted(missing, 'trial')} to train", None, trials
+        why = f"not yet: {counted(missing, 'trial')} to train" if missing else "nothing: every trial has failed"
+        return row.label, why, None, trials
     edge = " (at the edge of the list)" if _at_edge(found, winner) else ""
     source = row.choose.sources[found.trials.index(winner)]
     origin = "from the paper's list" if source == "paper" else "from our own list"
