@@ -211,7 +211,7 @@ def test_report_writes_what_it_names(typed: Callable[..., tuple[int, str, str]])
     paths = [Path(line) for line in out.splitlines() if line.endswith((".md", ".csv", ".tex", ".svg", ".png"))]
     assert code == 0
     assert len(paths) == 5 and all(path.exists() for path in paths)
-    _, out, _ = typed("report highway_t1")
+    _, out, _ = typed("report highway_t1 --budget smoke")
     assert "no records yet" in out
 
 
