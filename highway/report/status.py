@@ -93,8 +93,10 @@ def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[Statu
 
 def _trials(choice: Choice | None) -> list[StatusLine]:
     """Return a line on the trials of a row, unless none has begun."""
-    count = Counter(trial.status for trial in choice.trials if trial != choice.winner) if choice else Counter[str]()
-    if choice is None or set(count) == {"waiting"}:
+    if choice is None:
+        return []
+    count = Counter(trial.status for trial in choice.trials if trial != choice.winner)
+    if set(count) == {"waiting"}:
         return []
     trials = ", ".join(f"{number} {status}" for status, number in count.items())
     state = "settings chosen; other trials" if choice.chosen else "settings to be chosen; trials"

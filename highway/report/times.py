@@ -54,7 +54,7 @@ def read_lines(path: Path) -> list[Line]:
 def write_lines(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
     """Write times.csv atomically."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(lines)
     write_text(path, text.getvalue())

@@ -1,4 +1,4 @@
-"""What validation has chosen for a row, and which of its trials are still to be trained.
+"""Choose the settings of a row by the validation of its trials.
 
 A trial is an ordinary run of the seed that chooses. When every trial has finished, diverged or failed, the best
 validation wins; until then, and if all have failed, nothing is chosen. That follows from the files of the trials and
