@@ -143,7 +143,7 @@ class Task(pl.LightningModule):
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Seed each update by its number, so that a resumed run needs no stored RNG state; set its learning rate."""
-        torch.manual_seed(step_seed(self.experiment.seed, self.global_step, self.global_rank))
+        seed_generators(step_seed(self.experiment.seed, self.global_step, self.global_rank), self.device)
         rate = self.schedule.rate(self.global_step, self.global_step // self.steps_per_epoch)
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = rate
@@ -251,6 +251,13 @@ class Task(pl.LightningModule):
         weights = checkpoint["state_dict"]
         names = self.model.state_dict()
         checkpoint["state_dict"] = {f"model.{name}": weights[f"model.{flat(name)}"] for name in names}
+
+
+def seed_generators(seed: int, device: torch.device) -> None:
+    """Seed the generators that an update draws from. torch.manual_seed would take a millisecond to look for others."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index].manual_seed(seed)
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:
