@@ -20,11 +20,11 @@ EDITABLE := install -c $(VENV)/constraints.txt --config-settings editable_mode=c
 STEP     := step() { echo "$$1 ..."; shift; since=$$(date +%s); "$$@"; code=$$?; echo "    took $$(($$(date +%s) - since)) s"; return $$code; }; step
 extra     = @echo $$PPID > $(BEGUN); $(INSTALL); $(STEP) "installing $(2)" $(EDITABLE) '.[$(1)]'; code=$$?; rm $(BEGUN); exit $$code
 WORKERS  := -n 2 --dist worksteal
-FAST     := "not slow and not ray and not slurm and not least and not data"
+FAST     := "not slow and not ray and not slurm and not data"
 TABLES   := $(basename $(notdir $(wildcard conf/table/*.yaml)))
 TIMED    := $(basename $(notdir $(shell grep -ls '^rounds:' conf/table/*.yaml)))
 
-.PHONY: help setup demo test test-least test-slow test-slurm test-ray test-lowest coverage lint bench gpu-check report watch audit sync parity mutate all clean $(TABLES)
+.PHONY: help setup demo test test-slow test-slurm test-ray test-lowest coverage lint bench gpu-check report watch audit sync parity mutate all clean $(TABLES)
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -73,24 +73,19 @@ test: lint  ## all tests that take seconds
 coverage: $(VENV)/.dev  ## the lines of highway/ that the tests of make test never reach; measuring slows them down
 	$(RUN) -m pytest $(WORKERS) -m $(FAST) --cov=highway --cov-report=term:skip-covered
 
-# The equations of every module, on processors that this one is made to look like
-NUMERIC := $(addprefix tests/,blocks gates models/test_transformer.py models/test_transformer_xl.py models/test_r_transformer.py models/test_rhn.py models/test_rivals.py)
-LEAST    = $(RUN) -m pytest -q $(WORKERS) -m "not slow"
+# The equations of every module, and every gate of every model in bf16
+NUMERIC  := $(addprefix tests/,blocks gates models/test_transformer.py models/test_transformer_xl.py models/test_r_transformer.py \
+  models/test_rhn.py models/test_rivals.py models/test_bf16.py)
 
-test-least: $(VENV)/.dev  ## the numeric tests as on a processor with AVX2 alone, with no vectors, and without oneDNN
-	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(LEAST) $(NUMERIC)
-	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(RUN) -m pytest -q $(WORKERS) -m least tests/sweep/test_tables.py
-	ONEDNN_MAX_CPU_ISA=SSE41 ATEN_CPU_CAPABILITY=default $(LEAST) $(NUMERIC)
-	HIGHWAY_MKLDNN=off $(LEAST) $(NUMERIC)
-
-test-slow: $(VENV)/.dev  ## killed runs, the site in a browser, and the commands of the pages
+test-slow: $(VENV)/.dev  ## kill and resume, several processes, the commands of the pages; and equations as on a processor with AVX2 alone
 	$(RUN) -m pytest $(WORKERS) -m slow
+	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(RUN) -m pytest -q $(WORKERS) $(NUMERIC)
 
-test-slurm: $(VENV)/.dev  ## sweeps through a real Slurm of two nodes, installed where it is missing (Debian, Ubuntu)
-	tests/with_slurm $(RUN) -m pytest -m slurm tests/sweep/test_slurm.py tests/project/test_installed.py
+test-slurm: $(VENV)/.dev  ## a sweep through a real Slurm of two nodes, one of which is lost; installs Slurm (Debian, Ubuntu)
+	tests/with_slurm $(RUN) -m pytest -m slurm tests/sweep/test_clusters.py
 
-test-ray: $(VENV)/.dev $(VENV)/.ray  ## sweeps on a real Ray cluster of two nodes on this machine, of which a worker and a node are killed
-	$(RUN) -m pytest -m ray
+test-ray: $(VENV)/.dev $(VENV)/.ray  ## a sweep on a real Ray of two nodes on this machine, one of which is lost
+	$(RUN) -m pytest -m ray tests/sweep/test_clusters.py
 
 # Outside of .ci/run, since where the index has only the build for CUDA it downloads 1.7 GB
 test-lowest:  ## the fast tests with the lowest versions that pyproject.toml allows, torch 2.11 among them

@@ -30,8 +30,6 @@ def _own_cores() -> None:
         everything = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, everything[share] or everything)
     torch.set_num_threads(1)
-    if os.environ.get("HIGHWAY_MKLDNN") == "off":  # set by make test-least
-        torch.backends.mkldnn.set_flags(False)
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +71,13 @@ def tiny(experiment: Callable[..., Experiment], monkeypatch: pytest.MonkeyPatch)
     yield lambda *overrides: experiment(*TINY, *overrides)
     sample.penn_treebank.cache_clear()
     sample.wikipedia.cache_clear()
+
+
+@pytest.fixture
+def short_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure the gates and gradients of a trained recurrent model over few steps: at full length they take seconds."""
+    monkeypatch.setattr("highway.tasks.recurrent_figures.REACH", 3)
+    monkeypatch.setattr("highway.tasks.recurrent_figures.STEPS", 3)
 
 
 @pytest.fixture

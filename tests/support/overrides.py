@@ -32,6 +32,16 @@ CARRY = (  # a text whose lanes carry the state from one window to the next
 # Few steps, for tests of sweeps
 FEW = ("trainer.max_steps=3", "trainer.validate_every=3", "trainer.evaluation_batch=64")
 
+
+def two_steps(task: str) -> list[str]:
+    """Return the overrides with which a row at smoke budget trains two steps, and is validated and evaluated."""
+    steps = ["trainer.max_steps=2", "trainer.validate_every=2", "debug.windows=2"]
+    device = ["trainer.threads=1", "trainer.accelerator=cpu"]
+    # the text of an untrained model never ends by itself
+    short = ["dataset.longest=16", "gate.score.length=16"] if task == "translation" else []
+    return [*steps, *device, *short]
+
+
 RESIDUAL_GATES = ["none", "sdu_tanh", "sdu_sigmoid", "sdu_conv_tanh", "highway", "gated_mhdpa"]
 
 _ON_CPU = ("budget=smoke", "trainer.threads=1", "trainer.accelerator=cpu", "trainer.log_every=2")

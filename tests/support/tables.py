@@ -9,13 +9,19 @@ from highway.data.translation import count_words
 from highway.files.writing import write_text
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
-from highway.sweep.reading import load_table, parse_table
+from highway.sweep.reading import load_table, parse_table, table_ids
 from highway.sweep.table import Table
 from highway.tasks.scoring import scores
 
 TABLE = load_table("highway_t1")
 XL = load_table("highway_t5")
 TRANSLATION = load_table("gated_resnet_t1")
+SMOKE_ROWS = [
+    (table_id, row.id)
+    for table_id in table_ids(trained=True)
+    if "smoke" in load_table(table_id).budgets
+    for row in load_table(table_id).at("smoke")
+]
 METRICS = ("valid_loss", "valid_bpc", "test_loss", "test_bpc")
 
 

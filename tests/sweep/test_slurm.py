@@ -1,13 +1,11 @@
-"""hydra/launcher=slurm: what it asks sbatch for, with a pretended Slurm; sweeps through a real one."""
+"""hydra/launcher=slurm: what it asks sbatch for, with a pretended Slurm; test_clusters.py has a real one."""
 
 import os
 import pickle
 import re
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ import pytest
 
 from highway.config.compose import experiment
 from highway.errors import Refused
-from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
 from highway.run.processes import environment, first_process
 from highway.sweep import slurm
@@ -23,15 +20,7 @@ from highway.sweep.engine import EngineLauncher, Job
 from highway.sweep.launch import Planned
 from highway.sweep.slurm import SlurmLauncher
 from highway.sweep.submitted import Becomes
-from highway.testing.runs import curve, same_weights
-from tests.support.commands import TRAIN
-from tests.support.overrides import TINY
-from tests.support.phases import PATIENCE, PHASES, RUNS, WITH_FAULTS, as_if_undisturbed, caught
-from tests.support.sweeps import results, sweep
 from tests.support.tables import write_ended
-from tests.support.tuned import SWEEP, chosen_alike
-from tests.support.tuned import tuned as tuned
-from tests.support.waiting import wait_for
 
 
 def planned(folder: Path, seed: int = 1, accelerator: str = "cpu", devices: int = 1, **more: Any) -> Planned:
@@ -68,33 +57,6 @@ def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pretended:
     monkeypatch.setenv("PATH", f"{folder}:{os.defpath}")
     monkeypatch.setattr(slurm, "ASK_EVERY", 0.0)
     return Pretended(folder)
-
-
-ON_TWO = (  # uneven lanes, without dropout
-    *TINY,
-    "model.dropout=0",
-    "model.dropout_attention=0",
-    "model.dropout_feed_forward=0",
-    "model.dropout_embedding=0",
-    "gate=sdu_tanh",
-    "dataset.train.lanes=7",
-    "trainer.max_steps=20",
-    "trainer.validate_every=10",
-    "trainer.log_every=5",
-    "trainer.precision=64",
-)
-
-
-def alone(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
-    """Start a run without Slurm."""
-    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(folder)}
-    return subprocess.Popen([sys.executable, str(TRAIN), *words], env=environment, stderr=subprocess.DEVNULL)
-
-
-def metrics(folder: Path) -> dict[str, float]:
-    (path,) = results(folder)
-    result = read_json(path)
-    return {name: values["last"] for name, values in result["metrics"].items() if not name.endswith("_seconds")}
 
 
 def jobs_of(through: SlurmLauncher, planned_runs: Sequence[Planned]) -> list[Job]:
@@ -350,242 +312,3 @@ def test_who_starts_the_processes(surroundings: Any) -> None:
 def test_lanes_are_divided_among_all_nodes() -> None:
     with pytest.raises(Refused, match=r"trainer.devices=9 on trainer.nodes=2 is more than dataset.train.lanes=16"):
         experiment(["trainer.devices=9", "trainer.nodes=2"])
-
-
-LONG = (*TINY, "gate=sdu_tanh", "trainer.checkpoint_seconds=1")
-SHORT = (*TINY, "gate=none,sdu_tanh", "trainer.max_steps=400", "trainer.validate_every=200")
-
-NODE_1 = "hydra.launcher.setup_lines=['export MASTER_ADDR=127.0.0.1']"  # no DNS knows the machine's name
-
-
-def on_slurm(test: Any) -> Any:
-    reason = "needs a running Slurm: make test-slurm"
-    return pytest.mark.slurm(pytest.mark.skipif(os.environ.get("HIGHWAY_SLURM") != "yes", reason=reason)(test))
-
-
-@pytest.fixture
-def sweeping() -> Iterator[Any]:
-    """Return a function that starts a sweep; leave no sweep and no job of one test to the next."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(folder: Path, *words: str) -> "subprocess.Popen[str]":
-        options = ("hydra/launcher=slurm", "hydra.launcher.cpus=1", "hydra.launcher.minutes=10")
-        command = [sys.executable, str(TRAIN), "-m", *options, *words]
-        surroundings = {**os.environ, "HIGHWAY_OUTPUTS": str(folder)}
-        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-        started.append(subprocess.Popen(command, env=surroundings, text=True, **pipes))  # type: ignore[call-overload]
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-    tool("scancel", "--user", str(os.getuid()))
-    wait_for(lambda: not queue())
-
-
-def told(process: "subprocess.Popen[str]", code: int, seconds: float = 600) -> str:
-    _, said = process.communicate(timeout=seconds)
-    assert process.returncode == code, said
-    return said
-
-
-def until(process: "subprocess.Popen[str]", condition: Callable[[], bool]) -> None:
-    """Wait until the condition holds; fail if the sweep ends before."""
-
-    def met() -> bool:
-        assert process.poll() is None or condition(), process.communicate()[1]
-        return condition()
-
-    wait_for(met, 180)
-
-
-def tool(*words: str) -> str:
-    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
-
-
-def queue() -> dict[str, str]:
-    """Return the states of the jobs by their numbers."""
-    lines = tool("squeue", "--noheader", "--array", "--format=%i %T", "--name=highway").splitlines()
-    return {line.split()[0]: line.split()[1] for line in lines}
-
-
-def restarts(number: str) -> int:
-    return int(tool("scontrol", "show", "job", number).partition("Restarts=")[2].split()[0])
-
-
-def directories(folder: Path) -> list[RunDirectory]:
-    return [RunDirectory(path) for path in sorted(folder.glob("cells/*/seed*"))]
-
-
-def steps(folder: Path) -> list[int]:
-    """Return the steps of the runs that are under way."""
-    return [
-        directory.progress["step"]
-        for directory in directories(folder)
-        if directory.status == "running" and directory.progress
-    ]
-
-
-@on_slurm
-def test_a_table_through_slurm(tmp_path: Path, sweeping: Any) -> None:
-    words = ("table=highway_t1", "budget=smoke", "rows=baseline,tanh", "trainer.accelerator=cpu")
-    process = sweeping(tmp_path, *words)
-    until(process, lambda: len(queue()) == 2)
-    assert {number.split("_")[0] for number in queue()} == {min(queue()).split("_")[0]}, "one array"
-    status = (sys.executable, str(TRAIN.parent / "table.py"), "status", "highway_t1")
-    until(process, lambda: "running" in tool("env", f"HIGHWAY_OUTPUTS={tmp_path}", *status))
-    assert told(process, 0).count("finished  highway_t1") == 2
-    records = [read_json(path) for path in results(tmp_path)]
-    assert [record["status"] for record in records] == ["finished"] * 2
-    assert [record["environment"]["threads"] for record in records] == [1, 1]
-    assert len(list((tmp_path / "slurm").glob("*_submission.sh"))) == 1 and not queue()
-
-
-@on_slurm
-@pytest.mark.usefixtures("tuned")
-def test_settings_are_chosen_through_slurm(tmp_path: Path, sweeping: Any) -> None:
-    """Trials run and are compared as jobs as they are in this machine's slots."""
-    assert "finished  tuned a" in told(sweeping(tmp_path / "there", *SWEEP, "trainer.accelerator=cpu"), 0)
-    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path / "here")}
-    subprocess.run([sys.executable, str(TRAIN), "-m", *SWEEP], env=environment, check=True)
-    assert chosen_alike(tmp_path / "there", tmp_path / "here")
-
-
-def steps_for(seconds: float, folder: Path) -> tuple[str, str]:
-    """Return the overrides of a run that trains for about so many seconds on this machine."""
-    steps = 1000
-    assert alone(folder, *LONG, f"trainer.max_steps={steps}", f"trainer.validate_every={steps}").wait(timeout=300) == 0
-    (path,) = results(folder)
-    steps = int(steps * seconds / read_json(path)["cost"]["seconds"])
-    return f"trainer.max_steps={steps}", f"trainer.validate_every={steps // 2}"
-
-
-@on_slurm
-def test_a_cell_survives_all_that_slurm_does(tmp_path: Path, sweeping: Any) -> None:
-    """A run that is pre-empted, killed, asked to stop and out of time ends with the weights of an undisturbed run."""
-    long = (*LONG, *steps_for(90, tmp_path / "rate"))  # Slurm takes up to a minute to notice a time limit
-    calm = alone(tmp_path / "calm", *long)
-    process = sweeping(tmp_path / "slurm", *long)
-    until(process, lambda: bool(queue()))
-    (number,) = queue()
-    for act in (
-        ("sbatch", "--partition=high", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap", "sleep 1"),
-        ("scancel", "--signal=TERM", number),
-        ("scancel", "--signal=KILL", f"{number}.0"),
-        ("scontrol", "requeue", number),
-        ("scontrol", "update", f"jobid={number}", "timelimit=1"),
-    ):
-        until(process, lambda: queue().get(number) == "RUNNING" and bool(steps(tmp_path / "slurm")))
-        before = restarts(number)
-        tool(*act)
-        until(process, lambda before=before: restarts(number) > before)  # type: ignore[misc]
-    tool("scontrol", "update", f"jobid={number}", "timelimit=10")
-    assert "finished" in told(process, 0)
-    assert calm.wait(timeout=300) == 0
-    (moved,), (undisturbed,) = directories(tmp_path / "slurm"), directories(tmp_path / "calm")
-    assert same_weights(moved.last, undisturbed.last) and same_weights(moved.best, undisturbed.best)
-    assert curve(moved) == curve(undisturbed)
-
-
-@pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the outputs of the runs whose nodes are lost below, undisturbed."""
-    folder = tmp_path_factory.mktemp("calm")
-    assert sweep(folder, *RUNS, "trainer.threads=1").returncode == 0
-    return folder
-
-
-@contextmanager
-def lost(node: str) -> Iterator[None]:
-    """Kill all processes of a node, as when its machine fails, and tell Slurm; afterwards start the node again.
-
-    Slurm would notice by itself after minutes. A node that still answers returns to service at once, and holds the jobs
-    that it has already.
-    """
-    for pid in processes_of(node):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    tool("scontrol", "update", f"nodename={node}", "state=down", "reason=lost")
-    try:
-        yield
-    finally:
-        tool("slurmd", "-N", node)
-
-
-def processes_of(node: str) -> list[int]:
-    """Return a node's daemon, the daemons of the jobs on it, and the processes of the jobs."""
-
-    def matching(file: str, text: str) -> list[int]:
-        pids = []
-        for path in Path("/proc").glob(f"[0-9]*/{file}"):
-            with suppress(OSError):
-                if text in path.read_text(errors="replace"):
-                    pids.append(int(path.parent.name))
-        return pids
-
-    jobs = matching("environ", f"SLURMD_NODENAME={node}\0")
-    above = {int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in jobs}
-    steps = [pid for pid in above if pid in matching("comm", "slurmstepd")]
-    return [*matching("cmdline", f"slurmd\0-N\0{node}\0"), *steps, *jobs]
-
-
-@on_slurm
-@WITH_FAULTS
-@pytest.mark.parametrize("phase", PHASES)
-def test_a_node_that_is_lost_in_each_phase(tmp_path: Path, sweeping: Any, calm: Path, phase: str) -> None:
-    """Slurm puts the run back into the queue, and it ends on the other node as an undisturbed one does."""
-    process = sweeping(tmp_path, *RUNS, "trainer.threads=1", "trainer.checkpoint_seconds=0.2")
-    around = Path(f"/proc/{caught(tmp_path, phase, process)}/environ").read_text()
-    number, node = (around.partition(f"{name}=")[2].partition("\0")[0] for name in ("SLURM_JOB_ID", "SLURMD_NODENAME"))
-    with lost(node):
-        until(process, lambda: restarts(number) > 0)
-        said = told(process, 0, PATIENCE)
-    assert "did not finish" not in said
-    assert as_if_undisturbed(tmp_path, calm)
-
-
-@on_slurm
-def test_a_stopped_sweep_takes_its_jobs_along(tmp_path: Path, sweeping: Any) -> None:
-    process = sweeping(tmp_path, *SHORT, "hydra.launcher.array_parallelism=1", "trainer.max_steps=4000")
-    until(process, lambda: bool(steps(tmp_path)))
-    assert sorted(queue().values()) == ["PENDING", "RUNNING"]
-    process.send_signal(signal.SIGTERM)
-    assert "Type the same command again to resume" in told(process, 130)
-    assert queue() == {}
-    assert [read_json(path)["status"] for path in results(tmp_path)] == ["interrupted"]
-
-
-@on_slurm
-def test_a_sweep_joins_the_jobs_of_a_dead_one(tmp_path: Path, sweeping: Any) -> None:
-    """The new sweep waits for the run under way; the other run is in the queue twice, and runs once."""
-    words = (*SHORT[:-2], "trainer.max_steps=4000", "trainer.validate_every=2000")
-    dead = sweeping(tmp_path, *words, "hydra.launcher.array_parallelism=1")
-    until(dead, lambda: bool(steps(tmp_path)))
-    dead.kill()
-    said = told(sweeping(tmp_path, *words), 0)
-    assert "by another sweep" in said
-    assert [read_json(path)["status"] for path in results(tmp_path)] == ["finished"] * 2
-    for directory in directories(tmp_path):
-        assert [path.name for path in directory.leases.iterdir()] == ["1.json"]
-
-
-@on_slurm
-def test_a_cancelled_job_is_interrupted(tmp_path: Path, sweeping: Any) -> None:
-    process = sweeping(tmp_path, *SHORT[:-3], "gate=none", "trainer.max_steps=4000")
-    until(process, lambda: bool(steps(tmp_path)))
-    tool("scancel", *queue())
-    assert "1 of 1 run did not finish. Type the same command again to resume interrupted runs." in told(process, 1)
-    assert [read_json(path)["status"] for path in results(tmp_path)] == ["interrupted"]
-    assert queue() == {}
-
-
-@on_slurm
-@pytest.mark.parametrize("spread", ["trainer.devices=2", "trainer.nodes=2"])
-def test_two_processes_of_srun_agree_with_one(tmp_path: Path, sweeping: Any, spread: str) -> None:
-    calm = alone(tmp_path / "1", *ON_TWO)
-    told(sweeping(tmp_path / "2", *ON_TWO, spread, NODE_1), 0)
-    assert calm.wait(timeout=300) == 0
-    (path,) = results(tmp_path / "2")
-    assert read_json(path)["environment"]["processes"] == 2
-    assert metrics(tmp_path / "2") == pytest.approx(metrics(tmp_path / "1"), rel=1e-8)
