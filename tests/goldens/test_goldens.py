@@ -70,6 +70,7 @@ def test_every_published_record_is_read_and_named_by_its_configuration(run: str)
     assert RunDirectory.of(experiment_of(directory.config.read_text(), directory)).id == run
 
 
+@pytest.mark.usefixtures("short_figures")
 @pytest.mark.parametrize("table_id", SMALL)
 def test_a_small_run_trains_as_it_did(table_id: str, tmp_path: Path) -> None:
     known = json.loads(FIRST_ROWS.read_text())

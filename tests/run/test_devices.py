@@ -22,7 +22,6 @@ from highway.files.system import born
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
 from highway.run import build
-from highway.run.checkpoint import Interrupted
 from highway.run.companions import companions
 from highway.tasks.states import joined
 from highway.tasks.task import rows_of
@@ -187,16 +186,17 @@ def start(folder: Path, devices: int, *overrides: str) -> "subprocess.Popen[str]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def ended(folder: Path, devices: int, *overrides: str) -> tuple[RunDirectory, list[str]]:
-    """Train until the end; return the run, and its messages without the clock."""
+def ended(folder: Path, devices: int, *overrides: str) -> RunDirectory:
+    """Train until the end, and return the run. No message comes twice."""
     process = start(folder, devices, *overrides)
     said, complained = process.communicate(timeout=300)
     directory = directory_in(folder, *overrides)
     result = read_json(directory.path / "result.json")
     assert process.returncode == 0 and result["status"] == "finished", complained
     assert result["environment"]["processes"] == devices
-    lines = (said + complained).replace(str(folder), "").splitlines()
-    return directory, [line.partition("tokens/s")[0].rpartition("  ")[0] or line for line in lines]
+    lines = (said + complained).splitlines()
+    assert len(set(lines)) == len(lines)
+    return directory
 
 
 def directory_in(folder: Path, *overrides: str) -> RunDirectory:
@@ -209,42 +209,15 @@ def children(process: "subprocess.Popen[str]") -> list[int]:
     return [int(pid) for pid in pids if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
-FIFTY = ("trainer.max_steps=50", "trainer.validate_every=25", "trainer.log_every=5", "trainer.checkpoint_seconds=0.05")
 LONG = ("trainer.max_steps=100000", "trainer.validate_every=100000", "trainer.log_every=1", "trainer.precision=64")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["words", "memory", "state"])
-@pytest.mark.parametrize(("precision", "tolerance"), [("64", 1e-8), ("32", 1e-4)])
-def test_two_processes_agree_with_one(tmp_path: Path, task: str, precision: str, tolerance: float) -> None:
-    """Weights and curves agree over 50 steps with frequent checkpoints, and no message comes twice.
-
-    The processes share 5 lanes as 3 and 2, and 7 as 4 and 3.
-    """
-    overrides = (*TASKS[task], *FIFTY, f"trainer.precision={precision}")
-    (single, alone), (two, together) = (ended(tmp_path / str(devices), devices, *overrides) for devices in (1, 2))
-    assert_agree(single, two, tolerance)
-    assert len(set(together)) == len(together) and alone[-1] == together[-1]
-    names = [sorted(path.name.split(".")[0] for path in directory.path.rglob("*")) for directory in (single, two)]
-    first, second = ([name for name in written if not name.startswith("resume-")] for written in names)
-    assert first == second, "one process writes"
-
-
-@pytest.mark.slow
-def test_four_processes_with_parts_agree_with_one(tmp_path: Path) -> None:
-    """Four processes share 22 lanes as 6, 6, 5, 5. Each trains on its lanes in two parts: 3 and 3, or 3 and 2."""
-    overrides = (*MEMORY, *FEW, "dataset.train.lanes=22")
-    single, _ = ended(tmp_path / "one", 1, *overrides)
-    four, _ = ended(tmp_path / "four", 4, *overrides, "trainer.accumulate=2")
-    assert_agree(single, four, 1e-8)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", ["images", "tunes", "pairs"])
+@pytest.mark.parametrize("task", ["images", "pairs"])
 def test_examples_on_two_processes(tmp_path: Path, task: str) -> None:
     """Two processes share 9 images as 5 and 4. Evaluation takes whole groups of examples, each exactly once."""
     overrides = (*TASKS[task], *FEW)
-    (single, _), (two, _) = (ended(tmp_path / str(devices), devices, *overrides) for devices in (1, 2))
+    single, two = (ended(tmp_path / str(devices), devices, *overrides) for devices in (1, 2))
     assert_agree(single, two, 1e-8)
     losses = [read_json(directory.path / "result.json")["metrics"]["test_loss"] for directory in (single, two)]
     assert losses[1] == pytest.approx(losses[0], rel=1e-8)
@@ -259,7 +232,7 @@ def test_a_run_moves_between_numbers_of_processes(tmp_path: Path, task: str) -> 
     """
     overrides = (*TASKS[task], "trainer.precision=64", "trainer.max_steps=60", "trainer.validate_every=40")
     overrides = (*overrides, "trainer.log_every=7", "trainer.checkpoint_seconds=0.1")
-    whole, _ = ended(tmp_path / "whole", 1, *overrides)
+    whole = ended(tmp_path / "whole", 1, *overrides)
     directory, steps = directory_in(tmp_path / "moved", *overrides), [0]
     for devices in (2, 1):
         process = start(tmp_path / "moved", devices, *overrides)
@@ -278,8 +251,8 @@ def test_a_run_moves_between_numbers_of_processes(tmp_path: Path, task: str) -> 
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_interrupts_the_run(tmp_path: Path) -> None:
-    """After kill -9 of another rank the first process reports it, and the same command resumes the run."""
+def test_kill_minus_nine_of_one_process_ends_all(tmp_path: Path) -> None:
+    """After kill -9 of another rank the first reports it; after kill -9 of the first no orphans are left."""
     overrides = (*WORDS, *LONG, "trainer.checkpoint_seconds=0.1")
     directory, process = directory_in(tmp_path, *overrides), start(tmp_path, 2, *overrides)
     wait_for(lambda: bool(directory.checkpoints), 240)
@@ -292,17 +265,13 @@ def test_a_process_that_is_killed_interrupts_the_run(tmp_path: Path) -> None:
     )
     assert "Traceback" not in complained
 
-
-@pytest.mark.slow
-def test_the_others_end_with_the_first(tmp_path: Path) -> None:
-    """kill -9 of the first process leaves no orphans, and the run is interrupted."""
-    overrides = (*WORDS, *LONG, "trainer.checkpoint_seconds=0.1")
-    directory, process = directory_in(tmp_path, *overrides), start(tmp_path, 3, *overrides)
-    wait_for(lambda: bool(directory.checkpoints), 240)
+    before = set(directory.checkpoints)
+    process = start(tmp_path, 3, *overrides)
+    wait_for(lambda: bool(set(directory.checkpoints) - before), 240)
     others = children(process)
     assert len(others) == 2
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate()
     wait_for(lambda: all(born(other) is None for other in others), 10)
     assert directory.status == "interrupted"
 
@@ -317,57 +286,23 @@ def test_nothing_is_started_for_one_device_or_under_srun(processes: int, externa
         assert dict(os.environ) == before and not multiprocessing.active_children()
 
 
-@pytest.mark.slow
-def test_companions_come_and_go() -> None:
-    before = dict(os.environ)
-    with companions(trainer(3), waits):
-        others = multiprocessing.active_children()
-        assert len(others) == 2 and os.environ["LOCAL_RANK"] == "0"
-        ranks = [Path(f"/proc/{other.pid}/environ").read_bytes().count(b"LOCAL_RANK=0\0") for other in others]
-        assert ranks == [0, 0]
-    assert not any(other.is_alive() for other in others) and dict(os.environ) == before
-
-
-@pytest.mark.slow
-def test_an_error_beside_a_killed_companion_is_an_interruption() -> None:
-    with (
-        pytest.raises(
-            Interrupted,
-            match="process 2 of 2 was killed by SIGKILL; the same command continues from the last checkpoint",
-        ),
-        companions(trainer(2), waits),
-    ):
-        os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
-        raise RuntimeError("Connection closed by peer")
-    with pytest.raises(ZeroDivisionError), companions(trainer(2), waits):
-        _ = 1 / 0
-
-
 WAITING = """
 from highway.run import companions
-from tests.support.stand_ins import {work}, trainer
+from tests.support.stand_ins import trainer, waits
 companions.GRACE = 0.5
 if __name__ == "__main__":
-    with companions.companions(trainer(2), {work}):
+    with companions.companions(trainer(2), waits):
         import os, signal, multiprocessing, time
-        if {kill}:
-            os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+        os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
         time.sleep(600)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("work", "kill", "sentence"),
-    [
-        ("waits", True, "error: process 2 of 2 was killed by SIGKILL."),
-        ("fails", False, "error: another process of this run has failed."),
-    ],
-)
-def test_a_process_that_waits_for_one_that_is_gone_ends(tmp_path: Path, work: str, kill: bool, sentence: str) -> None:
+def test_a_process_that_waits_for_one_that_is_gone_ends(tmp_path: Path) -> None:
     """A process that waits for a dead one ends, even inside a collective on CUDA, which notices nothing."""
     script = tmp_path / "waiting.py"
-    script.write_text(WAITING.format(work=work, kill=kill))
+    script.write_text(WAITING)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, env=environment)
-    assert (done.returncode, done.stderr.strip()) == (1, sentence)
+    assert (done.returncode, done.stderr.strip()) == (1, "error: process 2 of 2 was killed by SIGKILL.")

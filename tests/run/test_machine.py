@@ -1,7 +1,5 @@
 """The message of a run when memory runs out, and what its record says about the machine."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -66,17 +64,3 @@ def test_the_peak_is_of_this_program_alone(tmp_path: Path, monkeypatch: pytest.M
         assert 50 * MIB < machine.peak_memory_bytes() < 1 << 40
     monkeypatch.setattr(machine, "Path", lambda _: tmp_path / "nothing")
     assert machine.peak_memory_bytes() >= 1 << 40
-
-
-@pytest.mark.slow
-def test_a_child_does_not_inherit_the_peak_of_its_parent() -> None:
-    """The peak of a child covers Python, torch and two steps of a small model, and nothing of its parent."""
-    code = (
-        "block = bytearray(1200 << 20)\n"
-        "block[::4096] = b'1' * len(block[::4096])\n"
-        "import subprocess, sys\n"
-        "peak = 'from highway.run.machine import peak_memory_bytes; print(peak_memory_bytes())'\n"
-        "print(subprocess.check_output([sys.executable, '-c', peak], text=True))\n"
-    )
-    peak = int(subprocess.check_output([sys.executable, "-c", code], text=True, cwd=ROOT))
-    assert 100 * MIB < peak < 900 * MIB

@@ -1,8 +1,6 @@
 """A run stopped at any step and resumed ends as if never stopped: weights bit for bit, curves row for row."""
 
 import random
-import resource
-import signal
 import subprocess
 import sys
 import time
@@ -29,6 +27,7 @@ def compare(tiny: Compose, once: Callable[..., Any], tmp_path: Path) -> Callable
 
     def run_both(overrides: tuple[str, ...], stops: list[int]) -> None:
         whole, result = once(overrides, tmp_path / "whole")
+        assert result["steps"] > max(stops)
         described = tiny(*overrides)
         described.outputs_dir = tmp_path / f"stopped{stops}"
         assert_resumes_exactly(described, stops, whole, result)
@@ -36,9 +35,9 @@ def compare(tiny: Compose, once: Callable[..., Any], tmp_path: Path) -> Callable
     return run_both
 
 
-@pytest.mark.parametrize("stops", [[1], [2, 3], [4], [5], [7, 10], [8], [11], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]])
+@pytest.mark.parametrize("stops", [[6], list(range(1, 12))])
 def test_exact_at_any_step(compare: Callable[..., None], stops: list[int]) -> None:
-    """Stop inside an epoch, at its end (just before a validation), just after one, and at every step in turn."""
+    """Stop inside an epoch; stop at every step in turn: at the end of an epoch and just after a validation, too."""
     compare(SHORT, stops)
 
 
@@ -49,19 +48,12 @@ def test_exact_with_a_schedule_of_steps(compare: Callable[..., None]) -> None:
     )
 
 
-def test_the_recipe_has_four_steps_an_epoch(tiny: Compose) -> None:
-    directory, result = trained(tiny(*SHORT))
-    assert result["steps"] == 12
-    assert [row[0] for row in curve(directory) if row[3:5] == ["valid", "loss"]] == ["4", "8", "12"]
-
-
 def test_exact_with_carried_state(compare: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("highway.run.build.model", Stateful)
     compare((*CARRY, "trainer.max_steps=9", "trainer.validate_every=4", "trainer.log_every=2"), [2, 7])
 
 
-@pytest.mark.parametrize("precision", ["32", "64"])
-def test_exact_with_the_memory_of_transformer_xl(compare: Callable[..., None], precision: str) -> None:
+def test_exact_with_the_memory_of_transformer_xl(compare: Callable[..., None]) -> None:
     overrides = (
         "model=transformer_xl",
         "dataset=enwik8",
@@ -70,7 +62,7 @@ def test_exact_with_the_memory_of_transformer_xl(compare: Callable[..., None], p
         "dataset.evaluation={lanes:5,window:50,stride:50,scored:50,memory:40}",
     )
     few = ("trainer.max_steps=12", "trainer.validate_every=6", "trainer.log_every=3")
-    compare((*overrides, *few, f"trainer.precision={precision}"), [5, 8])
+    compare((*overrides, *few), [5, 8])
 
 
 def test_stopped_at_the_last_step_is_finished(tiny: Compose) -> None:
@@ -87,9 +79,9 @@ def test_threads_are_kept_on_resume(tiny: Compose) -> None:
     assert result["environment"]["threads"] == 1
 
 
-def start(overrides: list[str], outputs: Path, **process: Any) -> "subprocess.Popen[bytes]":
+def start(overrides: list[str], outputs: Path) -> "subprocess.Popen[bytes]":
     command = [sys.executable, str(TRAIN), *TINY, *overrides, f"outputs_dir={outputs}"]
-    return subprocess.Popen(command, **{"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **process})
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def killed_after_a_checkpoint(process: "subprocess.Popen[bytes]", directory: RunDirectory, seconds: float) -> bool:
@@ -114,7 +106,7 @@ def test_kill_minus_nine(experiment: Compose, tmp_path: Path) -> None:
         "trainer.checkpoint_seconds=0.2",
         "dataset.train.lanes=16",
     ]
-    assert start(overrides, tmp_path / "whole").wait() == 0
+    whole = start(overrides, tmp_path / "whole")
     randomly, kills = random.Random(7), 0
     directory = RunDirectory.of(experiment(*TINY, *overrides, f"outputs_dir={tmp_path / 'killed'}"))
     process = start(overrides, tmp_path / "killed")
@@ -123,41 +115,19 @@ def test_kill_minus_nine(experiment: Compose, tmp_path: Path) -> None:
         process = start(overrides, tmp_path / "killed")
     assert process.wait() == 0
     assert kills >= 2
-    whole = RunDirectory(tmp_path / "whole" / directory.path.relative_to(tmp_path / "killed"))
-    assert same_weights(whole.last, directory.last)
-    assert curve(whole) == curve(directory)
+    assert whole.wait() == 0
+    calm = RunDirectory(tmp_path / "whole" / directory.path.relative_to(tmp_path / "killed"))
+    assert same_weights(calm.last, directory.last)
+    assert curve(calm) == curve(directory)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_save_and_say_interrupted(experiment: Compose, tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_saves_and_says_interrupted(experiment: Compose, tmp_path: Path) -> None:
     overrides = ["trainer.max_steps=100000", "trainer.validate_every=100000", "trainer.log_every=1"]
     directory = RunDirectory.of(experiment(*TINY, *overrides, f"outputs_dir={tmp_path}"))
     process = start(overrides, tmp_path)
     wait_for(lambda: directory.curves.exists() and len(directory.curves.read_text().splitlines()) > 5)
-    process.send_signal(number)
+    process.terminate()
     assert process.wait() == 130
     assert directory.status == "interrupted"
     assert directory.checkpoints
-
-
-def no_room() -> None:
-    """Give this process files of 20 kB at most: fewer than a checkpoint takes, more than the rest of a run."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-
-
-@pytest.mark.slow
-def test_a_full_disk_is_one_sentence_and_exit_code_four(experiment: Compose, tmp_path: Path) -> None:
-    overrides = ["gate=sdu_sigmoid", "trainer.max_steps=12", "trainer.validate_every=4", "trainer.log_every=2"]
-    assert start(overrides, tmp_path / "whole").wait() == 0
-    described = experiment(*TINY, *overrides, f"outputs_dir={tmp_path / 'full'}")
-    directory, _ = trained(described, StopAt(5))
-    full = start(overrides, tmp_path / "full", stderr=subprocess.PIPE, preexec_fn=no_room)
-    _, errors = full.communicate()
-    assert full.returncode == 4
-    assert b"could not be written: File too large." in errors and b"Traceback" not in errors
-    assert directory.status == "interrupted" and directory.checkpoints
-    assert start(overrides, tmp_path / "full").wait() == 0
-    whole = RunDirectory(tmp_path / "whole" / directory.path.relative_to(tmp_path / "full"))
-    assert same_weights(whole.last, directory.last)
-    assert curve(whole) == curve(directory)

@@ -2,8 +2,10 @@
 
 import itertools
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import yaml
 from safetensors import safe_open
 from torch import nn
 
+from highway.commands import cli
 from highway.config.datasets import DATASETS
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
@@ -25,7 +28,7 @@ from highway.run import build, machine
 from highway.run.checkpoint import load_weights
 from highway.testing.runs import curve, trained
 from highway.train import run
-from tests.support.overrides import CARRY
+from tests.support.overrides import CARRY, TINY
 from tests.support.stand_ins import Stateful
 from tests.support.wandb_files import Offline
 
@@ -222,14 +225,21 @@ def test_failure_is_recorded_and_runs_again(tiny: Compose) -> None:
     assert trained(tiny(*FEW))[1]["status"] == "finished"
 
 
-def test_full_disk_is_one_sentence(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_one_sentence_and_exit_code_four(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same command goes on when there is room again."""
+
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("highway.files.writing.os.fsync", full)
-    described = tiny(*FEW)
-    with pytest.raises(Refused, match="could not be written: No space left on device"):
-        run(described, RunDirectory.of(described), "test")
+    monkeypatch.setattr(sys, "argv", ["train.py", *TINY, *FEW, f"outputs_dir={tmp_path}"])
+    with monkeypatch.context() as without_room, pytest.raises(SystemExit) as end:
+        without_room.setattr("highway.files.writing.os.fsync", full)
+        cli.train()
+    assert end.value.code == 4
+    assert "could not be written: No space left on device" in capsys.readouterr().err
+    cli.train()
 
 
 def test_a_log_on_a_full_disk_is_one_sentence(

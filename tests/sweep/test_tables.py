@@ -1,5 +1,6 @@
 """Every table file: it agrees with the papers, every YAML composes, every row trains."""
 
+import json
 import math
 import re
 from collections.abc import Callable
@@ -16,22 +17,14 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.sweep.reading import load_table, parse_table, table_ids
-from highway.sweep.table import Table, last_on_each_key
+from highway.sweep.table import Row, Table, last_on_each_key
 from highway.testing.runs import trained
-from tests.support.tables import content
+from tests.support.overrides import two_steps
+from tests.support.tables import SMOKE_ROWS, content
 
 Compose = Callable[..., Experiment]
+NAMES: dict[str, str] = json.loads((Path(__file__).parents[1] / "goldens" / "names.json").read_text())
 REPORTED = Path(__file__).parents[1] / "fixtures" / "reported.yaml"
-ROWS = [
-    (table_id, row.id)
-    for table_id in table_ids(trained=True)
-    if "smoke" in load_table(table_id).budgets
-    for row in load_table(table_id).at("smoke")
-]
-
-QUICK = {  # task -> overrides that make its rows quick: the text of an untrained model never ends by itself
-    "translation": ["dataset.longest=16", "gate.score.length=16"],
-}
 
 
 def our_metrics(table: str, metrics: dict[str, float]) -> dict[str, float]:
@@ -54,55 +47,34 @@ def test_paper_numbers_are_the_papers(table_id: str) -> None:
     assert {row.reported for row in table.rows if row.copied} == copied
 
 
+def name_of(table: Table, row: Row, budget: str, experiment: Compose) -> str:
+    """Return the name of a row's runs: a golden one, which tests/goldens compares with the composed one."""
+    golden = NAMES.get(f"{table.id} {row.id} {budget}")
+    return golden or RunDirectory.of(experiment(*table.overrides(row, budget, 1))).name
+
+
 @pytest.mark.parametrize("table_id", table_ids())
 def test_table_is_consistent(table_id: str, experiment: Compose) -> None:
     table = load_table(table_id)
     if table.paper:
         assert set(table.budgets) == {"paper", "mini", "smoke"}
         assert table.budgets["paper"] == ()
-    assert len({row.id for row in table.rows}) == len(table.rows)
     columns = {column.metric for column in table.columns}
     assert all(set(row.paper) <= columns for row in table.rows)
     for budget in table.budgets:
         released = "layers.as_released=true"  # those rows are the baseline
         rows = [row for row in table.at(budget) if released not in row.overrides]
-        names = [RunDirectory.of(experiment(*table.overrides(row, budget, 1))).name for row in rows]
+        names = [name_of(table, row, budget, experiment) for row in rows]
         assert len(set(names)) == len(names), "two rows are the same experiment"
 
 
-FEW_STEPS = (
-    "trainer.max_steps=2",
-    "trainer.validate_every=2",
-    "trainer.threads=1",
-    "trainer.accelerator=cpu",
-    "debug.windows=2",
-)
-
-
-@pytest.mark.parametrize(("table_id", "row_id"), ROWS)
+@pytest.mark.usefixtures("short_figures")
+@pytest.mark.parametrize(("table_id", "row_id"), SMOKE_ROWS)
 def test_every_row_trains_a_few_steps(experiment: Compose, table_id: str, row_id: str) -> None:
     table = load_table(table_id)
     arguments = table.overrides(table.row(row_id), "smoke", 1)
-    _, result = trained(experiment(*arguments, *FEW_STEPS, *QUICK.get(experiment(*arguments).task, [])))
+    _, result = trained(experiment(*arguments, *two_steps(experiment(*arguments).task)))
     assert result["status"] == "finished"
-
-
-def model_and_gate(table_id: str, row_id: str) -> tuple[str, ...]:
-    """Return what a row's words, and those of its table, say last of its model and gate."""
-    table = load_table(table_id)
-    said = dict(word.split("=", 1) for word in (*table.recipe, *table.row(row_id).overrides))
-    return tuple(sorted(f"{key}={value}" for key, value in said.items() if key == "model" or key.startswith("gate")))
-
-
-@pytest.mark.least
-@pytest.mark.parametrize(("table_id", "row_id"), {model_and_gate(*row): row for row in ROWS}.values())
-def test_every_gate_of_every_model_trains_in_bf16(experiment: Compose, table_id: str, row_id: str) -> None:
-    """Train them in bf16 under AVX2 (make test-least), which uses other kernels."""
-    table = load_table(table_id)
-    arguments = table.overrides(table.row(row_id), "smoke", 1)
-    quick = QUICK.get(experiment(*arguments).task, [])
-    _, result = trained(experiment(*arguments, *FEW_STEPS, *quick, "trainer.precision=bf16"))
-    assert result["status"] == "finished", result["error"]
 
 
 @pytest.mark.parametrize(
