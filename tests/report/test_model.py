@@ -93,26 +93,6 @@ def test_rows_of_other_seeds_are_compared_by_their_spreads_alone() -> None:
     assert test_contrasts(values, pair(2, 0, 1)).below[0, 0] == pytest.approx(expected)
 
 
-def test_one_row_of_several_seeds_gives_all_rows_a_spread() -> None:
-    """With effects of seeds nothing would be left to judge by, though a row has a second run."""
-    values = table(rows=3)
-    values[0, 1:, 1:] = np.nan
-    tests = test_contrasts(values, np.concatenate([pair(3, 0, 1), pair(3, 1, 2)]))
-    for number, rows in enumerate(((0, 1), (1, 2))):
-        size, error, freedom = regression(values[0], *rows, seeds=False)
-        found = tests.advantage[0, number], tests.error[0, number], tests.freedom[0, number]
-        assert freedom == 2 and found == (pytest.approx(size), pytest.approx(error), freedom)
-
-
-def test_the_design_decides_on_seed_effects() -> None:
-    """Not the shorter interval: opposed seeds widen it, and it is taken all the same."""
-    opposed = np.stack([RNG.normal(size=5), np.zeros(5)])
-    opposed[1] = -opposed[0] + RNG.normal(size=5) / 100
-    tests = test_contrasts(opposed[None], pair(2, 0, 1))
-    assert tests.error[0, 0] > regression(opposed, 0, 1, seeds=False)[1]
-    assert tests.freedom[0, 0] == 4
-
-
 def test_a_wide_row_leaves_the_pool() -> None:
     """Its pairs have their own differences by seed; the others have the spread of the rows that remain."""
     values = table(rows=5, seeds=6, correlated=False)
@@ -182,11 +162,6 @@ def test_no_spread_is_below_the_floor() -> None:
     assert tests.above[0, 0] == pytest.approx(stats.t.sf(2.0, 1))
 
 
-def test_one_seed_has_no_spread() -> None:
-    tests = test_contrasts(table(seeds=1), pair(6, 0, 1))
-    assert np.isnan(tests.error[0, 0]) and tests.above[0, 0] == tests.below[0, 0] == 1
-
-
 def rank_sum(row: Array, than: Array) -> float:
     return float(stats.rankdata(np.concatenate([row, than]))[: len(row)].sum())
 
@@ -200,16 +175,6 @@ def test_ranks_are_tested_exactly(failed: int) -> None:
     for p, side in ((above, "greater"), (below, "less")):
         dealt = stats.permutation_test((row, than), rank_sum, alternative=side)
         assert p[0] == pytest.approx(dealt.pvalue)
-
-
-def test_a_failed_row_changes_nothing_between_the_others() -> None:
-    """Its own pairs are judged by ranks, on either side; the pair of two sound rows keeps its paired t-test."""
-    values = np.random.default_rng(1).normal(size=(1, 3, 5))
-    values[0, 0] = -np.inf
-    tests = test_contrasts(values, np.concatenate([pair(3, 0, 1), pair(3, 1, 2)]))
-    expected = stats.ttest_rel(values[0, 1], values[0, 2], alternative="greater").pvalue
-    assert tests.above[0] == pytest.approx([1, expected])
-    assert tests.below[0] == pytest.approx([1 / 252, 1 - expected])
 
 
 @pytest.mark.usefixtures("one_spread")

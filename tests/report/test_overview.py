@@ -72,7 +72,8 @@ def test_a_report_without_a_table_says_what_is_reproduced(
     """It prints the outcome of each table, then the numbers with their intervals; with a table, the whole report."""
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr("highway.report.figures.draw", lambda figure, collected, folder: None)
-    monkeypatch.setattr("highway.commands.report.table_ids", lambda: ["highway_t1", "highway_t2"])
+    for module in ("highway.commands.report", "highway.site.build"):
+        monkeypatch.setattr(f"{module}.table_ids", lambda: ["highway_t1", "highway_t2"])
     paper = TABLE.row("tanh").paper["test_bpc"]
     for seed in (1, 2, 3):
         put(tmp_path, "tanh", seed, paper + seed / 1000)

@@ -6,7 +6,6 @@ import html
 import io
 import json
 import logging
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -43,37 +42,6 @@ from tests.support.tables import XL, put
 
 TABLE = load_table("highway_t1")
 pytestmark = pytest.mark.usefixtures("no_published_records")
-
-
-def test_diverged_cells_are_shown_and_not_counted(tmp_path: Path) -> None:
-    put(tmp_path, "tanh", 1, 1.4)
-    put(tmp_path, "tanh", 2, math.nan, status="diverged")
-    line = build_report(collect(TABLE, "paper", tmp_path)).rows[2]
-    assert str(line.seeds) == "seed 1, seed 2 diverged"
-    assert line.measured[3].our_number.text() == "1.400"
-
-
-def test_renderings(tmp_path: Path) -> None:
-    for seed, (ours, base) in enumerate([(1.40, 1.5), (1.42, 1.5)], 1):
-        put(tmp_path, "tanh", seed, ours)
-        put(tmp_path, "baseline", seed, base)
-    put(tmp_path, "highway", 1, 1.3)
-    report = build_report(collect(TABLE, "paper", tmp_path), TABLE.figures)
-    assert [line.row.id for line in report.rows] == ["baseline", "sigmoid", "tanh", "highway"]  # extra rows with runs
-    markdown = to_markdown(report)
-    assert "| + tanh SDU | seeds 1, 2 |" in markdown
-    assert "| 1.410 ± 0.014 | 1.364 | +0.046 |" in markdown
-    assert "Budget paper; full data" in markdown
-    assert "## Extra rows (not in the paper)" in markdown
-    assert f"and what we chose\n\n- {TABLE.choices[0]}\n- " in markdown
-    assert f"![convergence](convergence.svg)\n\n*{TABLE.figures[0].caption}.*" in markdown
-    rows = {(row["row"], row["metric"]): row for row in csv.DictReader(io.StringIO(to_csv(report)))}
-    assert float(rows["tanh", "test_bpc"]["mean"]) == pytest.approx(1.41)
-    assert rows["sigmoid", "test_bpc"]["mean"] == ""
-    assert float(rows["sigmoid", "test_bpc"]["paper"]) == 1.371
-    latex = to_latex(report)
-    assert "$1.410 \\pm 0.014$ & 1.364 \\\\" in latex
-    assert latex.count("&") == 1 * 4 + 8 + 8 * 4
 
 
 def plain(text: str) -> str:
@@ -196,11 +164,6 @@ def test_local_records_come_before_published_ones(tmp_path: Path, monkeypatch: p
     assert collect(TABLE, "paper", tmp_path / "mine").samples["tanh"][0].directory == published
     mine = put(tmp_path / "mine", "tanh", 1, 1.4)
     assert collect(TABLE, "paper", tmp_path / "mine").samples["tanh"][0].directory == mine
-
-
-def test_the_rest_are_the_other_rows_of_the_paper() -> None:
-    claim = next(claim for claim in XL.claims if claim.text.startswith("sigmoid SDU on all layers is the best"))
-    assert set(claim.than) == {row.id for row in XL.rows if not row.extra} - {"sigmoid"}
 
 
 HOSTILE = "[/bold]<script>alert(1)</script> | \\input{x} $y$ *z* `w`"
