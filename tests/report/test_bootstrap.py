@@ -60,13 +60,6 @@ def test_bleu_of_several_draws_at_once() -> None:
     assert bleu(np.stack(drawn)) == pytest.approx(np.array(expected)) and expected[3:] == [0, 0]
 
 
-def test_equal_translations_have_a_p_value_of_one_and_none_is_zero() -> None:
-    counts = parse(scores(translated(100, 1), LONG)[1]["bleu_counts"])
-    assert randomisation(counts, counts) == 1
-    bad = parse(scores([line[:7] for line in LONG], LONG)[1]["bleu_counts"])
-    assert randomisation(counts, bad, draws=1000) == pytest.approx(1 / 1001)
-
-
 def test_losses_are_compared_as_scipy_compares_them() -> None:
     """Scipy exchanges the units in every way, and takes its own draws for the interval."""
     rng = np.random.default_rng(6)
@@ -158,25 +151,6 @@ def test_runs_of_a_shared_seed_are_compared_and_else_the_first_two(tmp_path: Pat
     assert report.compared[1].difference == pytest.approx(nats[3].mean() - nats[1].mean())
     assert report.compared[0].difference == pytest.approx(nats[2].mean() - nats[0].mean())
     assert " | 1, baseline's 2 | " in to_markdown(report)
-
-
-@pytest.mark.usefixtures("no_published_records")
-def test_the_difference_of_the_means_stands_beside_that_of_two_models(tmp_path: Path) -> None:
-    """The only seed with units may be an unusual one, against which a difference has another sign."""
-    nats = RNG.normal(2, 1, 50)
-    put_units(tmp_path, "tanh", 1, nats - 0.1)
-    put_units(tmp_path, "baseline", 1, nats)
-    collected = collect(TABLE, "paper", tmp_path)
-    assert [pair.of_means for pair in compare(collected)] == [None], "one seed each: it would be the same number"
-    assert "difference of the means" not in to_markdown(build_report(collected))
-    put_units(tmp_path, "baseline", 2, None, bpc=1.0)
-    collected = collect(TABLE, "paper", tmp_path)
-    (pair,) = compare(collected)
-    losses = [sample.value("test_loss", "best") for row in ("tanh", "baseline") for sample in collected.finished(row)]
-    assert pair.difference == pytest.approx(-0.1)
-    assert pair.word == "these two models differ, the means of all seeds the other way"
-    assert pair.of_means == pytest.approx(losses[0] - (losses[1] + losses[2]) / 2) and pair.of_means > 0.1
-    assert f"| {pair.of_means:+.4f} |" in to_markdown(build_report(collected))
 
 
 @pytest.mark.usefixtures("no_published_records")

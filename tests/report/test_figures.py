@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from highway.report import figures
-from highway.report.bias_figures import t_sne
 from highway.report.collect import collect, with_overrides
 from highway.report.convergence import mean_difference
 from highway.report.curves import Point, read_curves
@@ -128,15 +127,6 @@ def test_the_authors_logs_end_where_the_papers_table_does() -> None:
         same = "tanh_attention" if row_id == "gated_mhdpa" else row_id
         assert curves["valid", "bpc"][-1][2] == pytest.approx(XL.row(same).paper["valid_bpc"], abs=6e-4)
         assert len(curves["valid", "loss"]) == 100 and len(curves["train", "loss"]) == 200
-
-
-def test_t_sne_keeps_groups_together() -> None:
-    rng = np.random.default_rng(1)
-    points = np.concatenate([rng.normal(centre, 0.1, (8, 20)) for centre in (-1, 0, 1)])
-    points_2d = t_sne(points, 5.0)
-    centres = points_2d.reshape(3, 8, 2).mean(1)
-    inside = np.abs(points_2d.reshape(3, 8, 2) - centres[:, None]).max()
-    assert min(np.linalg.norm(centres[i] - centres[j]) for i, j in ((0, 1), (0, 2), (1, 2))) > 2 * inside
 
 
 def test_rows_as_points_and_bars(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from scipy import stats
 from statsmodels.stats.power import TTestPower
 
-from highway.report.claims import contrasts_of, decide, judge_claims
+from highway.report.claims import decide, judge_claims
 from highway.report.collect import collect
 from highway.report.formats import to_markdown
 from highway.report.power import (
@@ -22,12 +22,10 @@ from highway.report.power import (
     SMOKE,
     Trial,
     foresee,
-    printed_effects,
     seeds_needed,
 )
 from highway.report.report import build_report
 from highway.report.simulation import Simulated
-from highway.report.verdicts import Records
 from highway.sweep.reading import load_table
 from highway.sweep.table import Claim, Table
 from tests.support.tables import TABLE, put
@@ -71,19 +69,6 @@ def test_power_is_that_of_the_noncentral_t_test() -> None:
     assert trial(2, own=True).power(5) == pytest.approx(paired)
     assert trial(1e-9).seeds() is None
     assert trial(1e3).seeds() == 3, "no claim is decided with fewer"
-
-
-@pytest.mark.parametrize(
-    ("table", "claim", "expected"),
-    [
-        ("highway_t3", Claim("", "better", ("tanh",), ("baseline",), "test_ppl"), math.log(130.43 / 139.53)),
-        ("hsg_t1", Claim("", "within", ("rhn_20",), ("hsg_20",), "test_ppl", share=0.01), math.log(1.01 * 62.9 / 63.2)),
-    ],
-)
-def test_the_effect_that_a_paper_prints(tmp_path: Path, table: str, claim: Claim, expected: float) -> None:
-    records = Records(collect(load_table(table), "paper", tmp_path))
-    found = printed_effects(claim, records, contrasts_of(claim, records.rows))
-    assert found is not None and found.tolist() == pytest.approx([expected])
 
 
 def naive_seeds(effect: float, deviation: float, rows: int, level: float) -> int:
