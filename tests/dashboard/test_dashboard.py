@@ -39,6 +39,8 @@ def test_a_workspace_has_what_the_table_file_asks_for(tmp_path: Path) -> None:
     model = json.loads(made._to_model().model_dump_json())  # what would be sent to the server
     assert "valid/bpc" in json.dumps(model) and "highway_t5" in json.dumps(model)
     assert any("validation bits per character" in line and "1.241" in line for line in describe(made))
+    small = panels(collect(TABLE, "mini", tmp_path))
+    assert not any(panel.custom_expressions for panel in small), "smaller models have no lines of the paper"
 
 
 def test_no_panel_is_empty_and_the_report_has_those_of_the_workspace(tmp_path: Path) -> None:
@@ -51,16 +53,6 @@ def test_no_panel_is_empty_and_the_report_has_those_of_the_workspace(tmp_path: P
             heading.text: [panel.y[0] for panel in block.panels] for heading, block in zip(headings, grids, strict=True)
         }
         assert ("train/gate_norm" in sections["Training"]) == (collected is not without_gates)
-
-
-def test_smaller_models_have_no_lines_of_the_paper(tmp_path: Path) -> None:
-    assert not any(panel.custom_expressions for panel in panels(collect(TABLE, "mini", tmp_path)))
-
-
-def test_a_report_holds_the_table(tmp_path: Path) -> None:
-    put(tmp_path, "tanh", 1, 1.2, table=TABLE)
-    made = report(collect(TABLE, "paper", tmp_path), "somebody", "highway")
-    assert "+ tanh SDU" in made.blocks[0].text and len(made.blocks[2].panels) == 2
 
 
 def test_a_record_sent_after_the_fact_reads_as_it_ran(tmp_path: Path) -> None:
@@ -149,4 +141,5 @@ def test_a_table_without_figures_has_a_panel_of_its_main_metric(tmp_path: Path) 
     assert [panel.y for panel in shown] == [["train/bpc"], ["valid/bpc"]]
     put(tmp_path, "tanh", 1, 1.2, table=table)
     made = report(collect(table, "paper", tmp_path), "somebody", "highway")
+    assert "+ tanh SDU" in made.blocks[0].text, "it holds the table"
     assert [len(block.panels) for block in made.blocks if hasattr(block, "panels")] == [2, 5], "as the workspace"

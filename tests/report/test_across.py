@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from highway.config.compose import experiment
@@ -16,17 +15,13 @@ from highway.report.across import (
     binomial_interval,
     gate_of,
     improvement,
-    pairs,
     probability_of_improvement,
 )
 from highway.report.collect import collect
 from highway.report.style import PLAIN, gate_colour
 from tests.support.tables import TABLE, put
 
-
-@pytest.fixture(autouse=True)
-def _no_published_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
+pytestmark = pytest.mark.usefixtures("no_published_records")
 
 
 def test_the_share_of_wins_is_counted_pair_by_pair() -> None:
@@ -34,8 +29,6 @@ def test_the_share_of_wins_is_counted_pair_by_pair() -> None:
     row, base = rng.integers(0, 5, 4).astype(float), rng.integers(0, 5, 3).astype(float)
     wins = sum(1.0 if ours > other else 0.5 if ours == other else 0.0 for ours in row for other in base)
     assert probability_of_improvement(row, base) == pytest.approx(wins / 12)
-    whole = stats.mannwhitneyu(row, base).statistic / 12
-    assert probability_of_improvement(row, base) == pytest.approx(whole)
     assert probability_of_improvement(np.array([-np.inf]), base) == 0
 
 
@@ -43,55 +36,14 @@ def test_tables_count_the_same_and_so_do_rows_of_a_table() -> None:
     found = [Pair("a", "1", "sdu", 1.0, 3), Pair("a", "2", "sdu", 0.0, 3), Pair("b", "1", "sdu", 1.0, 3)]
     whole = improvement(found)
     assert whole.probability == pytest.approx((0.5 + 1) / 2) and (whole.tables, whole.rows) == (2, 3)
-    exact = stats.binomtest(3, 6).proportion_ci(0.95, "exact")
-    assert binomial_interval(3, 6) == pytest.approx((exact.low, exact.high))
     expected = proportion_confint(4.5, 6, 0.05, method="beta")
     assert (whole.low, whole.high) == pytest.approx(expected), "two tables of three seeds"
-    assert binomial_interval(0, 4)[0] == 0 and binomial_interval(4, 4)[1] == 1
-
-
-@pytest.mark.parametrize("effect", [-1.0, 0.0, 0.5, 2.0])
-@pytest.mark.parametrize("seeds", [1, 3])
-def test_the_interval_covers_the_truth(effect: float, seeds: int) -> None:
-    """Rows of a table share the baseline and the seeds' effects; effects differ between tables."""
-    rng, covered, count = np.random.default_rng([int(10 * effect + 10), seeds]), 0, 600
-    shifts = effect + np.array([-1.0, 0.0, 1.0])
-    truth = stats.norm.cdf(shifts / np.sqrt(2)).mean()
-    for _ in range(count):
-        found = []
-        for table, shift in enumerate(shifts):
-            runs = rng.normal(size=(2, seeds)) * 0.7 + rng.normal(size=seeds) * np.sqrt(0.51)
-            without = rng.normal(size=seeds)
-            for number, row in enumerate(runs + shift):
-                won = probability_of_improvement(row, without)
-                found.append(Pair(str(table), str(number), "sdu", won, seeds))
-        whole = improvement(found)
-        covered += whole.low <= truth <= whole.high
-    assert covered / count > 0.94
-
-
-def test_pairs_are_rows_with_a_gate_against_their_baseline(tmp_path: Path) -> None:
-    for row, values in {
-        "baseline": (1.5, 1.6),
-        "tanh": (1.4, 1.55),
-        "post_norm": (1.7,),
-        "post_norm_tanh": (1.8,),
-    }.items():
-        for seed, value in enumerate(values, 1):
-            put(tmp_path, row, seed, value, budget="mini")
-    put(
-        tmp_path, "sigmoid", 1, 1.4, budget="mini", data={"source": "files", "sha256": {}, "vocabulary_sha256": "other"}
-    )
-    found = pairs(collect(TABLE, "mini", tmp_path))
-    assert [(pair.row, pair.won, pair.seeds) for pair in found] == [("tanh", 0.75, 2), ("post_norm_tanh", 0.0, 1)]
 
 
 def test_a_section_tells_of_any_gate_of_each_gate_and_of_each_table(tmp_path: Path) -> None:
-    for budget in ("mini", "smoke"):
-        put(tmp_path, "baseline", 1, 1.5, budget)
-        put(tmp_path, "tanh", 1, 1.4, budget)
-        put(tmp_path, "sigmoid", 1, 1.6, budget)
-    (section,) = across(collect(TABLE, budget, tmp_path) for budget in ("mini", "smoke", "paper"))
+    for row, value in (("baseline", 1.5), ("tanh", 1.4), ("sigmoid", 1.6)):
+        put(tmp_path, row, 1, value, "mini")
+    (section,) = across(collect(TABLE, budget, tmp_path) for budget in ("mini", "paper"))
     assert (section.key, section.title) == ("across-mini", "How often a gate beats no gate (mini)")
     note, grid = section.blocks
     assert note.sentences[0] == (EXPLAINED,)  # type: ignore[union-attr]

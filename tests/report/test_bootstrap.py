@@ -11,9 +11,7 @@ from scipy import stats
 
 from highway.files.writing import read_json
 from highway.ledger.record import write_record
-from highway.report import bootstrap
 from highway.report.bootstrap import (
-    Compared,
     _units,
     bleu,
     compare,
@@ -25,8 +23,7 @@ from highway.report.bootstrap import (
 )
 from highway.report.collect import collect
 from highway.report.formats import to_markdown
-from highway.report.report import _bootstrap, build_report
-from highway.sweep.reading import load_table
+from highway.report.report import build_report
 from highway.tasks.scoring import scores
 from tests.support.tables import TABLE, TRANSLATION, XL, put, put_translation
 
@@ -46,9 +43,7 @@ def translated(changed: int, seed: int) -> list[str]:
     return [" ".join(line) for line in lines]
 
 
-@pytest.mark.parametrize(
-    "outputs", [translated(250, 1), [line[:9] for line in LONG], ["e f g"] * 300, ["a b"] * 300, NONE, APART]
-)
+@pytest.mark.parametrize("outputs", [translated(250, 1), [line[:9] for line in LONG], ["a b"] * 300, NONE, APART])
 def test_bleu_of_counts_is_sacrebleus(outputs: list[str]) -> None:
     counts = parse(scores(outputs, LONG)[1]["bleu_counts"])
     expected = BLEU(tokenize="none", force=True).corpus_score(outputs, [LONG]).score
@@ -63,48 +58,6 @@ def test_bleu_of_several_draws_at_once() -> None:
     lists = [counts.astype(int).tolist() for counts in drawn]
     expected = [BLEU.compute_bleu(of_all[2:6], of_all[6:], *of_all[:2], "exp").score for of_all in lists]
     assert bleu(np.stack(drawn)) == pytest.approx(np.array(expected)) and expected[3:] == [0, 0]
-
-
-def test_draws_are_the_same_every_time() -> None:
-    ours, theirs = (np.random.default_rng(seed).uniform(1, 2, (9, 2)) for seed in (1, 2))
-    assert (resampled(ours, theirs, mean_loss, 50) == resampled(ours, theirs, mean_loss, 50, seed=0)).all()
-    assert randomisation(ours, theirs, mean_loss, 50) == randomisation(ours, theirs, mean_loss, 50, seed=0)
-    assert len({randomisation(ours, theirs, mean_loss, 50, seed) for seed in range(9)}) > 1
-
-
-@pytest.mark.parametrize("others", [180, 200, 230])
-def test_randomisation_agrees_with_a_centred_bootstrap(others: int) -> None:
-    """sacreBLEU centres absolute differences, which gives a p-value of about 0.4 where there is no difference."""
-    ours, theirs = (parse(scores(translated(*each), LONG)[1]["bleu_counts"]) for each in ((200, 1), (others, 2)))
-    differences = resampled(ours, theirs)
-    observed = bleu(ours.sum(0)) - bleu(theirs.sum(0))
-    centred = np.mean(np.abs(differences - differences.mean()) >= abs(observed))
-    assert randomisation(ours, theirs) == pytest.approx(centred, abs=0.02)
-    low, high = interval(differences)
-    assert low < observed < high and (low <= 0 <= high) == (centred > 0.05)
-
-
-def test_equal_translations_have_a_p_value_of_one_and_none_is_zero() -> None:
-    counts = parse(scores(translated(100, 1), LONG)[1]["bleu_counts"])
-    assert randomisation(counts, counts) == 1
-    bad = parse(scores([line[:7] for line in LONG], LONG)[1]["bleu_counts"])
-    assert randomisation(counts, bad, draws=1000) == pytest.approx(1 / 1001)
-
-
-@pytest.mark.parametrize("seed", [7, 8, 9, 10])
-def test_draws_against_a_loop(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Three draws in chunks of two, from the same random numbers: the last chunk is cut."""
-    monkeypatch.setattr("highway.report.bootstrap.CHUNK", 2)
-    ours, theirs = (np.random.default_rng(number).uniform(1, 2, (5, 2)) for number in (1, 2))
-    units, signs = np.random.default_rng(seed), np.random.default_rng(seed)
-    drawn = np.concatenate([units.integers(5, size=(2, 5)) for _ in range(2)])[:3]
-    expected = [mean_loss(ours[rows].sum(0)) - mean_loss(theirs[rows].sum(0)) for rows in drawn]
-    assert resampled(ours, theirs, mean_loss, draws=3, seed=seed) == pytest.approx(np.array(expected))
-    observed = abs(mean_loss(ours.sum(0)) - mean_loss(theirs.sum(0)))
-    kept = np.concatenate([signs.integers(2, size=(2, 5)) for _ in range(2)])[:3].astype(bool)[:, :, None]
-    pairs = [(np.where(keep, ours, theirs), np.where(keep, theirs, ours)) for keep in kept]
-    extreme = sum(abs(mean_loss(one.sum(0)) - mean_loss(other.sum(0))) >= observed for one, other in pairs)
-    assert randomisation(ours, theirs, mean_loss, draws=3, seed=seed) == pytest.approx((extreme + 1) / 4)
 
 
 def test_losses_are_compared_as_scipy_compares_them() -> None:
@@ -126,10 +79,6 @@ def test_losses_are_compared_as_scipy_compares_them() -> None:
         drawn = stats.bootstrap(losses, difference, **about)
         ends = interval(resampled(ours, theirs, mean_loss), count)
         assert ends == pytest.approx(tuple(drawn.confidence_interval), abs=0.15 * drawn.standard_error)
-
-
-def test_the_interval_is_of_the_middle_95_percent() -> None:
-    assert interval(np.arange(1001.0)) == (25, 975) and interval(np.arange(1001.0), count=5) == (5, 995)
 
 
 def record(nats: list[float], test: str = "t", train: str = "t", counts: list[str] | None = None) -> Any:
@@ -156,70 +105,25 @@ def test_units_are_compared_only_on_the_same_test_set(other: Any, metric: str | 
         assert [part.tolist() for part in found[1:]] == [[[1, 1], [2, 1]], [[3, 1], [4, 1]]]
 
 
-def test_sentences_are_compared_only_with_those_of_the_same_references() -> None:
-    first, second, longer = (
-        record([1], counts=[f"{output} {length} 0"]) for output, length in ((1, 2), (3, 2), (1, 3))
-    )
-    found = _units(first, second, "last")
-    assert found and found[0] == "bleu" and [part.tolist() for part in found[1:]] == [[[1, 2, 0]], [[3, 2, 0]]]
-    for other in (longer, record([1])):
-        losses = _units(first, other, "last")
-        assert losses and losses[0] == "test_loss"
-
-
 def test_rows_are_compared_on_their_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
-    for row, wrong in (("t_e4h6", 2), ("r_e4h6", 30), ("m2_e4h6", 3), ("g1_e4h6", 2)):
+    for row, wrong in (("t_e4h6", 2), ("r_e4h6", 30), ("g1_e4h6", 2)):
         put_translation(tmp_path, row, wrong=wrong)
     put_translation(tmp_path, "g1_e4h8", wrong=9)  # its baseline has not been run
     collected = collect(TRANSLATION, "paper", tmp_path)
     report = build_report(collected)
-    worse, like, same = report.compared
-    assert (worse.row.id, worse.base.id, like.row.id, same.row.id) == ("r_e4h6", "t_e4h6", "m2_e4h6", "g1_e4h6")
+    worse, same = report.compared
+    assert (worse.row.id, worse.base.id, same.row.id) == ("r_e4h6", "t_e4h6", "g1_e4h6")
     assert worse.difference < -10 and worse.p < 0.01 and worse.high < 0
-    assert -5 < like.difference < 0 and like.p > 0.05 and same.p == 1
+    assert same.p == 1
     ours, theirs = (
         parse(collected.finished(row.id)[0].result["notes"]["bleu_counts"]) for row in (worse.row, worse.base)
     )
-    assert worse.p == pytest.approx(3 * randomisation(ours, theirs)), "three pairs are compared"
-    assert (worse.low, worse.high) == interval(resampled(ours, theirs), count=3)
+    assert worse.p == pytest.approx(2 * randomisation(ours, theirs)), "two pairs are compared"
+    assert (worse.low, worse.high) == interval(resampled(ours, theirs), count=2)
     markdown = to_markdown(report)
     assert "| G1, 4 layers, 6 heads | T, 4 layers, 6 heads | 1 |" in markdown
     assert "| +0.00 | +0.00 … +0.00 |" in markdown
-
-
-def test_the_published_differences_of_gated_resnet_t1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Each p-value is that of sentences exchanged anew, at random and scored by sacreBLEU, before the correction.
-
-    G1 with 8 heads is +0.01 BLEU from its baseline; sacreBLEU's centred absolute differences gave that 0.384.
-    """
-    corrected = bootstrap._ends
-    monkeypatch.setattr(bootstrap, "_ends", lambda pair, count: corrected(pair, 1))
-    collected = collect(load_table("gated_resnet_t1"), "mini", tmp_path)
-    compared = compare(collected)
-    assert len(compared) == 12, "every row but the three baselines"
-    for pair in compared:
-        counts = [collected.finished(row.id)[0].result["notes"]["bleu_counts"] for row in (pair.row, pair.base)]
-        expected = exchanged(*(np.array([line.split() for line in lines], int) for lines in counts))
-        allowed = 4.5 * np.sqrt(2 * expected * (1 - expected) / 10_000)  # both are shares of 10,000 draws
-        assert pair.p == pytest.approx(expected, abs=allowed + 1e-9), pair.row.id
-    assert {pair.row.id: pair.p for pair in compared}["g1_e4h8"] == pytest.approx(0.96, abs=0.01)
-
-
-def exchanged(ours: Any, theirs: Any) -> float:
-    """Return the share of random exchanges of sentences that differ as much in BLEU."""
-
-    def score(counts: Any) -> float:
-        output, reference, *others = counts.tolist()
-        return BLEU.compute_bleu(others[:4], others[4:], output, reference, smooth_method="exp").score
-
-    rng, extreme = np.random.default_rng(11), 0
-    observed = abs(score(ours.sum(0)) - score(theirs.sum(0)))
-    total = (ours + theirs).sum(0)
-    for _ in range(10_000):
-        mixed = np.where(rng.random(len(ours)) < 0.5, ours.T, theirs.T).sum(1)
-        extreme += abs(score(mixed) - score(total - mixed)) >= observed - 1e-12
-    return (extreme + 1) / 10_001
 
 
 def put_units(outputs: Path, row: str, seed: int, nats: Any, budget: str = "paper", bpc: float = 1.4) -> None:
@@ -246,47 +150,7 @@ def test_runs_of_a_shared_seed_are_compared_and_else_the_first_two(tmp_path: Pat
     assert report.compared[0].value == pytest.approx(nats[2].mean())
     assert report.compared[1].difference == pytest.approx(nats[3].mean() - nats[1].mean())
     assert report.compared[0].difference == pytest.approx(nats[2].mean() - nats[0].mean())
-    lines = [
-        line for line in to_markdown(report).splitlines() if " … " in line and line.startswith(("| + tanh", "| + sig"))
-    ]
-    assert [line.split(" | ")[2] for line in lines[-2:]] == ["1, baseline's 2", "3"]
-
-
-@pytest.mark.usefixtures("no_published_records")
-def test_the_difference_of_the_means_stands_beside_that_of_two_models(tmp_path: Path) -> None:
-    """The only seed with units may be an unusual one, against which a difference has another sign."""
-    nats = RNG.normal(2, 1, 50)
-    put_units(tmp_path, "tanh", 1, nats - 0.1)
-    put_units(tmp_path, "baseline", 1, nats)
-    collected = collect(TABLE, "paper", tmp_path)
-    assert [pair.of_means for pair in compare(collected)] == [None], "one seed each: it would be the same number"
-    assert "difference of the means" not in to_markdown(build_report(collected))
-    put_units(tmp_path, "baseline", 2, None, bpc=1.0)
-    collected = collect(TABLE, "paper", tmp_path)
-    (pair,) = compare(collected)
-    losses = [sample.value("test_loss", "best") for row in ("tanh", "baseline") for sample in collected.finished(row)]
-    assert pair.difference == pytest.approx(-0.1)
-    assert pair.word == "these two models differ, the means of all seeds the other way"
-    assert pair.of_means == pytest.approx(losses[0] - (losses[1] + losses[2]) / 2) and pair.of_means > 0.1
-    assert f"| {pair.of_means:+.4f} |" in to_markdown(build_report(collected))
-
-
-@pytest.mark.usefixtures("no_published_records")
-def test_smoke_runs_are_not_compared(tmp_path: Path) -> None:
-    for row in ("baseline", "tanh"):
-        put_units(tmp_path, row, 1, RNG.normal(2, 1, 50), "smoke")
-    assert compare(collect(TABLE, "smoke", tmp_path)) == []
-
-
-def test_each_metric_of_a_test_set_has_its_own_grid() -> None:
-    """Two rows can differ in the sentences of their records; their losses are then no BLEU."""
-    row, base = TRANSLATION.rows[:2]
-    pairs = tuple(Compared(row, base, 1, 1, metric, 1.0, 0.5, 0.0, 1.0, 0.5) for metric in ("bleu", "test_loss"))
-    report = SimpleNamespace(compared=pairs, label=lambda row, seed: row.label)
-    blocks: list[Any] = _bootstrap(report)  # type: ignore[arg-type]
-    assert [block.heads[3].title for block in blocks[1::2]] == ["BLEU", "test_loss"]
-    assert [[row.cells[4].form for row in block.rows] for block in blocks[1::2]] == [["+.2f"], ["+.4f"]]
-    assert "same test sentences" in blocks[0].sentences[0][0] and "same units" in blocks[2].sentences[0][0]
+    assert " | 1, baseline's 2 | " in to_markdown(report)
 
 
 @pytest.mark.usefixtures("no_published_records")

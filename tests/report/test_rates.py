@@ -39,22 +39,15 @@ def lines_of(outputs: Path) -> list[tuple[str, ...]]:
 
 def test_each_run_has_its_first_division_and_their_number(tmp_path: Path) -> None:
     put_rates(tmp_path, "tanh", 1, CONSTANT)
-    put_rates(tmp_path, "tanh", 2, [0.5] * 3 + [0.05] * 4 + [0.005] * 3)  # lower at the end of epoch 2
-    put_rates(tmp_path, "tanh", 3, [0.5] * 6 + [0.005] * 4)  # twice between two points, and lower within epoch 4
     put_rates(tmp_path, "sigmoid", 1, [0.5] * 5 + [0.05] * 5, schedule="steps")
     put(tmp_path, "baseline", 1, 1.5)  # its files do not say
-    expected = [
+    assert lines_of(tmp_path) == [], "no section if no rate was divided"
+    put_rates(tmp_path, "tanh", 2, [0.5] * 3 + [0.05] * 4 + [0.005] * 3)  # lower at the end of epoch 2
+    put_rates(tmp_path, "tanh", 3, [0.5] * 6 + [0.005] * 4)  # twice between two points, and lower within epoch 4
+    assert lines_of(tmp_path) == [
         ("+ tanh SDU", "1", "never", "0", "1.400"),
         ("+ tanh SDU", "2", "2", "2", "1.400"),
         ("+ tanh SDU", "3", "3", "2", "1.400"),
     ]
-    assert lines_of(tmp_path) == expected
-    assert lines_of(tmp_path) == expected, "from what the first report has kept"
     put_rates(tmp_path, "tanh", 3, CONSTANT)
     assert lines_of(tmp_path)[2] == ("+ tanh SDU", "3", "never", "0", "1.400"), "another record is read anew"
-
-
-def test_there_is_no_section_if_no_rate_was_divided(tmp_path: Path) -> None:
-    put_rates(tmp_path, "tanh", 1, CONSTANT)
-    put_rates(tmp_path, "sigmoid", 1, [0.5] * 5 + [0.05] * 5, schedule="cosine")
-    assert lines_of(tmp_path) == []

@@ -1,4 +1,4 @@
-"""Pages tell more than the report: findings, the log, sweeps with further overrides, and runs side by side."""
+"""Pages tell more than the report: findings, the log, sweeps with further overrides, and files to take away."""
 
 import html
 import json
@@ -7,20 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from highway.config.compose import experiment
 from highway.files.writing import write_text
 from highway.site.build import build_site, every_table
-from highway.site.notes import conclusion, findings, log_entries
+from highway.site.notes import findings, log_entries
 from highway.sweep import grid
 from highway.sweep.reading import load_table, parse_table
-from tests.support.browser import browser, comes, needs_chromium
 from tests.support.tables import TABLE, content, put
 
+pytestmark = pytest.mark.usefixtures("no_published_records")
 
-def test_a_table_has_its_findings_and_what_the_log_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
+
+def test_a_table_has_its_findings_and_what_the_log_says(tmp_path: Path) -> None:
     found = findings("highway_t5")
     assert any("L3-6" in finding.stated and "gates no layer" in finding.computed for finding in found)
     assert not findings("highway") and not log_entries("highway_t"), "a part of a name names no table"
@@ -29,23 +28,7 @@ def test_a_table_has_its_findings_and_what_the_log_says(tmp_path: Path, monkeypa
     assert 'id="findings"' in text and all(entry.title in text for entry in log_entries("highway_t5")[:1])
 
 
-@pytest.mark.usefixtures("no_published_records")
-def test_a_grid_takes_no_words_of_the_log_for_its_name(tmp_path: Path) -> None:
-    named = parse_table({**yaml.safe_load(Path("conf/table/highway_t1.yaml").read_text()), "id": "rates"})
-    assert log_entries(named.id), "the log has this word"
-    index = build_site(tmp_path, [replace(named, paper="")])
-    assert 'id="log"' not in (index.parent / "rates" / "index.html").read_text()
-
-
-def test_the_conclusion_of_an_entry() -> None:
-    entry = (
-        "**Question.** Why?\n\n| a | b |\n| --- | --- |\n\n**Conclusion.** Two `words`\nand [a link](x.md).\n\nMore."
-    )
-    assert conclusion(entry) == "Two words and a link."
-
-
-def test_a_sweep_with_further_overrides_has_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
+def test_a_sweep_with_further_overrides_has_a_page(tmp_path: Path) -> None:
     grid.keep_overrides("highway_t1", "smoke", ["trainer.max_steps=20"], tmp_path)
     (table,) = (table for table in every_table(tmp_path) if table.id == "highway_t1,trainer.max_steps=20")
     put(tmp_path, "tanh,trainer.max_steps=20", 1, 1.4, "smoke", table=table)
@@ -71,17 +54,7 @@ def test_a_grid_has_a_title_in_words_and_the_columns_that_were_asked_for(tmp_pat
     assert "parameters" not in [column.metric for column in table.also]
 
 
-def test_rows_of_a_grid_of_many_keys_have_short_names() -> None:
-    keys = [f"optimizer.plateau.{name}" for name in ("after_epoch", "window", "divide_by")]
-    keys += [f"trainer.{name}" for name in ("max_steps", "validate_every", "log_every", "max_epochs")]
-    choices = {key: ["1", "2"] for key in (*keys, "model.width", "model.feed_forward", "optimizer.clip")}
-    runs = [experiment(["model=transformer", "dataset=ptb_char", "gate=none"])]
-    table = parse_table(grid.as_table("mine", "highway train -m", choices, runs))
-    assert len({row.id for row in table.rows}) == 2**10
-
-
-def test_what_a_reader_can_take_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
+def test_what_a_reader_can_take_away(tmp_path: Path) -> None:
     run = put(tmp_path, "tanh", 1, 1.4)
     folder = build_site(tmp_path, [TABLE]).parent
     assert "tanh,'+ tanh SDU" in (folder / "highway_t1" / "paper" / "table.csv").read_text()
@@ -89,21 +62,21 @@ def test_what_a_reader_can_take_away(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert json.loads(record.read_text()) == json.loads((run / "result.json").read_text())
 
 
-def test_the_pages_over_all_tables_count_no_run_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pages_over_all_tables_count_no_run_twice(tmp_path: Path) -> None:
     """A table with further overrides lists the table's own rows again, unchanged."""
-    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
     for seed in (1, 2, 3):
         put(tmp_path, "baseline", seed, 1.5 + seed / 1000)
         put(tmp_path, "tanh", seed, 1.4 + seed / 1000)
-    before = (build_site(tmp_path).parent / "across.html").read_text()
+    before = (build_site(tmp_path, [TABLE]).parent / "across.html").read_text()
     grid.keep_overrides("highway_t1", "paper", ["model.dropout=0.3"], tmp_path)
-    after = (build_site(tmp_path).parent / "across.html").read_text()
+    tables = [table for table in every_table(tmp_path) if table.id.startswith("highway_t1")]
+    after = (build_site(tmp_path, tables).parent / "across.html").read_text()
+    assert len(tables) == 2
     assert "sdu tanh" in before and after == before
 
 
-def test_a_sweep_with_many_overrides_has_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_with_many_overrides_has_a_page(tmp_path: Path) -> None:
     """File systems allow names of 255 bytes, so the folder of many overrides has a shorter one."""
-    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
     overrides = [f"trainer.{key}=1000000" for key in ("max_steps", "validate_every", "log_every", "max_epochs")]
     overrides += ["model.dropout=0.333333", "model.width=1024", "model.feed_forward=4096"]
     overrides += ["optimizer.lr=0.123456789", "optimizer.clip=0.123456789"]
@@ -115,8 +88,7 @@ def test_a_sweep_with_many_overrides_has_a_page(tmp_path: Path, monkeypatch: pyt
     assert other != table.id and other[:100] == table.id[:100]
 
 
-def test_a_trial_that_changes_changes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
+def test_a_trial_that_changes_changes_the_page(tmp_path: Path) -> None:
     choose = {"optimizer.lr": [0.1, 0.2, 0.3], "by": "valid_bpc"}
     row: dict[str, Any] = {"id": "a", "label": "A", "overrides": ["gate=none"], "choose": choose}
     table = parse_table(content(recipe=["model=transformer", "dataset=ptb_char"], rows=[row]))
@@ -132,56 +104,3 @@ def test_a_trial_that_changes_changes_the_page(tmp_path: Path, monkeypatch: pyte
         folder = build_site(tmp_path, [table]).parent / "t"
         shown = ((folder / "index.html").read_text(), (folder / "paper" / "table.md").read_text())
         assert all(f"0.3 {value:.3f}" in text for text in shown), "the page and the table to download"
-
-
-@pytest.mark.slow
-@needs_chromium
-def test_rows_and_runs_are_compared(tmp_path: Path) -> None:
-    table = load_table("r_transformer_t2")
-    folder = build_site(tmp_path, [table, load_table("highway_t3")]).parent
-    with browser() as driver:
-        driver.get((folder / table.id / "index.html").as_uri())
-        for label in ("RNN", "TCN"):  # rows with several seeds
-            box = f"[data-budget=paper] [aria-label='compare {label}']"
-            driver.execute_script(f'document.querySelector("{box}").click()')
-        driver.execute_script("document.querySelector('.picked a').click()")
-        comes(driver, "return document.querySelectorAll('.chosen li').length", 2)
-        lines = "return document.querySelectorAll('.plot [data-line$=\"mean\"]').length"
-        comes(driver, lines, 2)
-        cells = "return [...document.querySelectorAll('.metrics tr')].map(row => [...row.cells].map(c => c.innerText))"
-        head, *rows = driver.execute_script(cells)
-        assert len(head) == 3 and all("±" in cell for name, *values in rows if name == "test_nll" for cell in values)
-        differing = "return [...document.querySelectorAll('.settings th[scope=row]')].map(head => head.innerText)"
-        settings = driver.execute_script(differing)
-        assert "model.name" in settings and "dataset.name" not in settings
-        other = "[...document.querySelectorAll('#rows option')].find(o => o.value.startsWith('highway_t3 mini')).value"
-        driver.execute_script(
-            f"const box = document.querySelector('.search'); box.value = {other};box.dispatchEvent(new Event('change'))"
-        )
-        comes(driver, "return document.querySelectorAll('.chosen li').length", 3)
-        comes(driver, f"{differing}.includes('dataset.name')", True)
-        driver.execute_script("document.querySelector('.chosen button').click()")
-        comes(driver, "return document.querySelectorAll('.chosen li').length", 2)
-
-
-@pytest.mark.slow
-@needs_chromium
-def test_a_compared_mean_leaves_out_a_run_that_diverged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
-    for seed, status in ((1, "finished"), (2, "finished"), (3, "diverged")):
-        put(tmp_path, "tanh", seed, 1.4, status=status, curve=[(25, 2.0 if seed < 3 else 99.0), (50, 1.5)])
-    folder = build_site(tmp_path, [TABLE]).parent
-    with browser() as driver:
-        driver.get((folder / "highway_t1" / "index.html").as_uri())
-        driver.execute_script("document.querySelector(\"[aria-label='compare + tanh SDU']\").click()")
-        driver.execute_script("document.querySelector('.picked a').click()")
-        comes(driver, "return document.querySelectorAll('.plot [data-line$=\"mean\"]').length", 1)
-        names = "return [...document.querySelectorAll('.plot [data-line]')].map(line => line.dataset.line)"
-        assert any(name.endswith("seed 3, diverged") for name in driver.execute_script(names))
-        axes = {"step": [1], "epoch": [1], "seconds": [1], "tokens": [1]}
-        seeds = [
-            {"name": name, "splits": {"valid": {**axes, "loss": [loss]}}}
-            for name, loss in (("seed 1", 2), ("seed 2", 4), ("seed 3, diverged", 99))
-        ]
-        mean = driver.execute_script("return meanOf(arguments[0], {split: 'valid', kind: 'loss'})", seeds)
-        assert mean["valid"]["loss"] == [3]

@@ -1,6 +1,5 @@
 """The contents of a table file, and records of its rows as runs would leave them, without training."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,7 @@ from highway.data.translation import count_words
 from highway.files.writing import write_text
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
-from highway.sweep.reading import load_table, parse_table, table_ids
-from highway.sweep.table import Table
+from highway.sweep.reading import load_table, table_ids
 from highway.tasks.scoring import scores
 
 TABLE = load_table("highway_t1")
@@ -88,36 +86,6 @@ def write_ended(folder: Path, status: str, **changes: Any) -> None:
     for key in {"cost", "environment", "metrics"} & changes.keys():
         changes[key] = record[key] | changes[key]
     write_record(folder, record | changes)
-
-
-def many_cells(outputs: Path, rows: int, seeds: int, points: int) -> Table:
-    """Write a grid of learning rates with records as runs leave them: two splits, `points` measurements of each."""
-    varied = [f"optimizer.lr={(number + 1) / 1000:g}" for number in range(rows)]
-    table = parse_table(
-        {
-            "id": "many",
-            "caption": "many",
-            "recipe": ["model=transformer", "dataset=ptb_char"],
-            "columns": [{"metric": "test_bpc"}],
-            "rows": [{"id": word, "label": word, "overrides": [word]} for word in varied],
-            "budgets": {"paper": []},
-        }
-    )
-    for number, row in enumerate(table.rows):
-        described = experiment([*table.overrides(row, "paper", 1), f"outputs_dir={outputs}"])
-        for seed in range(1, seeds + 1):
-            folder = RunDirectory.of(described).path.with_name(f"seed{seed}")
-            curve = [
-                f"{step},{step / 100},{step / 10},{step * 100},{split},{metric},{2 + math.exp(-step / 300) + number}"
-                for split in ("train", "valid")
-                for step in range(points)
-                for metric in ("loss", "bpc")
-            ]
-            head = "step,epoch,seconds,tokens,split,metric,value"
-            write_text(folder / "curves.csv", "\n".join([head, *curve]) + "\n")
-            value = {"best": 2 + number / 100, "last": 2.0}
-            write_ended(folder, "finished", metrics=dict.fromkeys(("valid_loss", "valid_bpc", "test_bpc"), value))
-    return table
 
 
 REFERENCES = ["a b c d e f", "the cat sat on the mat .", "one two three four", "so it goes , again and again"] * 10

@@ -67,7 +67,11 @@ def test_every_row_is_in_every_round_and_another_one_first() -> None:
     assert "".join(log[9:]) == "a" + "abc" + "bca" + "cab" + "abc", "a step that says how long a block is"
 
 
-def test_a_measurement_and_its_report(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_measurements_and_their_report(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each command adds a measurement; a report shows those of the newest setting, and marks other work."""
+    monkeypatch.setattr(timing, "device_name", lambda kind: "card A")
     assert typed("time", "highway_t7", *SMALL) == 0
     printed = capsys.readouterr()
     assert "round 3 of 3, 0:00 left" in printed.err
@@ -90,52 +94,36 @@ def test_a_measurement_and_its_report(typed: Typed, tmp_path: Path, capsys: pyte
     assert sample.value("step_seconds", "last") == pytest.approx(median)
     assert sample.value("train_time_h", "last") == pytest.approx(median * 200 / 3600)
     assert sample.value("relative_time", "last") == pytest.approx(ratio.median())
-    assert len(sample.relative_times) == 3 and sample.curves == {}
     report, paths = write_report(collected, tmp_path / "report")
-    assert "medians over 3 interleaved rounds on " in report.origin and "1 thread, precision 32." in report.origin
+    assert "medians over 3 interleaved rounds on card A, 1 thread, precision 32." in report.origin
     assert all(path.stat().st_size > 0 for path in paths)
 
-
-def test_a_repeated_command_adds_a_measurement(typed: Typed, tmp_path: Path) -> None:
-    assert typed("time", "highway_t7", *SMALL) == 0
     before = (tmp_path / "outputs/highway_t7/smoke/times.csv").read_text()
+    monkeypatch.setattr(timing, "device_name", lambda kind: "card B")
+    assert typed("time", "highway_t7", "tanh", *SMALL) == 0
+    monkeypatch.setattr(machine, "load_average", lambda: 3.0)
     assert typed("time", "highway_t7", "tanh", *SMALL) == 0
     assert (tmp_path / "outputs/highway_t7/smoke/times.csv").read_text().startswith(before)
     frame = times(tmp_path)
-    assert frame["measured"].nunique() == 2
-    assert frame["row"].value_counts().to_dict() == {
-        **{row.id: 3 for row in TABLE.rows},
-        "baseline": 6,  # the second time beside the row that was named
-        "tanh": 6,
-    }
-    assert [len(samples) for samples in smoke(tmp_path).samples.values()] == [2, 2, 1, 1, 1]
-    assert "| + tanh SDU | seeds 1, 2 |" in to_markdown(build_report(smoke(tmp_path)))
-    publications = [publish(TABLE, "smoke", tmp_path / "outputs", tmp_path / "published") for _ in range(2)]
-    assert [(len(each.copied), len(each.kept)) for each in publications] == [(2, 0), (0, 2)]
-    assert times(tmp_path, "published").equals(frame)
-
-
-def test_a_report_shows_the_newest_setting_and_marks_other_work(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for device in ("card A", "card B"):
-        monkeypatch.setattr(timing, "device_name", lambda kind, device=device: device)
-        assert typed("time", "highway_t7", *SMALL) == 0
-    monkeypatch.setattr(machine, "load_average", lambda: 3.0)
-    assert typed("time", "highway_t7", *SMALL) == 0
+    assert frame["measured"].nunique() == 3
+    again = {"baseline": 9, "tanh": 9}  # the baseline is timed beside the row that was named
+    assert frame["row"].value_counts().to_dict() == {**{row.id: 3 for row in TABLE.rows}, **again}
     collected = smoke(tmp_path)
     assert {sample.result["cost"]["device"] for sample in collected.every} == {"card B"}
-    assert [sample.seed for sample in collected.samples["tanh"]] == [1, 2]
+    assert "| + tanh SDU | seeds 1, 2 |" in to_markdown(build_report(collected))
     assert build_report(collected).origin.partition("; medians ")[2] == (
         "over 3 interleaved rounds on card B, 1 thread, precision 32; each measurement counts as a seed; "
         "1 measurement with other devices or settings is only in times.csv; "
         "other work ran beside measurement 2, so these times do not count."
     )
+    publications = [publish(TABLE, "smoke", tmp_path / "outputs", tmp_path / "published") for _ in range(2)]
+    assert [(len(each.copied), len(each.kept)) for each in publications] == [(3, 0), (0, 3)]
+    assert times(tmp_path, "published").equals(frame)
     capsys.readouterr()
     assert typed("status", "highway_t7") == 0
     paper, _, *lines = capsys.readouterr().out.splitlines()
     assert paper == "highway_t7 paper: not measured yet. Type highway table time highway_t7 --budget paper"
-    assert [line.partition(": 5 rows, ")[2] for line in lines] == [
+    assert [line.partition(" rows, ")[2] for line in lines] == [
         "3 rounds, on card A, 1 thread, precision 32",
         "3 rounds, on card B, 1 thread, precision 32",
         "3 rounds, on card B, 1 thread, precision 32, beside other work",
