@@ -50,14 +50,10 @@ def test_a_long_text_is_counted_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     [
         ("dataset=ptb_word",),
         ("dataset=ptb_char",),
-        ("dataset=ptb_char_newline",),
-        ("dataset=ptb_char_joined",),
-        ("dataset=ptb_char_benchmark",),
         ("dataset=enwik8_excerpt", "model=transformer_xl", "optimizer=adam_cosine", "trainer=xl_l6"),
         ("dataset=nottingham", "model=r_transformer_music"),
         ("dataset=mnist", "model=r_transformer_pixels"),
         ("dataset=pt_en_substitute", "model=encoder_decoder", "dataset.pieces.files=[2000,2000]"),
-        ("dataset=pt_en_substitute", "model=encoder_decoder"),
     ],
 )
 def test_a_run_on_real_data_has_the_loss_kept_for_earlier_records(

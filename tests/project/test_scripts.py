@@ -19,7 +19,6 @@ import yaml
 from highway.bench import field, measure, rounds
 from highway.config.check import flat
 from highway.config.compose import NEUTRAL
-from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
 from highway.config.home import CONF
 from highway.config.sections import SECTIONS
@@ -27,7 +26,7 @@ from highway.files.writing import read_json, write_json
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import PARTS, configuration
 from highway.preview.explain import origins
-from highway.run.trial import Entry, in_own_process, peak_memory
+from highway.run.trial import Entry, in_own_process
 from highway.sweep import grid
 from highway.sweep.reading import load_table, table_ids
 from tests.support.data import REAL_DATA, needs_real_data, write_corpus
@@ -75,36 +74,19 @@ def test_explain_a_row(typed: Callable[..., tuple[int, str, str]]) -> None:
     assert "highway train model=transformer layers=all dataset=ptb_char" in out
     text = " ".join(out.split())
     assert "psi = tanh" in text
-    assert "each position adds a linear map of its own x" in text
-    assert "the attention sublayer of every layer and the feed-forward sublayer of every layer" in text
     assert "12,634,161, of which 3,151,872 in gates; +3,151,872 (+33.2%) to T-L3" in text
     assert rows_of(out, "test bpc (test_bpc, lower is better)") == [["1.364", "1.495"]]
     assert "Source: Highway Transformer (Chai et al., 2020), Table 1; recipe: appendix A.1" in out
-    assert "An SDU reads the stream before its norm." in text
     assert rows_of(out, "gate.activation") == [["tanh", "conf/gate/sdu_tanh.yaml"]]
     assert rows_of(out, "model.width") == []  # 512 is the neutral default
     _, out, _ = typed("table explain highway_t1 tanh --budget smoke")
     assert rows_of(out, "model.width") == [["64", "conf/table/highway_t1.yaml", "(budget", "smoke)"]]
-    _, out, _ = typed("table explain highway_t1 post_norm_tanh")
-    assert "(+33.2%) to T-L3, post-norm (Eqs. 7-9)" in " ".join(out.split()), "its baseline is not the first row"
-    _, out, _ = typed("table explain hsg_t1 hsg_20")
-    assert rows_of(out, "test ppl (test_ppl, lower is better)") == [["62.9", "63.2"]], "RHN 20, of the same depth"
     _, out, _ = typed("table explain highway_t3 post_norm")
     assert (
         "an extra row, which the paper lacks" in " ".join(out.split())
         and "The paper has no numbers for this row." in out
     )
     assert rows_of(out, "model.norm") == [["post", "conf/table/highway_t3.yaml", "(row", "post_norm)"]]
-
-
-def test_explain_shows_every_value_at_80_columns(
-    typed: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    _, out, _ = typed("table explain r_transformer_t2 gru")
-    assert rows_of(out, "model.width") == [["485", "conf/table/r_transformer_t2.yaml"]]
-    assert rows_of(out, "optimizer.lr") == [["0.0003", "conf/table/r_transformer_t2.yaml"]]
-    assert "(choose)" in out
 
 
 def rows_of(out: str, name: str) -> list[list[str]]:
@@ -175,8 +157,6 @@ def test_commands_take_a_grid_and_rows_with_overrides(
     assert rows_of(out, "model.width") == [["16", "grids/rates/table.yaml", "(recipe)"]]
     assert rows_of(out, "layers.attention") == [["[2,", "3]", "the", "command"]]
     assert "gate=sdu_tanh budget=smoke seed=1 layers=l2-3" in out and "the paper" not in out
-    code, _, err = typed("table status rates --with layers")
-    assert code == 2 and "layers" in err
 
 
 def test_status_and_render_of_the_published_records(typed: Callable[..., tuple[int, str, str]]) -> None:
@@ -213,24 +193,6 @@ def test_report_writes_what_it_names(typed: Callable[..., tuple[int, str, str]])
     assert len(paths) == 5 and all(path.exists() for path in paths)
     _, out, _ = typed("report highway_t1 --budget smoke")
     assert "no records yet" in out
-
-
-@pytest.mark.parametrize(
-    ("line", "word"),
-    [
-        ("table explain highway_t2x", "Did you mean 'highway_t"),
-        ("table explain highway_t1 tann", "Did you mean 'tanh'"),
-        ("table explain highway_t1 --budget huge", "choose from 'mini', 'paper', 'smoke'"),
-        ("report highway_t9", "there is no table or grid 'highway_t9'"),
-        ("data prepare ptb_wrd", "Did you mean 'ptb_word'"),
-        ("data verify ptb_word", "ptb.train.txt is missing"),
-    ],
-)
-def test_mistakes_are_one_sentence(typed: Callable[..., tuple[int, str, str]], line: str, word: str) -> None:
-    code, out, err = typed(line)
-    assert (code, out) == (2, "")
-    assert len(err.strip().splitlines()) == 1
-    assert word in err
 
 
 def test_data_list_and_sample(typed: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
@@ -271,20 +233,6 @@ def test_benchmark(benchmark: Callable[..., tuple[int, str, str]], tmp_path: Pat
     assert "bf16" not in out and not record["remarks"]
 
 
-@pytest.mark.slow
-def test_benchmark_of_every_table(benchmark: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
-    """All thirteen tables, in every precision, give a record and a grid each, in the order of their names."""
-    tables = [path.stem for path in sorted((CONF / "table").glob("*.yaml"))]
-    code, out, err = benchmark(" ".join(tables) + " --precision bf16")
-    assert code == 0, err
-    assert len(tables) == 13 and out.startswith("bf16: a small training step takes")
-    for table in tables:
-        (path,) = (tmp_path / "outputs" / "bench").glob(f"{table}-*.json")
-        assert f"{table} " in out and str(path) in out.replace("\n", "")
-        record = read_json(path)
-        assert record["rows"] and not record["remarks"], record["remarks"]
-
-
 def test_the_peak_of_a_slow_precision_is_that_of_a_small_product(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     seconds = {256: 0.01, 512: 0.08, 1024: 0.6, 2048: 60.0}
@@ -293,22 +241,6 @@ def test_the_peak_of_a_slow_precision_is_that_of_a_small_product(monkeypatch: py
     assert sizes == [256, 512, 1024, 1024]
 
 
-def test_a_benchmark_leaves_out_a_slow_bf16(
-    benchmark: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(field, "bf16_factor", lambda: 15.234)
-    assert field.precisions("32", "cpu") == (("32",), [])
-    assert field.precisions(None, "cuda") == (("32", "bf16"), [])
-    chosen, (said,) = field.precisions("bf16", "cpu")
-    assert chosen == ("bf16",) and "15.23 times as long in bf16 as in fp32" in said
-    code, out, _ = benchmark("r_transformer_t3 --row tcn")
-    assert code == 0 and out.startswith("bf16 is left out: a small training step takes 15.23 times as long")
-    assert "--precision bf16" in out and ", bf16" not in out
-    monkeypatch.setattr(field, "bf16_factor", lambda: 0.5)
-    assert field.precisions(None, "cpu")[0] == ("32", "bf16")
-
-
-@pytest.mark.slow
 def test_a_benchmark_leaves_out_what_ran_out_of_memory(
     benchmark: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -356,15 +288,6 @@ def test_a_benchmark_takes_a_row_that_has_a_counterpart(benchmark: Callable[...,
     assert [entry.name for entry in chosen.entries if entry.kind == "ours"] == ["ours with tanh sdu, 32"]
 
 
-@pytest.mark.slow
-def test_benchmark_of_translation(benchmark: Callable[..., tuple[int, str, str]]) -> None:
-    code, out, _ = benchmark("gated_resnet_t1 --set dataset.batch=4")
-    assert code == 0
-    for name in ("ours with realformer, 32", "ours with tanh gated, 32", "torch.nn.Transformer, 32"):
-        assert name in out
-
-
-@pytest.mark.slow
 def test_benchmark_of_a_local_rnn(benchmark: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
     """The benchmark measures the layer alone, with all operations counted, and the model with gathered windows."""
     code, out, _ = benchmark("highway_t2 --local-rnn")
@@ -373,30 +296,6 @@ def test_benchmark_of_a_local_rnn(benchmark: Callable[..., tuple[int, str, str]]
     product = 2 * 16 * 60 * 64 * 3 * 64  # lanes, window, width: of one map of all positions
     assert ours["operations"] == 3 * (1 + 6) * product  # one map of the inputs, six of the state, two backward for each
     assert gathered["operations"] == (3 * (7 + 7) - 1) * product  # no gradient reaches the first state
-    for row, rival in (("tcn", "pytorch-tcn"), ("gru", "torch.nn's kernel")):
-        code, out, _ = benchmark(f"r_transformer_t2 --row {row}")
-        assert code == 0 and f"{rival}, 32" in out
-    for arguments in ("--row transformer --set dataset.side=4", "--local-rnn --set dataset.side=4"):
-        code, out, _ = benchmark(f"r_transformer_t1 {arguments}")
-        assert code == 0 and "ours, 32" in out and "torch.nn" not in out
-    assert "r_transformer_t1 is measured at its row r_transformer: row rnn of r_transformer_t1 has no LocalRNN" in out
-
-
-@pytest.mark.slow
-def test_a_row_without_a_local_rnn(benchmark: Callable[..., tuple[int, str, str]]) -> None:
-    code, _, err = benchmark("r_transformer_t1 --row rnn --local-rnn")
-    why = "row rnn of r_transformer_t1 has no LocalRNN (its model is recurrent)"
-    assert code == 2 and err == f"error: --local-rnn: {why}. Type --row r_transformer.\n"
-    code, _, err = benchmark("highway_t3 --local-rnn")
-    assert code == 2 and err.startswith("error: --local-rnn: no row of highway_t3 has a LocalRNN. Name a table that ha")
-    assert "highway_t2" in err and "highway_t1" not in err
-
-
-@pytest.mark.slow
-def test_peak_memory_is_of_a_process_of_its_own() -> None:
-    arguments = load_table("highway_t3").overrides(load_table("highway_t3").rows[0], "smoke", 1)
-    peak = peak_memory(Entry("32", composed(arguments), "cpu"), threads=1)
-    assert 100 * 2**20 < peak < 2 * 2**30
 
 
 @needs_real_data
@@ -409,15 +308,11 @@ def test_data_verify(typed: Callable[..., tuple[int, str, str]], monkeypatch: py
     assert out.count("the sha256 of its first 4,150,000 bytes are right") == 1
 
 
-@pytest.mark.parametrize(
-    "environment", [{"PYTHONIOENCODING": "ascii"}, {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}]
-)
-def test_whatever_a_notebook_or_a_terminal_leaves_in_the_environment(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_whatever_a_notebook_or_a_terminal_leaves_in_the_environment(tmp_path: Path) -> None:
     """A report is printed and its figures are drawn."""
-    outputs = {"HIGHWAY_OUTPUTS": str(tmp_path), "PATH": os.environ["PATH"]}
+    environment = {"PYTHONIOENCODING": "ascii", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    environment |= {"HIGHWAY_OUTPUTS": str(tmp_path), "PATH": os.environ["PATH"]}
     command = [sys.executable, "-m", "highway", "report", "highway_t3", "--budget", "mini"]
-    done = subprocess.run(command, env={**outputs, **environment}, capture_output=True)
+    done = subprocess.run(command, env=environment, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
     assert (tmp_path / "report" / "highway_t3" / "mini" / "convergence.svg").exists()
