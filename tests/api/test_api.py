@@ -13,12 +13,13 @@ import torch
 
 import highway
 from highway.api.train import as_overrides
+from highway.commands import cli
 from highway.commands.report import write_runs
 from highway.config.home import REFERENCE
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.testing.runs import same_weights
-from tests.support.commands import ROOT, typed
+from tests.support.commands import ROOT
 from tests.support.overrides import FEW, TINY
 from tests.support.sweeps import inline
 
@@ -80,10 +81,14 @@ def test_a_run_that_is_refused_or_fails_raises_one_sentence(settings: Any, sente
         highway.train(settings, progress=False)  # type: ignore[operator]
 
 
-def test_python_and_the_command_line_train_the_same_run(tmp_path: Path) -> None:
+def test_python_and_the_command_line_train_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = [*TINY, "trainer.max_steps=2", "trainer.validate_every=1"]
     first = highway.train([*settings, f"outputs_dir={tmp_path / 'python'}"]).directory  # type: ignore[operator]
-    assert typed("train.py", *settings, f"outputs_dir={tmp_path / 'typed'}").returncode == 0
+    typed = {setting.split("=", 1)[0]: setting for setting in (*settings, f"outputs_dir={tmp_path / 'typed'}")}
+    monkeypatch.setattr(sys, "argv", ["train.py", *typed.values()])
+    with pytest.raises(SystemExit) as end:
+        cli.train()
+    assert not end.value.code
     second = RunDirectory(tmp_path / "typed" / "cells" / first.id)
     assert same_weights(first.last, second.last)
 

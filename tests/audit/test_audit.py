@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import yaml
 
 from highway.audit.audit import audit, to_markdown
@@ -134,19 +133,6 @@ def test_a_few_steps_of_a_recurrence_count_as_all(monkeypatch: pytest.MonkeyPatc
     every = cost(experiment(overrides))
     assert few.tokens == every.tokens and few.operations == pytest.approx(every.operations, rel=0.02)
     assert few.kept_bytes == pytest.approx(every.kept_bytes, rel=0.1)
-
-
-def test_a_parameter_without_gradient_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    described = experiment(["model=transformer_word", "dataset=ptb_word", "model.layers=1"])
-    real = build.model
-
-    def with_one_more(described: Any) -> Any:
-        model = real(described)
-        model.backbone.register_parameter("unused", torch.nn.Parameter(torch.zeros(7)))
-        return model
-
-    monkeypatch.setattr(build, "model", with_one_more)
-    assert cost(described).without_gradient == 7
 
 
 @pytest.mark.parametrize(

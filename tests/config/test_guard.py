@@ -1,5 +1,6 @@
 """A stranger's configuration runs no code of its own and reads no secret, before Hydra or anything else acts on it."""
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from highway.sweep.shell import quoted
 from highway.use.load import load
 from tests.support.overrides import TINY
 
+REFUSED = re.compile(r"error: .*(hydra\.|_target_|no launcher of|no sweeper of).*\n")
 Typed = Callable[..., tuple[int, str]]
 ALIASES = "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 11)}]\n" for n in range(1, 6))
 
@@ -66,7 +68,7 @@ ROADS = {  # of Hydra's settings in a file: a name for the test, and whether the
 def test_a_file_runs_nothing(typed: Typed, tmp_path: Path, road: str, sweep: bool) -> None:
     write_theirs(tmp_path, {"hydra": ROADS[road, sweep], "debug": {"trace": False}})
     code, err = typed(*["-m"] * sweep, "-cd", "theirs", "debug=faster")
-    assert code == 2 and err.startswith("error: ") and err.count("\n") == 1, err
+    assert code == 2 and REFUSED.fullmatch(err), err
     assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
 
 
@@ -84,7 +86,7 @@ def test_a_file_runs_nothing(typed: Typed, tmp_path: Path, road: str, sweep: boo
 )
 def test_nor_do_overrides(typed: Typed, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     code, err = typed(*arguments)
-    assert code == 2 and err.startswith("error: ") and err.count("\n") == 1, err
+    assert code == 2 and REFUSED.fullmatch(err), err
     assert not list(tmp_path.iterdir())
 
 

@@ -63,14 +63,6 @@ def test_a_process_is_known_by_its_start(proc: bool, request: pytest.FixtureRequ
         assert system.born(process.pid) is None
 
 
-def test_times_as_ps_writes_them(only: Command) -> None:
-    only("ps", "1 0 0:01.50 Mon Nov 23 08:00:00 2026\n22 1 123:45.67 Mon Nov 23 09:00:00 2026\n"
-               "23 1 1-02:03:04 Mon Nov 23 09:00:00 2026\n")  # fmt: skip
-    seen = system.processes() or {}
-    assert {key.number: value.seconds for key, value in seen.items()} == {"1": 1.5, "22": 7425.67, "23": 93784.0}
-    assert {key.born for key in seen} == {"Mon Nov 23 08:00:00 2026", "Mon Nov 23 09:00:00 2026"}
-
-
 def test_a_machine_is_known_by_its_boot_on_macos(only: Command) -> None:
     assert system.machine_identity() == system.UNKNOWN
     only("sysctl", "9A1B-22C3\n")

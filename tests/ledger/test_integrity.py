@@ -56,13 +56,6 @@ def test_a_curve_that_is_not_what_it_was_is_drawn_again(
     assert said(caplog, "curves.csv is not what it was at step 7")
 
 
-def test_a_row_beyond_the_checkpoint_is_cut_off(stopped: Stopped, ends_the_same: Callable[..., RunDirectory]) -> None:
-    directory = stopped(7)
-    with open(directory.curves, "a") as file:
-        file.write("8,2.0,1,1,train,lo")
-    ends_the_same()
-
-
 def test_corrupt_weights_are_trained_again(
     tiny: Compose, stopped: Stopped, ends_the_same: Callable[..., RunDirectory]
 ) -> None:

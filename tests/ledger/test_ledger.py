@@ -115,7 +115,7 @@ def test_a_cell_of_another_sweep_that_dies_is_taken_over(tmp_path: Path) -> None
     assert (directory.status, [path.name for path in directory.leases.glob("*.json")]) == ("finished", ["2.json"])
 
 
-def test_the_overview_on_a_terminal(experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_overview_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The overview shows the active runs, how far they are, and what is left. This process holds the leases."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
@@ -125,26 +125,12 @@ def test_the_overview_on_a_terminal(experiment: Compose, tmp_path: Path, monkeyp
     ]
     overview = Overview(planned, slots=1)
     with planned[0].directory.leased() as held, planned[1].directory.leased():
-        held.progress = {
-            "step": 50,
-            "steps": 200,
-            "train_loss": 4.5,
-            "tokens_per_second": 1234.5,
-            "seconds_left": 30.0,
-        }
+        held.progress = {"step": 50, "steps": 200, "train_loss": 4.5, "tokens_per_second": 1234.5, "seconds_left": 30.0}
         held._write()
         with overview.console.capture() as shown:
             overview.console.print(overview._table(planned[1:], planned[:1]))
-        overview.started(planned[0])
-        overview.begun[planned[0].label] -= 100  # of which it has trained for 10
-        assert overview._summary(planned[1:], planned[:1], planned[:1]).endswith("about 4:50 left")
-        assert overview._summary([], planned[:1], planned[:1]).endswith("about 0:30 left"), "it has started"
     text = shown.get()
-    waiting = Overview(planned, slots=3, queued=True)
-    with planned[0].directory.leased():
-        assert waiting._summary([], planned, planned[:1]) == "3 runs: 1 running, 2 queued, 0 waiting"
-    summary = "3 runs: 1 running, 2 waiting; about 1:50 left"
-    for part in ("training loss", "50/200", "4.5000", "1,234", "0:30", "running elsewhere", summary):
+    for part in ("50/200", "4.5000", "1,234", "0:30", "running elsewhere", "3 runs: 1 running, 2 waiting"):
         assert part in text
 
 

@@ -29,7 +29,8 @@ def commands_of(page: Path) -> list[str]:
 
 OF_PAGES = [command for page in TRIED for command in commands_of(page)]
 SHOWN = [command for command in (*OF_PAGES, *sum(EXAMPLES.values(), ())) if command.startswith("highway ")]
-TRAINING = [shlex.split(command)[2:] for command in dict.fromkeys(SHOWN) if command.startswith("highway train ")]
+EVERY_DAY = [*EXAMPLES["train"], *commands_of(ROOT / "README.md"), *commands_of(ROOT / "docs" / "COMMANDS.md")]
+TRAINING = [shlex.split(command)[2:] for command in dict.fromkeys(EVERY_DAY) if command.startswith("highway train ")]
 
 
 class Parsed(Exception):
