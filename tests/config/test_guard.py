@@ -113,11 +113,13 @@ def test_a_header_of_weights(config: str, sentence: str, tmp_path: Path, monkeyp
 @pytest.mark.parametrize("key", ["logger.group", "outputs_dir"])
 def test_no_setting_reads_a_secret(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "a secret")
-    for value in ("${oc.env:WANDB_API_KEY}", "${oc.${x}:WANDB_API_KEY}"):
-        settings = OmegaConf.to_container(OmegaConf.from_dotlist([f"{key}={value}", "x=env"]))
+    for value in ("${oc.env:WANDB_API_KEY}", "${oc.${logger.project}:WANDB_API_KEY}"):
+        typed_settings = [f"{key}={value}", "logger.project=env", "debug.trace=false"]
+        settings = OmegaConf.to_container(OmegaConf.from_dotlist(typed_settings))
         write_theirs(tmp_path, settings)  # type: ignore[arg-type]
         code, err = typed("-cd", "theirs", "debug=faster")
         assert code == 2 and err.count("\n") == 1 and "a secret" not in err, err
+        assert "a configuration may read only these environment variables" in err
     assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
 
 

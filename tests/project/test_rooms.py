@@ -63,7 +63,7 @@ def test_imports_follow_the_arrows() -> None:
 
 def test_every_arrow_is_used() -> None:
     known, allowed = set(modules()), picture()
-    used: dict[str, set[str]] = {"commands": allowed["commands"]}  # it may import everything
+    used: dict[str, set[str]] = {"commands": set(allowed["commands"])}  # it may import everything
     for name, tree in modules().items():
         used.setdefault(room(name), set()).update(room(other) for other in imports(tree, known))
     assert {here: rooms - used[here] for here, rooms in allowed.items() if rooms - used[here]} == {}
