@@ -102,7 +102,7 @@ def test_the_wheel_trains_and_reports_a_project_of_ones_own(installed: tuple[str
     assert {record["environment"]["project"]["package"] for record in records} == {"mine"}
     assert [record["parameters"]["gate"] for record in records].count(2 * 3 * 32) == 1
     shown = run(project, *installed, "table", "status", "first", "--with", *few, COLUMNS="160", PYTHONPATH="")
-    assert shown.count("finished: seed 1") == 2
+    assert "finished: seed 1" in shown
     run(project, *installed, "report", PYTHONPATH="")
     assert "LayerScale" in (project / "outputs" / "report" / "index.html").read_text()
     assert "passed" in run(project, installed[0], "-m", "pytest", "-q", "-p", "no:cacheprovider", PYTHONPATH="")
