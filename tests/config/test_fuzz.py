@@ -4,7 +4,6 @@ The examples are the same in every run (derandomize), so that a test that passes
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -15,52 +14,37 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from highway.config import compose
-from highway.config.check import check
-from highway.config.compose import experiment
-from highway.config.experiment import Experiment
-from highway.config.groups import groups, options
+from highway.config.check import check, flat
+from highway.config.fields import neutral
+from highway.config.sections import ROOT, SECTIONS, kinds_of
 from highway.config.sentences import sentence
 from highway.errors import Refused
 from highway.ledger.identity import configuration, identified
-from highway.ledger.record import read_record
 from highway.sweep.shell import quoted
-from tests.support.typed_words import KEYS
 
 REFUSALS = (Refused, HydraException, OmegaConfBaseException)
-GROUPS = [group for group in groups() if group != "hydra"]
-texts = st.text(max_size=12) | st.sampled_from(
-    [
-        "",
-        " ",
-        "null",
-        "nan",
-        "-inf",
-        "1e400",
-        "true",
-        "???",
-        "${seed}",
-        "${oc.env:HOME}",
-        "${",
-        "[",
-        "{a:1}",
-        "l1-3",
-        "\0",
-    ]
-)
+KEYS = [
+    *ROOT,
+    *(
+        f"{section}.{key}"
+        for section in ("model", "dataset", *SECTIONS)
+        for kind in kinds_of(section)
+        for key in flat(neutral(kind))
+    ),
+]
+ODD = ["", " ", "null", "nan", "-inf", "1e400", "true", "???", "${seed}", "${oc.env:HOME}", "${", "[", "l1-3", "\0"]
+texts = st.text(max_size=12) | st.sampled_from(ODD)
 scalars = st.none() | st.booleans() | st.integers() | st.integers(-3, 70) | st.floats() | texts
 values: st.SearchStrategy[Any] = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=5
 )
-known = st.sampled_from(KEYS)
-options_of_groups = st.sampled_from([f"{group}={option}" for group in GROUPS for option in (*options(group), "null")])
-words = (
-    options_of_groups
-    | st.builds("{}{}={}".format, st.sampled_from(["", "+", "++"]), known, values.map(str))
-    | st.builds("{}={}".format, known, texts.map(quoted))
-    | st.builds("{}={}".format, texts, texts)
-    | st.builds("~{}".format, known)
-    | texts
-)
+STARTS = {
+    "text": [],
+    "pairs": ["model=encoder_decoder", "dataset=iwslt_pt_en", "gate=g1"],
+    "memory": ["model=transformer_xl", "dataset=enwik8"],
+    "music": ["model=tcn_music", "dataset=nottingham"],
+}
+composed: dict[str, DictConfig] = {}
 
 
 def examples(count: int) -> Any:
@@ -69,49 +53,12 @@ def examples(count: int) -> Any:
     return settings(max_examples=count, derandomize=True, deadline=None, database=None, suppress_health_check=slow)
 
 
-def one_sentence(error: BaseException) -> None:
-    said = sentence(error)
-    assert said.strip() and len(said.splitlines()) == 1, repr(said)
-
-
-def test_exceptions_in_a_circle_have_an_end() -> None:
-    first, second = ValueError("one"), ValueError("two")
-    first.__cause__, second.__context__ = second, first
-    one_sentence(first)
-
-
-@examples(60)
-@given(st.lists(words, max_size=4))
-def test_words(given_words: list[str]) -> None:
-    """Any command line gives an experiment or one sentence."""
-    try:
-        answer = experiment(given_words)
-    except REFUSALS as error:
-        one_sentence(error)
-    else:
-        assert isinstance(answer, Experiment)
-
-
-composed: dict[str, DictConfig] = {}
-
-
-def base(name: str) -> DictConfig:
-    starts = {
-        "text": [],
-        "pairs": ["model=encoder_decoder", "dataset=iwslt_pt_en", "gate=g1"],
-        "memory": ["model=transformer_xl", "dataset=enwik8"],
-        "music": ["model=tcn_music", "dataset=nottingham"],
-    }
+@examples(50)
+@given(st.sampled_from(list(STARTS)), st.dictionaries(st.sampled_from(KEYS), values, max_size=3))
+def test_any_values_are_refused_in_one_sentence_or_identify_a_run(name: str, changes: dict[str, Any]) -> None:
     if name not in composed:
-        composed[name] = compose._composed(starts[name])
-    return composed[name].copy()
-
-
-@examples(200)
-@given(st.sampled_from(["text", "pairs", "memory", "music"]), st.dictionaries(known, values, max_size=3))
-def test_values(name: str, changes: dict[str, Any]) -> None:
-    """Any composed configuration, such as a stranger's file, is refused in one sentence or identifies a run."""
-    config = base(name)
+        composed[name] = compose._composed(STARTS[name])
+    config = composed[name].copy()
     OmegaConf.set_struct(config, False)
     for key, value in changes.items():
         try:
@@ -121,27 +68,15 @@ def test_values(name: str, changes: dict[str, Any]) -> None:
     try:
         actual = check(config)
     except REFUSALS as error:
-        one_sentence(error)
+        said = sentence(error)
+        assert said.strip() and len(said.splitlines()) == 1, repr(said)
     else:
         assert identified(actual) and json.dumps(configuration(actual))
 
 
-@examples(300)
+@examples(150)
 @given(st.text(st.sampled_from("\\'\"${}ab =,:~[]") | st.characters(exclude_categories=("C",)), max_size=20))
 def test_a_quoted_value_is_read_back(text: str) -> None:
     config = OmegaConf.create({"x": None})
     config.x = OverridesParser.create().parse_override(f"x={quoted(text)}").value()
     assert config.x == text
-
-
-json_values: st.SearchStrategy[Any] = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=8
-)
-
-
-@examples(300)
-@given(st.binary(max_size=200) | json_values.map(lambda content: json.dumps(content).encode()[:-1]))
-def test_any_bytes(tmp_path_factory: Any, content: bytes) -> None:
-    path = Path(tmp_path_factory.getbasetemp()) / "result.json"
-    path.write_bytes(content)
-    assert read_record(path) is None

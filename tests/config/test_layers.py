@@ -4,14 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.utils import create_config_search_path
 
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
-from highway.config.home import CONF
-from highway.preview.explain import origins
-from highway.sweep.reading import load_table
 
 Compose = Callable[..., Experiment]
 
@@ -41,17 +36,3 @@ def test_a_file_may_choose_layers_in_its_defaults(tmp_path: Path) -> None:
     arguments = [f"hydra.searchpath=[file://{tmp_path}]", "gate=sdu_tanh", "budget=short"]
     assert composed(arguments).layers.attention == "l2-3"
     assert composed([*arguments, "layers=attention_only"]).layers.feed_forward == "none"
-
-
-def test_the_origin_of_an_option_is_the_file_that_names_it() -> None:
-    table = load_table("highway_t5")
-    assert origins(table, table.row("tanh_l3_6"), "paper")["layers.attention"].endswith("(row tanh_l3_6)")
-    assert origins(load_table("r_transformer_t1"), load_table("r_transformer_t1").rows[0], "paper")[
-        "layers.attention"
-    ].endswith("(recipe)")
-
-
-def test_help_lists_examples() -> None:
-    loader = ConfigLoaderImpl(create_config_search_path(str(CONF)))
-    assert loader.get_group_options("layers") == ["_neutral", "all", "attention_only", "l1", "l1-3", "none"]
-    assert "layers" in loader.list_groups("")

@@ -1,10 +1,8 @@
 """Wrong command lines give one sentence, exit code 2 and no stack trace, and leave nothing behind.
 
-Most are run in this process, as `highway` would; a few as a user's shell does.
+They run in this process, as `highway` would; one test runs two as a user's shell does.
 """
 
-import os
-import resource
 import runpy
 import shlex
 import subprocess
@@ -17,7 +15,6 @@ import pytest
 from highway.commands import cli
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
-TRAIN = SCRIPTS / "train.py"
 PAIRS = "model=encoder_decoder dataset=iwslt_pt_en"
 
 WRONG = {  # arguments of train.py, and text that their message must contain
@@ -253,6 +250,8 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "-m 'table=highway_t1' 'rows=glob(*)'": "gives no value",
     "-m table=highway_t1 extra_rows=some": "true, false",
     "-m table=highway_t1 plan=maybe": "true, false",
+    "-m gate=none fail_fast=perhaps": "it takes true, false",
+    "-m gate=none retry_failed=2": "it takes true, false",
     "-m table=highway_t1 name=mine": "Leave name= out",
     "-m gate=none gate.activation=tanh,sigmoid dataset.source=sample": "gate.activation=tanh,sigmoid changes nothing",
     "-m table=highway_t1 budget=smoke optimizer.plateau.window=3 optimizer=adam": "no run of this sweep reads it",
@@ -285,19 +284,6 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "-m gate=none hydra/launcher=basic": "no launcher of this project",
     "-m gate=none hydra/launcher=nothing": "hydra/launcher has inline, local",
 }
-TYPED = [  # the ones that also run from a shell: this covers what happens before and after Hydra, too
-    "gate=null",
-    "''",
-    "--resolve",
-    "--cfg nonsense",
-    "outputs_dir=/dev/null/x dataset.source=sample",
-    "hydra.searchpath=[/nowhere]",
-    "-m table=null",
-    "-m gate=none hydra.launcher.slots=many",
-    "-m gate=none hydra/launcher=basic",
-    "-m table=highway_t1 seeds=1,2 seed=5",
-    "-m table=highway_t1,highway_t7 budget=smoke",
-]
 OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in the folder where it starts
     "generate": "required: RUN",
     f"table explain highway_t1 {'a' * 900}": "aaa... it has baseline",
@@ -336,6 +322,7 @@ OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in t
     "benchmark highway_t1 --set gate=null": "gate=null names no option",
     "benchmark highway_t1 --set ''": "sets nothing",
     "benchmark highway_t1 --decoding folder": "leave out the table's name",
+    "report --data runs.txt": "runs.txt",
     "report nothing": "there is no table or grid 'nothing'",
     "report --budget huge": "choose from 'mini', 'paper', 'smoke'",
     "report --watch highway_t1": "--watch serves every table",
@@ -346,10 +333,16 @@ OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in t
     "table status": "required: TABLE",
     "table status ../train": "there is no table or grid '../train'",
     "table render highway_t1 tanh": "leave out 'tanh'",
+    "table explain highway_t2x": "Did you mean 'highway_t",
+    "table explain highway_t1 tann": "Did you mean 'tanh'",
+    "table explain highway_t1 --budget huge": "choose from 'mini', 'paper', 'smoke'",
+    "table status highway_t3 --with layers": "layers",
     "table explain highway_t1 nothing": "highway_t1 has no row 'nothing'",
     "table render highway_t1 --format html": "choose from 'terminal'",
     "audit nothing": "there is no table 'nothing'",
     "audit highway_t1 --write folder": "folder is a folder; --write takes a file",
+    "data prepare ptb_wrd": "Did you mean 'ptb_word'",
+    "data verify ptb_word": "ptb.train.txt is missing",
     "data prepare nothing": "there is no data set 'nothing'",
     "data prepare mnist --source network": "choose from 'files', 'sample'",
     "data explode": "choose from 'list', 'prepare', 'verify'",
@@ -358,12 +351,6 @@ OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in t
     "dashboard highway_t7 --dry-run": "highway_t7 is timed and has no curves",
     "dashboard highway_t1 --budget huge": "choose from 'mini', 'paper', 'smoke'",
 }
-
-
-def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(folder / "outputs")}
-    command = [sys.executable, str(TRAIN), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder)
 
 
 def refused(code: int, out: str, err: str, expected: str) -> None:
@@ -425,33 +412,16 @@ def test_a_typed_key_that_nothing_reads_is_said(
     assert (code, err) == (0, "gate.activation=tanh changes nothing: no part of this run reads it.\n")
 
 
-@pytest.mark.parametrize("line", TYPED)
-def test_as_typed(line: str, tmp_path: Path) -> None:
-    done = run(shlex.split(line), tmp_path)
-    refused(done.returncode, done.stdout, done.stderr, WRONG[line])
-    assert not list(tmp_path.iterdir())
+def test_a_shell_sees_one_sentence_before_torch_is_imported(tmp_path: Path) -> None:
+    code = "import sys\nfrom highway.commands import cli\ntry: cli.train()\nfinally: assert 'torch' not in sys.modules"
+    for line in ("gate=sdu_tan", "-m table=highway_t1 seeds=1,2 seed=5"):
+        command = [sys.executable, "-c", code, *line.split()]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        refused(done.returncode, done.stdout, done.stderr, WRONG[line])
 
 
-def test_there_are_many() -> None:
-    assert len(WRONG) + len(OF_SCRIPTS) >= 150
-
-
-def test_a_refusal_does_not_wait_for_torch(tmp_path: Path) -> None:
-    """A refusal takes less processor time than importing torch, on any machine and however busy it is."""
-
-    def seconds() -> float:
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return used.ru_utime + used.ru_stime
-
-    begin = seconds()
-    assert run(["gate=sdu_tan"], tmp_path).returncode == 2
-    middle = seconds()
-    subprocess.run([sys.executable, "-c", "import torch"], check=True)
-    assert middle - begin < seconds() - middle
-
-
-def test_trace_on_demand(tmp_path: Path) -> None:
-    done = run(["model.heads=7", "debug=trace"], tmp_path)
-    assert done.returncode == 2
-    assert "Traceback" in done.stderr
-    assert done.stderr.strip().splitlines()[-1].startswith("error: model.width=512")
+def test_a_trace_on_demand(here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["train.py", "model.heads=7", "debug=trace"])
+    code, _, err = ended(cli.train, capfd)
+    assert code == 2 and "Traceback" in err
+    assert err.strip().splitlines()[-1].startswith("error: model.width=512")

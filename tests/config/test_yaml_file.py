@@ -1,11 +1,9 @@
 """Mistakes in YAML files are refused, and the sentence names the file and the line."""
 
-import re
 from pathlib import Path
 
 import pytest
 
-import highway
 from highway.config.compose import experiment
 from highway.config.numbers import lost_number
 from highway.config.yaml_file import LARGEST, parsed, read_yaml
@@ -65,10 +63,3 @@ def test_hydra_reads_the_same_way(tmp_path: Path) -> None:
     (tmp_path / "gate" / "mine.yaml").write_bytes(b"residual: none\nresidual: sdu\n")
     with pytest.raises(Refused, match=r"gate/mine\.yaml, line 2: 'residual' is given twice, first in line 1"):
         experiment([f"hydra.searchpath=[file://{tmp_path}]", "gate=mine"])
-
-
-def test_there_is_one_reader() -> None:
-    """Another reader would have no limits: a few aliases fill the memory."""
-    loads = re.compile(r"yaml\.(safe_|full_|unsafe_)?load|yaml\.(parse|compose)|OmegaConf\.load")
-    modules = sorted(Path(highway.__file__).parent.rglob("*.py"))
-    assert [path.name for path in modules if loads.search(path.read_text())] == ["yaml_file.py"]

@@ -37,27 +37,15 @@ def test_symbols_and_labels() -> None:
     assert counting_loss(labelled) == pytest.approx(prior(train, test))
 
 
-def test_a_long_text_is_counted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("highway.data.counting.CHUNK", 2)
-    train, test = [0, 0, 1, 3, 3], [0, 3, 2, 4, 0]
-    splits = {"train": np.array(train, np.uint8), "test": np.array(test, np.uint8)}
-    assert counting_loss(splits) == pytest.approx(prior(train, test))
-
-
 @needs_real_data
 @pytest.mark.parametrize(
     "overrides",
     [
         ("dataset=ptb_word",),
         ("dataset=ptb_char",),
-        ("dataset=ptb_char_newline",),
-        ("dataset=ptb_char_joined",),
-        ("dataset=ptb_char_benchmark",),
         ("dataset=enwik8_excerpt", "model=transformer_xl", "optimizer=adam_cosine", "trainer=xl_l6"),
         ("dataset=nottingham", "model=r_transformer_music"),
         ("dataset=mnist", "model=r_transformer_pixels"),
-        ("dataset=pt_en_substitute", "model=encoder_decoder", "dataset.pieces.files=[2000,2000]"),
-        ("dataset=pt_en_substitute", "model=encoder_decoder"),
     ],
 )
 def test_a_run_on_real_data_has_the_loss_kept_for_earlier_records(

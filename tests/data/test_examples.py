@@ -15,16 +15,13 @@ from highway.config.experiment import Experiment
 from highway.data import mnist, sample_digits, sample_tunes
 from highway.data.examples import EpochBatches
 from highway.data.images import ImageBatch
-from highway.data.sources import MNIST
 from highway.data.tunes import TuneBatch
 from highway.errors import Refused
-from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.tasks.classification import Classification
-from highway.tasks.music import Music
 from highway.testing.runs import assert_resumes_exactly, trained
 from tests.support.data import REAL_DATA, needs_file
-from tests.support.overrides import EXAMPLES, MUSIC, PIXELS, SMALL
+from tests.support.overrides import EXAMPLES
 
 Compose = Callable[..., Experiment]
 
@@ -71,30 +68,6 @@ def test_the_real_files(experiment: Compose, monkeypatch: pytest.MonkeyPatch) ->
     assert predicted == {"valid": 45_340, "test": 44_293}, "of FACTS.md 4.2"
     keys = torch.cat([tune for split_tunes in tunes.values() for tune in split_tunes])
     assert set(keys.unique().tolist()) == {0, 1} and 3.9 < keys.double().sum(1).mean() < 4.0
-
-
-def test_a_damaged_file_is_refused(experiment: Compose, tmp_path: Path) -> None:
-    folder = tmp_path / "data" / "nottingham"
-    folder.mkdir(parents=True)
-    (folder / "Nottingham.mat").write_bytes(b"no music")
-    with pytest.raises(Refused, match=r"Nottingham\.mat is not the published Nottingham file"):
-        build.data(experiment(*EXAMPLES["tunes"], "dataset.source=files"))
-
-
-def test_files_are_fetched_one_by_one(experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def download(url: str, partial: Path) -> None:
-        asked.append(url)
-        partial.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(b"not it")
-
-    monkeypatch.setattr("highway.data.download.download", download)
-    described = experiment(*EXAMPLES["images"], "dataset.source=files")
-    with pytest.raises(Refused, match=r"MNIST: .*train-images-idx3-ubyte\.gz there has the sha256"):
-        build.data(described)
-    assert asked == [f"{source.url}/train-images-idx3-ubyte.gz" for source in MNIST.sources]
-    assert [path.name for path in (tmp_path / "data" / "mnist").iterdir()] == [".fetching"]
 
 
 # Samples
@@ -235,23 +208,3 @@ def test_a_stopped_run_goes_on_exactly(experiment: Compose, tmp_path: Path, task
     assert set(result["metrics"]) == {*kinds[task], "train_seconds"}
     assert result["data"][task]["train"] == {"images": 2000, "tunes": 120}[task]
     assert 0 < result["data"]["counting_loss"] < {"images": 3, "tunes": 88}[task]
-
-
-def test_it_learns_the_samples(experiment: Compose) -> None:
-    overrides = ("trainer.max_steps=60", "trainer.validate_every=60", "trainer.evaluation_batch=100")
-    digits = ("model=gru", "model.input=1", "model.width=32", *PIXELS, "dataset.side=7", "optimizer.lr=0.01")
-    _, result = trained(experiment(*digits, *overrides))
-    assert result["metrics"]["test_accuracy"]["last"] > 0.2, "of ten classes"
-    tunes = ("model=r_transformer_music", *SMALL, *MUSIC, "optimizer=adam_music", "optimizer.lr=0.01", *overrides)
-    tunes = (*tunes, "dataset.batch=10", "trainer.max_steps=150", "trainer.validate_every=150")
-    _, result = trained(experiment(*tunes))
-    assert result["metrics"]["test_nll"]["last"] < 12, "how often each key is down gives 13.3"
-
-
-def test_cells_differ_by_what_is_read(experiment: Compose) -> None:
-    names = {
-        RunDirectory.of(experiment(*EXAMPLES["images"], *extra)).name
-        for extra in ((), ("dataset.side=7",), ("dataset.batch=5",), ("dataset.shuffled=true",))
-    }
-    assert len(names) == 4
-    assert isinstance(build.task(experiment(*EXAMPLES["tunes"])), Music)

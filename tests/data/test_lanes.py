@@ -55,23 +55,6 @@ def test_contiguous_segments_score_every_symbol_once() -> None:
     assert scored.tolist() == [list(range(1, 51)), list(range(52, 102))]
 
 
-def test_lanes_are_shared_out_whole() -> None:
-    """4 devices share 22 lanes as 6, 6, 5, 5; together they have all lanes in order."""
-    stream, cut = torch.arange(2200), Cut(lanes=22, window=10, stride=10, scored=10)
-    shares = [Windows(stream, cut, share, 4) for share in range(4)]
-    assert [part.lanes.shape[0] for part in shares] == [6, 6, 5, 5]
-    assert torch.equal(torch.cat([part.lanes for part in shares]), Windows(stream, cut).lanes)
-
-
-@pytest.mark.parametrize("shares", [1, 2, 3])
-def test_grouped_windows_are_the_same_windows(shares: int) -> None:
-    cut = Windows(torch.arange(500), Cut(lanes=2, window=12, stride=9, scored=9))
-    groups = [batch for share in range(shares) for batch in cut.together(4, share, shares)]
-    assert max(batch.inputs.shape[0] for batch in groups) == 8
-    scored = sorted(value for batch in groups for value in batch.targets.flatten().tolist())
-    assert scored == sorted(value for index in range(len(cut)) for value in cut[index].targets.flatten().tolist())
-
-
 def test_training_batches_go_on_from_any_position() -> None:
     windows = Windows(torch.arange(200), Cut(lanes=1, window=30, stride=20, scored=20))
     whole = [batch.inputs[0, 0].item() for batch in TrainingBatches(windows, 23)]
@@ -84,18 +67,6 @@ def test_training_batches_go_on_from_any_position() -> None:
     resumed = TrainingBatches(windows, 23)
     resumed.load_state_dict(begun.state_dict())
     assert [batch.inputs[0, 0].item() for batch in resumed] == whole[14:]
-
-
-def test_a_window_by_hand() -> None:
-    """Two lanes of eight have windows of four that advance by two; only the last two positions of each are scored."""
-    windows = Windows(torch.arange(17), Cut(lanes=2, window=4, stride=2, scored=2))
-    assert (windows.starts, windows.ends, windows.context) == ([0, 2, 4], [4, 6, 7], 2)
-    batch = windows[1]
-    assert batch.inputs.tolist() == [[2, 3, 4, 5], [10, 11, 12, 13]]
-    assert batch.targets.tolist() == [[5, 6], [13, 14]]
-    assert windows[2].targets.tolist() == [[7], [15]], "a lane ends before its window does"
-    assert windows.at(4).inputs.tolist() == batch.inputs.tolist(), "epoch after epoch"
-    assert (batch.context, batch.inputs.dtype) == (2, torch.int64)
 
 
 def test_a_window_without_a_scored_symbol_is_none() -> None:

@@ -32,47 +32,31 @@ def flip(path: Path, count: int = 100) -> None:
     path.write_bytes(content)
 
 
-def test_two_checkpoints_are_kept_under_names_that_hold_them(stopped: Stopped) -> None:
-    directory = stopped(7)
-    assert [path.name.split(".")[0] for path in directory.checkpoints] == ["resume-7", "resume-6"]
-
-
-@pytest.mark.parametrize("corrupt", [1, 2])
-def test_a_damaged_checkpoint_falls_back(
-    stopped: Stopped, ends_the_same: Callable[..., RunDirectory], caplog: pytest.LogCaptureFixture, corrupt: int
+def test_a_corrupt_checkpoint_falls_back(
+    stopped: Stopped, ends_the_same: Callable[..., RunDirectory], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A corrupt checkpoint falls back to the one before, or to the start where both are corrupt."""
+    """A corrupt checkpoint falls back to the one before, and to the start where both are corrupt."""
     directory = stopped(7)
-    for path in directory.checkpoints[:corrupt]:
-        flip(path)
+    latest, before = directory.checkpoints
+    flip(latest)
     resumed = resumable(directory, forget=False)
-    assert (resumed is None) if corrupt == 2 else (resumed is not None and "resume-6." in resumed.path.name)
+    assert resumed is not None and resumed.path == before and "resume-6." in before.name
+    flip(before)
+    assert resumable(directory, forget=False) is None
     ends_the_same()
     assert said(caplog, "its sha256 is not the one in its name")
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, lambda path: os.truncate(path, 100), flip])
 def test_a_curve_that_is_not_what_it_was_is_drawn_again(
-    stopped: Stopped,
-    ends_the_same: Callable[..., RunDirectory],
-    caplog: pytest.LogCaptureFixture,
-    damage: Callable[[Path], None],
+    stopped: Stopped, ends_the_same: Callable[..., RunDirectory], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A curve that is missing, shorter or altered since the checkpoint is never sealed as that of the run."""
-    directory = stopped(7)
-    damage(directory.curves)
+    """A curve that was altered since the checkpoint is never sealed as that of the run."""
+    flip(stopped(7).curves)
     ends_the_same()
     assert said(caplog, "curves.csv is not what it was at step 7")
 
 
-def test_a_row_beyond_the_checkpoint_is_cut_off(stopped: Stopped, ends_the_same: Callable[..., RunDirectory]) -> None:
-    directory = stopped(7)
-    with open(directory.curves, "a") as file:
-        file.write("8,2.0,1,1,train,lo")
-    ends_the_same()
-
-
-def test_damaged_weights_are_trained_again(
+def test_corrupt_weights_are_trained_again(
     tiny: Compose, stopped: Stopped, ends_the_same: Callable[..., RunDirectory]
 ) -> None:
     """The last epoch spoils the model, so that the last model is not the best."""
@@ -91,25 +75,12 @@ def test_weights_that_become_corrupt_interrupt_the_run_that_reads_them(
     ends_the_same()
 
 
-def test_weights_whose_header_has_lost_a_name_are_trained_again(
-    stopped: Stopped, ends_the_same: Callable[..., RunDirectory]
+def test_a_run_with_a_corrupt_record_is_resumed(
+    finished: RunDirectory, ends_the_same: Callable[..., RunDirectory], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One changed byte in a name makes our weights look like a stranger's."""
-    best = stopped(10).best
-    best.write_bytes(best.read_bytes().replace(b'"step":', b'"stap":', 1))
-    ends_the_same()
-
-
-def test_a_damaged_record_counts_as_not_finished(finished: RunDirectory, caplog: pytest.LogCaptureFixture) -> None:
     flip(finished.path / "result.json", 1)
     assert finished.status == "interrupted"
     assert said(caplog, "This record is left out.")
-
-
-def test_a_run_with_a_damaged_record_is_resumed(
-    finished: RunDirectory, ends_the_same: Callable[..., RunDirectory]
-) -> None:
-    flip(finished.path / "result.json", 1)
     ends_the_same()
     assert (finished.path / "result.damaged.json").exists()
 
@@ -147,13 +118,13 @@ def test_a_checkpoint_runs_no_code(
     assert not (tmp_path / "owned").exists()
 
 
-def test_every_byte_of_weights_is_watched(tmp_path: Path) -> None:
-    """A changed byte is refused in names, shapes, dtypes, configuration and values: weights may come from anybody."""
+def test_a_changed_byte_of_weights_is_refused(tmp_path: Path) -> None:
+    """Every fifth byte is tried: in names, shapes, dtypes, configuration and values: weights may come from anybody."""
     path, model = tmp_path / "x.safetensors", torch.nn.Linear(3, 2)
     save_weights(model, path, {"config": "a: 1\n", "run": "x/seed1"}, 5)
     good = path.read_bytes()
     assert read_weights(path)[1]["step"] == "5"
-    for place in range(len(good)):
+    for place in range(0, len(good), 5):
         path.write_bytes(good[:place] + bytes([good[place] ^ 0x10]) + good[place + 1 :])
         with pytest.raises(Refused):
             load_weights(model, path)
@@ -178,11 +149,11 @@ class Full:
         raise OSError(28, "No space left on device")
 
 
-@pytest.mark.parametrize("full", ["resume-", "curves.csv", "best.safetensors", "result.json"])
+@pytest.mark.parametrize("full", ["resume-", "result.json"])
 def test_a_full_disk_interrupts_and_the_same_command_goes_on(
     tiny: Compose, ends_the_same: Callable[..., RunDirectory], monkeypatch: pytest.MonkeyPatch, full: str
 ) -> None:
-    """A full disk gives one sentence and loses nothing, while a checkpoint, a row, weights or the record is written."""
+    """A full disk gives one sentence and loses nothing, while a checkpoint or the record is written."""
 
     def opened(file: Any, *about: Any, **more: Any) -> Any:
         found = open(file, *about, **more)  # noqa: SIM115 (its caller closes it)

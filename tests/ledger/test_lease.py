@@ -4,15 +4,12 @@ import multiprocessing
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from highway.errors import Refused, Unwritable
-from highway.files.system import born
+from highway.errors import Refused
 from highway.files.writing import read_json, write_json
 from highway.ledger import lease
 from highway.ledger.lease import Lease, leased
@@ -43,20 +40,14 @@ def test_one_holder_at_a_time_and_a_dead_one_is_followed(tmp_path: Path) -> None
     assert latest is not None and latest.ended
 
 
-def test_a_dead_process_that_nobody_has_waited_for_is_dead() -> None:
-    process = subprocess.Popen([sys.executable, "-c", "pass"])
-    wait_for(lambda: born(process.pid) is None)
-    process.wait()
-
-
 def test_of_many_at_once_one_wins(tmp_path: Path) -> None:
-    """One of eight processes takes over a dead holder's lease."""
+    """One of four processes takes over a dead holder's lease."""
     folder, won = tmp_path / "leases", tmp_path / "won"
     won.mkdir()
     of_another_machine(folder, seconds_ago=lease.STALE + 5)
     context = multiprocessing.get_context("spawn")
-    meet = context.Barrier(8)
-    racers = [context.Process(target=race, args=(folder, won, meet)) for _ in range(8)]
+    meet = context.Barrier(4)
+    racers = [context.Process(target=race, args=(folder, won, meet)) for _ in range(4)]
     for racer in racers:
         racer.start()
     for racer in racers:
@@ -64,29 +55,14 @@ def test_of_many_at_once_one_wins(tmp_path: Path) -> None:
     assert [path.read_text() for path in won.iterdir()] == ["2.json"]
 
 
-def test_another_machines_claim_lives_while_it_beats(tmp_path: Path) -> None:
+def test_a_lease_of_another_machine_lives_while_it_beats(tmp_path: Path) -> None:
+    """A holder sets the time of its lease every two seconds, so a time far ahead is not a holder's."""
     path = of_another_machine(tmp_path / "leases", seconds_ago=0)
     assert Lease(path).alive
-    os.utime(path, (time.time() - lease.STALE - 1,) * 2)
-    assert not Lease(path).alive
+    for seconds_ago in (lease.STALE + 1, -7 * lease.STALE):
+        os.utime(path, (time.time() - seconds_ago,) * 2)
+        assert not Lease(path).alive
     assert [actual.name for actual in path.parent.iterdir()] == ["1.json"]  # reading a lease leaves nothing behind
-
-
-def test_a_claim_half_written_counts_as_alive(tmp_path: Path) -> None:
-    path = tmp_path / "1.json"
-    path.touch()
-    assert Lease(path).alive
-
-
-def test_half_a_lease_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("highway.ledger.lease.json.dump", full)
-        with pytest.raises(Unwritable, match="could not be written: No space left"), leased(tmp_path):
-            pass
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_number_that_is_behind_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,14 +89,6 @@ def test_progress_is_told_and_a_lost_claim_stops_its_process(tmp_path: Path, mon
 def test_a_cell_stops_when_its_sweep_is_gone(tmp_path: Path) -> None:
     process = holder(tmp_path, HIGHWAY_SWEEP="1")  # a parent that this process does not have
     assert process.wait(timeout=20) == -signal.SIGTERM
-
-
-def test_a_lease_from_the_future_is_dead(tmp_path: Path) -> None:
-    """A holder sets the time of its lease every two seconds, so a time far ahead is not a holder's."""
-    path = of_another_machine(tmp_path / "leases", seconds_ago=-7 * lease.STALE)
-    assert not Lease(path).alive
-    with leased(path.parent) as held:
-        assert held.path.name == "2.json"
 
 
 def test_a_lease_belongs_to_a_run(tmp_path: Path) -> None:

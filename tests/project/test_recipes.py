@@ -19,14 +19,12 @@ COMMANDS = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECTIONS = {
     text.partition("\n")[0].removeprefix("Add a "): text for text in RECIPES.read_text().split("\n## ")[1:]
 }  # the recipes by what they add: gate, backbone, ...
-AFTER_TABLE = "Use it from Python"  # reads what the recipe of a table has trained
-VIEW = "tanh,gate=rezero,trainer.max_steps=20,trainer.validate_every=20"
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
     """Copy the project, with every file of the recipes at its path."""
-    folder = tmp_path_factory.mktemp("copy")
+    folder = tmp_path / "copy"
     for name in ("highway", "conf", "scripts", "hydra_plugins", "tests"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
@@ -57,35 +55,23 @@ def typed(project: Path, command: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_the_new_gate_is_known_everywhere(project: Path) -> None:
-    told = typed(project, "COLUMNS=120 highway table explain mine rezero --budget smoke")
-    assert "x + alpha * f(x)" in told and ", of which 6 in gates;" in told and "highway/gates/rezero.py" in told
-    refused = typed(project, "highway train gate.residual=rezer 2>&1 || true")
-    assert "Did you mean 'rezero'?" in refused
-
-
-def test_each_recipe_has_few_files_and_its_own_tests_pass(project: Path) -> None:
-    """A recipe names at most five files, with its test; the frozen defaults of the project hold beside it."""
+@pytest.mark.slow
+def test_the_recipes_work(project: Path) -> None:
+    """Every recipe has at most five files; their tests, and all commands of the page, pass in the order of the page."""
     paths = {name: {match["path"] for match in FILE.finditer(text)} for name, text in SECTIONS.items()}
     assert max(map(len, paths.values())) <= 5
     tests = [path for path in chain(*paths.values()) if Path(path).name.startswith("test_")]
     assert len(tests) == len(SECTIONS) - 2, "all recipes but a table and the use from Python"
     typed(project, f"python -m pytest -q {' '.join(tests)} tests/config/test_neutral.py")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in SECTIONS if name != AFTER_TABLE])
-def test_every_command_of_a_recipe(project: Path, name: str) -> None:
-    text = SECTIONS[name] + (SECTIONS[AFTER_TABLE] if name == "table" else "")
-    for command in "".join(COMMANDS.findall(text)).splitlines():
-        printed = typed(project, command)
-        if command.startswith("highway report mine"):
-            assert "sample text" in printed
-            assert "they give no verdict" in printed and "ReZero beats no gate" in printed
-        if command.startswith("highway report calibrated"):
-            assert re.search(r"test accuracy +test calibration error .*GRU +0\.\d+ +0\.\d+", printed, re.DOTALL)
-    if name == "gate":
-        results = [read_json(path) for path in (project / "outputs").glob("cells/*/seed1/result.json")]
-        rezero = {result["cell"].split("-")[0] for result in results if 0 < result["parameters"]["gate"] < 99}
-        assert rezero >= {"transformer", "transformer_xl", "encoder_decoder"}
-        assert (project / "outputs" / "highway_t3" / "smoke" / VIEW / "seed1" / "result.json").exists()
+    printed = {}
+    for command in "".join(COMMANDS.findall(RECIPES.read_text())).splitlines():
+        if "pytest" not in command:
+            printed[command] = typed(project, command)
+    told = printed["highway table explain mine rezero --budget smoke"]
+    assert "x + alpha * f(x)" in told and "highway/gates/rezero.py" in told
+    assert "ReZero beats no gate" in printed["highway report mine --budget smoke"]
+    calibrated = printed["highway report calibrated --budget smoke"]
+    assert re.search(r"test accuracy +test calibration error .*GRU +0\.\d+ +0\.\d+", calibrated, re.DOTALL)
+    results = [read_json(path) for path in (project / "outputs").glob("cells/*/seed1/result.json")]
+    rezero = {result["cell"].split("-")[0] for result in results if 0 < result["parameters"]["gate"] < 99}
+    assert rezero >= {"transformer", "transformer_xl", "encoder_decoder"}
