@@ -11,7 +11,7 @@ from typing import Any
 
 from highway.commands.helps import EXAMPLES, ending
 from highway.config.numbers import lost_number
-from highway.errors import Refused, SweepFailed, readable
+from highway.errors import Refused, SweepFailed, Unwritable, readable
 
 
 class Arguments(argparse.ArgumentParser):
@@ -67,7 +67,7 @@ def between(low: float, high: float, open_below: bool = False) -> Callable[[str]
 
 
 class one_sentence:  # noqa: N801 (reads as what it does: `with one_sentence():`)
-    """A context that turns errors which a user can fix into one line on stderr and exit code 2."""
+    """A context that turns errors which a user can fix into one line on stderr and exit code 2, or 4 on a full disk."""
 
     def __enter__(self) -> None:
         pass
@@ -89,7 +89,7 @@ class one_sentence:  # noqa: N801 (reads as what it does: `with one_sentence():`
         from highway.config.sentences import sentence  # Hydra takes a fifth of a second to import
 
         print(f"error: {sentence(error)}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(4 if isinstance(error, Unwritable) else 2)
 
 
 def _of_hydra(error: BaseException) -> bool:

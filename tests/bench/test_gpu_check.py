@@ -1,9 +1,6 @@
 """make gpu-check, tried with the CPU as its device: checks pass or fail, and none stops the others."""
 
 import math
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,14 +11,11 @@ import torch
 from highway.bench import agreement, device_checks
 from highway.bench.agreement import BATCHES, BOUNDS, Trace, rounded, trace, without_dropout
 from highway.bench.checklist import Failed, Setting, run_all
-from highway.bench.device_checks import families, rows_agree, rows_of
-from highway.bench.device_runs import kill_and_resume, two_at_once
+from highway.bench.device_checks import rows_agree, rows_of
 from highway.blocks import captured
 from highway.blocks.captured import Captured
-from highway.config.models import MODELS
+from tests.support.commands import typed
 
-ROOT = Path(__file__).parents[2]
-SCRIPT = [sys.executable, str(ROOT / "scripts" / "gpu_check.py")]
 TWO_ROWS = (("highway_t3",), ("baseline", "tanh"))
 
 
@@ -34,20 +28,10 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
-    ended = subprocess.run(SCRIPT, capture_output=True, text=True, env={**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)})
+    ended = typed("gpu_check.py", HIGHWAY_OUTPUTS=str(tmp_path))
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == "There is no CUDA device here, so nothing was tried: 0 checks run.\n"
     assert not list(tmp_path.iterdir())
-
-
-def test_rows_agree_with_themselves_and_rounding_shows(setting: Setting) -> None:
-    lines = rows_agree(setting)
-    rows = [line for line in lines if line.startswith("| highway_t3")]
-    assert len(rows) == 2
-    for row in rows:
-        exact, tf32, bf16 = row.split(" | ")[1:]
-        assert exact == "0.0e+00 0.0e+00 0.0e+00"
-        assert 0 < float(tf32.split()[1]) < float(bf16.split()[1])
 
 
 def test_a_wrong_device_is_found(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,16 +99,6 @@ def test_one_failing_check_stops_no_other(setting: Setting, tmp_path: Path) -> N
     text = report.read_text()
     assert text.startswith("# header\n") and "| fails | **failed**: the numbers differ |" in text
     assert "by 3" in text and "ValueError: unexpected" in text and "a line" in text
-
-
-def test_every_family_is_measured_once(setting: Setting) -> None:
-    tables = ("highway_t3", "highway_t5", "hsg_t1", "gated_resnet_t1", "r_transformer_t3")
-    assert set(families(replace(setting, tables=tables, rows=(), budget="paper"))) == set(MODELS)
-
-
-@pytest.mark.slow
-def test_kill_and_resume_and_two_at_once(setting: Setting) -> None:
-    assert kill_and_resume(setting) == two_at_once(setting) == ["Weights are equal, bit for bit."]
 
 
 def test_rounding_to_tf32() -> None:

@@ -52,6 +52,7 @@ def test_a_failed_run_trains_again_only_when_asked(
     assert {directory.status for directory in directories(tmp_path)} == {"finished"}
 
 
+@pytest.mark.slow
 def test_fail_fast_stops_at_the_first_failure(tmp_path: Path) -> None:
     overrides = (*TINY, *FEW, "optimizer.clip=null", "trainer.log_every=1", "optimizer.lr=1e9,0.1", "fail_fast=true")
     done = sweep(tmp_path, *overrides, "hydra.launcher.slots=1")
@@ -73,21 +74,6 @@ def test_a_changed_recipe_shows_what_changed(tmp_path: Path, monkeypatch: pytest
     _, said = inline(monkeypatch, tmp_path, *row, "model.width=24")
     assert f"the recipe has changed since the run in {earlier.path}: model.width 16 -> 24." in said
     assert link.resolve() == today and earlier.status == "finished"
-
-
-@pytest.mark.slow
-def test_two_sweeps_at_once_share_the_work(tmp_path: Path) -> None:
-    overrides = ["table=highway_t3", "budget=smoke", "seeds=1,2", "trainer.max_steps=40", "trainer.validate_every=40"]
-    command = [sys.executable, str(TRAIN), "-m", *overrides, "trainer.threads=1"]
-    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}
-    pair = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [process.communicate(timeout=300)[1] for process in pair]
-    assert [process.returncode for process in pair] == [0, 0], said
-    assert len(directories(tmp_path)) == 6
-    for directory in directories(tmp_path):
-        assert directory.status == "finished"
-        assert directory.log.read_text().count(": finished") == 1  # a late process logs "is finished already" instead
-    assert all("finished  highway_t3" in text for text in said), said
 
 
 @pytest.mark.slow

@@ -17,6 +17,12 @@ from highway.files.writing import read_json
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "example"
 PYTHON = (sys.executable, "-m", "highway")
+SITE = """
+from pathlib import Path
+from highway.site.build import build_site
+from highway.sweep.reading import load_table
+build_site(Path("outputs"), [load_table("first")])
+"""
 
 
 def run(folder: Path, *command: str, code: int = 0, **environment: str) -> str:
@@ -88,7 +94,7 @@ def installed(tmp_path: Path) -> tuple[str, ...]:
 
 @pytest.mark.slow
 def test_the_wheel_trains_and_reports_a_project_of_ones_own(installed: tuple[str, ...], tmp_path: Path) -> None:
-    """The project's table is trained by processes; records say whose code it was; report, site and tests work."""
+    """The project's table is trained by processes; records say whose code it was; its report, site and tests work."""
     version = run(tmp_path, *installed, "--version", PYTHONPATH="")
     assert "unknown" not in version and "torch" in version
     run(tmp_path, *installed, "init", "mine", PYTHONPATH="")
@@ -103,6 +109,7 @@ def test_the_wheel_trains_and_reports_a_project_of_ones_own(installed: tuple[str
     assert [record["parameters"]["gate"] for record in records].count(2 * 3 * 32) == 1
     shown = run(project, *installed, "table", "status", "first", "--with", *few, COLUMNS="160", PYTHONPATH="")
     assert "finished: seed 1" in shown
-    run(project, *installed, "report", PYTHONPATH="")
-    assert "first" in (project / "outputs" / "report" / "index.html").read_text()
+    assert list(project.glob("outputs/report/first/smoke/*/table.md")), "the report that ends the sweep"
+    run(project, installed[0], "-c", SITE, PYTHONPATH="")  # with the templates of the wheel
+    assert "layer_scale" in (project / "outputs" / "report" / "first" / "index.html").read_text()
     assert "passed" in run(project, installed[0], "-m", "pytest", "-q", "-p", "no:cacheprovider", PYTHONPATH="")

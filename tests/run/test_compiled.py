@@ -67,12 +67,6 @@ def test_a_short_last_batch_compiles_nothing_anew(tiny: Compose, counter: Any, o
     assert counter.frame_count == 1
 
 
-def test_without_fixed_shapes_it_would(tiny: Compose, counter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FixedShapes, "fits", lambda self, *given: True)
-    trained(tiny(*FEW, SHORT_LAST, "trainer.compile=default"))
-    assert counter.frame_count > 1
-
-
 def test_a_resumed_compiled_run_is_exact(tiny: Compose, counter: Any, tmp_path: Path) -> None:
     overrides = (*FEW, SHORT_LAST, "trainer.compile=default")
     _, whole = trained(tiny(*overrides))

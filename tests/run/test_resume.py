@@ -110,7 +110,7 @@ def test_kill_minus_nine(experiment: Compose, tmp_path: Path) -> None:
     randomly, kills = random.Random(7), 0
     directory = RunDirectory.of(experiment(*TINY, *overrides, f"outputs_dir={tmp_path / 'killed'}"))
     process = start(overrides, tmp_path / "killed")
-    while kills < 6 and killed_after_a_checkpoint(process, directory, randomly.random() * 0.5):
+    while kills < 3 and killed_after_a_checkpoint(process, directory, randomly.random() * 0.5):
         kills += 1
         process = start(overrides, tmp_path / "killed")
     assert process.wait() == 0

@@ -25,7 +25,7 @@ def units(directory: Path, name: str = "test_units_best") -> dict[str, Any]:
     return dict(np.load(directory / "probes" / f"{name}.npz"))
 
 
-@pytest.mark.parametrize("overrides", [(), CARRY], ids=["windows", "carried"])
+@pytest.mark.parametrize("overrides", [(), (*CARRY, "trainer.max_epochs=1")], ids=["windows", "carried"])
 def test_the_units_add_up_to_the_test_loss(tiny: Compose, overrides: tuple[str, ...]) -> None:
     directory, result = trained(tiny(*SHORT, *overrides))
     for which in ("best", "last"):
