@@ -73,11 +73,11 @@ test: lint  ## all tests that take seconds
 coverage: $(VENV)/.dev  ## the lines of highway/ that the tests of make test never reach; measuring slows them down
 	$(RUN) -m pytest $(WORKERS) -m $(FAST) --cov=highway --cov-report=term:skip-covered
 
-# The equations of every module, and every gate of every model in bf16
+# The equations of every module, and a row of every model in bf16
 NUMERIC  := $(addprefix tests/,blocks gates models/test_transformer.py models/test_transformer_xl.py models/test_r_transformer.py \
   models/test_rhn.py models/test_rivals.py models/test_bf16.py)
 
-test-slow: $(VENV)/.dev  ## kill and resume, several processes, the commands of the pages; and equations as on a processor with AVX2 alone
+test-slow: $(VENV)/.dev  ## kill and resume, several processes, README as typed; then the equations as on a processor with AVX2 alone
 	$(RUN) -m pytest $(WORKERS) -m slow
 	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(RUN) -m pytest -q $(WORKERS) $(NUMERIC)
 

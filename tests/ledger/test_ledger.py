@@ -1,8 +1,6 @@
 """Sweeps that cannot be lost: failures, retries, sweeps that share a folder, and kill -9 at any moment."""
 
 import os
-import random
-import signal
 import subprocess
 import sys
 import time
@@ -13,12 +11,10 @@ from typing import Any
 import pytest
 
 from highway.config.experiment import Experiment
-from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import changes_nothing, identity
 from highway.sweep.launch import Planned
 from highway.sweep.overview import Overview
-from highway.testing.runs import numbers, same_weights
 from tests.support.commands import TRAIN
 from tests.support.overrides import FEW, MUSIC, TINY
 from tests.support.sweeps import inline, results, sweep
@@ -118,42 +114,6 @@ def test_the_overview_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     text = shown.get()
     for part in ("50/200", "4.5000", "1,234", "0:30", "running elsewhere", "3 runs: 1 running, 2 waiting"):
         assert part in text
-
-
-@pytest.mark.slow
-def test_kill_minus_nine_of_cells_and_sweeps(tmp_path: Path) -> None:
-    """`make highway_t3 BUDGET=smoke` survives kills at three random moments: of a run, the sweep and both."""
-    overrides = ["table=highway_t3", "budget=smoke", "seeds=1"]
-    done = sweep(tmp_path / "undisturbed", *overrides)
-    assert done.returncode == 0, done.stderr
-    draw, killed = random.Random(3), 0
-    environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path / "killed")}
-    while killed < 3:
-        process = subprocess.Popen(
-            [sys.executable, str(TRAIN), "-m", *overrides], env=environment, stderr=subprocess.DEVNULL
-        )
-        whom = ("run", "sweep", "both")[killed % 3]
-        time.sleep(draw.uniform(0.5, 9))
-        actual = [path for path in pids(tmp_path / "killed") if whom != "sweep"]
-        if whom != "run":
-            process.kill()
-        for pid in actual[: draw.randint(1, 2)]:
-            os.kill(pid, signal.SIGKILL)
-        killed += 1
-        process.wait(timeout=300)
-    done = sweep(tmp_path / "killed", *overrides)
-    assert done.returncode == 0, done.stderr
-    for directory in directories(tmp_path / "undisturbed"):
-        other = RunDirectory(tmp_path / "killed" / directory.path.relative_to(tmp_path / "undisturbed"))
-        assert numbers(read_json(other.path / "result.json")) == numbers(read_json(directory.path / "result.json"))
-        assert same_weights(directory.last, other.last) and same_weights(directory.best, other.best)
-        assert other.log.read_text().count(": finished") == 1
-
-
-def pids(folder: Path) -> list[int]:
-    """Return the process ids of the runs that are under way, as their leases give them."""
-    running = [directory for directory in directories(folder) if directory.status == "running"]
-    return [read_json(max(directory.leases.glob("[0-9]*.json")))["pid"] for directory in running]
 
 
 def test_the_bound_of_divergence_is_part_of_the_identity(experiment: Compose) -> None:

@@ -213,11 +213,12 @@ LONG = ("trainer.max_steps=100000", "trainer.validate_every=100000", "trainer.lo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["images", "pairs"])
-def test_examples_on_two_processes(tmp_path: Path, task: str) -> None:
-    """Two processes share 9 images as 5 and 4. Evaluation takes whole groups of examples, each exactly once."""
+@pytest.mark.parametrize("task", ["words", "pairs"])
+def test_two_processes_agree_with_one(tmp_path: Path, task: str) -> None:
+    """Two processes, each of which trains in two parts, share 5 lanes as 3 and 2, and evaluate each sentence once."""
     overrides = (*TASKS[task], *FEW)
-    single, two = (ended(tmp_path / str(devices), devices, *overrides) for devices in (1, 2))
+    single = ended(tmp_path / "one", 1, *overrides)
+    two = ended(tmp_path / "two", 2, *overrides, "trainer.accumulate=2")
     assert_agree(single, two, 1e-8)
     losses = [read_json(directory.path / "result.json")["metrics"]["test_loss"] for directory in (single, two)]
     assert losses[1] == pytest.approx(losses[0], rel=1e-8)
@@ -288,21 +289,29 @@ def test_nothing_is_started_for_one_device_or_under_srun(processes: int, externa
 
 WAITING = """
 from highway.run import companions
-from tests.support.stand_ins import trainer, waits
+from tests.support.stand_ins import fails, trainer, waits
 companions.GRACE = 0.5
 if __name__ == "__main__":
-    with companions.companions(trainer(2), waits):
+    with companions.companions(trainer(2), {work}):
         import os, signal, multiprocessing, time
-        os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+        if {kill}:
+            os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
         time.sleep(600)
 """
 
 
 @pytest.mark.slow
-def test_a_process_that_waits_for_one_that_is_gone_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("work", "kill", "sentence"),
+    [
+        ("waits", True, "error: process 2 of 2 was killed by SIGKILL."),
+        ("fails", False, "error: another process of this run has failed."),
+    ],
+)
+def test_a_process_that_waits_for_one_that_is_gone_ends(tmp_path: Path, work: str, kill: bool, sentence: str) -> None:
     """A process that waits for a dead one ends, even inside a collective on CUDA, which notices nothing."""
     script = tmp_path / "waiting.py"
-    script.write_text(WAITING)
+    script.write_text(WAITING.format(work=work, kill=kill))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, env=environment)
-    assert (done.returncode, done.stderr.strip()) == (1, "error: process 2 of 2 was killed by SIGKILL.")
+    assert (done.returncode, done.stderr.strip()) == (1, sentence)

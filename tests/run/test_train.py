@@ -239,7 +239,17 @@ def test_a_full_disk_is_one_sentence_and_exit_code_four(
         cli.train()
     assert end.value.code == 4
     assert "could not be written: No space left on device" in capsys.readouterr().err
-    cli.train()
+    with pytest.raises(SystemExit) as end:
+        cli.train()
+    assert end.value.code == 0
+
+
+def test_a_run_that_diverges_has_exit_code_three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    overrides = (*TINY, *FEW, "optimizer.lr=1e9", "optimizer.clip=null", f"outputs_dir={tmp_path}")
+    monkeypatch.setattr(sys, "argv", ["train.py", *overrides])
+    with pytest.raises(SystemExit) as end:
+        cli.train()
+    assert end.value.code == 3
 
 
 def test_a_log_on_a_full_disk_is_one_sentence(

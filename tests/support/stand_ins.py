@@ -54,3 +54,8 @@ def trainer(processes: int, external: bool = False) -> Any:
 def waits() -> None:
     """Wait for another process."""
     time.sleep(600)
+
+
+def fails() -> str:
+    """End as a run that has failed."""
+    return "failed"

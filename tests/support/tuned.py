@@ -15,7 +15,7 @@ from tests.support.tables import content
 STEPS = ["trainer.max_steps=40", "trainer.validate_every=5", "trainer.log_every=5", "trainer.checkpoint_seconds=0.2"]
 RECIPE = ["dataset=ptb_char", "dataset.source=sample", *TINY[1:8], "layers=all", "model.layers=1", "trainer.threads=1"]
 RULE = {"optimizer.lr": [0.01, 0.5, 0.3, 1000], "by": "valid_bpc"}
-SWEEP = ("table=tuned", "budget=smoke")
+SWEEP = ("table=tuned", "budget=smoke", "seeds=1,2")
 
 
 @pytest.fixture
@@ -35,15 +35,14 @@ def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outcomes(folder: Path) -> dict[str, str]:
-    """Return how each trial has ended, by the name of its directory."""
-    runs = [RunDirectory(path.parent) for path in results(folder)]
-    return {run.path.parent.name: run.status for run in runs}
+    """Return how each run has ended, by its directory below `folder`."""
+    return {str(path.parent.relative_to(folder)): RunDirectory(path.parent).status for path in results(folder)}
 
 
 def chosen_alike(folder: Path, calm: Path) -> bool:
-    """Return whether the trials of two folders of outputs ended alike, the finished ones with equal weights."""
+    """Return whether the runs of two folders of outputs ended alike, the finished ones with equal weights."""
     names = [name for name, status in outcomes(calm).items() if status == "finished"]
-    pairs = [[RunDirectory(outputs / "cells" / name / "seed1") for outputs in (folder, calm)] for name in names]
+    pairs = [[RunDirectory(outputs / name) for outputs in (folder, calm)] for name in names]
     return (
         outcomes(folder) == outcomes(calm)
         and bool(pairs)

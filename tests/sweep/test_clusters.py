@@ -1,4 +1,4 @@
-"""Sweeps on a real Slurm (make test-slurm) and a real Ray (make test-ray): one of seconds, one that loses a node."""
+"""Sweeps on a real Slurm (make test-slurm) and a real Ray (make test-ray): a short sweep, and one that loses a node."""
 
 import os
 import signal
@@ -77,6 +77,9 @@ def started() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
     for process in sweeps:
         process.kill()
         process.communicate()
+    if os.environ.get("HIGHWAY_SLURM") == "yes":  # jobs outlive their sweep
+        tool("scancel", "--user", str(os.getuid()))
+        wait_for(lambda: not queue())
 
 
 def ended(process: "subprocess.Popen[str]", code: int = 0) -> str:
@@ -106,9 +109,11 @@ def holder(directory: RunDirectory) -> int | None:
     return lease.content.get("pid") if lease is not None and lease.alive else None
 
 
-def assert_undisturbed(folder: Path, undisturbed: Path) -> None:
-    """Compare the runs of two folders of outputs: weights bit for bit, curves row for row."""
-    for run in directories(folder):
+def assert_undisturbed(folder: Path, undisturbed: Path, count: int = 2) -> None:
+    """Compare the runs of seed 1 in two folders of outputs: weights bit for bit, curves row for row."""
+    runs = [run for run in directories(folder) if run.path.name == "seed1"]
+    assert len(runs) == count
+    for run in runs:
         whole = RunDirectory(undisturbed / run.path.relative_to(folder))
         assert run.status == whole.status == "finished"
         assert same_weights(run.last, whole.last) and same_weights(run.best, whole.best)
@@ -172,7 +177,7 @@ def test_a_job_that_is_stopped_and_a_node_that_is_lost(
     with lost(node):
         until(process, lambda: restarts(number) == 2)
         assert "did not finish" not in ended(process)
-    assert_undisturbed(tmp_path, undisturbed)
+    assert_undisturbed(tmp_path, undisturbed, 1)
 
 
 def caught(folder: Path, sweep: "subprocess.Popen[str]") -> tuple[int, str, str]:
@@ -255,9 +260,13 @@ def test_a_lost_worker_and_a_lost_node(
 ) -> None:
     """One run loses its worker, one its whole node: both resume from their checkpoints on the remaining nodes."""
     address = f"hydra.launcher.address={cluster.address}"
-    unfit = sweep(tmp_path, *RUNS, *RAY, address, "hydra.launcher.num_cpus=2")
-    assert unfit.returncode == 2
-    assert "needs 2 CPU, but no node of the Ray cluster has that much." in unfit.stderr.splitlines()[-1]
+    for overrides, sentence in (
+        ((address, "hydra.launcher.num_cpus=2"), "needs 2 CPU, but no node of the Ray cluster has that much."),
+        ((address, "trainer.accelerator=gpu"), "but the Ray cluster has no GPU"),
+        (("hydra.launcher.address=nowhere",), "hydra.launcher.address=nowhere: no Ray cluster"),
+    ):
+        refused = sweep(tmp_path, *RUNS, *RAY, *overrides)
+        assert refused.returncode == 2 and sentence in refused.stderr.splitlines()[-1]
     process = started(tmp_path, *RUNS, *RAY, address)
     until(process, lambda: [bool(run.checkpoints) for run in directories(tmp_path)] == [True, True])
     pids = [holder(run) for run in directories(tmp_path)]
@@ -276,12 +285,13 @@ def test_a_lost_worker_and_a_lost_node(
 def test_ctrl_c_and_a_cluster_of_this_machine(
     tmp_path: Path, started: Callable[..., "subprocess.Popen[str]"], undisturbed: Path
 ) -> None:
-    """Ctrl-C stops a sweep, which leaves no process of Ray's behind; a second start finishes the sweep."""
-    process = started(tmp_path, *RUNS, *RAY, "hydra.launcher.cores=2")
+    """Ctrl-C stops a sweep with four runs on two cores and leaves no process behind; a second start finishes it."""
+    process = started(tmp_path, *RUNS, "seeds=1,2", *RAY, "hydra.launcher.cores=2")
     until(process, lambda: [bool(run.checkpoints) for run in directories(tmp_path)] == [True, True])
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     assert "Type the same command again to resume" in ended(process, 130)
-    assert [run.status for run in directories(tmp_path)] == ["interrupted", "interrupted"]
+    statuses = [run.status for run in directories(tmp_path)]
+    assert statuses == ["interrupted", "interrupted"], "what was queued has not begun"
     wait_for(lambda: not _session(process.pid), seconds=30)
     assert sweep(tmp_path, *RUNS, *RAY, "hydra.launcher.cores=2").returncode == 0
     assert_undisturbed(tmp_path, undisturbed)
