@@ -247,13 +247,21 @@ def test_benchmark_of_a_local_rnn(benchmark: Callable[..., tuple[int, str, str]]
     assert gathered["operations"] == (3 * (7 + 7) - 1) * product  # no gradient reaches the first state
 
 
-def test_a_row_without_a_local_rnn(typed: Callable[..., tuple[int, str, str]]) -> None:
-    code, _, err = typed("benchmark r_transformer_t1 --budget smoke --row rnn --local-rnn")
-    why = "row rnn of r_transformer_t1 has no LocalRNN (its model is recurrent)"
-    assert code == 2 and err == f"error: --local-rnn: {why}. Type --row r_transformer.\n"
-    code, _, err = typed("benchmark highway_t3 --budget smoke --local-rnn")
-    assert code == 2 and err.startswith("error: --local-rnn: no row of highway_t3 has a LocalRNN. Name a table that ha")
-    assert "highway_t2" in err and "highway_t1" not in err
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (
+            "r_transformer_t1 --row rnn",
+            "row rnn of r_transformer_t1 has no LocalRNN (its model is recurrent). Type --row r_transformer.",
+        ),
+        ("highway_t3", "no row of highway_t3 has a LocalRNN. Name a table that has one: highway_t2."),
+    ],
+)
+def test_a_row_without_a_local_rnn(
+    typed: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, line: str, error: str
+) -> None:
+    monkeypatch.setattr(field, "table_ids", lambda trained: ("highway_t2", "highway_t4"))  # all tables take seconds
+    assert typed(f"benchmark {line} --budget smoke --local-rnn") == (2, "", f"error: --local-rnn: {error}\n")
 
 
 def test_a_benchmark_leaves_out_a_slow_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,16 +280,25 @@ def test_a_benchmark_leaves_out_a_slow_bf16(monkeypatch: pytest.MonkeyPatch) -> 
 ASKED = field.Asked(None, "paper", [], ("32",), "cpu", compiled=False, local_rnn=False)
 
 
-def test_a_benchmark_takes_a_row_that_has_a_counterpart() -> None:
-    table = load_table("gated_resnet_t1")
-    chosen = field.contenders(table, ASKED)
-    assert chosen.row.id == "t_e4h8" and "torch.nn.Transformer, 32" in [entry.name for entry in chosen.entries]
-    problem = "torch.nn.Transformer cannot have 6 heads of width 42 in a model of width 256 (row t_e4h6)."
-    assert chosen.remarks == [f"gated_resnet_t1 is measured at its row t_e4h8: {problem}"]
-    chosen = field.contenders(table, dataclasses.replace(ASKED, row="t_e4h6"))
-    assert chosen.row.id == "t_e4h6" and "torch.nn.Transformer, 32" not in [entry.name for entry in chosen.entries]
-    assert chosen.remarks == [f"{problem} Type --row t_e4h8."]
-    # A row that has a gate is not measured twice
+PROBLEM = "torch.nn.Transformer cannot have 6 heads of width 42 in a model of width 256 (row t_e4h6)."
+
+
+@pytest.mark.parametrize(
+    ("row", "measured", "has_rival", "remark"),
+    [
+        (None, "t_e4h8", True, f"gated_resnet_t1 is measured at its row t_e4h8: {PROBLEM}"),
+        ("t_e4h6", "t_e4h6", False, f"{PROBLEM} Type --row t_e4h8."),
+    ],
+)
+def test_a_benchmark_takes_a_row_that_has_a_counterpart(
+    row: str | None, measured: str, has_rival: bool, remark: str
+) -> None:
+    chosen = field.contenders(load_table("gated_resnet_t1"), dataclasses.replace(ASKED, row=row))
+    assert (chosen.row.id, chosen.remarks) == (measured, [remark])
+    assert ("torch.nn.Transformer, 32" in [entry.name for entry in chosen.entries]) == has_rival
+
+
+def test_a_row_that_has_a_gate_is_not_measured_twice() -> None:
     chosen = field.contenders(load_table("highway_t3"), dataclasses.replace(ASKED, row="tanh", budget="smoke"))
     assert [entry.name for entry in chosen.entries if entry.kind == "ours"] == ["ours with tanh sdu, 32"]
 
