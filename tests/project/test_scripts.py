@@ -260,7 +260,7 @@ def test_benchmark_of_a_local_rnn(benchmark: Callable[..., tuple[int, str, str]]
 def test_a_row_without_a_local_rnn(
     typed: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, line: str, error: str
 ) -> None:
-    monkeypatch.setattr(field, "table_ids", lambda trained: ("highway_t2", "highway_t4"))  # all tables take seconds
+    monkeypatch.setattr(field, "table_ids", lambda trained: ("highway_t1", "highway_t2"))  # all tables take seconds
     assert typed(f"benchmark {line} --budget smoke --local-rnn") == (2, "", f"error: --local-rnn: {error}\n")
 
 
