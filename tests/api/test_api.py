@@ -12,12 +12,14 @@ import pytest
 import torch
 
 import highway
-from highway.api.train import as_overrides
+from highway.api import compare
+from highway.api.train import as_overrides, bar
 from highway.commands import cli
 from highway.commands.report import write_runs
 from highway.config.home import REFERENCE
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
+from highway.report.sections import Head, Notes, Paragraph, grid
 from highway.testing.runs import same_weights
 from tests.support.commands import ROOT
 from tests.support.overrides import FEW, TINY
@@ -51,6 +53,14 @@ def test_importing_highway_imports_nothing_large() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_train_is_callable_beside_the_module_of_its_name() -> None:
+    import highway.train
+
+    assert callable(highway.train.run)
+    with pytest.raises(Refused, match="several overrides are a list"):
+        highway.train("seed=1")  # type: ignore[operator]
+
+
 @pytest.mark.parametrize(
     ("settings", "overrides"),
     [
@@ -74,7 +84,7 @@ def test_settings_become_overrides(settings: Any, overrides: list[str]) -> None:
     ],
 )
 def test_a_run_that_is_refused_or_fails_raises_one_sentence(settings: Any, sentence: str) -> None:
-    """The sentence is that of the command line. `highway.train` is a function and a module of this name, too."""
+    """The sentence is that of the command line. `highway.train` is both a function and a module."""
     if "torch sees no GPU" in sentence and torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises(Refused, match=sentence):
@@ -91,6 +101,12 @@ def test_python_and_the_command_line_train_the_same_run(tmp_path: Path, monkeypa
     assert not end.value.code
     second = RunDirectory(tmp_path / "typed" / "cells" / first.id)
     assert same_weights(first.last, second.last)
+
+
+def test_progress_is_one_line() -> None:
+    numbers = {"step": 5, "steps": 20, "tokens_per_second": 9.0, "seconds_left": 61.0, "train_loss": 1.5}
+    assert bar({}) == "starting"
+    assert bar(numbers).startswith("██████" + "░" * 18 + "  25%  step 5/20  train loss 1.5000  1:01 left")
 
 
 def test_a_frame_has_every_number_of_every_run() -> None:
@@ -166,3 +182,8 @@ def test_a_comparison_prints_and_is_shown_as_html() -> None:
     for row in comparison.report.rows:
         assert row.row.label in str(comparison) and row.row.label.replace("&", "&amp;") in html
     assert comparison.to_markdown().startswith("# ")
+
+
+def test_html_is_escaped() -> None:
+    blocks = [Paragraph.of("a <b"), Notes(("<i>",)), grid([Head("<u>")], [("<s>",)])]
+    assert not re.search(r"<[bius]>", "".join(map(compare._html, blocks)))

@@ -4,6 +4,7 @@ The examples are the same in every run (derandomize), so that a test that passes
 """
 
 import json
+from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -15,11 +16,15 @@ from omegaconf.errors import OmegaConfBaseException
 
 from highway.config import compose
 from highway.config.check import check, flat
+from highway.config.compose import experiment
+from highway.config.experiment import Experiment
 from highway.config.fields import neutral
+from highway.config.groups import groups, options
 from highway.config.sections import ROOT, SECTIONS, kinds_of
 from highway.config.sentences import sentence
 from highway.errors import Refused
 from highway.ledger.identity import configuration, identified
+from highway.ledger.record import read_record
 from highway.sweep.shell import quoted
 
 REFUSALS = (Refused, HydraException, OmegaConfBaseException)
@@ -38,6 +43,16 @@ scalars = st.none() | st.booleans() | st.integers() | st.integers(-3, 70) | st.f
 values: st.SearchStrategy[Any] = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3), max_leaves=5
 )
+known = st.sampled_from(KEYS)
+OPTIONS = [f"{group}={option}" for group in groups() if group != "hydra" for option in (*options(group), "null")]
+overrides = (
+    st.sampled_from(OPTIONS)
+    | st.builds("{}{}={}".format, st.sampled_from(["", "+", "++"]), known, values.map(str))
+    | st.builds("{}={}".format, known, texts.map(quoted))
+    | st.builds("{}={}".format, texts, texts)
+    | st.builds("~{}".format, known)
+    | texts
+)
 STARTS = {
     "text": [],
     "pairs": ["model=encoder_decoder", "dataset=iwslt_pt_en", "gate=g1"],
@@ -53,8 +68,24 @@ def examples(count: int) -> Any:
     return settings(max_examples=count, derandomize=True, deadline=None, database=None, suppress_health_check=slow)
 
 
+def assert_one_sentence(error: BaseException) -> None:
+    said = sentence(error)
+    assert said.strip() and len(said.splitlines()) == 1, repr(said)
+
+
+@examples(6)
+@given(st.lists(overrides, max_size=4))
+def test_any_command_line_is_refused_in_one_sentence_or_describes_a_run(line: list[str]) -> None:
+    try:
+        described = experiment(line)
+    except REFUSALS as error:
+        assert_one_sentence(error)
+    else:
+        assert isinstance(described, Experiment)
+
+
 @examples(50)
-@given(st.sampled_from(list(STARTS)), st.dictionaries(st.sampled_from(KEYS), values, max_size=3))
+@given(st.sampled_from(list(STARTS)), st.dictionaries(known, values, max_size=3))
 def test_any_values_are_refused_in_one_sentence_or_identify_a_run(name: str, changes: dict[str, Any]) -> None:
     if name not in composed:
         composed[name] = compose._composed(STARTS[name])
@@ -68,8 +99,7 @@ def test_any_values_are_refused_in_one_sentence_or_identify_a_run(name: str, cha
     try:
         actual = check(config)
     except REFUSALS as error:
-        said = sentence(error)
-        assert said.strip() and len(said.splitlines()) == 1, repr(said)
+        assert_one_sentence(error)
     else:
         assert identified(actual) and json.dumps(configuration(actual))
 
@@ -80,3 +110,11 @@ def test_a_quoted_value_is_read_back(text: str) -> None:
     config = OmegaConf.create({"x": None})
     config.x = OverridesParser.create().parse_override(f"x={quoted(text)}").value()
     assert config.x == text
+
+
+@examples(50)
+@given(st.binary(max_size=200) | values.map(lambda content: json.dumps(content).encode()[:-1]))
+def test_any_bytes_are_no_record(tmp_path_factory: Any, content: bytes) -> None:
+    path = Path(tmp_path_factory.getbasetemp()) / "result.json"
+    path.write_bytes(content)
+    assert read_record(path) is None

@@ -18,6 +18,7 @@ from highway.data import sources, transfer
 from highway.data.download import Files, Source, in_turn
 from highway.data.transfer import download
 from highway.errors import Refused
+from tests.support.waiting import wait_for
 
 NOBODY = "http://127.0.0.1:9"  # no server listens there
 RIGHT = b"right" * 9
@@ -61,18 +62,21 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(transfer, "PAUSES", (0.0, 0.0))
     monkeypatch.setattr(transfer, "TIMEOUT", 0.5)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as running:
-        thread = threading.Thread(target=running.serve_forever)
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
         yield f"http://127.0.0.1:{running.server_port}"
         running.shutdown()
         thread.join()
 
 
-def packed(members: dict[str, bytes]) -> bytes:
+def packed(members: dict[str, bytes | str]) -> bytes:
+    """Return a packed archive: bytes are the content of a member, and a text is the target of a link."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for name, content in members.items():
             entry = tarfile.TarInfo(name)
+            if isinstance(content, str):
+                entry.type, entry.linkname, content = tarfile.SYMTYPE, content, b""
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()
@@ -107,8 +111,20 @@ def in_a_circle(request: Server) -> None:
     request.end_headers()
 
 
+def to_a_file(request: Server) -> None:
+    request.send_response(302)
+    request.send_header("Location", "file:///etc/passwd")
+    request.end_headers()
+
+
 def silent(request: Server) -> None:
     threading.Event().wait(0.8)
+
+
+def endless(request: Server) -> None:
+    request.send_response(200)
+    request.end_headers()
+    request.wfile.write(bytes(5000))
 
 
 def nonsense(request: Server) -> None:
@@ -116,20 +132,27 @@ def nonsense(request: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("answer", "message", "requests"),
     [
-        (503, "HTTP 503: "),
-        (404, "HTTP 404: "),
-        (in_a_circle, "HTTP 302: .*infinite loop"),
-        (silent, "timed out"),
-        (nonsense, "what?"),
+        (503, "HTTP 503: ", 3),
+        (404, "HTTP 404: ", 1),
+        (in_a_circle, "HTTP 302: .*infinite loop", 5),
+        (to_a_file, "HTTP 302: .*not allowed", 1),
+        (silent, "timed out", 3),
+        (endless, "it sends more than 4,000 bytes", 1),
+        (nonsense, "what?", 3),
     ],
 )
-def test_servers_that_behave_badly_get_one_sentence(server: str, tmp_path: Path, answer: Any, message: str) -> None:
+def test_servers_that_behave_badly_get_one_sentence(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Any, message: str, requests: int
+) -> None:
+    """A server is asked again only where another answer may come."""
+    monkeypatch.setattr(transfer, "LARGEST", 4000)
     Server.held["/a.txt"] = answer
     with pytest.raises(Refused, match=message) as refused:
         toy(Source(server)).ensure([tmp_path / "toy" / "a.txt"])
     assert "\n" not in str(refused.value)
+    wait_for(lambda: len(Server.asked) == requests)
 
 
 def test_a_disk_that_takes_nothing_is_no_fault_of_the_sources(server: str, tmp_path: Path) -> None:
@@ -157,26 +180,37 @@ def test_the_second_place_is_asked_where_the_first_is_down(
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "why"),
     [
-        b"<html>moved</html>",
-        packed({"in/a.txt": b"changed"}),
-        packed({"other": RIGHT}),
-        packed({"in/a.txt": RIGHT * 9999})[:60],
+        (b"<html>moved</html>", "it is not the expected archive: "),
+        (packed({"in/a.txt": b"changed"}), "a.txt there has the sha256 .*, expected dbdb7086ffe4"),
+        (packed({"other": RIGHT}), "it is not the expected archive: in/a.txt is not in it"),
+        (packed({"in/a.txt": "/etc/passwd"}), "it is not the expected archive: .*a.txt"),
+        (packed({"in/a.txt": RIGHT * 9999})[:60], "it is not the expected archive: "),
     ],
-    ids=["text", "changed", "lacks the file", "truncated"],
+    ids=["text", "changed", "lacks the file", "a link", "truncated"],
 )
-def test_what_is_wrong_is_not_taken(server: str, tmp_path: Path, wrong: bytes) -> None:
+def test_what_is_wrong_is_not_taken(server: str, tmp_path: Path, wrong: bytes, why: str) -> None:
     path = tmp_path / "toy" / "a.txt"
     Server.held["/1/toy.tgz"] = Server.held["/2/toy.tgz"] = wrong
     alone = toy(inside(f"{server}/1/toy.tgz"), inside(f"{server}/2/toy.tgz"))
-    with pytest.raises(Refused, match=r"a\.txt missing from .*toy\. Every source failed: .*/1/.*/2/") as no:
+    with pytest.raises(Refused, match=rf"a\.txt missing from .*toy\. Every source failed: .*/1/.*/2/.*{why}") as no:
         alone.ensure([path])
     assert "\n" not in str(no.value)
     assert [path for path in tmp_path.rglob("*") if path.is_file() and ".fetching" not in path.parts] == []
     Server.held["/3/toy.tgz"] = packed({"in/a.txt": RIGHT})
     toy(*alone.sources, inside(f"{server}/3/toy.tgz")).ensure([path])
     assert path.read_bytes() == RIGHT
+
+
+@pytest.mark.parametrize("half", [b"wrong", b"wrong" * 99], ids=["beginning", "longer than the whole"])
+def test_a_half_that_does_not_fit_is_begun_anew(server: str, tmp_path: Path, half: bytes) -> None:
+    path = tmp_path / "toy" / "a.txt"
+    Server.held["/a.txt"] = RIGHT
+    path.parent.mkdir()
+    (path.parent / "a.txt.part").write_bytes(half)
+    toy(Source(server)).ensure([path])
+    assert path.read_bytes() == RIGHT and Server.asked[-1] == ("/a.txt", None)
 
 
 def test_what_one_place_has_given_stays(server: str, tmp_path: Path) -> None:
@@ -239,6 +273,18 @@ def test_own_files_need_no_checksum_and_no_source(tmp_path: Path) -> None:
     notes.ensure([path])
     with pytest.raises(Refused, match=rf'declare "notes\.txt": "{sha256(RIGHT)}" among the checksums of notes'):
         replace(notes, checksums={"notes.txt": "0" * 64}).ensure([path])
+
+
+def test_a_changed_part_of_the_substitute_corpus_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "tatoeba.pt"
+    path.write_text("Olá.\n")
+    mend = rf'Restore the file, or declare "tatoeba\.pt": "{sha256(path.read_bytes())}" among the checksums of '
+    with pytest.raises(
+        Refused, match=rf"tatoeba\.pt has changed: .* begins with 8a5148ff3b55\. {mend}substitute corpus"
+    ):
+        sources.SUBSTITUTE.verify_all([path])
+    with pytest.raises(Refused, match=r"bible\.pt is missing\. Put it there\."):
+        sources.SUBSTITUTE.verify_all([tmp_path / "bible.pt"])
 
 
 def sha256(content: bytes) -> str:

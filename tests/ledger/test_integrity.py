@@ -119,7 +119,7 @@ def test_a_checkpoint_runs_no_code(
 
 
 def test_a_changed_byte_of_weights_is_refused(tmp_path: Path) -> None:
-    """Every fifth byte is tried: in names, shapes, dtypes, configuration and values: weights may come from anybody."""
+    """Every fifth byte is tried, in names, shapes, dtypes, configuration and values. Weights may come from anybody."""
     path, model = tmp_path / "x.safetensors", torch.nn.Linear(3, 2)
     save_weights(model, path, {"config": "a: 1\n", "run": "x/seed1"}, 5)
     good = path.read_bytes()

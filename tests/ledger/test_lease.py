@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from highway.errors import Refused
+from highway.errors import Refused, Unwritable
 from highway.files.writing import read_json, write_json
 from highway.ledger import lease
 from highway.ledger.lease import Lease, leased
@@ -63,6 +63,17 @@ def test_a_lease_of_another_machine_lives_while_it_beats(tmp_path: Path) -> None
         os.utime(path, (time.time() - seconds_ago,) * 2)
         assert not Lease(path).alive
     assert [actual.name for actual in path.parent.iterdir()] == ["1.json"]  # reading a lease leaves nothing behind
+
+
+def test_half_a_lease_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("highway.ledger.lease.json.dump", full)
+        with pytest.raises(Unwritable, match="could not be written: No space left"), leased(tmp_path):
+            pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_number_that_is_behind_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

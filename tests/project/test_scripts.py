@@ -9,13 +9,15 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
-from highway.bench import measure
+from highway.bench import field, measure
 from highway.config.check import flat
 from highway.config.compose import NEUTRAL
 from highway.config.experiment import Experiment
@@ -25,6 +27,7 @@ from highway.files.writing import read_json, write_json
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import PARTS, configuration
 from highway.preview.explain import origins
+from highway.run.trial import Entry
 from highway.sweep import grid
 from highway.sweep.reading import load_table
 from tests.support.data import REAL_DATA, needs_real_data, write_corpus
@@ -244,6 +247,75 @@ def test_benchmark_of_a_local_rnn(benchmark: Callable[..., tuple[int, str, str]]
     assert gathered["operations"] == (3 * (7 + 7) - 1) * product  # no gradient reaches the first state
 
 
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (
+            "r_transformer_t1 --row rnn",
+            "row rnn of r_transformer_t1 has no LocalRNN (its model is recurrent). Type --row r_transformer.",
+        ),
+        ("highway_t3", "no row of highway_t3 has a LocalRNN. Name a table that has one: highway_t2."),
+    ],
+)
+def test_a_row_without_a_local_rnn(
+    typed: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, line: str, error: str
+) -> None:
+    monkeypatch.setattr(field, "table_ids", lambda trained: ("highway_t1", "highway_t2"))  # all tables take seconds
+    assert typed(f"benchmark {line} --budget smoke --local-rnn") == (2, "", f"error: --local-rnn: {error}\n")
+
+
+def test_a_benchmark_leaves_out_a_slow_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(field, "bf16_factor", lambda: 15.234)
+    assert field.precisions("32", "cpu") == (("32",), [])
+    assert field.precisions(None, "cuda") == (("32", "bf16"), [])
+    chosen, (remark,) = field.precisions("bf16", "cpu")
+    assert chosen == ("bf16",) and "15.23 times as long in bf16 as in fp32" in remark
+    chosen, (remark,) = field.precisions(None, "cpu")
+    assert chosen == ("32",) and remark.startswith("bf16 is left out: a small training step takes 15.23 times as long")
+    assert "--precision bf16" in remark
+    monkeypatch.setattr(field, "bf16_factor", lambda: 0.5)
+    assert field.precisions(None, "cpu")[0] == ("32", "bf16")
+
+
+ASKED = field.Asked(None, "paper", [], ("32",), "cpu", compiled=False, local_rnn=False)
+
+
+PROBLEM = "torch.nn.Transformer cannot have 6 heads of width 42 in a model of width 256 (row t_e4h6)."
+
+
+@pytest.mark.parametrize(
+    ("row", "measured", "has_rival", "remark"),
+    [
+        (None, "t_e4h8", True, f"gated_resnet_t1 is measured at its row t_e4h8: {PROBLEM}"),
+        ("t_e4h6", "t_e4h6", False, f"{PROBLEM} Type --row t_e4h8."),
+    ],
+)
+def test_a_benchmark_takes_a_row_that_has_a_counterpart(
+    row: str | None, measured: str, has_rival: bool, remark: str
+) -> None:
+    chosen = field.contenders(load_table("gated_resnet_t1"), dataclasses.replace(ASKED, row=row))
+    assert (chosen.row.id, chosen.remarks) == (measured, [remark])
+    assert ("torch.nn.Transformer, 32" in [entry.name for entry in chosen.entries]) == has_rival
+
+
+def test_a_row_that_has_a_gate_is_not_measured_twice() -> None:
+    chosen = field.contenders(load_table("highway_t3"), dataclasses.replace(ASKED, row="tanh", budget="smoke"))
+    assert [entry.name for entry in chosen.entries if entry.kind == "ours"] == ["ours with tanh sdu, 32"]
+
+
+def test_a_benchmark_leaves_out_what_ran_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def peak(entry: Entry, threads: int) -> int:
+        raise BrokenProcessPool if entry.kind == "ours" else torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(measure, "peak_memory", peak)
+    entries = field.contenders(load_table("highway_t3"), dataclasses.replace(ASKED, budget="smoke")).entries
+    record = measure.measure(entries, rounds=1, threads=1)
+    assert record["rows"] == [] and len(record["remarks"]) == len(entries)
+    for name in ("torch.nn.TransformerEncoder, 32", "ours with tanh sdu, 32"):
+        said = f"{name} is left out: its process ran out of memory or was killed; --set dataset.train.lanes=8 halves"
+        assert any(remark.startswith(said) for remark in record["remarks"])
+
+
 @needs_real_data
 def test_data_verify(typed: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIGHWAY_DATA", str(REAL_DATA))
@@ -255,7 +327,7 @@ def test_data_verify(typed: Callable[..., tuple[int, str, str]], monkeypatch: py
 
 
 def test_whatever_a_notebook_or_a_terminal_leaves_in_the_environment(tmp_path: Path) -> None:
-    """A table is printed in ASCII, and figures are drawn without the notebook's own backend."""
+    """A table is printed in ASCII, and MPLBACKEND is unset."""
     environment = {"PYTHONIOENCODING": "ascii", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     environment |= {"HIGHWAY_OUTPUTS": str(tmp_path), "PATH": os.environ["PATH"]}
     code = "import os; from highway.__main__ import main; main(); assert 'MPLBACKEND' not in os.environ"

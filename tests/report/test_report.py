@@ -191,37 +191,36 @@ def test_rows_on_two_texts_are_no_full_data(tmp_path: Path) -> None:
     assert not collected.full_data
 
 
+NEEDED = ("budget", "metrics", "data", "environment", "cost", "parameters")  # keys that a report reads
+
+
 def test_a_wrong_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It counts as not finished, whoever asks, and it stops no report."""
-    good, *broken = (put(tmp_path, "tanh", seed, 1.4) for seed in range(6))
-    for folder, key in zip(broken, ("cost", "data"), strict=False):
+    good, flipped, curveless, lacking, *keyless = (put(tmp_path, "tanh", seed, 1.4) for seed in range(4 + len(NEEDED)))
+    for folder, key in zip(keyless, NEEDED, strict=True):
         result = json.loads((folder / "result.json").read_text())
         del result[key]
         (folder / "result.json").write_bytes(sealed(result))
-    (broken[2] / "result.json").write_bytes(b"\xff\x00{")
-    (broken[3] / "curves.csv").write_bytes(bytes(range(256)))
-    result = json.loads((broken[4] / "result.json").read_text())
+    (flipped / "result.json").write_bytes(b"\xff\x00{")
+    (curveless / "curves.csv").write_bytes(bytes(range(256)))
+    result = json.loads((lacking / "result.json").read_text())
     del result["metrics"]["valid_bpc"]
-    (broken[4] / "result.json").write_bytes(sealed(result))
+    (lacking / "result.json").write_bytes(sealed(result))
     with caplog.at_level(logging.WARNING):
         report = build_report(collect(TABLE, "paper", tmp_path))
         build_report(collect(TABLE, "paper", tmp_path))
     assert next(str(line.seeds) for line in report.rows if line.row.id == "tanh") == "seed 0"
     messages = [record.getMessage() for record in caplog.records]
-    assert len(messages) == len(broken), "each is named once"
-    for folder, sentence in zip(
-        broken,
-        (
-            "result.json has no cost",
-            "result.json has no data",
-            "result.json is corrupt",
-            "curves.csv cannot be read",
-            "metrics.valid_bpc is missing, but curves.csv has it",
-        ),
-        strict=True,
-    ):
+    sentences = {
+        flipped: "result.json is corrupt",
+        curveless: "curves.csv cannot be read",
+        lacking: "metrics.valid_bpc is missing, but curves.csv has it",
+        **{folder: f"result.json has no {key}" for folder, key in zip(keyless, NEEDED, strict=True)},
+    }
+    assert len(messages) == len(sentences), "each is named once"
+    for folder, sentence in sentences.items():
         assert any(f"{folder}: " in line and sentence in line for line in messages), sentence
-    assert [RunDirectory(folder).status in DONE for folder in (good, *broken[:3])] == [True, False, False, False]
+    assert [folder for folder in (good, flipped, *keyless) if RunDirectory(folder).status in DONE] == [good]
 
 
 def test_what_chance_does_to_the_order_of_rows() -> None:

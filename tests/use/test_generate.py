@@ -145,6 +145,9 @@ def test_a_tune_goes_on(experiment: Compose, model: str) -> None:
     assert torch.equal((music.logits(keys[None])[0, 9:-1] > 0).float(), keys[10:])
     drawn = [continued(music, keys, 30, temperature, seed=seed) for temperature, seed in ((1, 1), (1, 1), (1, 2))]
     assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
+    for number, steps in ((0, 5), (1, 0)):
+        with pytest.raises(Refused, match=r"test set has tunes 1 to 20|tune 1 has steps 1 to"):
+            beginning(music, number, steps)
 
 
 def test_midi(tmp_path: Path) -> None:
@@ -172,6 +175,8 @@ def test_a_tune_as_typed(experiment: Compose, typed: Typed, tmp_path: Path) -> N
     for arguments, sentence in {
         "--prompt th": "--prompt is for models of text",
         "--tune 21": "--tune 21 does not exist: the test set has tunes 1 to 20",
+        "--tune 0": "--tune: '0' is not a",
+        "--begin 0": "--begin: '0' is not a",
         "--begin 9999": "--begin 9999 is out of range: tune 1 has steps 1 to",
         "--step-seconds nan": "--step-seconds: 'nan' is not a number from 0.001",
     }.items():
