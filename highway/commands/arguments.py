@@ -67,7 +67,10 @@ def between(low: float, high: float, open_below: bool = False) -> Callable[[str]
 
 
 class one_sentence:  # noqa: N801 (reads as what it does: `with one_sentence():`)
-    """A context that turns errors which a user can fix into one line on stderr and exit code 2, or 4 on a full disk."""
+    """A context that turns errors which a user can fix into one line on stderr.
+
+    The exit code is 2, or 4 where a file cannot be written.
+    """
 
     def __enter__(self) -> None:
         pass

@@ -226,14 +226,16 @@ def test_failure_is_recorded_and_runs_again(tiny: Compose) -> None:
 
 
 def test_a_full_disk_is_one_sentence_and_exit_code_four(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    experiment: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The same command goes on when there is room again."""
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sys, "argv", ["train.py", *TINY, *FEW, f"outputs_dir={tmp_path}"])
+    overrides = (*TINY, *FEW, f"outputs_dir={tmp_path}")
+    build.data(experiment(*overrides))  # the disk is full later
+    monkeypatch.setattr(sys, "argv", ["train.py", *overrides])
     with monkeypatch.context() as without_room, pytest.raises(SystemExit) as end:
         without_room.setattr("highway.files.writing.os.fsync", full)
         cli.train()
