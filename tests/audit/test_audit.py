@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from highway.audit.audit import audit, to_markdown
 from highway.audit.contradictions import Finding, of_numbers
 from highway.audit.models import of_code
 from highway.config.compose import experiment
@@ -153,10 +152,3 @@ def test_what_cannot_be_stated(stated: dict[str, Any], sentence: str) -> None:
     content = yaml.safe_load((Path("conf") / "table" / "highway_t1.yaml").read_text())
     with pytest.raises(Exception, match=sentence):
         parse_table({**content, "stated": [stated]})
-
-
-@pytest.mark.slow
-def test_the_page_of_findings_is_what_the_audit_gives() -> None:
-    from highway.sweep.reading import table_ids
-
-    assert Path("docs/FINDINGS.md").read_text() == to_markdown(audit(table_ids()))

@@ -225,13 +225,12 @@ def test_two_processes_agree_with_one(tmp_path: Path, task: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["memory", "state"])
-def test_a_run_moves_between_numbers_of_processes(tmp_path: Path, task: str) -> None:
+def test_a_run_moves_between_numbers_of_processes(tmp_path: Path) -> None:
     """A run that moves gives the result of an undisturbed run on one process.
 
     It starts on two processes, where a SIGTERM to the first stops it, continues and stops on one, and ends on two.
     """
-    overrides = (*TASKS[task], "trainer.precision=64", "trainer.max_steps=60", "trainer.validate_every=40")
+    overrides = (*MEMORY, "trainer.precision=64", "trainer.max_steps=60", "trainer.validate_every=40")
     overrides = (*overrides, "trainer.log_every=7", "trainer.checkpoint_seconds=0.1")
     whole = ended(tmp_path / "whole", 1, *overrides)
     directory, steps = directory_in(tmp_path / "moved", *overrides), [0]

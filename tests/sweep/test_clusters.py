@@ -25,8 +25,8 @@ TABLE = (
     "budget=smoke",
     "trainer.threads=1",
     "trainer.accelerator=cpu",
-    "trainer.max_steps=60",
-    "trainer.validate_every=30",
+    "trainer.max_steps=200",
+    "trainer.validate_every=100",
     "trainer.evaluation_batch=64",
     "trainer.checkpoint_seconds=0.5",
 )
@@ -75,8 +75,9 @@ def started() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
 
     yield start
     for process in sweeps:
-        process.kill()
-        process.communicate()
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
     if os.environ.get("HIGHWAY_SLURM") == "yes":  # jobs outlive their sweep
         tool("scancel", "--user", str(os.getuid()))
         wait_for(lambda: not queue())

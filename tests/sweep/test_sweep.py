@@ -37,6 +37,7 @@ QUICK = (*FEW, "trainer.threads=1")
 TABLE = load_table("highway_t1")
 
 
+@pytest.mark.slow
 def test_a_table_in_processes_of_its_own(tmp_path: Path) -> None:
     """Two of these overrides make new rows, and one does not."""
     arguments = ("table=highway_t1", "budget=smoke", "seeds=2", "rows=baseline,tanh", *FEW)
@@ -247,7 +248,7 @@ def test_ctrl_c_stops_the_cells_and_the_same_command_goes_on(tmp_path: Path) -> 
         "table=highway_t1",
         "budget=smoke",
         "rows=baseline,tanh",
-        "trainer.max_steps=400",
+        "trainer.max_steps=150",
         "hydra.launcher.slots=2",
     )
     environment = {**os.environ, "HIGHWAY_OUTPUTS": str(tmp_path)}

@@ -63,6 +63,7 @@ def test_padding_that_is_read_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         testing.assert_padding_ignored(small)
 
 
+@pytest.mark.usefixtures("tiny")  # a short text
 def test_a_run_that_resumes_elsewhere_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = [*SMALL, "trainer.max_steps=4", "trainer.validate_every=2", "trainer.threads=1", "trainer.accelerator=cpu"]
     testing.assert_resumes(few, tmp_path / "right", steps=[3])
