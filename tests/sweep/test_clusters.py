@@ -25,8 +25,8 @@ TABLE = (
     "budget=smoke",
     "trainer.threads=1",
     "trainer.accelerator=cpu",
-    "trainer.max_steps=200",
-    "trainer.validate_every=100",
+    "trainer.max_steps=150",
+    "trainer.validate_every=75",
     "trainer.evaluation_batch=64",
     "trainer.checkpoint_seconds=0.5",
 )
@@ -288,11 +288,11 @@ def test_ctrl_c_and_a_cluster_of_this_machine(
 ) -> None:
     """Ctrl-C stops a sweep with four runs on two cores and leaves no process behind; a second start finishes it."""
     process = started(tmp_path, *RUNS, "seeds=1,2", *RAY, "hydra.launcher.cores=2")
-    until(process, lambda: [bool(run.checkpoints) for run in directories(tmp_path)] == [True, True])
+    until(process, lambda: sum(bool(run.checkpoints) for run in directories(tmp_path)) == 2)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     assert "Type the same command again to resume" in ended(process, 130)
-    statuses = [run.status for run in directories(tmp_path)]
-    assert statuses == ["interrupted", "interrupted"], "what was queued has not begun"
+    statuses = sorted(run.status for run in directories(tmp_path))
+    assert statuses == ["interrupted", "interrupted", "waiting", "waiting"]
     wait_for(lambda: not _session(process.pid), seconds=30)
     assert sweep(tmp_path, *RUNS, *RAY, "hydra.launcher.cores=2").returncode == 0
     assert_undisturbed(tmp_path, undisturbed)
