@@ -94,24 +94,23 @@ EXAMPLES: dict[str, tuple[str, str, str]] = {
         'autoload -U bashcompinit && bashcompinit && eval "$(highway completion)"',
     ),
 }
-USUAL = {0: "done", 2: "the command is wrong"}
+USUAL = {0: "done", 2: "the command is wrong", 4: "a file cannot be written"}
 EXIT_CODES: dict[str, dict[int, str]] = {
     "train": {
+        **USUAL,
         0: "finished",
         1: "a run failed",
-        2: "the command is wrong",
         3: "the run diverged",
-        4: "a file cannot be written",
         130: "interrupted; the same command resumes",
     },
-    "dashboard": {0: "done", 1: "an upload failed", 2: "the command is wrong"},
-    "benchmark": {0: "done", 1: "a table could not be measured", 2: "the command is wrong"},
-    "gpu-check": {0: "done, or there is no GPU", 1: "a check failed", 2: "the command is wrong"},
+    "dashboard": {**USUAL, 1: "an upload failed"},
+    "benchmark": {**USUAL, 1: "a table could not be measured"},
+    "gpu-check": {**USUAL, 0: "done, or there is no GPU", 1: "a check failed"},
 }
 
 
 def ending(command: str) -> str:
     """Return the last part of a command's help: three examples, and the exit codes."""
     examples = "\n".join(f"  {example}" for example in EXAMPLES[command])
-    codes = "\n".join(f"  {code:<3} {meaning}" for code, meaning in EXIT_CODES.get(command, USUAL).items())
+    codes = "\n".join(f"  {code:<3} {meaning}" for code, meaning in sorted(EXIT_CODES.get(command, USUAL).items()))
     return f"examples:\n{examples}\n\nexit codes:\n{codes}"

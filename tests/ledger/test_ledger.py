@@ -17,14 +17,10 @@ from highway.sweep.launch import Planned
 from highway.sweep.overview import Overview
 from tests.support.commands import TRAIN
 from tests.support.overrides import FEW, MUSIC, TINY
-from tests.support.sweeps import inline, results, sweep
+from tests.support.sweeps import directories, inline, results, sweep
 from tests.support.waiting import wait_for
 
 Compose = Callable[..., Experiment]
-
-
-def directories(folder: Path) -> list[RunDirectory]:
-    return [RunDirectory(path) for path in sorted(folder.glob("cells/*/seed*"))]
 
 
 def test_a_failed_run_trains_again_only_when_asked(

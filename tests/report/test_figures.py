@@ -13,10 +13,7 @@ from highway.report.convergence import mean_difference
 from highway.report.curves import Point, read_curves
 from highway.report.figures import band
 from highway.report.report import Report
-from highway.report.sections import (
-    Block,
-    Grid,
-)
+from highway.report.sections import Block, Grid
 from highway.report.statistics import tau_by_chance
 from highway.report.style import looks
 from highway.report.write import write_report

@@ -140,7 +140,7 @@ def chosen(driver: Any, box: str, text: str) -> None:
 
 
 def axe_finds_nothing_serious(driver: Any) -> None:
-    """What people with a screen reader or a keyboard would miss on this page."""
+    """Check that people with a screen reader or a keyboard miss nothing on this page."""
     assert AXE and AXE.origin, "make setup installs axe-core"
     driver.set_script_timeout(120)  # a busy machine
     driver.execute_script(Path(AXE.origin).with_name("axe.min.js").read_text())

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from highway.commands import cli
+from highway.ledger.directory import RunDirectory
 from tests.support.commands import typed
 
 
@@ -35,3 +36,8 @@ def inline(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> tu
 def results(folder: Path) -> list[Path]:
     """Return the records of all runs below a folder of outputs."""
     return sorted(folder.glob("cells/*/seed*/result.json"))
+
+
+def directories(folder: Path) -> list[RunDirectory]:
+    """Return all runs below a folder of outputs, finished or not."""
+    return [RunDirectory(path) for path in sorted(folder.glob("cells/*/seed*"))]

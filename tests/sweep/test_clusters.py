@@ -17,7 +17,7 @@ from highway.ledger.lease import Lease
 from highway.testing.runs import curve, same_weights
 from tests.support.commands import TRAIN
 from tests.support.overrides import TINY
-from tests.support.sweeps import results, sweep
+from tests.support.sweeps import directories, results, sweep
 from tests.support.waiting import wait_for
 
 TABLE = (
@@ -98,10 +98,6 @@ def until(process: "subprocess.Popen[str]", condition: Callable[[], bool]) -> No
         return condition()
 
     wait_for(met, 180)
-
-
-def directories(folder: Path) -> list[RunDirectory]:
-    return [RunDirectory(path) for path in sorted(folder.glob("cells/*/seed*"))]
 
 
 def holder(directory: RunDirectory) -> int | None:
