@@ -25,14 +25,12 @@ class HighwaySweeper(sweeper.HighwaySweeper):
 
         show_reports(*arguments, Console())
 
-    def foresee(self, every: Any, missing: Any, threads: Any, reports: Any, outputs_dir: Any) -> None:
+    def foresee(self, every: Any, missing: Any, threads: Any) -> None:
         from rich.console import Console
 
         from highway.preview import plan
-        from highway.report import power
 
         plan.foresee(every, missing, threads, Console())
-        power.foresee(reports, outputs_dir, Console())
 
     def have_data(self, *arguments: Any) -> None:
         from highway.run.beforehand import have_data

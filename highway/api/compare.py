@@ -9,11 +9,11 @@ from rich.console import Console
 
 from highway.config import project
 from highway.report.collect import collect
+from highway.report.evidence import tone
 from highway.report.formats import to_csv, to_latex, to_markdown
 from highway.report.report import Report, build_report
 from highway.report.sections import Block, Code, Grid, Judgement, Notes, Paragraph, Picture
 from highway.report.terminal import print_report
-from highway.report.verdicts import tone
 from highway.sweep.grid import find
 
 WIDTH = 120  # characters of a line of text

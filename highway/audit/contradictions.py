@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from highway.config.experiment import Experiment
 from highway.config.metrics import METRICS
 from highway.ledger.identity import identity
-from highway.report.claims import pairs_of
-from highway.report.statistics import kendall_tau, tau_by_chance
+from highway.report.statistics import kendall_tau
 from highway.sweep.table import Claim, Column, Stated, Table
 
 BUDGET = "paper"  # the budget whose rows are audited
@@ -113,12 +112,12 @@ def _claim(table: Table, claim: Claim) -> Iterator[Finding]:
         return
     worst: float | None
     if claim.kind == "better":
-        gains = {pair: _advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in pairs_of(claim)}
+        gains = {pair: _advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in claim.pairs}
         (row, than), worst = min(gains.items(), key=lambda item: item[1])
         by = f"{numbers[row][claim.metric]:g} against {numbers[than][claim.metric]:g}"
         detail = f"{table.row(row).label} against {table.row(than).label}: {by}"
     elif claim.kind == "growing":
-        gains_in_turn = [_advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in pairs_of(claim)]
+        gains_in_turn = [_advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in claim.pairs]
         worst = min(later - earlier for earlier, later in itertools.pairwise(gains_in_turn))
         detail = f"{claim.metric}: {', '.join(f'{gain:+.3g}' for gain in gains_in_turn)}"
     elif claim.kind in ("unrelated", "opposed"):
@@ -127,7 +126,7 @@ def _claim(table: Table, claim: Claim) -> Iterator[Finding]:
         worst = (-abs(tau) if claim.kind == "unrelated" else -tau) if abs(tau) > chance else None
         detail = f"Kendall's tau {tau:+.2f} over {len(claim.rows)} rows; by chance within ±{chance:.2f}"
     elif claim.kind == "sooner":  # it is not known whether a printed number is of the best validation or of the last
-        gains = {pair: _advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in pairs_of(claim)}
+        gains = {pair: _advantage(claim, *(numbers[row][claim.metric] for row in pair)) for pair in claim.pairs}
         (row, than), least = min(gains.items(), key=lambda item: item[1])
         if least >= 0:
             return  # final numbers do not tell when it gets there
@@ -135,8 +134,13 @@ def _claim(table: Table, claim: Claim) -> Iterator[Finding]:
         by = f"{numbers[row][claim.metric]:g} against {numbers[than][claim.metric]:g}"
         detail = f"it prints {by}: if that is its best value, it never reaches that of {table.row(than).label}"
     else:
-        return  # the share of `within` is our own wording
+        return  # the share of `at_most` is our own wording
     yield Finding(table, claim.text, detail, None if worst is None else worst > 0)
+
+
+def tau_by_chance(count: int) -> float:
+    """Return the bound on |tau| that 95 % of unrelated orders of `count` rows keep (normal approximation)."""
+    return 1.96 * math.sqrt(2 * (2 * count + 5) / (9 * count * (count - 1)))
 
 
 def _advantage(claim: Claim, value: float, than: float) -> float:

@@ -13,7 +13,6 @@ COMMANDS = {  # the subcommands; each is a module of highway/commands/ with a fu
     "dashboard": "show a table on Weights & Biases",
     "audit": "check statements of the papers against their numbers and models",
     "benchmark": "compare training speed with public implementations",
-    "simulate": "count on simulated tables how often verdicts are wrong",
     "gpu-check": "run every check that needs a GPU, and write one report",
     "completion": "print what your shell needs to complete commands, tables and overrides",
 }
@@ -77,11 +76,6 @@ EXAMPLES: dict[str, tuple[str, str, str]] = {
         "highway benchmark highway_t3 --budget smoke --rounds 2",
         "highway benchmark highway_t2 --local-rnn",
         "highway benchmark --overhead",
-    ),
-    "simulate": (
-        "highway simulate",
-        "highway simulate highway_t7 --count 200",
-        "highway simulate highway_t1 highway_t3",
     ),
     "gpu-check": (
         "highway gpu-check",

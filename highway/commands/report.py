@@ -15,8 +15,6 @@ from highway.config.groups import check_words, options
 from highway.config.home import outputs_folder
 from highway.errors import Refused, counted
 from highway.files.writing import written_atomically
-from highway.report.across import across
-from highway.report.collect import collect
 from highway.report.formats import no_formula
 from highway.report.overview import overview
 from highway.report.terminal import print_sections
@@ -37,7 +35,6 @@ def main() -> None:
     parser.add_argument(
         "--data", metavar="FILE", help="write the numbers of all runs to FILE.parquet or FILE.csv, and no report"
     )
-    parser.add_argument("--across", action="store_true", help="how often a gate beats no gate, over all tables")
     site = parser.add_argument_group("web site")
     site.add_argument("--watch", action="store_true", help="serve the site and keep it up to date")
     site.add_argument(
@@ -60,20 +57,9 @@ def main() -> None:
             watch(lambda: build_site(outputs, refresh=arguments.every), arguments.port, arguments.every)
             return
         if arguments.data:
-            if len(arguments.tables) > 1 or arguments.added or arguments.across:
-                raise Refused("--data writes the runs of one table, or of all: leave out --with and --across.")
+            if len(arguments.tables) > 1 or arguments.added:
+                raise Refused("--data writes the runs of one table, or of all: leave out --with.")
             write_runs(arguments.data, next(iter(arguments.tables), None), arguments.budget)
-            return
-        if arguments.across:
-            if arguments.added:
-                raise Refused("--across compares the rows of tables with their baselines: leave out --with.")
-            tables = [load_table(name) for name in arguments.tables or table_ids()]
-            chosen = {(table.id, budget): table for table in tables for budget in table.budgets}
-            wanted = [key for key in chosen if arguments.budget in (None, key[1])]
-            sections = across(collect(chosen[key], key[1], outputs) for key in wanted if key[1] != "smoke")
-            print_sections(sections, Console())
-            if not sections:
-                print("No row with a gate has run beside its baseline yet at paper or mini budget.")
             return
         console, brief, reports = Console(), not arguments.tables, []
         for name in arguments.tables or [*table_ids(), *grid_names(outputs)]:
@@ -89,7 +75,8 @@ def main() -> None:
         if brief:
             index = build_site(outputs)
             if not arguments.budget and not arguments.added:
-                print_sections([overview(map(load_table, table_ids()), reports).section], console)
+                of_papers = overview(map(load_table, table_ids()), reports)
+                print_sections([of_papers.section, *filter(None, [of_papers.gates])], console)
             print(f"The whole report of a table: highway report TABLE. The site: {index}")
 
 

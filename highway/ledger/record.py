@@ -4,10 +4,12 @@ A record is read leniently: keys and statuses that today's code does not know ar
 """
 
 import logging
+import math
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from highway.config.datasets import DATASETS
 from highway.errors import Corrupt
 from highway.files import seal
 from highway.files.writing import written_atomically
@@ -15,6 +17,7 @@ from highway.files.writing import written_atomically
 log = logging.getLogger("highway")
 STATUSES = ("finished", "diverged", "failed", "interrupted")
 ALWAYS: tuple[str, ...] = ("status", "cell", "seed", "budget", "metrics")  # keys of every record
+COUNTED = {"classification": "labels", "music": "keys"}  # task -> what is counted; others: the unit of the text
 ENDED = ("data", "environment", "cost", "parameters")  # and of a run that has finished or diverged
 
 
@@ -52,6 +55,27 @@ def belongs_to(folder: Path, run: str) -> None:
 def leave_out(folder: Path, why: str) -> None:
     """Log once that a record is left out, and return None."""
     log.warning("%s: %s. This record is left out.", folder, why)
+
+
+def worse_than_counting(content: dict[str, Any], counting_loss: float | None, select: str) -> str:
+    """Compare the test loss of a checkpoint (best or last) with that of the frequencies in the training data.
+
+    Return `worse than word frequencies (639; this run 783)`, in the metric of the task; empty if the run has learned
+    more than they say, or if one of the losses is unknown.
+    """
+    metrics, data = content["metrics"], content["data"]
+    if counting_loss is None or "test_loss" not in metrics or metrics["test_loss"][select] < counting_loss:
+        return ""
+    card = DATASETS.get(data.get("name", ""))
+    unit = card.forms.get(data.get("form", ""), "") if card else ""
+    unit = COUNTED.get(card.task if card else "", unit).removesuffix("s")
+    losses = [counting_loss, metrics["test_loss"][select]]
+    if "test_ppl" in metrics:
+        losses = [math.exp(min(loss, 700)) for loss in losses]
+    elif "test_bpc" in metrics:
+        losses = [loss / math.log(2) for loss in losses]
+    counts, ours = (f"{value:,.0f}" if value >= 100 else f"{value:.3f}" for value in losses)
+    return f"worse than {f'{unit} ' if unit else ''}frequencies ({counts}; this run {ours})"
 
 
 def problem(content: object) -> str | None:

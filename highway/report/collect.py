@@ -49,12 +49,15 @@ class Collected:
         runs = self.learned(row_id) if METRICS[metric].measures_quality else self.finished(row_id)
         return [sample.value(metric, self.table.select) for sample in runs if sample.counts_for(metric)]
 
+    def by_seed(self, row_id: str, metric: str) -> dict[int, float]:
+        """Return these values by seed; if no run has learned, those of all that finished."""
+        some = METRICS[metric].measures_quality and self.learned(row_id)
+        runs = (sample for sample in some or self.finished(row_id) if sample.counts_for(metric))
+        return {sample.seed: sample.value(metric, self.table.select) for sample in runs}
+
     def summary(self, row_id: str, metric: str) -> Summary | None:
-        """Return the mean and the spread of these values, or, if no run has learned, of all; None without any."""
-        if self.learned(row_id):
-            return summarise(self.values(row_id, metric))
-        runs = (sample for sample in self.finished(row_id) if sample.counts_for(metric))
-        return summarise([sample.value(metric, self.table.select) for sample in runs])
+        """Return the mean and the spread of the values by seed; None without any."""
+        return summarise(list(self.by_seed(row_id, metric).values()))
 
     def comparable(self, *row_ids: str) -> bool:
         """Return True if the runs of these rows share their data and their vocabulary."""

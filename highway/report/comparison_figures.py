@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot as plt
 
-from highway.report.bootstrap import bleu_counts, parse, spread
+from highway.report.baselines import bleu_counts
 from highway.report.collect import Collected
+from highway.report.statistics import bleu, bootstrap, parse
 from highway.report.style import COLOURS, group_colours
 from highway.sweep.table import Column, Figure, Row
 
@@ -204,5 +205,5 @@ def _ends(row: Row, metric: str, collected: Collected) -> tuple[float, float, st
     counts = parse(bleu_counts(samples[0])) if metric == "bleu" and samples and bleu_counts(samples[0]) else None
     if counts is None:
         return 0.0, 0.0, ""
-    low, high = spread(counts)
+    low, high = bootstrap(counts, bleu, draws=1000)
     return max(values[0] - low, 0.0), max(high - values[0], 0.0), "bars: 95 % over test sentences"

@@ -1,4 +1,4 @@
-"""How fast rows train: the steps to the baseline's final value, and how far two curves lie apart."""
+"""How fast rows train: the steps to what the baseline ends with, and how far two curves lie apart."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from highway.sweep.table import Row
 
 @dataclass(frozen=True)
 class Reached:
-    """The first step at which a curve is as good as the end of the baseline's curve."""
+    """The first step at which a curve is as good as every curve of the baseline at its end."""
 
     step: float
     share: float  # of the steps that the baseline itself needs
@@ -39,7 +39,7 @@ def convergence(collected: Collected) -> list[Convergence]:
         if (curve := curves.get((metric.split or "", metric.kind)))
     }
     baseline = table.rows[0].id
-    baseline_curves = {sample.seed: curve for sample in collected.finished(baseline) if (curve := sample.curve(metric))}
+    baseline_curves = {sample.seed: curve for sample in collected.learned(baseline) if (curve := sample.curve(metric))}
     rows = []
     for row in table.rows:
         pairs = [
@@ -54,17 +54,22 @@ def convergence(collected: Collected) -> list[Convergence]:
         rows.append(
             Convergence(
                 row,
-                tuple(_reached(*pair, metric) for pair in pairs),
-                tuple(_reached(*pair, metric) for pair in log_pairs),
+                tuple(_reached(*pair, common_end(list(baseline_curves.values()), metric), metric) for pair in pairs),
+                tuple(_reached(*pair, common_end([logs[baseline]], metric), metric) for pair in log_pairs),
                 tuple(difference for difference in differences if difference is not None),
             )
         )
     return rows
 
 
-def _reached(curve: Sequence[Point], baseline: Sequence[Point], metric: Metric) -> Reached | None:
-    final = baseline[-1].value
-    step, baseline_step = first_reached(curve, final, metric), first_reached(baseline, final, metric)
+def common_end(curves: Sequence[Sequence[Point]], metric: Metric) -> float:
+    """Return the value that every one of these curves has reached at its end: that of the worst."""
+    ends = [curve[-1].value for curve in curves]
+    return max(ends) if metric.better == "lower" else min(ends)
+
+
+def _reached(curve: Sequence[Point], baseline: Sequence[Point], end: float, metric: Metric) -> Reached | None:
+    step, baseline_step = first_reached(curve, end, metric), first_reached(baseline, end, metric)
     return None if step is None or baseline_step is None else Reached(step, step / baseline_step)
 
 

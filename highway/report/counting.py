@@ -1,4 +1,4 @@
-"""Compare a run with counting: with the test loss of the frequencies in the training data.
+"""Compare a run with counting: its test loss with that of the frequencies in the training data.
 
 A record has that loss since highway/data/counting.py computes it at the start of a run;
 outputs/reference/counting.yaml has it for earlier records.
@@ -10,6 +10,7 @@ from pathlib import Path
 from highway.config import home
 from highway.config.metrics import METRICS
 from highway.config.yaml_file import read_yaml
+from highway.ledger.record import worse_than_counting
 from highway.report.sample import Sample
 
 
@@ -20,8 +21,12 @@ def is_sound(sample: Sample, select: str) -> bool:
 
 def has_learned(sample: Sample, select: str) -> bool:
     """Return whether the test loss is below that of counting; True if either is unknown."""
-    least, loss = _counting_loss(sample), sample.result["metrics"].get("test_loss")
-    return least is None or loss is None or loss[select] < least
+    return not unlearned(sample, select)
+
+
+def unlearned(sample: Sample, select: str) -> str:
+    """Return in words that a run has not learned, with both numbers; empty if it has."""
+    return worse_than_counting(sample.result, _counting_loss(sample), select)
 
 
 def is_unchecked(sample: Sample) -> bool:

@@ -1,6 +1,6 @@
 """The numbers of the papers at one glance: each beside ours at `paper` budget, and how many agree.
 
-A number counts if `reproduction.counted` has it. Numbers that a paper copied from another one are shown, not counted.
+A number counts if `answers.counted` has it. Numbers that a paper copied from another one are shown, not counted.
 """
 
 from collections import Counter
@@ -8,28 +8,31 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-import numpy as np
-
-from highway.report.claims import on_log_scale
-from highway.report.comparison import BORROWED
+from highway.config.experiment import Experiment
+from highway.config.metrics import METRICS
+from highway.report.answers import Answer, compared_columns, counted
+from highway.report.baselines import pairs
+from highway.report.collect import Collected
+from highway.report.evidence import NO_SEED, ONE_SEED
 from highway.report.report import Report
-from highway.report.reproduction import against_paper, compared_metrics, counted, margin
-from highway.report.sections import COPIED, Grid, GridCell, Head, Judgement, Paragraph, Section, grid
-from highway.report.verdicts import ENOUGH_SEEDS, ONE_SEED, Records
+from highway.report.sections import COPIED, Grid, GridCell, Head, Judgement, Number, Paragraph, Section, grid
+from highway.report.statistics import ENOUGH_SEEDS
 from highway.sweep.table import Column, Row, Table
 
-ANSWERED = ("equivalent", "different", "inconclusive")
+ANSWERED = ("within", "outside", "too wide")
 FEW, NOT_RUN = f"fewer than {ENOUGH_SEEDS} seeds", "not run"
 WORDS = (*ANSWERED, FEW, NOT_RUN)
 ORDERINGS = ("same ordering", "other ordering")
+BUDGETS = ("paper", "mini")  # the larger one first; smoke runs say nothing of a gate
 LIMITS = (0.05, 0.1, 0.2, 0.5, 1.0)  # half lengths of the axis of relative differences
-EQUIVALENT = "Equivalent: the 90 % interval of our mean lies within the margin of the paper's number."
+WITHIN = "Within: the paper's number lies in the 95 % prediction interval of one more run of ours."
+GATES = "Rows with a gate that are better or worse than their baseline without one, at the seeds that both have."
 MEANING = "What the words mean: docs/STATISTICS.md."
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """A number of a paper, and the mean of our runs. Relative numbers are shares of the paper's number."""
+    """A number of a paper, and the mean of our runs."""
 
     table: Table
     row: Row
@@ -37,7 +40,7 @@ class Measurement:
     word: str  # one of WORDS
     seeds: int = 0  # runs that finished and have learned
     ours: float | None = None
-    half: float | None = None  # half the length of the 90 % interval of our mean; None without a spread
+    answer: Answer | None = None  # None with fewer than three seeds
 
     @property
     def counts(self) -> bool:
@@ -54,18 +57,8 @@ class Measurement:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 90 % interval of our mean, relative to the paper's number."""
-        if self.half is None or self.ours is None:
-            return None
-        if on_log_scale(self.column.metric):
-            return self.ours * np.exp(-self.half) / self.paper - 1, self.ours * np.exp(self.half) / self.paper - 1
-        return (self.ours - self.half) / self.paper - 1, (self.ours + self.half) / self.paper - 1
-
-    @property
-    def margin(self) -> float:
-        """The difference up to which two numbers are equivalent, relative to the paper's number."""
-        size = margin(self.table, self.column.metric) or 0.0
-        return size if on_log_scale(self.column.metric) else size / self.paper
+        """The 95 % prediction interval of one more run of ours, relative to the paper's number."""
+        return (self.answer.low / self.paper - 1, self.answer.high / self.paper - 1) if self.answer else None
 
 
 @dataclass(frozen=True)
@@ -74,6 +67,7 @@ class Overview:
 
     measurements: tuple[Measurement, ...]
     orderings: Counter[str]  # of the claims at `mini` budget, by verdict without its scope
+    gates: Section | None = None  # how many rows are better and worse with each gate; None if none has run
 
     @property
     def counted(self) -> list[Measurement]:
@@ -103,11 +97,11 @@ class Overview:
         words = self.words
         text = f"{len(self.run)} of the papers' {len(self.counted)} numbers have runs at the paper's own size"
         return [
-            *([] if words["equivalent"] + words["different"] else ["Too early to say."]),
+            *([] if words["within"] + words["outside"] else ["Too early to say."]),
             f"{text} (paper budget){f': {self.seeds}' if self.run else ''}.",
             *([f"Our means differ from the papers' by {self.range}."] if self.range else []),
-            f"{words['equivalent']} came out equivalent, {words['different']} different, "
-            f"{words['inconclusive']} inconclusive; an answer takes at least {ENOUGH_SEEDS} seeds.",
+            f"{words['within']} lie within the 95 % interval of one more run of ours, {words['outside']} outside, "
+            f"{words['too wide']} in one that is too wide to tell; an answer takes at least {ENOUGH_SEEDS} seeds.",
         ]
 
     @property
@@ -118,8 +112,7 @@ class Overview:
             for group in self.by_table
             if (run := [each for each in group if each.word != NOT_RUN])
         ]
-        remarks = (EQUIVALENT, *([BORROWED] if self.borrowed else []), MEANING)
-        note = [Paragraph.of(*remarks, style="note")] if grids else []
+        note = [Paragraph.of(WITHIN, MEANING, style="note")] if grids else []
         lead = Paragraph.of(*self.sentences, style="strong")
         blocks = (lead, *(block for pair in grids for block in pair), *note)
         return Section("overview", "Which numbers of the papers are reproduced?", blocks)
@@ -139,11 +132,6 @@ class Overview:
         return " to ".join(ends) + (f" ({better.pop()} is better)" if len(better) == 1 else "")
 
     @property
-    def borrowed(self) -> bool:
-        """True if a measurement of one seed has an interval."""
-        return any(each.seeds == 1 and each.half is not None for each in self.measurements)
-
-    @property
     def limit(self) -> float:
         """Half the length of the axis: the shortest that shows every mean."""
         largest = max((abs(each.difference) for each in self.measurements), default=0.0)
@@ -157,13 +145,13 @@ class Overview:
 
     @property
     def single(self) -> int:
-        """The number of claims at `mini` budget that rest on one seed, which shows no ordering."""
-        return self.orderings[ONE_SEED]
+        """The number of claims at `mini` budget that rest on one seed or none that is shared."""
+        return self.orderings[ONE_SEED] + self.orderings[NO_SEED]
 
 
 def _grid(measured: Sequence[Measurement]) -> Grid:
     """Return a paper's numbers beside ours, in their own units."""
-    numeric = [Head(title, numeric=True) for title in ("paper", "ours", "90 % interval")]
+    numeric = [Head(title, numeric=True) for title in ("paper", "ours", "95 % interval")]
     return grid((Head("number"), *numeric, Head("seeds"), Head("answer")), [_cells(each) for each in measured])
 
 
@@ -173,7 +161,7 @@ def _cells(each: Measurement) -> tuple[GridCell, ...]:
         f"{each.row.label}, {each.column.title}",
         text(each.paper) + ("" if each.counts else COPIED),
         None if each.ours is None else text(each.ours),
-        " … ".join(text(each.paper * (1 + end)) for end in each.interval or ()) or None,
+        each.answer.interval if each.answer else None,
         str(each.seeds),
         Judgement(each.word) if each.counts else "copied, not counted",
     )
@@ -184,30 +172,57 @@ def overview(tables: Iterable[Table], reports: Sequence[Report]) -> Overview:
     at_paper = {report.collected.table.id: report for report in reports if report.collected.budget == "paper"}
     found = [each for table in tables if table.paper for each in measurements(table, at_paper.get(table.id))]
     verdicts = [each for report in reports if report.collected.budget == "mini" for each in report.verdicts]
-    return Overview(tuple(found), Counter(verdict.word.partition(" (")[0] for verdict in verdicts))
+    words = Counter(verdict.word.partition(" (")[0] for verdict in verdicts)
+    return Overview(tuple(found), words, gates([report.collected for report in reports]))
 
 
 def measurements(table: Table, report: Report | None) -> list[Measurement]:
     """Return the numbers of a table, with our runs from its report at `paper` budget; None if nothing has run."""
     known = set(counted(table))
-    columns = {column.metric: column for column in table.columns}
     numbers = [
-        (row, columns[metric])
-        for metric in compared_metrics(table)
+        (row, column)
+        for column in compared_columns(table)
         for row in table.rows
-        if (row.id, metric) in known or (row.copied and metric in row.paper)
+        if (row.id, column) in known or (row.copied and column.metric in row.paper)
     ]
     if report is None or report.comparison != "paper":
         return [Measurement(table, row, column, NOT_RUN) for row, column in numbers]
-    records = Records(report.collected)
-    halves = {metric: against_paper(records, metric).half[0] for metric in compared_metrics(table)}
     found = []
     for row, column in numbers:
         values = report.collected.values(row.id, column.metric)
         answer = report.answers.get((row.id, column.metric))
         word = answer.word if answer else FEW if report.collected.samples[row.id] else NOT_RUN
-        half = float(halves[column.metric][records.rows.index(row.id)])
-        mean = fmean(values) if values else None
-        length = None if np.isnan(half) else half
-        found.append(Measurement(table, row, column, word, len(values), mean, length))
+        found.append(Measurement(table, row, column, word, len(values), fmean(values) if values else None, answer))
     return found
+
+
+def gates(every: Sequence[Collected]) -> Section | None:
+    """Return how many rows are better and worse with each gate than without; of each table at its largest budget."""
+    better: dict[str, list[str]] = {}  # gate -> tables, one for each row
+    worse: dict[str, list[str]] = {}
+    done: set[str] = set()
+    for collected in sorted(every, key=lambda each: BUDGETS.index(each.budget) if each.budget in BUDGETS else -1):
+        table, metric = collected.table, METRICS[collected.table.headline]
+        if not table.paper or table.id in done or collected.budget not in BUDGETS or not metric.measures_quality:
+            continue
+        done.add(table.id)
+        for row, base in pairs(collected):
+            gate, of_base = (gate_of(collected.experiment(each.id)) for each in (row, base))
+            ours, theirs = (collected.by_seed(each.id, metric.name) for each in (row, base))
+            change = sum(ours[seed] - theirs[seed] for seed in ours.keys() & theirs.keys())
+            if gate and not of_base and change:
+                ahead = (change > 0) == (metric.better == "higher")
+                (better if ahead else worse).setdefault(gate, []).append(table.id)
+    rows: list[tuple[GridCell, ...]] = []
+    for name in sorted(better.keys() | worse.keys()):
+        ups, downs = better.get(name, []), worse.get(name, [])
+        rows.append((name, *(Number(count, "d") for count in (len({*ups, *downs}), len(ups), len(downs)))))
+    heads = (Head("gate"), *(Head(title, numeric=True) for title in ("tables", "rows better", "rows worse")))
+    blocks = Paragraph.of(GATES, style="note"), grid(heads, rows)
+    return Section("gates", "Gates beside no gate", blocks) if rows else None
+
+
+def gate_of(experiment: Experiment) -> str:
+    """Return the names of the gates that act in an experiment, with their activations; empty if there are none."""
+    named = ((name, experiment.gate.activation_of(interface)) for interface, name in experiment.gates.items())
+    return " + ".join(" ".join(filter(None, words)) for words in named)

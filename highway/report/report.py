@@ -7,13 +7,12 @@ from functools import cached_property
 
 from highway.config.metrics import METRICS
 from highway.report import choices, rates
-from highway.report.bootstrap import Compared, compare
+from highway.report.answers import Answer, answers, counted
+from highway.report.baselines import Difference, OnTestSet, differences, on_test_set
 from highway.report.collect import Collected
-from highway.report.comparison import BORROWED, Difference, differences, untested
 from highway.report.convergence import Convergence, Reached, convergence
+from highway.report.evidence import Verdict, p_text, verdicts
 from highway.report.origins import origins
-from highway.report.power import EXPLAINED, SMOKE, seeds_needed
-from highway.report.reproduction import EQUIVALENCE, Answer, answers, counted
 from highway.report.results import ResultRow, result_row
 from highway.report.sections import (
     COPIED,
@@ -33,33 +32,27 @@ from highway.report.sections import (
     Sentence,
     grid,
 )
-from highway.report.statistics import kendall_tau, tau_by_chance
-from highway.report.verdicts import Verdict, judge, p_text, tone
-from highway.sweep.table import Claim, Figure
+from highway.report.statistics import kendall_tau, on_log_scale
+from highway.sweep.table import Figure
 
 SPREAD = "The number after ± is the standard deviation over seeds."
 LEARNED = "A run that has not learned is not in the mean of its row, unless none has learned."
 MISSING = f"A dash ({DASH}): the paper gives no number."
 SHARE = (
-    "Steps are those of validations. In brackets: the share of the steps that {} itself takes to reach that value. The "
-    "last column is the mean difference from its curve."
+    "The value that every run of {0} has reached at its end. Steps are those of validations. In brackets: the share of "
+    "the steps that {0} itself takes. The last column is the mean difference from its curve."
 )
 DIFFERENCES = (
-    "The difference in {} between each row and its baseline, by the model of docs/STATISTICS.md. Intervals cover all "
-    "differences together with 95 %, and p-values are corrected in the same way (Bonferroni). Effects of seeds are "
-    "removed: where rows have different seeds, it is not the difference of their means."
+    "The difference in {} between each row and its baseline at the seeds that both have, the 95 % interval of its mean "
+    "and the p-value, both of a paired t-test. Where runs have failed, the p-value is that of ranks."
 )
-BOOTSTRAP = (
-    "Two trained models on the same {units}: the difference in {metric}, its interval over resampled {units}, and the "
-    "p-value of approximate randomisation, both of 10,000 draws. Intervals cover all differences together with 95 %, "
-    "and p-values are corrected in the same way (Bonferroni). It is about these {units} and says nothing about other "
-    "seeds. The two have the same seed, unless no seed has both. Runs that kept no losses of units are left out."
+ON_TEST_SET = (
+    "Rows that share one seed with their baseline: the difference between these two models, and its 95 % interval over "
+    "resampled units of the test set. It says nothing of other seeds."
 )
-OF_MEANS = " The last difference is that of the means of all seeds."
-UNITS = {"bleu": "test sentences", "test_loss": "units of the test set"}  # by metric
 STATISTICS = "docs/STATISTICS.md"
-DECIDED = "decided"
-UNDECIDED = "needs paper budget, the paper's data and three seeds"
+SMOKE = "Smoke runs show that everything works; they give no verdict."
+TIMES = "Times count only where nothing else ran."
 ELSEWHERE = "These are the choices at paper budget. What this budget changes, named above, takes their place."
 
 
@@ -68,10 +61,9 @@ class Report:
     collected: Collected
     rows: tuple[ResultRow, ...]
     verdicts: tuple[Verdict, ...]
-    needed: dict[Claim, str]  # how many seeds would decide each claim
-    compared: tuple[Compared, ...]
     differences: tuple[Difference, ...]  # of rows from their baselines
-    answers: dict[tuple[str, str], Answer]  # by row and metric: whether the paper's number is reproduced
+    on_test_set: tuple[OnTestSet, ...]  # the same for rows that share one seed with their baseline
+    answers: dict[tuple[str, str], Answer]  # by row and metric: whether the paper's number is one that we may get
     figures: tuple[Figure, ...] = ()  # drawn in the folder of the report
 
     @property
@@ -100,8 +92,8 @@ class Report:
         if not self.answers:
             return f"None of {numbers} has three seeds yet."
         count = Counter(answer.word for answer in self.answers.values())
-        text = f"Of {numbers}, {count['equivalent']} are equivalent to ours, "
-        text += f"{count['different']} different and {count['inconclusive']} inconclusive"
+        text = f"Of {numbers}, {count['within']} lie within the 95 % interval of one more run of ours, "
+        text += f"{count['outside']} outside, and {count['too wide']} in one that is too wide to tell"
         fewer = total - len(self.answers)
         has = "has" if fewer == 1 else "have"
         return f"{text}; {fewer} {has} fewer than three seeds that have learned." if fewer else f"{text}."
@@ -142,8 +134,8 @@ class Report:
         if tau is None or not self.comparison:
             return None
         return (
-            f"Order of {len(pairs)} rows by {metric}, compared with the paper's order: Kendall's tau {tau:+.2f}; "
-            f"unrelated orders have one within ±{tau_by_chance(len(pairs)):.2f} in 95 % of cases."
+            f"Order of {len(pairs)} rows by {metric}, compared with the paper's order: Kendall's tau {tau:+.2f} "
+            "(1: equal, -1: reversed)."
         )
 
     @cached_property
@@ -164,7 +156,7 @@ class Report:
             ("claims", "Claims of the paper" if table.paper else "Claims", _claims(self)),
             ("convergence", f"Steps to reach the final {table.reaches} of {baseline}", _convergence(self)),
             ("differences", f"Compared by {headline.name}", _differences(self)),
-            ("bootstrap", "Compared on the test set", _bootstrap(self)),
+            ("on_test_set", "Compared on the test set", _on_test_set(self)),
             ("figures", "Figures", [Picture(figure.id, figure.caption) for figure in self.figures]),
             ("choices", "What the paper leaves open, and what we chose", _choices(self)),
             ("origins", "Where the runs were made", _notes(origins(self.collected))),
@@ -177,15 +169,13 @@ def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report
     table = collected.table
     # Extra rows are listed once they have run, and so is every row in a report of overrides.
     rows = [row for row in table.rows if collected.samples[row.id] or not (row.extra or collected.only_run)]
-    verdicts = judge(collected)
     found = answers(collected)
     return Report(
         collected,
         tuple(result_row(row, collected, found) for row in rows),
-        tuple(verdict for verdict in verdicts if not (collected.only_run and verdict.word == "not run")),
-        seeds_needed(collected) if verdicts else {},
-        tuple(compare(collected)),
+        tuple(each for each in verdicts(collected) if not (collected.only_run and each.word == "not run")),
         tuple(differences(collected)),
+        tuple(on_test_set(collected)),
         found,
         tuple(figures),
     )
@@ -204,7 +194,6 @@ def _results(report: Report) -> list[Block]:
     origin = Paragraph(((report.origin,), *_overrides(report), *((text,) for text in remarks)))
     return [
         *([Paragraph.of(report.reproduced, style="strong")] if report.reproduced else []),
-        *([Paragraph.of(EQUIVALENCE, style="note")] if report.answers else []),
         origin,
         *(Paragraph.of(*texts, style="note") for texts in ([table.note], [report.copied]) if any(texts)),
         results,
@@ -228,25 +217,12 @@ def _overrides(report: Report) -> list[Sentence]:
 def _claims(report: Report) -> list[Block]:
     if report.collected.budget == "smoke" and report.collected.table.claims:
         return [Paragraph.of(SMOKE), Notes(tuple(claim.text for claim in report.collected.table.claims))]
-    heads = (Head("claim"), Head("verdict"), Head("evidence"), Head("to decide it"))
-    rows = [
-        (
-            verdict.claim.text,
-            Judgement(verdict.word),
-            verdict.detail,
-            _needed(report, verdict),
-        )
-        for verdict in report.verdicts
-    ]
+    heads = (Head("claim"), Head("verdict"), Head("evidence"))
+    rows = [(verdict.claim.text, Judgement(verdict.word), verdict.detail) for verdict in report.verdicts]
     explained: Sentence = ("What the words mean, and when they are given: ", Code(STATISTICS), ".")
-    seeds: Sentence = ("To decide it: ", EXPLAINED[0].lower() + EXPLAINED[1:])
-    return [Paragraph((explained, seeds), style="note"), grid(heads, rows)] if rows else []
-
-
-def _needed(report: Report, verdict: Verdict) -> str:
-    if tone(verdict.word) == "open":
-        return report.needed[verdict.claim]
-    return DECIDED if verdict.word in ("supported", "refuted") else UNDECIDED
+    of_time = any(METRICS[verdict.claim.metric].is_disturbed for verdict in report.verdicts)
+    sentences = (explained, (TIMES,)) if of_time else (explained,)
+    return [Paragraph(sentences, style="note"), grid(heads, rows)] if rows else []
 
 
 def _convergence(report: Report) -> list[Block]:
@@ -268,60 +244,34 @@ def _steps(about: Convergence) -> tuple[GridCell, ...]:
 def _differences(report: Report) -> list[Block]:
     card = METRICS[report.collected.table.headline]
     heads = (
-        *(Head(title) for title in ("model", "baseline")),
+        *(Head(title) for title in ("model", "baseline", "runs of both")),
         *(Head(title, numeric=True) for title in ("difference", "95 % interval", "p")),
     )
-    rows = []
-    for difference in report.differences:
-        form = "+.1%" if difference.relative else f"+.{card.digits + 1}f"
-        rows.append(
-            (
-                difference.row.label,
-                difference.base.label,
-                Number(difference.size, form),
-                f"{difference.low:{form}} … {difference.high:{form}}",
-                p_text(difference.p),
-            )
-        )
-    if not rows:
-        return []
-    text = DIFFERENCES.format(card.name)
-    if any(len(report.collected.finished(row.id)) == 1 for each in report.differences for row in (each.row, each.base)):
-        text += f" {BORROWED}"
-    if others := untested(report.collected, report.differences):
-        text += f" Without an interval: {', '.join(f'{row.label} ({reason})' for row, reason in others)}."
-    return [Paragraph.of(text, style="note"), grid(heads, rows)]
-
-
-def _bootstrap(report: Report) -> list[Block]:
-    metrics = dict.fromkeys(pair.metric for pair in report.compared)
-    return [block for metric in metrics for block in _bootstrap_of(report, metric)]
-
-
-def _bootstrap_of(report: Report, metric: str) -> tuple[Paragraph, Grid]:
-    name, digits = ("BLEU", 2) if metric == "bleu" else (METRICS[metric].name, 4)
-    pairs = [pair for pair in report.compared if pair.metric == metric]
-    several = any(pair.of_means is not None for pair in pairs)
-    titles = ("seed", name, "difference", "95 % interval", "p")
-    numbers = [Head(title, numeric=True) for title in titles]
-    means = [Head("difference of the means", numeric=True)] if several else []
-    heads = (Head("model"), Head("baseline"), *numbers, Head("in words"), *means)
+    form = "+.1%" if on_log_scale(card.name) else f"+.{card.digits + 1}f"
     rows = [
         (
-            pair.row.label,
-            pair.base.label,
-            str(pair.seed) if pair.seed == pair.base_seed else f"{pair.seed}, baseline's {pair.base_seed}",
-            Number(pair.value, f".{digits}f"),
-            Number(pair.difference, f"+.{digits}f"),
-            f"{pair.low:+.{digits}f} … {pair.high:+.{digits}f}",
-            p_text(pair.p),
-            pair.word,
-            *[None if pair.of_means is None else Number(pair.of_means, f"+.{digits}f")] * several,
+            each.row.label,
+            each.base.label,
+            each.runs,
+            None if each.size is None else Number(each.size, form),
+            None if each.size is None else f"{each.low:{form}} … {each.high:{form}}",
+            None if each.p is None else p_text(each.p),
         )
-        for pair in pairs
+        for each in report.differences
     ]
-    text = BOOTSTRAP.format(units=UNITS[metric], metric=name) + OF_MEANS * several
-    return Paragraph.of(text, style="note"), grid(heads, rows)
+    return [Paragraph.of(DIFFERENCES.format(card.name), style="note"), grid(heads, rows)] if rows else []
+
+
+def _on_test_set(report: Report) -> list[Block]:
+    numbers = ("seed", "value", "difference", "95 % interval")
+    heads = (*map(Head, ("model", "baseline", "metric")), *(Head(title, numeric=True) for title in numbers))
+    rows = []
+    for each in report.on_test_set:
+        form = ".2f" if each.metric == "bleu" else ".4f"
+        names = (each.row.label, each.base.label, METRICS[each.metric].title, str(each.seed))
+        ends = f"{each.low:+{form}} … {each.high:+{form}}"
+        rows.append((*names, Number(each.value, form), Number(each.difference, f"+{form}"), ends))
+    return [Paragraph.of(ON_TEST_SET, style="note"), grid(heads, rows)] if rows else []
 
 
 def _choices(report: Report) -> list[Block]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from highway.config.metrics import METRICS, OF_A_RECORD
+from highway.report.answers import Answer
 from highway.report.collect import Collected
-from highway.report.counting import is_sound, is_unchecked
-from highway.report.reproduction import Answer
+from highway.report.counting import is_unchecked, unlearned
 from highway.report.sections import Measured, Seeds
 from highway.sweep.table import Column, Row
 
@@ -23,9 +24,10 @@ def result_row(row: Row, collected: Collected, found: dict[tuple[str, str], Answ
     """Return what was measured for a row; `found`: the answers by row and metric."""
     table = collected.table
     measured, also = (_measured(row, columns, collected, found) for columns in (table.columns, table.also))
-    unlearned = sum(not is_sound(sample, table.select) for sample in collected.finished(row.id))
-    unchecked = sum(map(is_unchecked, collected.finished(row.id)))
-    return ResultRow(row, Seeds(collected.samples[row.id], unlearned, unchecked), measured, also)
+    finished = collected.finished(row.id)
+    no_better = tuple(f"seed {each.seed} {text}" for each in finished if (text := unlearned(each, table.select)))
+    unchecked = sum(map(is_unchecked, finished))
+    return ResultRow(row, Seeds(collected.samples[row.id], no_better, unchecked), measured, also)
 
 
 def _measured(
@@ -34,15 +36,24 @@ def _measured(
     base = collected.table.base(row.id)
     cells = []
     for column in columns:
-        ours, of_base = (collected.summary(name, column.metric) if name else None for name in (row.id, base))
-        if base and METRICS[column.metric].measures_quality:  # two rows that have not learned say nothing of each other
-            learned = any(map(collected.learned, (row.id, base)))
-            of_base = of_base if learned and collected.comparable(row.id, base) else None
+        ours = collected.summary(row.id, column.metric)
+        change = _change(row.id, base, column.metric, collected) if base else None
         of_paper = collected.table.row(base).paper.get(column.metric) if base else None
         answer, paper = found.get((row.id, column.metric)), row.paper.get(column.metric)
         reason = "" if ours else _reason(row, column.metric, collected)
-        cells.append(Measured(column, ours, paper, bool(row.copied), answer, of_base, of_paper, reason))
+        cells.append(Measured(column, ours, paper, bool(row.copied), answer, change, of_paper, reason))
     return tuple(cells)
+
+
+def _change(row: str, base: str, metric: str, collected: Collected) -> float | None:
+    """Return the change of a row against its baseline, as a share, at the seeds that both have."""
+    learned = any(map(collected.learned, (row, base)))  # two rows that have not say nothing of each other
+    if METRICS[metric].measures_quality and not (learned and collected.comparable(row, base)):
+        return None
+    ours, theirs = (collected.by_seed(name, metric) for name in (row, base))
+    shared = ours.keys() & theirs.keys()
+    of_base = fmean(theirs[seed] for seed in shared) if shared else 0.0
+    return fmean(ours[seed] for seed in shared) / of_base - 1 if of_base else None
 
 
 def _reason(row: Row, metric: str, collected: Collected) -> str:

@@ -84,12 +84,6 @@ class Sample:
         """Return the curve of a metric on its split; empty if the run has none."""
         return self.curves.get((metric.split or "", metric.kind), [])
 
-    @property
-    def has_test_units(self) -> bool:
-        """Return whether the record keeps what the bootstrap over the test set needs."""
-        counts = self.result.get("notes", {}).get("bleu_counts")
-        return bool(counts) or (self.directory / "probes" / "test_units_best.npz").exists()
-
     def probe(self, name: str) -> "dict[str, np.ndarray]":
         """Return the arrays of a probe by their location in the model; empty if the run has none."""
         import numpy as np  # `status` does without it

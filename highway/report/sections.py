@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from highway.errors import counted
-from highway.report.reproduction import Answer
+from highway.report.answers import Answer
 from highway.report.sample import Sample
 from highway.report.statistics import Summary
 from highway.sweep.table import Column, Row
@@ -88,14 +88,14 @@ class Missing:
 
 @dataclass(frozen=True)
 class Measured:
-    """One metric of one row: our mean over the seeds, the paper's number, and both of the row's baseline."""
+    """One metric of one row: our mean over the seeds, the paper's number, and how both differ from the baseline's."""
 
     column: Column
     ours: Summary | None
     paper: float | None
     copied: bool = False  # the paper copied its number from another paper
     answer: Answer | None = None  # None with fewer than three seeds, or below the paper's budget
-    base: Summary | None = None  # of the row's baseline; None for a baseline
+    change_of_ours: float | None = None  # against the row's baseline, at the seeds that both have; None for a baseline
     base_paper: float | None = None
     reason: str = "not run"  # why `ours` is None
 
@@ -124,9 +124,7 @@ class Measured:
     @property
     def change(self) -> Number | None:
         """Our change against the row's baseline, as a share."""
-        if self.ours is None or self.base is None or not self.base.mean:
-            return None
-        return Number(self.ours.mean / self.base.mean - 1, "+.1%")
+        return None if self.change_of_ours is None else Number(self.change_of_ours, "+.1%")
 
     @property
     def paper_change(self) -> Number | None:
@@ -149,7 +147,7 @@ class Seeds:
     """The runs of a row: `seeds 1, 2, seed 3 diverged`."""
 
     samples: tuple[Sample, ...]
-    unlearned: int = 0  # runs that finished and have not learned
+    unlearned: tuple[str, ...] = ()  # of each run that finished and has not learned: by how much
     unchecked: int = 0  # runs that finished and cannot be compared with counting
 
     def __str__(self) -> str:
@@ -163,10 +161,9 @@ class Seeds:
 
     @property
     def remarks(self) -> list[str]:
-        """The numbers of runs whose values need a word: `1 run has not learned`."""
-        have = "has" if self.unlearned == 1 else "have"
-        remarks = [f"{counted(self.unlearned, 'run')} {have} not learned"] if self.unlearned else []
-        return remarks + ([f"{counted(self.unchecked, 'run')} not compared with counting"] if self.unchecked else [])
+        """What the values of some runs need: `seed 2 worse than word frequencies (639; this run 783)`."""
+        unchecked = [f"{counted(self.unchecked, 'run')} not compared with counting"] if self.unchecked else []
+        return [*self.unlearned, *unchecked]
 
 
 def seeds_text(seeds: Sequence[int]) -> str:

@@ -1,9 +1,31 @@
-"""Means over seeds, and the agreement of two orders."""
+"""Everything that a report infers: tests of claims, intervals, the paper's number. docs/STATISTICS.md has the rules.
 
+Shapes: B tables (one in a report, thousands in scripts/simulate.py) and S seeds. The runs of a row are (B, S) on a
+scale on which higher is better. NaN: there is no such run. -inf: the run failed.
+"""
+
+import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from highway.config.metrics import METRICS
+from highway.sweep.table import Claim
+
+Array = NDArray[np.float64]
+Statistic = Callable[[Array], Array]  # of summed counts (..., columns)
+LEVEL = 0.05
+ENOUGH_SEEDS = 3  # for a verdict on a claim, and for a prediction interval
+WIDEST = 0.05  # half of a prediction interval, as a share of the paper's number
+DRAWS = 10_000
+CHUNK = 500  # draws at a time, to bound the memory
 
 
 @dataclass(frozen=True)
@@ -30,6 +52,209 @@ def kendall_tau(ours: Sequence[float], papers: Sequence[float]) -> float | None:
     return float(stats.kendalltau(ours, papers).statistic)
 
 
-def tau_by_chance(count: int) -> float:
-    """Return the bound on |tau| that 95 % of unrelated orders of `count` rows keep (normal approximation)."""
-    return 1.96 * math.sqrt(2 * (2 * count + 5) / (9 * count * (count - 1)))
+def on_log_scale(metric: str) -> bool:
+    """Return whether the spread of a metric grows with its mean, so that ratios are compared."""
+    card = METRICS[metric]
+    return card.kind == "ppl" or card.unit in ("seconds", "hours", "tokens a second", "MiB")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two-sided tests of one row against another, (B,) each."""
+
+    sign: Array  # 1: the row is ahead, -1: behind
+    p: Array  # 1 where nothing can be tested
+    seeds: Array  # the number of differences; where ranks are compared, the runs of the row that has fewer
+    mean: Array  # of the paired differences; NaN where ranks are compared
+    half: Array  # half the length of the 95 % interval of that mean; NaN with one seed
+
+
+def compare_paired(differences: Array, floor: float) -> Comparison:
+    """Test by Student's t that the mean of differences (B, S) is zero. Their deviation is at least `floor`."""
+    known = ~np.isnan(differences)
+    count = known.sum(1)
+    testable, freedom = count > 1, np.maximum(count - 1, 1)
+    mean = np.where(known, differences, 0).sum(1) / np.maximum(count, 1)
+    squares = np.where(known, (differences - mean[:, None]) ** 2, 0).sum(1)
+    error = np.maximum(np.sqrt(squares / freedom), floor) / np.sqrt(np.maximum(count, 1))
+    t = np.divide(mean, error, out=np.zeros_like(mean), where=mean != 0)
+    p = np.where(testable, 2 * special.stdtr(freedom, -np.abs(t)), 1.0)
+    half = np.where(testable, special.stdtrit(freedom, 1 - LEVEL / 2) * error, np.nan)
+    return Comparison(np.sign(mean), p, count, np.where(count > 0, mean, np.nan), half)
+
+
+def compare_ranks(row: Sequence[float], than: Sequence[float]) -> tuple[float, float]:
+    """Return sign and p-value of the exact two-sided rank-sum test; failed runs are alike, and worse than others."""
+    from scipy import stats
+
+    doubled = np.rint(2 * stats.rankdata([*row, *than])).astype(int)
+    chances = _rank_sums(tuple(sorted(doubled.tolist())), len(row))
+    total = int(doubled[: len(row)].sum())
+    above, below = float(chances[total:].sum()), float(chances[: total + 1].sum())
+    return float(np.sign(below - above)), min(2 * above, 2 * below, 1.0)
+
+
+@cache
+def _rank_sums(doubled_ranks: tuple[int, ...], size: int) -> Array:
+    """Return the probability of each sum of `size` of these numbers, drawn without replacement."""
+    ways = np.zeros((size + 1, sum(doubled_ranks) + 1))
+    ways[0, 0] = 1
+    for rank in doubled_ranks:
+        ways[1:, rank:] += ways[:-1, : ways.shape[1] - rank].copy()
+    return ways[size] / ways[size].sum()
+
+
+def compare_rows(row: Array, than: Array, floor: float, rank_seeds: int) -> Comparison:
+    """Compare runs (B, S) by the differences at shared seeds; in tables in which runs failed, by the ranks of all runs.
+
+    rank_seeds: the runs of each row from which ranks are compared.
+    """
+    compared = compare_paired(advantage(row, than), floor)
+    for table in np.flatnonzero(failed_in(row, than)):
+        ours, theirs = (runs[table][~np.isnan(runs[table])].tolist() for runs in (row, than))
+        compared.seeds[table] = min(len(ours), len(theirs))
+        if compared.seeds[table] >= rank_seeds:
+            compared.sign[table], compared.p[table] = compare_ranks(ours, theirs)
+    return compared
+
+
+def failed_in(row: Array, than: Array) -> NDArray[np.bool_]:
+    """Return in which tables (B,) a run of two rows failed."""
+    return np.any(np.isneginf(row) | np.isneginf(than), axis=1)
+
+
+def advantage(row: Array, than: Array) -> Array:
+    """Return the differences (B, S) of two rows; NaN in tables in which a run of them failed."""
+    known = np.broadcast_to(~failed_in(row, than)[:, None], row.shape)
+    return np.subtract(row, than, out=np.full(row.shape, np.nan), where=known)
+
+
+def holm(p_values: Array) -> Array:
+    """Correct p-values for multiple comparisons along the last axis (Holm 1979)."""
+    order = np.argsort(p_values, axis=-1)
+    ranked = np.take_along_axis(p_values, order, -1) * np.arange(p_values.shape[-1], 0, -1)
+    corrected = np.empty_like(p_values)
+    np.put_along_axis(corrected, order, np.minimum(np.maximum.accumulate(ranked, -1), 1), -1)
+    return corrected
+
+
+class Numbers(Protocol):
+    """The numbers of one table, or of many simulated ones of the same shape."""
+
+    def values(self, row: str, metric: str, log: bool) -> Array:
+        """Return the runs (B, S) of a row; with `log`, logarithms."""
+
+    def floor(self, metric: str, log: bool) -> float:
+        """Return the least deviation of differences that the metric can resolve."""
+
+    def steps(self, row: str, than: str, metric: str) -> tuple[Array, Array]:
+        """Return less the steps (B, S) after which `row` and `than` are as good as every run of `than` at its end."""
+
+    def step_floor(self, metric: str) -> float:
+        """Return the least deviation of differences between steps."""
+
+
+@dataclass(frozen=True)
+class ClaimTest:
+    """The test of a claim in B tables."""
+
+    pairs: list[Comparison]  # by pair of rows; of a growth, by step
+    p: Array  # (B,) two-sided: corrected for all claims by `judge`
+    sign: Array  # 1: the p-value speaks for the claim, -1: against it
+
+    @property
+    def decision(self) -> Array:
+        """1 where the claim is supported, -1 where it is refuted, 0 where it stays open."""
+        return np.where(self.p < LEVEL, self.sign, 0)
+
+    @property
+    def decisive(self) -> NDArray[np.intp]:
+        """The number of the pair that decides: the clearest against the claim, or else the least in its favour."""
+        return np.argmax([np.where(pair.sign < 0, 2 - pair.p, pair.p) for pair in self.pairs], axis=0)
+
+
+def judge(claims: Sequence[Claim], numbers: Numbers) -> list[ClaimTest]:
+    """Test claims on pairs of rows, and correct their p-values for all of them."""
+    tests = [test_claim(claim, numbers, seeds_for_ranks(claims)) for claim in claims]
+    if not tests:
+        return []
+    corrected = holm(np.stack([test.p for test in tests], axis=1))
+    return [ClaimTest(test.pairs, p, test.sign) for test, p in zip(tests, corrected.T, strict=True)]
+
+
+def seeds_for_ranks(claims: Sequence[Claim]) -> int:
+    """Return the runs of each row from which ranks decide: five; six where Holm's correction leaves five no chance."""
+    return 5 if 2 / math.comb(10, 5) * len(claims) < LEVEL else 6
+
+
+def test_claim(claim: Claim, numbers: Numbers, rank_seeds: int) -> ClaimTest:
+    """Test a claim: every pair has to hold, and one opposite pair refutes it (Bonferroni)."""
+    pairs = compare_pairs(claim, numbers, rank_seeds)
+    supported = np.max([np.where(pair.sign > 0, pair.p, 1) for pair in pairs], axis=0)
+    refuted = len(pairs) * np.min([np.where(pair.sign < 0, pair.p, 1) for pair in pairs], axis=0)
+    return ClaimTest(pairs, np.minimum(np.minimum(supported, refuted), 1), np.where(supported < refuted, 1, -1))
+
+
+test_claim.__test__ = False  # type: ignore[attr-defined]  # pytest takes any test_* for a test
+
+
+def compare_pairs(claim: Claim, numbers: Numbers, rank_seeds: int) -> list[Comparison]:
+    """Compare the rows of each pair of a claim; of a growth, each gain with the one before."""
+    metric = claim.metric
+    if claim.kind == "sooner":
+        floor = numbers.step_floor(metric)
+        return [compare_rows(*numbers.steps(*names, metric), floor, rank_seeds) for names in claim.pairs]
+    log = on_log_scale(metric) or claim.kind == "at_most"
+    floor = numbers.floor(metric, log)
+    pairs = [[numbers.values(name, metric, log) for name in names] for names in claim.pairs]
+    if claim.kind == "growing":
+        gains = [advantage(*pair) for pair in pairs]
+        return [compare_paired(later - earlier, floor) for earlier, later in itertools.pairwise(gains)]
+    return [compare_rows(row + math.log1p(claim.share), than, floor, rank_seeds) for row, than in pairs]
+
+
+def prediction_interval(values: Sequence[float], floor: float) -> tuple[float, float]:
+    """Return the 95 % prediction interval of one more run."""
+    count, mean = len(values), statistics.fmean(values)
+    deviation = max(statistics.stdev(values), floor)
+    half = float(special.stdtrit(count - 1, 1 - LEVEL / 2)) * deviation * math.sqrt(1 + 1 / count)
+    return mean - half, mean + half
+
+
+def answer(paper: float, rounding: float, low: float, high: float) -> str:
+    """Return the word for a paper's number, which is rounded, and the prediction interval of ours."""
+    if not low - rounding <= paper <= high + rounding:
+        return "outside"
+    return "too wide" if (high - low) / 2 > WIDEST * abs(paper) else "within"
+
+
+def parse(lines: Sequence[str]) -> Array:
+    """Return counts (sentences, 10): lengths of output and reference, n-grams that match, n-grams of the output."""
+    return np.array([[float(count) for count in line.split()] for line in lines])
+
+
+def bleu(counts: Array) -> Array:
+    """Return corpus BLEU of summed counts (..., 10), smoothed as sacreBLEU does by default."""
+    output, reference, matches, totals = counts[..., 0], counts[..., 1], counts[..., 2:6], counts[..., 6:10]
+    missing = np.cumsum(matches == 0, axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precisions = np.where(matches > 0, matches / totals, 1 / (2.0**missing * totals))
+        brevity = np.where(output < reference, np.exp(1 - reference / output), 1.0)
+        score = 100 * brevity * np.exp(np.log(precisions).mean(-1))
+    return np.where((totals > 0).all(-1) & (matches.sum(-1) > 0), score, 0.0)
+
+
+def mean_loss(counts: Array) -> Array:
+    """Return the mean loss of summed counts (..., 2): nats and scored positions."""
+    return counts[..., 0] / counts[..., 1]
+
+
+def bootstrap(counts: Array, statistic: Statistic, draws: int = DRAWS) -> tuple[float, float]:
+    """Return the 95 % interval of a statistic of counts (units, columns), over draws of as many units."""
+    rng, size = np.random.default_rng(0), len(counts)
+    found = []
+    for _ in range(0, draws, CHUNK):
+        chosen = rng.integers(size, size=(CHUNK, size)) + size * np.arange(CHUNK)[:, None]
+        found.append(statistic(np.bincount(chosen.ravel(), minlength=CHUNK * size).reshape(CHUNK, size) @ counts))
+    low, high = np.quantile(np.concatenate(found), (LEVEL / 2, 1 - LEVEL / 2))
+    return float(low), float(high)

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from highway.report.evidence import tone
 from highway.report.report import Report
 from highway.report.sections import (
     Block,
@@ -27,7 +28,6 @@ from highway.report.sections import (
     Section,
     Seeds,
 )
-from highway.report.verdicts import tone
 
 COLOURS = {"for": "green", "against": "red", "open": "yellow"}  # by tone
 STYLES = {"": "", "strong": "bold", "note": "dim"}  # of paragraphs

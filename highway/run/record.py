@@ -16,13 +16,14 @@ from highway.errors import Corrupt, Refused, Unwritable
 from highway.files.device import device_name
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import named_revisions
-from highway.ledger.record import write_record
+from highway.ledger.record import worse_than_counting, write_record
 from highway.run import machine
 from highway.run.checkpoint import Interrupted
 from highway.run.processes import first_process
 from highway.run.recorder import Diverged, Recorder
 
 log = logging.getLogger("highway")
+MODELS = ("best", "last")  # the checkpoints of a run that are tested
 
 
 class Record:
@@ -94,7 +95,15 @@ class Record:
         if self.recorder is not None:
             self.content |= {"steps": self.recorder.steps, "best_step": self.recorder.best_step}
             self.content["cost"] = self._cost(self.recorder)
-        log.info("%s: %s%s", self.directory.path, status, f" ({error})" if error else "")
+        remark = error or self._unlearned()
+        log.info("%s: %s%s", self.directory.path, status, f" ({remark})" if remark else "")
+
+    def _unlearned(self) -> str:
+        """Return in words that the best or else the last model has not learned; empty if both have."""
+        if self.status != "finished":
+            return ""
+        texts = [worse_than_counting(self.content, self.content["data"]["counting_loss"], name) for name in MODELS]
+        return next((f"{name} model {text}" for name, text in zip(MODELS, texts, strict=True) if text), "")
 
     def close(self) -> None:
         """Tell the listeners how the run ended, also if it was refused half-way."""

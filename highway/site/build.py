@@ -8,7 +8,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from highway.report.across import across
 from highway.report.collect import Collected, logs_of, underway, with_overrides
 from highway.report.formats import TEXTS
 from highway.report.overview import overview
@@ -51,8 +50,6 @@ def build_site(outputs: Path, tables: Sequence[Table] | None = None, refresh: in
         write_run(pages, folder / links[directory], directory, rows)
     shown = [(table, reports[table.id]) for table in chosen]
     everything = [of_budget.collected for of_table in reports.values() for of_budget in of_table]
-    shipped = [collected for collected in everything if collected.table.id in table_ids()]  # others may repeat its runs
-    pages.render(folder / "across.html", "across.html", sections=across(shipped))
     pages.render(folder / "compare.html", "compare.html")
     pages.write(folder / "runs.js", as_script("runs", _rows_to_compare(everything, links)))
     pages.render(folder / "index.html", "index.html", **_index(shown))

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from highway.config.papers import paper_of
 from highway.files.writing import write_text
+from highway.report.evidence import tone
 from highway.report.sections import (
     Block,
     Code,
@@ -30,7 +31,6 @@ from highway.report.sections import (
     Section,
     Seeds,
 )
-from highway.report.verdicts import tone
 
 WRITTEN = (".html", ".js", ".json", ".yaml")  # endings of the files of a run
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from highway.config.datasets import DATASETS
 from highway.config.groups import options
-from highway.config.margins import general_margin
 from highway.config.metrics import METRICS, OF_A_RECORD, OF_A_TIMING
 from highway.config.sections import SECTIONS
 from highway.config.tasks import metrics_of
@@ -49,13 +48,6 @@ def check_table(table: Table) -> None:
         for row_id in itertools.chain.from_iterable(figure.groups.values() if figure.along else ()):
             if table.row(row_id).sets(figure.along) is None:
                 raise Refused(f"{table.id}, figure {figure.id}: row {row_id} does not set {figure.along}.")
-    for metric, margin in table.margins.items():
-        check_metric(metric, f"{table.id}, margins")
-        general = general_margin(metric)
-        if general is None or not 0 < margin <= general:
-            raise Refused(
-                f"{table.id}: the margin of {metric} is {margin:g}. Write one above 0, up to {general or 0:g}."
-            )
     _check_budgets(table)
     _check_metrics(table)
 
@@ -142,7 +134,6 @@ def _check_metrics(table: Table) -> None:
     used = [*shown, *(metric for row in table.rows for metric in row.paper)]
     used += [metric for claim in table.claims for metric in (claim.metric, claim.to) if metric]
     used += [metric for metric in (table.reaches, table.ranked_by) if metric]
-    used += table.margins
     used += [
         f"{split}_{metric}" if figure.kind == "curves" else metric
         for figure in table.figures

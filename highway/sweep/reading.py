@@ -140,10 +140,14 @@ def _claim(content: dict[str, Any], paper_rows: list[str], table: str) -> Claim:
         check_metric(metric, where)
     if kinds[0] in ("unrelated", "opposed") and "to" not in content:
         raise Refused(f"{where}: `{kinds[0]}` ranks the rows by two metrics. Name the second one with `to`.")
-    if kinds[0] in ("better", "sooner", "within", "growing") and "than" not in content:
+    if kinds[0] in ("better", "sooner", "at_most", "growing") and "than" not in content:
         raise Refused(f"{where}: `than` is missing. Name the rows with which its rows are compared.")
     if kinds[0] == "sooner" and METRICS[content["metric"]].split is None:
         raise Refused(f"{where}: {content['metric']} has no curve, which `sooner` needs. Name a metric that has one.")
+    if kinds[0] == "at_most" and METRICS[content["metric"]].better == "higher":
+        raise Refused(f"{where}: of {content['metric']}, higher is better. Name a metric of which lower is better.")
+    if content.get("share") and kinds[0] != "at_most":
+        raise Refused(f"{where}: `share` belongs to `at_most`. Leave it out.")
     rows = _names(content[kinds[0]], paper_rows, ())
     than = _names(content.get("than", []), paper_rows, rows)
     by_pairs = kinds[0] == "growing" or content.get("paired")

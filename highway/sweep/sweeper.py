@@ -44,8 +44,7 @@ class HighwaySweeper(Sweeper):
     """The sweeper; hydra_plugins/highway_sweep.py supplies the three functions that other rooms implement."""
 
     tell: Callable[[list[ReportRequest], Path], None]  # print the report, given the outputs folder
-    # Print the cost and the power: all runs, missing runs, threads, reports, the outputs folder.
-    foresee: Callable[[list[Planned], list[Planned], int | None, list[ReportRequest], Path], None]
+    foresee: Callable[[list[Planned], list[Planned], int | None], None]  # print the cost of all runs and missing ones
     have_data: Callable[[list[Experiment]], None]  # fetch the data of these, or refuse
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
@@ -94,7 +93,7 @@ class HighwaySweeper(Sweeper):
         ]
         if planner.foresees:
             threads = self.launcher.threads_of_a_run(missing, len(unique)) if missing else None
-            self.foresee(unique, missing, threads, tables, outputs)
+            self.foresee(unique, missing, threads)
             return False
         if reading := [planned.experiment for planned in missing if planned.experiment]:
             self.have_data(reading)  # before anything is written: a refusal leaves no folder behind

@@ -3,6 +3,7 @@
 Sweeps, make targets, reports and figures all derive from these files. highway/sweep/reading.py refuses any other key.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
@@ -20,7 +21,7 @@ FileName = Annotated[
 Override = Annotated[str, Pattern(r"\+{0,2}[A-Za-z_][\w.]*=.*", "an override, as in gate=sdu_tanh")]
 Names = str | tuple[str, ...]  # one row, several, or `all` or `rest`
 Share = Annotated[float, Range(0, 10)]
-CLAIMS = ("better", "sooner", "within", "growing", "unrelated", "opposed")
+CLAIMS = ("better", "sooner", "at_most", "growing", "unrelated", "opposed")
 
 
 UNWRITTEN: dict[str, Any] = {"written": None}  # of a field that no file sets
@@ -106,8 +107,8 @@ class Claim:
     """A claim of a paper about rows, tested on `metric`.
 
     These compare each of `rows` with each of `than` (`paired`: with the one at its place); every pair has to hold:
-    better: `rows` has the better value.   within: the value of `rows` is at most `share` above that of `than`.
-    sooner: `rows` reaches the final value of `than` in fewer steps.
+    better: `rows` has the better value.   at_most: the value of `rows` is at most `share` above that of `than`.
+    sooner: `rows` is as good as every run of `than` at its end in fewer steps.
 
     growing: pair by pair in the given order, the advantage of `rows` over `than` becomes larger.
 
@@ -124,6 +125,13 @@ class Claim:
     to: str = ""
     paired: bool = False
 
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs of rows that are compared; those of a growth are in order."""
+        if self.paired or self.kind == "growing":
+            return list(zip(self.rows, self.than, strict=True))
+        return list(itertools.product(self.rows, self.than))
+
 
 @dataclass(frozen=True)
 class WrittenClaim:
@@ -133,7 +141,7 @@ class WrittenClaim:
     metric: str
     better: Names | None = None
     sooner: Names | None = None
-    within: Names | None = None
+    at_most: Names | None = None
     growing: Names | None = None
     unrelated: Names | None = None
     opposed: Names | None = None
@@ -218,7 +226,6 @@ class Table:
     choose: Choose | None = field(  # of each row of the paper that has none of its own
         default=None, metadata={"written": dict[str, Any]}
     )
-    margins: dict[str, float] = field(default_factory=dict)  # metric -> a margin below that of config/margins.py
 
     @property
     def heading(self) -> str:

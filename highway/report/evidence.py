@@ -1,0 +1,155 @@
+"""Put into words what statistics.py infers from a table's records. docs/STATISTICS.md defines the words."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from highway.config.metrics import METRICS
+from highway.report.collect import Collected
+from highway.report.numbers import RecordedNumbers
+from highway.report.statistics import (
+    ENOUGH_SEEDS,
+    Array,
+    ClaimTest,
+    Comparison,
+    judge,
+    kendall_tau,
+    on_log_scale,
+    seeds_for_ranks,
+)
+from highway.sweep.table import Claim
+
+ONE_SEED, NO_SEED, NOT_DECIDED = "one seed", "no shared seed", "not decided"
+AGREE = ("supported", "same ordering", "better", "within")
+DISAGREE = ("refuted", "other ordering", "worse", "outside")
+
+
+def tone(word: str) -> str:
+    """Return what a verdict says of the paper: for, against or open."""
+    if word.startswith(DISAGREE):
+        return "against"
+    return "for" if word.startswith(AGREE) else "open"
+
+
+def p_text(value: float) -> str:
+    return "below 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    claim: Claim
+    word: str  # supported, refuted, ..., or the reason why neither
+    detail: str = ""
+
+
+def verdicts(collected: Collected) -> list[Verdict]:
+    """Return the verdict on every claim of the table; smoke runs give none."""
+    if collected.budget == "smoke":
+        return []
+    evidence = Evidence(collected)
+    tested = evidence.tested
+    tests = dict(zip(tested, judge(tested, evidence.numbers), strict=True))
+    return [evidence.verdict(claim, tests.get(claim)) for claim in collected.table.claims]
+
+
+class Evidence:
+    """The records of a table, and what they say about claims and about rows beside their baselines."""
+
+    def __init__(self, collected: Collected) -> None:
+        self.collected, self.table = collected, collected.table
+        self.numbers = RecordedNumbers(collected)
+        self.tested = [claim for claim in self.table.claims if not claim.to]
+        self.rank_seeds = seeds_for_ranks(self.tested)
+
+    def verdict(self, claim: Claim, test: ClaimTest | None) -> Verdict:
+        """Return the verdict on a claim from its test; None for a claim on two orders of the rows."""
+        names = (*claim.rows, *claim.than)
+        if not all(self._has_numbers(name, claim) for name in names):
+            ran = all(self.collected.samples[name] for name in names)
+            return Verdict(claim, "not run", f"no {claim.metric} that counts" if ran else "")
+        if not self.collected.comparable(*names):
+            return Verdict(claim, "not comparable", "the rows differ in their data or vocabulary")
+        if test is None:
+            return Verdict(claim, NOT_DECIDED, self._order(claim))
+        decision, decisive = int(test.decision[0]), test.pairs[int(test.decisive[0])]
+        seeds = min(int(pair.seeds[0]) for pair in ([decisive] if decision < 0 else test.pairs))
+        failed = self._failed(claim)
+        if not decision and not failed and seeds < 2:
+            return Verdict(claim, ONE_SEED if seeds else NO_SEED)
+        if failed and (not decision or np.isnan(decisive.mean[0])):
+            detail = failed
+        else:
+            detail = self._pair(claim, int(test.decisive[0]), decisive)
+        if not failed or test.p[0] < 1:
+            detail += f"; {p_text(float(test.p[0]))} corrected for all claims"
+        return Verdict(claim, self._word(decision, seeds), detail)
+
+    def _word(self, decision: int, seeds: int) -> str:
+        full = self.collected.budget == "paper" and self.collected.full_data
+        if not self.table.paper:
+            words = {1: "better", -1: "worse", 0: "undecided"}
+        elif full and seeds >= ENOUGH_SEEDS:
+            words = {1: "supported", -1: "refuted", 0: "undecided"}
+        else:
+            words = {1: "same ordering", -1: "other ordering", 0: "undecided"}
+        data = "" if self.collected.full_data else f", {self.collected.data_source} data"
+        return words[decision] + ("" if full else f" ({self.collected.budget}{data})")
+
+    def _has_numbers(self, row: str, claim: Claim) -> bool:
+        """Return whether a row has a run with the metrics of a claim, or one that diverged."""
+        return any(
+            all(
+                sample.counts_for(metric) or (METRICS[metric].measures_quality and not sample.finished)
+                for metric in filter(None, (claim.metric, claim.to))
+            )
+            for sample in self.collected.samples[row]
+        )
+
+    def _order(self, claim: Claim) -> str:
+        means = [[self.collected.summary(row, metric) for metric in (claim.metric, claim.to)] for row in claim.rows]
+        both = [(first.mean, second.mean) for first, second in means if first and second]
+        tau = kendall_tau(*zip(*both, strict=True)) if both else None
+        return f"Kendall's tau of {claim.metric} and {claim.to} over {len(both)} rows: {tau or 0:+.2f}"
+
+    def _failed(self, claim: Claim) -> str:
+        """Return how many runs of each row have a value, if some have none; else an empty text."""
+        of_rows: dict[str, Array] = {}
+        for pair in claim.pairs:
+            runs: Iterable[Array] = (self.numbers.values(name, claim.metric, False) for name in pair)
+            if claim.kind == "sooner":
+                runs = self.numbers.steps(*pair, claim.metric)
+            of_rows.update(zip(pair, runs, strict=True))
+        if not any(np.isneginf(runs).any() for runs in of_rows.values()):
+            return ""
+        event = "arrive" if claim.kind == "sooner" else "have learned"
+        ranks = "" if claim.kind == "growing" else f"; ranks decide from {self.rank_seeds} runs of each row on"
+        return f"runs that {event}: {self.count(of_rows)}{ranks}"
+
+    def count(self, of_rows: dict[str, Array]) -> str:
+        """Return how many runs (1, S) of each row have a value: `T-L3 3 of 3, + tanh SDU 2 of 3`."""
+        counts = {name: (int(np.isfinite(runs).sum()), int((~np.isnan(runs)).sum())) for name, runs in of_rows.items()}
+        return ", ".join(f"{self.table.row(name).label} {some} of {every}" for name, (some, every) in counts.items())
+
+    def _pair(self, claim: Claim, number: int, compared: Comparison) -> str:
+        """Return the size, interval and p-value of the pair that decides a claim."""
+        (row, than), metric = claim.pairs[number], METRICS[claim.metric]
+        sign = -1 if claim.kind == "sooner" or metric.better == "lower" else 1
+        limit = f", limit {claim.share:+.1%}" if claim.kind == "at_most" else ""
+        if claim.kind == "growing":
+            sign, (row, than) = 1, (claim.pairs[number + 1][0], row)
+        elif self.table.base(than) == row and not limit:  # the direction in which the report compares them elsewhere
+            sign, row, than = -sign, than, row
+        mean, half = sign * (float(compared.mean[0]) - math.log1p(claim.share)), float(compared.half[0])
+        ends, unit = (mean, mean - half, mean + half), ""
+        if claim.kind == "sooner":
+            size, low, high, unit = *(f"{end:+,.0f}" for end in ends), " steps"
+        elif limit or on_log_scale(metric.name):
+            size, low, high = (f"{math.expm1(end):+.1%}" for end in ends)
+        else:
+            size, low, high = (f"{end:+.{metric.digits + 1}f}" for end in ends)
+        first = f"{'gain of ' if claim.kind == 'growing' else ''}{self.table.row(row).label}"
+        pairs = f", of {len(claim.pairs)} pairs" if len(claim.pairs) > 1 else ""
+        compares = f"{first} against {self.table.row(than).label}{pairs}"
+        return f"{compares}: {size} ({low} … {high}){unit}{limit}, p {p_text(float(compared.p[0]))}"

@@ -1,0 +1,81 @@
+"""Read the records of a table as the numbers that statistics.py compares."""
+
+import itertools
+import math
+
+import numpy as np
+
+from highway.config.metrics import METRICS
+from highway.report.collect import Collected
+from highway.report.convergence import common_end, first_reached
+from highway.report.counting import examples, is_sound
+from highway.report.sample import Sample
+from highway.report.statistics import Array
+
+
+class RecordedNumbers:
+    """The numbers of one table, whose rows share an axis of seeds: arrays (1, S)."""
+
+    def __init__(self, collected: Collected) -> None:
+        self.collected = collected
+        self.select = collected.table.select
+        self.seeds = sorted({sample.seed for sample in collected.every})
+
+    def values(self, row: str, metric: str, log: bool) -> Array:
+        values = np.full((1, len(self.seeds)), np.nan)
+        for sample in self.collected.samples[row]:
+            values[0, self.seeds.index(sample.seed)] = self._value(sample, metric, log)
+        return values
+
+    def _value(self, sample: Sample, metric: str, log: bool) -> float:
+        """Return a value of which higher is better; -inf if the run failed, NaN if it does not count."""
+        card = METRICS[metric]
+        if card.measures_quality and not is_sound(sample, self.select):
+            return -np.inf
+        if not sample.finished or not sample.counts_for(metric):
+            return np.nan
+        value = sample.value(metric, self.select)
+        scaled = math.log(value) if log else value
+        return -scaled if card.better == "lower" else scaled
+
+    def floor(self, metric: str, log: bool) -> float:
+        """Return half of what the metric resolves: a unit of its last digit, or one example of the test set."""
+        card = METRICS[metric]
+        resolution = 10.0**-card.digits
+        if card.kind == "accuracy":
+            sizes = [examples(sample, card.split) for sample in self.collected.every]
+            resolution = 1 / max(filter(None, sizes), default=1 / resolution)
+        values = [
+            abs(sample.value(metric, self.select))
+            for sample in self.collected.every
+            if sample.finished and sample.counts_for(metric)
+        ]
+        return resolution / 2 / float(np.median(values)) if log and values else resolution / 2
+
+    def steps(self, row: str, than: str, metric: str) -> tuple[Array, Array]:
+        """Return less the steps after which `row` and `than` are as good as every run of `than` at its end."""
+        card = METRICS[metric]
+        sound = [sample for sample in self.collected.samples[than] if is_sound(sample, self.select)]
+        ends = [curve for sample in sound if (curve := sample.curve(card))]
+
+        def steps_of(sample: Sample) -> float:
+            curve = sample.curve(card)
+            if sample.finished and not curve:
+                return np.nan
+            arrives = ends and is_sound(sample, self.select)
+            step = first_reached(curve, common_end(ends, card), card) if arrives else None
+            return -np.inf if step is None else -step
+
+        arrays = []
+        for name in (row, than):
+            arrays.append(np.full((1, len(self.seeds)), np.nan))
+            for sample in self.collected.samples[name]:
+                arrays[-1][0, self.seeds.index(sample.seed)] = steps_of(sample)
+        return arrays[0], arrays[1]
+
+    def step_floor(self, metric: str) -> float:
+        """Return half of the longest interval between two validations."""
+        card = METRICS[metric]
+        curves = [sample.curves.get((card.split or "", card.kind), []) for sample in self.collected.every]
+        intervals = [second.step - first.step for curve in curves for first, second in itertools.pairwise(curve)]
+        return max(intervals, default=0.0) / 2
