@@ -75,7 +75,7 @@ def differences(collected: Collected) -> list[Difference]:
         compared = compare_rows(ours, theirs, evidence.numbers.floor(metric, log), evidence.rank_seeds)
         mean, half, p = (float(part[0]) for part in (compared.mean, compared.half, compared.p))
         if failed_in(ours, theirs)[0]:
-            text = evidence.count({row.id: ours, base.id: theirs})
+            text = f"{evidence.count({row.id: ours, base.id: theirs})} have learned"
             found.append(Difference(row, base, text, p=p if compared.seeds[0] >= evidence.rank_seeds else None))
         elif not math.isnan(half):
             ends = [sign * mean, sign * mean - half, sign * mean + half]

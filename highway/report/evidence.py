@@ -13,7 +13,6 @@ from highway.report.statistics import (
     ENOUGH_SEEDS,
     Array,
     ClaimTest,
-    Comparison,
     judge,
     kendall_tau,
     on_log_scale,
@@ -81,7 +80,7 @@ class Evidence:
         if failed and (not decision or np.isnan(decisive.mean[0])):
             detail = failed
         else:
-            detail = self._pair(claim, int(test.decisive[0]), decisive)
+            detail = self._pair(claim, test, int(test.decisive[0]))
         if not failed or test.p[0] < 1:
             detail += f"; {p_text(float(test.p[0]))} corrected for all claims"
         return Verdict(claim, self._word(decision, seeds), detail)
@@ -132,9 +131,9 @@ class Evidence:
         counts = {name: (int(np.isfinite(runs).sum()), int((~np.isnan(runs)).sum())) for name, runs in of_rows.items()}
         return ", ".join(f"{self.table.row(name).label} {some} of {every}" for name, (some, every) in counts.items())
 
-    def _pair(self, claim: Claim, number: int, compared: Comparison) -> str:
+    def _pair(self, claim: Claim, test: ClaimTest, number: int) -> str:
         """Return the size, interval and p-value of the pair that decides a claim."""
-        (row, than), metric = claim.pairs[number], METRICS[claim.metric]
+        (row, than), metric, compared = claim.pairs[number], METRICS[claim.metric], test.pairs[number]
         sign = -1 if claim.kind == "sooner" or metric.better == "lower" else 1
         limit = f", limit {claim.share:+.1%}" if claim.kind == "at_most" else ""
         if claim.kind == "growing":
@@ -149,7 +148,8 @@ class Evidence:
             size, low, high = (f"{math.expm1(end):+.1%}" for end in ends)
         else:
             size, low, high = (f"{end:+.{metric.digits + 1}f}" for end in ends)
-        first = f"{'gain of ' if claim.kind == 'growing' else ''}{self.table.row(row).label}"
-        pairs = f", of {len(claim.pairs)} pairs" if len(claim.pairs) > 1 else ""
-        compares = f"{first} against {self.table.row(than).label}{pairs}"
+        names = [self.table.row(name).label for name in (row, than)]
+        named = "gain of {} against that of {}" if claim.kind == "growing" else "{} against {}"
+        pairs = f", of {len(test.pairs)} comparisons" if len(test.pairs) > 1 else ""
+        compares = named.format(*names) + pairs
         return f"{compares}: {size} ({low} … {high}){unit}{limit}, p {p_text(float(compared.p[0]))}"

@@ -77,7 +77,7 @@ def compare_paired(differences: Array, floor: float) -> Comparison:
     mean = np.where(known, differences, 0).sum(1) / np.maximum(count, 1)
     squares = np.where(known, (differences - mean[:, None]) ** 2, 0).sum(1)
     error = np.maximum(np.sqrt(squares / freedom), floor) / np.sqrt(np.maximum(count, 1))
-    t = np.divide(mean, error, out=np.zeros_like(mean), where=mean != 0)
+    t = np.divide(mean, error, out=np.zeros_like(mean), where=error > 0)
     p = np.where(testable, 2 * special.stdtr(freedom, -np.abs(t)), 1.0)
     half = np.where(testable, special.stdtrit(freedom, 1 - LEVEL / 2) * error, np.nan)
     return Comparison(np.sign(mean), p, count, np.where(count > 0, mean, np.nan), half)

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
-from highway.audit.contradictions import Finding, of_numbers
+from highway.audit.contradictions import Finding, of_numbers, tau_by_chance
 from highway.audit.models import of_code
 from highway.config.compose import experiment
 from highway.preview.cost import cost
+from highway.report.statistics import kendall_tau
 from highway.run import build
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import Table
@@ -152,3 +154,9 @@ def test_what_cannot_be_stated(stated: dict[str, Any], sentence: str) -> None:
     content = yaml.safe_load((Path("conf") / "table" / "highway_t1.yaml").read_text())
     with pytest.raises(Exception, match=sentence):
         parse_table({**content, "stated": [stated]})
+
+
+def test_what_chance_does_to_the_order_of_rows() -> None:
+    rng = np.random.default_rng(1)
+    taus = [kendall_tau(range(15), rng.permutation(15).tolist()) for _ in range(500)]
+    assert np.mean(np.abs(np.array(taus)) <= tau_by_chance(15)) == pytest.approx(0.95, abs=0.02)

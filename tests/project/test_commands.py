@@ -60,7 +60,6 @@ def test_every_training_that_is_shown_composes(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.chdir(tmp_path)
     planned: list[int] = []
     monkeypatch.setattr("highway.preview.plan.foresee", lambda every, *_: planned.append(len(every)))
-    monkeypatch.setattr("highway.report.power.foresee", lambda *_: None)
     sweeps = [overrides for overrides in TRAINING if "-m" in overrides]
     for overrides in sweeps:
         monkeypatch.setattr(sys, "argv", ["train.py", *overrides, *({"plan=true"} - set(overrides))])

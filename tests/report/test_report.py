@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from rich.console import Console
 
@@ -32,7 +31,6 @@ from highway.report.sections import (
     Section,
     grid,
 )
-from highway.report.statistics import kendall_tau, tau_by_chance
 from highway.report.terminal import print_report, print_sections
 from highway.report.write import write_report
 from highway.site.build import build_site
@@ -223,12 +221,6 @@ def test_a_wrong_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.Log
     assert [folder for folder in (good, flipped, *keyless) if RunDirectory(folder).status in DONE] == [good]
 
 
-def test_what_chance_does_to_the_order_of_rows() -> None:
-    rng = np.random.default_rng(1)
-    taus = [kendall_tau(range(15), rng.permutation(15).tolist()) for _ in range(500)]
-    assert np.mean(np.abs(np.array(taus)) <= tau_by_chance(15)) == pytest.approx(0.95, abs=0.02)
-
-
 @pytest.mark.parametrize("other", [{"vocabulary_sha256": "other"}, {"sha256": {"train": "other"}}])
 def test_rows_on_other_data_or_vocabularies_are_not_compared(tmp_path: Path, other: dict[str, Any]) -> None:
     """A report has no verdict, change or difference between seeds for them, and none on the test set."""
@@ -243,7 +235,6 @@ def test_rows_on_other_data_or_vocabularies_are_not_compared(tmp_path: Path, oth
     assert [difference.row.id for difference in report.differences] == ["sigmoid"]
     changes = {row.row.id: row.measured[3].change for row in report.rows}
     assert changes["sigmoid"] is not None and changes["tanh"] is None
-    assert "other data or vocabulary than its baseline" in to_markdown(report)
 
 
 def test_a_record_with_few_metrics_stops_nothing(tmp_path: Path) -> None:
@@ -258,5 +249,5 @@ def test_a_record_with_few_metrics_stops_nothing(tmp_path: Path) -> None:
     tanh = next(row for row in report.rows if row.row.id == "tanh")
     assert str(tanh.seeds) == "seeds 1, 2, 3" and [str(cell.our_cell) for cell in tanh.measured][3] == "not measured"
     words = {verdict.claim.text: verdict.word for verdict in report.verdicts if "tanh" in verdict.claim.rows}
-    assert set(words.values()) <= {"not run", "one seed", "undecided"}, words
+    assert set(words.values()) <= {"not run", "undecided"}, words
     assert "+ tanh SDU" in build_site(tmp_path, [TABLE]).read_text() or report.rows

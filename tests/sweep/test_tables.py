@@ -147,6 +147,8 @@ def row(**changes: Any) -> dict[str, Any]:
     return {"id": "a", "label": "A", "overrides": ["gate=none"], **changes}
 
 
+BETTER: dict[str, Any] = {"text": "x", "better": "a", "than": "b", "metric": "test_bpc"}
+AT_MOST: dict[str, Any] = {"text": "x", "at_most": "a", "than": "b"}
 CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "splits": ["valid"]}
 
 
@@ -245,13 +247,17 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ),
         ({"claims": [{"text": "x", "better": [], "than": "a", "metric": "test_bpc"}]}, "it compares no rows"),
         ({"claims": [{"text": "x", "better": 3, "than": "a", "metric": "test_bpc"}]}, "better is not a text or a list"),
-        ({"claims": [{"text": "x", "within": "a", "share": math.nan}]}, "share is not a finite number from 0 to 10"),
+        ({"claims": [{"text": "x", "at_most": "a", "share": math.nan}]}, "share is not a finite number from 0 to 10"),
         ({"claims": "none"}, "t: claims is not a list"),
         ({"against": {"a": ["a"]}}, "against: row a is compared with itself"),
         ({"against": [1]}, "t: against is not a set of keys with values"),
         ({"budgets": {"paper": "gate=none"}}, r"t: budgets\.paper is not a list or null"),
         ({"rounds": 10**6}, "t: rounds is not a whole number from 0 to 10000"),
-        ({"margins": {"test_bpc": "small"}}, r"t: margins\.test_bpc is not a finite number"),
+        ({"claims": [{**BETTER, "share": 0.1}]}, "claim 'x': `share` belongs to `at_most`. Leave it out"),
+        (
+            {"claims": [{"text": "x", "at_most": "a", "than": "b", "metric": "test_accuracy"}]},
+            "of test_accuracy, higher is",
+        ),
         ({"recipe": None}, "t: recipe is missing"),
     ],
 )
