@@ -1,5 +1,6 @@
 """Joins records with tables: finds the finished runs, or the times, of each row. Reads files only, never a model."""
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,9 +16,23 @@ from highway.report.counting import is_sound
 from highway.report.curves import Curves, read_curves
 from highway.report.rows import Choices, composed, name_of_runs, overrides_of, with_choices
 from highway.report.sample import Sample, caveat_of, samples
-from highway.report.statistics import Summary, summarise
 from highway.report.times import timed_samples
 from highway.sweep.table import Row, Table
+
+
+@dataclass(frozen=True)
+class Summary:
+    mean: float
+    deviation: float | None  # over seeds (n - 1); None for one seed
+    count: int
+
+
+def summarise(values: Sequence[float]) -> Summary | None:
+    """Return mean and standard deviation, or None without values."""
+    if not values:
+        return None
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return Summary(statistics.fmean(values), deviation, len(values))
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 
 from highway.errors import counted
 from highway.report.answers import Answer
+from highway.report.collect import Summary
 from highway.report.sample import Sample
-from highway.report.statistics import Summary
 from highway.sweep.table import Column, Row
 
 DASH = "—"

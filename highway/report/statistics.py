@@ -28,21 +28,6 @@ DRAWS = 10_000
 CHUNK = 500  # draws at a time, to bound the memory
 
 
-@dataclass(frozen=True)
-class Summary:
-    mean: float
-    deviation: float | None  # over seeds (n - 1); None for one seed
-    count: int
-
-
-def summarise(values: Sequence[float]) -> Summary | None:
-    """Return mean and standard deviation, or None without values."""
-    if not values:
-        return None
-    deviation = statistics.stdev(values) if len(values) > 1 else None
-    return Summary(statistics.fmean(values), deviation, len(values))
-
-
 def kendall_tau(ours: Sequence[float], papers: Sequence[float]) -> float | None:
     """Return Kendall's tau-b of two orders of the same rows (1: equal, -1: reversed); None if all values are equal."""
     if len(set(ours)) < 2 or len(set(papers)) < 2:

@@ -264,7 +264,7 @@ def test_a_run_must_be_below_counting(monkeypatch: pytest.MonkeyPatch, tmp_path:
         put(tmp_path, "tanh", seed, value, data=data)
         put(tmp_path, "sigmoid", seed, value, data={**data, "counting_loss": 1.6})
     report = build_report(collect(TABLE, "paper", tmp_path))
-    bits = {loss: f"{loss / math.log(2):.3f}" for loss in (1.5, 1.6)}
+    bits = {loss: f"{loss / math.log(2):.4g}" for loss in (1.5, 1.6)}
     of_tanh = [
         f"seed {seed} worse than character frequencies ({bits[1.5]}; this run {bits[value]})"
         for seed, value in ((2, 1.5), (3, 1.6))

@@ -12,9 +12,9 @@ from statsmodels.api import OLS
 from statsmodels.stats.multitest import multipletests
 
 from highway.config.metrics import METRICS
+from highway.report.collect import Summary, summarise
 from highway.report.statistics import (
     Array,
-    Summary,
     answer,
     bleu,
     bootstrap,
@@ -29,7 +29,6 @@ from highway.report.statistics import (
     parse,
     prediction_interval,
     seeds_for_ranks,
-    summarise,
 )
 from highway.sweep.table import Claim
 from highway.tasks.scoring import scores

@@ -24,6 +24,7 @@ from highway.describe import gates_of
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
+from highway.ledger.record import worse_than_counting
 from highway.run import build, machine
 from highway.run.checkpoint import load_weights
 from highway.testing.runs import curve, trained
@@ -109,13 +110,42 @@ def test_windows_evaluated_together_give_the_same_number(tiny: Compose) -> None:
     assert trained(described)[1]["metrics"]["test_loss"]["last"] == pytest.approx(expected, rel=1e-6)
 
 
-def test_the_loss_falls_and_the_model_learns_the_sample(tiny: Compose) -> None:
-    _, result = trained(
+def test_the_loss_falls_and_the_model_learns_the_sample(tiny: Compose, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "highway")
+    directory, result = trained(
         tiny(
             "model.width=32", "dataset.train.lanes=16", "trainer.max_steps=150", "optimizer=adam", "optimizer.lr=0.005"
         )
     )
     assert result["metrics"]["test_bpc"]["best"] < 3.0  # a model of single characters reaches 4.1
+    assert caplog.records[-1].getMessage() == f"{directory.path}: finished"
+
+
+def test_a_run_that_has_not_learned_says_so_in_its_last_line(tiny: Compose, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "highway")
+    directory, result = trained(tiny(*FEW, "optimizer.lr=1e-9"))
+    counts, ours = result["data"]["counting_loss"] / math.log(2), result["metrics"]["test_bpc"]["best"]
+    why = f"best model worse than character frequencies ({counts:.4g}; this run {ours:.4g})"
+    assert caplog.records[-1].getMessage() == f"{directory.path}: finished ({why})"
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "metric", "text"),
+    [
+        ("penn_treebank", "word", "test_ppl", "worse than word frequencies (639.3; this run 783)"),
+        ("enwik8", "bytes", "test_bpc", "worse than byte frequencies (9.32; this run 9.613)"),
+        ("mnist", "pixels", "test_accuracy", "worse than label frequencies (6.46; this run 6.663)"),
+        ("nottingham", "keys", "test_nll", "worse than key frequencies (6.46; this run 6.663)"),
+        ("one_of_a_user", "lines", "test_loss", "worse than frequencies (6.46; this run 6.663)"),
+    ],
+)
+def test_what_has_not_been_learned_is_said_in_the_metric_of_the_task(
+    name: str, form: str, metric: str, text: str
+) -> None:
+    losses = {"best": 6.6631, "last": 6.46}
+    content = {"data": {"name": name, "form": form}, "metrics": {"test_loss": losses, metric: losses}}
+    assert worse_than_counting(content, 6.4604, "best") == text
+    assert worse_than_counting(content, 6.4604, "last") == "" == worse_than_counting(content, None, "best")
 
 
 def test_final_validation_when_steps_fall_between(tiny: Compose) -> None:
