@@ -3,7 +3,7 @@
     python scripts/simulate.py [TABLE...] [--seeds 3 5] [--count 4000]
 
 The claims are those of conf/table/, and the tests those of reports (highway/report/statistics.py); the runs are random.
-A run is normal with deviation 1, and metrics are drawn apart. `!`: significantly more than 5 % of tables.
+A run is normal with deviation 1, independently for each metric. `!`: significantly more than 5 % of tables.
 """
 
 import argparse

@@ -61,7 +61,7 @@ SINGLE = {
     "step_seconds": ("s/step", "seconds", "lower", 4),
     "spread": ("spread", "", "lower", 3),
     "relative_time": ("relative", "", "lower", 3),
-    "train_time_h": ("hours", "hours", "lower", 2),
+    "train_time_h": ("hours", "hours", "lower", 4),
     "peak_memory_mib": ("MiB", "MiB", "lower", 0),
     "parameters": ("parameters", "", "lower", 0),
     "gate_parameters": ("of gates", "", "lower", 0),

@@ -74,7 +74,7 @@ def worse_than_counting(content: dict[str, Any], counting_loss: float | None, se
         losses = [math.exp(min(loss, 700)) for loss in losses]
     elif "test_bpc" in metrics:
         losses = [loss / math.log(2) for loss in losses]
-    counts, ours = (f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" for value in losses)
+    counts, ours = (f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:.4g}" for value in losses)
     return f"worse than {f'{unit} ' if unit else ''}frequencies ({counts}; this run {ours})"
 
 

@@ -74,9 +74,9 @@ def differences(collected: Collected) -> list[Difference]:
         ours, theirs = (evidence.numbers.values(name, metric, log) for name in (row.id, base.id))
         compared = compare_rows(ours, theirs, evidence.numbers.floor(metric, log), evidence.rank_seeds)
         mean, half, p = (float(part[0]) for part in (compared.mean, compared.half, compared.p))
-        if failed_in(ours, theirs)[0]:
+        if failed_in(ours, theirs)[0] and compared.seeds[0] >= evidence.rank_seeds:
             text = f"{evidence.count({row.id: ours, base.id: theirs})} have learned"
-            found.append(Difference(row, base, text, p=p if compared.seeds[0] >= evidence.rank_seeds else None))
+            found.append(Difference(row, base, text, p=p))
         elif not math.isnan(half):
             ends = [sign * mean, sign * mean - half, sign * mean + half]
             size, low, high = map(math.expm1, ends) if log else ends
@@ -89,9 +89,7 @@ def on_test_set(collected: Collected) -> list[OnTestSet]:
     """Compare each row with its baseline on the units of the test set, where they share one seed."""
     found = []
     for row, base in pairs(collected):
-        if any(collected.learned(name) != collected.samples[name] for name in (row.id, base.id)):
-            continue
-        ours, theirs = ({sample.seed: sample for sample in collected.samples[name]} for name in (row.id, base.id))
+        ours, theirs = ({sample.seed: sample for sample in collected.learned(name)} for name in (row.id, base.id))
         shared = ours.keys() & theirs.keys()
         if len(shared) == 1:
             (seed,) = shared

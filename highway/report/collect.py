@@ -59,6 +59,10 @@ class Collected:
         """Return the runs of a row that finished and have learned."""
         return tuple(sample for sample in self.samples[row_id] if is_sound(sample, self.table.select))
 
+    def all_learned(self, row_id: str) -> bool:
+        """Return whether no run of a row has failed: diverged, or learned no more than counting."""
+        return self.learned(row_id) == self.samples[row_id]
+
     def values(self, row_id: str, metric: str) -> list[float]:
         """Return a metric of the runs of a row that have learned; if it measures no quality, of all that finished."""
         runs = self.learned(row_id) if METRICS[metric].measures_quality else self.finished(row_id)

@@ -65,25 +65,36 @@ class Evidence:
     def verdict(self, claim: Claim, test: ClaimTest | None) -> Verdict:
         """Return the verdict on a claim from its test; None for a claim on two orders of the rows."""
         names = (*claim.rows, *claim.than)
-        if not all(self._has_numbers(name, claim) for name in names):
-            ran = all(self.collected.samples[name] for name in names)
-            return Verdict(claim, "not run", f"no {claim.metric} that counts" if ran else "")
+        for metric in filter(None, (claim.metric, claim.to)):
+            if not all(self._has_numbers(name, metric) for name in names):
+                ran = all(self.collected.samples[name] for name in names)
+                return Verdict(claim, "not run", f"no {metric} that counts" if ran else "")
         if not self.collected.comparable(*names):
             return Verdict(claim, "not comparable", "the rows differ in their data or vocabulary")
         if test is None:
             return Verdict(claim, NOT_DECIDED, self._order(claim))
+        unlearned = [self.table.row(name).label for name in claim.than if not self.collected.learned(name)]
+        if claim.kind == "sooner" and unlearned:
+            return Verdict(claim, self._word(0, 0), f"no run has learned of {', '.join(unlearned)}")
         decision, decisive = int(test.decision[0]), test.pairs[int(test.decisive[0])]
         seeds = min(int(pair.seeds[0]) for pair in ([decisive] if decision < 0 else test.pairs))
         failed = self._failed(claim)
         if not decision and not failed and seeds < 2:
-            return Verdict(claim, ONE_SEED if seeds else NO_SEED)
-        if failed and (not decision or np.isnan(decisive.mean[0])):
-            detail = failed
-        else:
-            detail = self._pair(claim, test, int(test.decisive[0]))
-        if not failed or test.p[0] < 1:
-            detail += f"; {p_text(float(test.p[0]))} corrected for all claims"
-        return Verdict(claim, self._word(decision, seeds), detail)
+            missing = f"no seed for which all rows have {claim.metric}"
+            return Verdict(claim, ONE_SEED) if seeds else Verdict(claim, NO_SEED, missing)
+        return Verdict(claim, self._word(decision, seeds), self._detail(claim, test, failed))
+
+    def _detail(self, claim: Claim, test: ClaimTest, failed: str) -> str:
+        """Return the pair that decides a claim and its p-values, or the runs that failed."""
+        number = int(test.decisive[0])
+        decisive = test.pairs[number]
+        corrected = f"{p_text(float(test.p[0]))} corrected for all claims"
+        by_ranks = bool(np.isnan(decisive.mean[0]))
+        if not failed or (test.decision[0] and not by_ranks):
+            return f"{self._pair(claim, test, number)}; {corrected}"
+        if by_ranks and decisive.seeds[0] >= self.rank_seeds and claim.kind != "growing":
+            return f"{failed}; p {p_text(float(decisive.p[0]))} by ranks; {corrected}"
+        return failed + ("" if claim.kind == "growing" else f"; ranks decide from {self.rank_seeds} runs of each row on")
 
     def _word(self, decision: int, seeds: int) -> str:
         full = self.collected.budget == "paper" and self.collected.full_data
@@ -96,21 +107,18 @@ class Evidence:
         data = "" if self.collected.full_data else f", {self.collected.data_source} data"
         return words[decision] + ("" if full else f" ({self.collected.budget}{data})")
 
-    def _has_numbers(self, row: str, claim: Claim) -> bool:
-        """Return whether a row has a run with the metrics of a claim, or one that diverged."""
-        return any(
-            all(
-                sample.counts_for(metric) or (METRICS[metric].measures_quality and not sample.finished)
-                for metric in filter(None, (claim.metric, claim.to))
-            )
-            for sample in self.collected.samples[row]
-        )
+    def _has_numbers(self, row: str, metric: str) -> bool:
+        """Return whether a row has a run with a metric, or one that diverged."""
+        may_diverge = METRICS[metric].measures_quality
+        samples = self.collected.samples[row]
+        return any(sample.counts_for(metric) or (may_diverge and not sample.finished) for sample in samples)
 
     def _order(self, claim: Claim) -> str:
         means = [[self.collected.summary(row, metric) for metric in (claim.metric, claim.to)] for row in claim.rows]
         both = [(first.mean, second.mean) for first, second in means if first and second]
         tau = kendall_tau(*zip(*both, strict=True)) if both else None
-        return f"Kendall's tau of {claim.metric} and {claim.to} over {len(both)} rows: {tau or 0:+.2f}"
+        text = "none, as all values are equal" if tau is None else f"{tau:+.2f}"
+        return f"Kendall's tau of {claim.metric} and {claim.to} over {len(both)} rows: {text}"
 
     def _failed(self, claim: Claim) -> str:
         """Return how many runs of each row have a value, if some have none; else an empty text."""
@@ -119,12 +127,12 @@ class Evidence:
             runs: Iterable[Array] = (self.numbers.values(name, claim.metric, False) for name in pair)
             if claim.kind == "sooner":
                 runs = self.numbers.steps(*pair, claim.metric)
-            of_rows.update(zip(pair, runs, strict=True))
+            for name, of_row in zip(pair, runs, strict=True):  # the steps of a row depend on the other one
+                of_rows[name] = np.fmin(of_row, of_rows.get(name, of_row))
         if not any(np.isneginf(runs).any() for runs in of_rows.values()):
             return ""
         event = "arrive" if claim.kind == "sooner" else "have learned"
-        ranks = "" if claim.kind == "growing" else f"; ranks decide from {self.rank_seeds} runs of each row on"
-        return f"runs that {event}: {self.count(of_rows)}{ranks}"
+        return f"runs that {event}: {self.count(of_rows)}"
 
     def count(self, of_rows: dict[str, Array]) -> str:
         """Return how many runs (1, S) of each row have a value: `T-L3 3 of 3, + tanh SDU 2 of 3`."""
@@ -135,7 +143,7 @@ class Evidence:
         """Return the size, interval and p-value of the pair that decides a claim."""
         (row, than), metric, compared = claim.pairs[number], METRICS[claim.metric], test.pairs[number]
         sign = -1 if claim.kind == "sooner" or metric.better == "lower" else 1
-        limit = f", limit {claim.share:+.1%}" if claim.kind == "at_most" else ""
+        limit = f" against the limit of {claim.share:+.1%}" if claim.kind == "at_most" else ""
         if claim.kind == "growing":
             sign, (row, than) = 1, (claim.pairs[number + 1][0], row)
         elif self.table.base(than) == row and not limit:  # the direction in which the report compares them elsewhere
@@ -152,4 +160,4 @@ class Evidence:
         named = "gain of {} against that of {}" if claim.kind == "growing" else "{} against {}"
         pairs = f", of {len(test.pairs)} comparisons" if len(test.pairs) > 1 else ""
         compares = named.format(*names) + pairs
-        return f"{compares}: {size} ({low} … {high}){unit}{limit}, p {p_text(float(compared.p[0]))}"
+        return f"{compares}: {size} ({low} … {high}){unit}, p {p_text(float(compared.p[0]))}{limit}"

@@ -35,8 +35,9 @@ class RecordedNumbers:
         if not sample.finished or not sample.counts_for(metric):
             return np.nan
         value = sample.value(metric, self.select)
-        scaled = math.log(value) if log else value
-        return -scaled if card.better == "lower" else scaled
+        if log:
+            value = math.log(value) if value > 0 else math.nan
+        return -value if card.better == "lower" else value
 
     def floor(self, metric: str, log: bool) -> float:
         """Return half of what the metric resolves: a unit of its last digit, or one example of the test set."""
@@ -45,25 +46,25 @@ class RecordedNumbers:
         if card.kind == "accuracy":
             sizes = [examples(sample, card.split) for sample in self.collected.every]
             resolution = 1 / max(filter(None, sizes), default=1 / resolution)
-        values = [
-            abs(sample.value(metric, self.select))
-            for sample in self.collected.every
-            if sample.finished and sample.counts_for(metric)
-        ]
+        finished = (sample for sample in self.collected.every if sample.finished and sample.counts_for(metric))
+        values = [value for sample in finished if (value := sample.value(metric, self.select)) > 0]
         return resolution / 2 / float(np.median(values)) if log and values else resolution / 2
 
     def steps(self, row: str, than: str, metric: str) -> tuple[Array, Array]:
-        """Return less the steps after which `row` and `than` are as good as every run of `than` at its end."""
+        """Return minus the steps after which `row` and `than` are as good as every run of `than` at its end.
+
+        NaN if no run of `than` has learned.
+        """
         card = METRICS[metric]
         sound = [sample for sample in self.collected.samples[than] if is_sound(sample, self.select)]
         ends = [curve for sample in sound if (curve := sample.curve(card))]
 
         def steps_of(sample: Sample) -> float:
             curve = sample.curve(card)
-            if sample.finished and not curve:
+            if not ends or (sample.finished and not curve):
                 return np.nan
-            arrives = ends and is_sound(sample, self.select)
-            step = first_reached(curve, common_end(ends, card), card) if arrives else None
+            sound = is_sound(sample, self.select)
+            step = first_reached(curve, common_end(ends, card), card) if sound else None
             return -np.inf if step is None else -step
 
         arrays = []
@@ -76,6 +77,5 @@ class RecordedNumbers:
     def step_floor(self, metric: str) -> float:
         """Return half of the longest interval between two validations."""
         card = METRICS[metric]
-        curves = [sample.curves.get((card.split or "", card.kind), []) for sample in self.collected.every]
-        intervals = [second.step - first.step for curve in curves for first, second in itertools.pairwise(curve)]
-        return max(intervals, default=0.0) / 2
+        curves = [[0.0, *(point.step for point in sample.curve(card))] for sample in self.collected.every]
+        return max((later - step for curve in curves for step, later in itertools.pairwise(curve)), default=0.0) / 2

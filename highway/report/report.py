@@ -44,7 +44,8 @@ SHARE = (
 )
 DIFFERENCES = (
     "The difference in {} between each row and its baseline at the seeds that both have, the 95 % interval of its mean "
-    "and the p-value, both of a paired t-test. Where runs have failed, the p-value is that of ranks."
+    "and the p-value, both of a paired t-test. Where runs have failed, the p-value is that of "
+    "ranks, and takes more runs (docs/STATISTICS.md)."
 )
 ON_TEST_SET = (
     "Rows that share one seed with their baseline: the difference between these two models, and its 95 % interval over "
@@ -63,7 +64,7 @@ class Report:
     verdicts: tuple[Verdict, ...]
     differences: tuple[Difference, ...]  # of rows from their baselines
     on_test_set: tuple[OnTestSet, ...]  # the same for rows that share one seed with their baseline
-    answers: dict[tuple[str, str], Answer]  # by row and metric: whether the paper's number is one that we may get
+    answers: dict[tuple[str, str], Answer]  # by row and metric: the verdict on the paper's number
     figures: tuple[Figure, ...] = ()  # drawn in the folder of the report
 
     @property

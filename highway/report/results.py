@@ -1,5 +1,6 @@
 """The results of a table: for each row and metric our mean, the paper's number, and why there is none of ours."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -9,6 +10,7 @@ from highway.report.answers import Answer
 from highway.report.collect import Collected
 from highway.report.counting import is_unchecked, unlearned
 from highway.report.sections import Measured, Seeds
+from highway.report.statistics import on_log_scale
 from highway.sweep.table import Column, Row
 
 
@@ -25,7 +27,11 @@ def result_row(row: Row, collected: Collected, found: dict[tuple[str, str], Answ
     table = collected.table
     measured, also = (_measured(row, columns, collected, found) for columns in (table.columns, table.also))
     finished = collected.finished(row.id)
-    no_better = tuple(f"seed {each.seed} {text}" for each in finished if (text := unlearned(each, table.select)))
+    no_better = tuple(
+        f"seed {each.seed} {text}" if len(finished) > 1 else text
+        for each in finished
+        if (text := unlearned(each, table.select))
+    )
     unchecked = sum(map(is_unchecked, finished))
     return ResultRow(row, Seeds(collected.samples[row.id], no_better, unchecked), measured, also)
 
@@ -46,14 +52,21 @@ def _measured(
 
 
 def _change(row: str, base: str, metric: str, collected: Collected) -> float | None:
-    """Return the change of a row against its baseline, as a share, at the seeds that both have."""
-    learned = any(map(collected.learned, (row, base)))  # two rows that have not say nothing of each other
-    if METRICS[metric].measures_quality and not (learned and collected.comparable(row, base)):
+    """Return the change of a row against its baseline, as a share, at the seeds that both have.
+
+    None where runs of either have failed, as for the difference between the two (highway/report/baselines.py).
+    """
+    if METRICS[metric].measures_quality and not (
+        collected.comparable(row, base) and all(map(collected.all_learned, (row, base)))
+    ):
         return None
     ours, theirs = (collected.by_seed(name, metric) for name in (row, base))
     shared = ours.keys() & theirs.keys()
-    of_base = fmean(theirs[seed] for seed in shared) if shared else 0.0
-    return fmean(ours[seed] for seed in shared) / of_base - 1 if of_base else None
+    if not shared or not all(theirs[seed] for seed in shared):
+        return None
+    if on_log_scale(metric):
+        return math.expm1(fmean(math.log(ours[seed] / theirs[seed]) for seed in shared))
+    return fmean(ours[seed] for seed in shared) / fmean(theirs[seed] for seed in shared) - 1
 
 
 def _reason(row: Row, metric: str, collected: Collected) -> str:

@@ -161,7 +161,7 @@ class Seeds:
 
     @property
     def remarks(self) -> list[str]:
-        """What the values of some runs need: `seed 2 worse than word frequencies (639; this run 783)`."""
+        """The remarks on runs, such as `seed 2 worse than word frequencies (639; this run 783)`."""
         unchecked = [f"{counted(self.unchecked, 'run')} not compared with counting"] if self.unchecked else []
         return [*self.unlearned, *unchecked]
 

@@ -44,17 +44,17 @@ def on_log_scale(metric: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Two-sided tests of one row against another, (B,) each."""
+class PairTest:
+    """The two-sided test of one row against another in B tables; fields are (B,)."""
 
     sign: Array  # 1: the row is ahead, -1: behind
     p: Array  # 1 where nothing can be tested
-    seeds: Array  # the number of differences; where ranks are compared, the runs of the row that has fewer
+    seeds: NDArray[np.intp]  # the number of differences; where ranks are compared, the runs of the row that has fewer
     mean: Array  # of the paired differences; NaN where ranks are compared
     half: Array  # half the length of the 95 % interval of that mean; NaN with one seed
 
 
-def compare_paired(differences: Array, floor: float) -> Comparison:
+def compare_paired(differences: Array, floor: float) -> PairTest:
     """Test by Student's t that the mean of differences (B, S) is zero. Their deviation is at least `floor`."""
     known = ~np.isnan(differences)
     count = known.sum(1)
@@ -65,7 +65,7 @@ def compare_paired(differences: Array, floor: float) -> Comparison:
     t = np.divide(mean, error, out=np.zeros_like(mean), where=error > 0)
     p = np.where(testable, 2 * special.stdtr(freedom, -np.abs(t)), 1.0)
     half = np.where(testable, special.stdtrit(freedom, 1 - LEVEL / 2) * error, np.nan)
-    return Comparison(np.sign(mean), p, count, np.where(count > 0, mean, np.nan), half)
+    return PairTest(np.sign(mean), p, count, np.where(count > 0, mean, np.nan), half)
 
 
 def compare_ranks(row: Sequence[float], than: Sequence[float]) -> tuple[float, float]:
@@ -89,7 +89,7 @@ def _rank_sums(doubled_ranks: tuple[int, ...], size: int) -> Array:
     return ways[size] / ways[size].sum()
 
 
-def compare_rows(row: Array, than: Array, floor: float, rank_seeds: int) -> Comparison:
+def compare_rows(row: Array, than: Array, floor: float, rank_seeds: int) -> PairTest:
     """Compare runs (B, S) by the differences at shared seeds; in tables in which runs failed, by the ranks of all runs.
 
     rank_seeds: the runs of each row from which ranks are compared.
@@ -104,7 +104,7 @@ def compare_rows(row: Array, than: Array, floor: float, rank_seeds: int) -> Comp
 
 
 def failed_in(row: Array, than: Array) -> NDArray[np.bool_]:
-    """Return in which tables (B,) a run of two rows failed."""
+    """Return a mask (B,) of the tables in which a run of one of two rows failed."""
     return np.any(np.isneginf(row) | np.isneginf(than), axis=1)
 
 
@@ -133,7 +133,7 @@ class Numbers(Protocol):
         """Return the least deviation of differences that the metric can resolve."""
 
     def steps(self, row: str, than: str, metric: str) -> tuple[Array, Array]:
-        """Return less the steps (B, S) after which `row` and `than` are as good as every run of `than` at its end."""
+        """Return minus the steps (B, S) after which `row` and `than` are as good as every run of `than` at its end."""
 
     def step_floor(self, metric: str) -> float:
         """Return the least deviation of differences between steps."""
@@ -143,13 +143,13 @@ class Numbers(Protocol):
 class ClaimTest:
     """The test of a claim in B tables."""
 
-    pairs: list[Comparison]  # by pair of rows; of a growth, by step
+    pairs: list[PairTest]  # by pair of rows; of a growth, by step
     p: Array  # (B,) two-sided: corrected for all claims by `judge`
     sign: Array  # 1: the p-value speaks for the claim, -1: against it
 
     @property
     def decision(self) -> Array:
-        """1 where the claim is supported, -1 where it is refuted, 0 where it stays open."""
+        """The verdict by table: 1 supported, -1 refuted, 0 open."""
         return np.where(self.p < LEVEL, self.sign, 0)
 
     @property
@@ -160,7 +160,7 @@ class ClaimTest:
 
 def judge(claims: Sequence[Claim], numbers: Numbers) -> list[ClaimTest]:
     """Test claims on pairs of rows, and correct their p-values for all of them."""
-    tests = [test_claim(claim, numbers, seeds_for_ranks(claims)) for claim in claims]
+    tests = [assess(claim, numbers, seeds_for_ranks(claims)) for claim in claims]
     if not tests:
         return []
     corrected = holm(np.stack([test.p for test in tests], axis=1))
@@ -172,18 +172,15 @@ def seeds_for_ranks(claims: Sequence[Claim]) -> int:
     return 5 if 2 / math.comb(10, 5) * len(claims) < LEVEL else 6
 
 
-def test_claim(claim: Claim, numbers: Numbers, rank_seeds: int) -> ClaimTest:
-    """Test a claim: every pair has to hold, and one opposite pair refutes it (Bonferroni)."""
+def assess(claim: Claim, numbers: Numbers, rank_seeds: int) -> ClaimTest:
+    """Test a claim by itself: every pair has to hold, and one opposite pair refutes it (Bonferroni)."""
     pairs = compare_pairs(claim, numbers, rank_seeds)
     supported = np.max([np.where(pair.sign > 0, pair.p, 1) for pair in pairs], axis=0)
     refuted = len(pairs) * np.min([np.where(pair.sign < 0, pair.p, 1) for pair in pairs], axis=0)
     return ClaimTest(pairs, np.minimum(np.minimum(supported, refuted), 1), np.where(supported < refuted, 1, -1))
 
 
-test_claim.__test__ = False  # type: ignore[attr-defined]  # pytest takes any test_* for a test
-
-
-def compare_pairs(claim: Claim, numbers: Numbers, rank_seeds: int) -> list[Comparison]:
+def compare_pairs(claim: Claim, numbers: Numbers, rank_seeds: int) -> list[PairTest]:
     """Compare the rows of each pair of a claim; of a growth, each gain with the one before."""
     metric = claim.metric
     if claim.kind == "sooner":

@@ -144,8 +144,9 @@ def _claim(content: dict[str, Any], paper_rows: list[str], table: str) -> Claim:
         raise Refused(f"{where}: `than` is missing. Name the rows with which its rows are compared.")
     if kinds[0] == "sooner" and METRICS[content["metric"]].split is None:
         raise Refused(f"{where}: {content['metric']} has no curve, which `sooner` needs. Name a metric that has one.")
-    if kinds[0] == "at_most" and METRICS[content["metric"]].better == "higher":
-        raise Refused(f"{where}: of {content['metric']}, higher is better. Name a metric of which lower is better.")
+    card = METRICS[content["metric"]]
+    if kinds[0] == "at_most" and (card.better == "higher" or card.range[0] < 0):
+        raise Refused(f"{where}: `at_most` compares ratios of a metric of which lower is better. Name such a metric.")
     if content.get("share") and kinds[0] != "at_most":
         raise Refused(f"{where}: `share` belongs to `at_most`. Leave it out.")
     rows = _names(content[kinds[0]], paper_rows, ())
@@ -154,6 +155,8 @@ def _claim(content: dict[str, Any], paper_rows: list[str], table: str) -> Claim:
     if by_pairs and len(rows) != len(than):
         raise Refused(f"{where}: it pairs {len(rows)} rows with {len(than)}. Name as many rows in `than`.")
     pairs = zip(rows, than, strict=True) if by_pairs else itertools.product(rows, than)
+    if kinds[0] == "growing" and len(rows) < 2:
+        raise Refused(f"{where}: one gain does not grow. Name two rows or more.")
     if itself := [row for row, other in pairs if row == other]:
         raise Refused(f"{where}: it compares row {itself[0]} with itself.")
     if not rows or ("than" in content and not than):

@@ -84,7 +84,10 @@ def test_the_test_set_is_shown_where_rows_share_one_seed(tmp_path: Path) -> None
     assert pair.value == pytest.approx(nats[0].mean())
     assert pair.difference == pytest.approx(nats[0].mean() - nats[2].mean())
     assert pair.low < pair.difference < pair.high
+    put(tmp_path, "tanh", 3, 1.4, status="diverged")
+    assert on_test_set(collect(TABLE, "paper", tmp_path)) == [pair], "a run that failed hides no other one"
     put_units(tmp_path, "tanh", 1, nats[3])
+    put(tmp_path, "tanh", 3, 1.4)
     put_units(tmp_path, "sigmoid", 3, nats[3])
     collected = collect(TABLE, "paper", tmp_path)
     assert on_test_set(collected) == [] and [each.row.id for each in differences(collected)] == ["tanh"]

@@ -174,7 +174,7 @@ def test_at_most_a_share_compares_ratios(tmp_path: Path) -> None:
         (verdict,) = judged(tmp_path, claim)
         assert verdict.word == word
         assert verdict.detail.startswith(f"+ tanh SDU against T-L3: {tanh / 1.5 - 1:+.1%} (")
-        assert ", limit +4.0%, p " in verdict.detail
+        assert verdict.detail.split("; ")[0].endswith(" against the limit of +4.0%")
 
 
 def test_steps_are_counted_to_what_every_run_of_the_other_row_ends_with(tmp_path: Path) -> None:
@@ -201,16 +201,66 @@ def test_failed_runs_are_counted(tmp_path: Path, seeds: int, reached: str, diver
         put(tmp_path, "tanh", seed, 1.6, curve=[(50, 1.8), (100, 1.51)])
         put(tmp_path, "sigmoid", seed, 1.6, status="diverged")
     steps, against = judged(tmp_path, SOONER, {"better": "baseline", "than": "sigmoid"})
-    p = f"; {2 * 2 / math.comb(2 * seeds, seeds):.3f} corrected for all claims" if seeds == 5 else ""
-    ranks = f"; ranks decide from 5 runs of each row on{p}"
+    p = 2 / math.comb(2 * seeds, seeds)
+    ranks = f"; p {p:.3f} by ranks; {2 * p:.3f} corrected for all claims"
+    ranks = ranks if seeds == 5 else "; ranks decide from 5 runs of each row on"
     assert (steps.word, against.word) == (reached, diverged)
     assert steps.detail == f"runs that arrive: + tanh SDU 0 of {seeds}, T-L3 {seeds} of {seeds}{ranks}"
     assert against.detail == f"runs that have learned: T-L3 {seeds} of {seeds}, + sigmoid SDU 0 of {seeds}{ranks}"
-    (difference,) = (
-        each for each in build_report(collect(table_of(), "paper", tmp_path)).differences if each.row.id == "sigmoid"
+    report = build_report(collect(table_of(), "paper", tmp_path))
+    shown = {each.row.id: each for each in report.differences}
+    assert ("sigmoid" in shown) == (seeds == 5) and {row.row.id: row.measured[0].change for row in report.rows}[
+        "sigmoid"
+    ] is None
+    if seeds == 5:  # for the two claims of this table's file, and the others that have not run
+        assert (shown["sigmoid"].p, shown["sigmoid"].size) == (pytest.approx(p), None)
+        assert shown["sigmoid"].runs == "+ sigmoid SDU 0 of 5, T-L3 5 of 5 have learned"
+
+
+def test_steps_are_counted_for_each_pair(tmp_path: Path) -> None:
+    """All runs of tanh get to the end of sigmoid, and none to that of the baseline."""
+    for seed in (1, 2, 3):
+        put(tmp_path, "baseline", seed, 1.2)
+        put(tmp_path, "tanh", seed, 1.4)
+        put(tmp_path, "sigmoid", seed, 1.5)
+    (verdict,) = judged(tmp_path, {**SOONER, "than": ["baseline", "sigmoid"]})
+    assert verdict.word == "undecided"
+    assert "+ tanh SDU 0 of 3, T-L3 3 of 3, + sigmoid SDU 3 of 3" in verdict.detail and "nan" not in verdict.detail
+
+
+def test_nothing_is_sooner_than_rows_that_have_not_learned(tmp_path: Path) -> None:
+    for seed in (1, 2, 3):
+        put(tmp_path, "baseline", seed, 1.5, status="diverged")
+        put(tmp_path, "tanh", seed, 1.4)
+    (verdict,) = judged(tmp_path, SOONER)
+    assert (verdict.word, verdict.detail) == ("undecided", "no run has learned of T-L3")
+
+
+def test_a_validation_at_the_end_alone_resolves_the_whole_run(tmp_path: Path) -> None:
+    put(tmp_path, "tanh", 1, 1.4, curve=[(100, 1.4)])
+    assert RecordedNumbers(collect(TABLE, "paper", tmp_path)).step_floor("valid_loss") == 50
+
+
+def test_perplexities_are_compared_as_ratios(tmp_path: Path) -> None:
+    """A claim, the table of differences and the change beside the numbers have one size, one interval and one p."""
+    words = load_table("highway_t3")
+    ppl = {"baseline": np.array((100.0, 110.0, 125.0)), "sigmoid": np.array((104.0, 113.0, 127.0))}
+    for row, values in ppl.items():
+        for seed, value in enumerate(values, 1):
+            metrics = {name: {"best": value, "last": value} for name in ("test_ppl", "valid_ppl")}
+            put(tmp_path, row, seed, 4.0, "mini", table=words, metrics=metrics)
+    report = build_report(collect(words, "mini", tmp_path))
+    test = stats.ttest_rel(np.log(ppl["sigmoid"]), np.log(ppl["baseline"]))
+    size = np.expm1(np.mean(np.log(ppl["sigmoid"] / ppl["baseline"])))
+    low, high = np.expm1(test.confidence_interval())
+    (difference,) = report.differences
+    assert (difference.size, difference.low, difference.high) == pytest.approx((size, low, high))
+    detail = report.verdicts[0].detail
+    assert detail.startswith(
+        f"+ sigmoid SDU against T-L3: {size:+.1%} ({low:+.1%} … {high:+.1%}), p {test.pvalue:.3f}; "
     )
-    assert (difference.p is None) == (seeds == 3) and difference.size is None
-    assert difference.runs == f"+ sigmoid SDU 0 of {seeds}, T-L3 {seeds} of {seeds} have learned"
+    changes = {line.row.id: str(line.measured[-1].change) for line in report.rows}
+    assert changes["sigmoid"] == f"{size:+.1%}"
 
 
 def test_a_pair_without_failures_can_refute_a_claim_with_failures(tmp_path: Path) -> None:
@@ -229,7 +279,15 @@ def test_orders_of_rows_are_shown_and_not_decided(tmp_path: Path) -> None:
     assert follows.detail == "Kendall's tau of bleu and valid_accuracy over 15 rows: +1.00"
     tau = stats.kendalltau(range(15), [rank * 7 % 15 for rank in range(15)]).statistic
     assert found["BLEU does not follow loss"].detail.endswith(f"over 15 rows: {tau:+.2f}")
-    assert found["sparser models train faster"].word == "not run", "on a busy machine times say nothing"
+    times = found["sparser models train faster"]
+    assert (times.word, times.detail) == ("not run", "no train_seconds that counts"), "the machine was busy"
+
+
+def test_equal_values_have_no_order(tmp_path: Path) -> None:
+    for row in (row for row in TRANSLATION.rows if not row.extra):
+        put_translation(tmp_path, row.id, bleu=2.0)
+    found = {verdict.claim.text: verdict for verdict in verdicts(collect(TRANSLATION, "paper", tmp_path))}
+    assert found["BLEU does not follow loss"].detail.endswith("over 15 rows: none, as all values are equal")
 
 
 def test_rows_of_the_same_runs_do_not_differ(tmp_path: Path) -> None:

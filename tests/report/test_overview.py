@@ -1,5 +1,6 @@
 """The overview agrees with the records: it counts what the reports say, and measures as they do."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,20 @@ def test_gates_are_counted_by_rows_at_the_largest_budget(tmp_path: Path) -> None
         ["sdu sigmoid", "1", "1", "0"],
         ["sdu tanh", "1", "0", "1"],
     ]
+
+
+def test_a_gate_whose_runs_fail_is_worse(tmp_path: Path) -> None:
+    for seed in (1, 2, 3):
+        put(tmp_path, "baseline", seed, 1.5)
+        put(tmp_path, "tanh", seed, 1.4, status="diverged" if seed > 1 else "finished")
+        put(tmp_path, "sigmoid", seed, 1.4, status="diverged")
+    gates = of(tmp_path).gates
+    assert gates is not None
+    (grid,) = (block for block in gates.blocks if isinstance(block, Grid))
+    assert [[str(cell) for cell in row.cells][1:] for row in grid.rows] == [["1", "0", "1"], ["1", "0", "1"]]
+
+
+def test_claims_of_a_table_of_ones_own_are_no_claims_of_papers(tmp_path: Path) -> None:
+    put(tmp_path, "baseline", 1, 1.5, budget="mini")
+    own = dataclasses.replace(TABLE, paper="")
+    assert overview([own], [build_report(collect(own, "mini", tmp_path))]).orderings.total() == 0

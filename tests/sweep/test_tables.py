@@ -254,10 +254,8 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ({"budgets": {"paper": "gate=none"}}, r"t: budgets\.paper is not a list or null"),
         ({"rounds": 10**6}, "t: rounds is not a whole number from 0 to 10000"),
         ({"claims": [{**BETTER, "share": 0.1}]}, "claim 'x': `share` belongs to `at_most`. Leave it out"),
-        (
-            {"claims": [{"text": "x", "at_most": "a", "than": "b", "metric": "test_accuracy"}]},
-            "of test_accuracy, higher is",
-        ),
+        ({"claims": [{**AT_MOST, "metric": "test_accuracy"}]}, "`at_most` compares ratios of a metric of which lower"),
+        ({"claims": [{**AT_MOST, "growing": ["a"], "at_most": None, "metric": "bleu"}]}, "one gain does not grow"),
         ({"recipe": None}, "t: recipe is missing"),
     ],
 )
