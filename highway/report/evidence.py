@@ -94,7 +94,8 @@ class Evidence:
             return f"{self._pair(claim, test, number)}; {corrected}"
         if by_ranks and decisive.seeds[0] >= self.rank_seeds and claim.kind != "growing":
             return f"{failed}; p {p_text(float(decisive.p[0]))} by ranks; {corrected}"
-        return failed + ("" if claim.kind == "growing" else f"; ranks decide from {self.rank_seeds} runs of each row on")
+        ranks = f"; ranks decide from {self.rank_seeds} runs of each row on"
+        return failed if claim.kind == "growing" else failed + ranks
 
     def _word(self, decision: int, seeds: int) -> str:
         full = self.collected.budget == "paper" and self.collected.full_data

@@ -4,7 +4,7 @@ A number counts if `answers.counted` has it. Numbers that a paper copied from an
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -24,7 +24,7 @@ ANSWERED = ("within", "outside", "too wide")
 FEW, NOT_RUN = f"fewer than {ENOUGH_SEEDS} seeds", "not run"
 WORDS = (*ANSWERED, FEW, NOT_RUN)
 ORDERINGS = ("same ordering", "other ordering")
-BUDGETS = ("paper", "mini")  # the larger one first; smoke runs say nothing of a gate
+BUDGETS = ("mini", "paper")  # the largest one last; smoke runs say nothing of a gate
 LIMITS = (0.05, 0.1, 0.2, 0.5, 1.0)  # half lengths of the axis of relative differences
 WITHIN = "Within: the paper's number lies in the 95 % prediction interval of one more run of ours."
 GATES = (
@@ -203,28 +203,32 @@ def measurements(table: Table, report: Report | None) -> list[Measurement]:
 
 def gates(every: Sequence[Collected]) -> Section | None:
     """Return how many rows are better and worse with each gate than without; of each table at its largest budget."""
-    better: dict[str, list[str]] = {}  # gate -> tables, one for each row
-    worse: dict[str, list[str]] = {}
-    done: set[str] = set()
-    for collected in sorted(every, key=lambda each: BUDGETS.index(each.budget) if each.budget in BUDGETS else -1):
-        table, metric = collected.table, METRICS[collected.table.headline]
-        if not table.paper or table.id in done or collected.budget not in BUDGETS or not metric.measures_quality:
-            continue
-        done.add(table.id)
-        numbers, log = RecordedNumbers(collected), on_log_scale(metric.name)
-        for row, base in pairs(collected):
-            gate, of_base = (gate_of(collected.experiment(each.id)) for each in (row, base))
-            ours, theirs = (numbers.values(each.id, metric.name, log) for each in (row, base))
-            sign = compare_rows(ours, theirs, floor=0.0, rank_seeds=1).sign[0]
-            if gate and not of_base and sign:
-                (better if sign > 0 else worse).setdefault(gate, []).append(table.id)
+    largest = {
+        each.table.id: each for budget in BUDGETS for each in every if each.budget == budget and each.table.paper
+    }
+    by_gate: dict[str, list[tuple[str, float]]] = {}  # table of each row, and 1 if it is better, -1 if it is worse
+    for table, collected in largest.items():
+        for gate, sign in _signs(collected):
+            by_gate.setdefault(gate, []).append((table, sign))
     rows: list[tuple[GridCell, ...]] = []
-    for name in sorted(better.keys() | worse.keys()):
-        ups, downs = better.get(name, []), worse.get(name, [])
-        rows.append((name, *(Number(count, "d") for count in (len({*ups, *downs}), len(ups), len(downs)))))
+    for gate, found in sorted(by_gate.items()):
+        signs = [sign for _, sign in found]
+        counts = (len({table for table, _ in found}), signs.count(1), signs.count(-1))
+        rows.append((gate, *(Number(count, "d") for count in counts)))
     heads = (Head("gate"), *(Head(title, numeric=True) for title in ("tables", "rows better", "rows worse")))
     blocks = Paragraph.of(GATES, style="note"), grid(heads, rows)
     return Section("gates", "Gates beside no gate", blocks) if rows else None
+
+
+def _signs(collected: Collected) -> Iterator[tuple[str, float]]:
+    """Yield the gate of each row whose baseline has none, and whether the row is better (1) or worse (-1)."""
+    numbers, metric = RecordedNumbers(collected), collected.table.headline
+    for row, base in pairs(collected) if METRICS[metric].measures_quality else ():
+        gate, of_base = (gate_of(collected.experiment(each.id)) for each in (row, base))
+        ours, theirs = (numbers.values(each.id, metric, on_log_scale(metric)) for each in (row, base))
+        sign = compare_rows(ours, theirs, floor=0.0, rank_seeds=1).sign[0]
+        if gate and not of_base and sign:
+            yield gate, float(sign)
 
 
 def gate_of(experiment: Experiment) -> str:
