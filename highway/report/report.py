@@ -94,7 +94,8 @@ class Report:
             return f"None of {numbers} has three seeds yet."
         count = Counter(answer.word for answer in self.answers.values())
         text = f"Of {numbers}, {count['within']} lie within the 95 % interval of one more run of ours, "
-        text += f"{count['outside']} outside, and {count['too wide']} in one that is too wide to tell"
+        text += f"{count['outside']} outside"
+        text += f", and {count['too wide']} in one that is too wide to tell" if count["too wide"] else ""
         fewer = total - len(self.answers)
         has = "has" if fewer == 1 else "have"
         return f"{text}; {fewer} {has} fewer than three seeds that have learned." if fewer else f"{text}."
