@@ -56,21 +56,20 @@ class RecordedNumbers:
         NaN if no run of `than` has learned.
         """
         card = METRICS[metric]
-        sound = [sample for sample in self.collected.samples[than] if is_sound(sample, self.select)]
-        ends = [curve for sample in sound if (curve := sample.curve(card))]
+        samples = self.collected.samples
+        ends = [curve for sample in samples[than] if is_sound(sample, self.select) and (curve := sample.curve(card))]
 
         def steps_of(sample: Sample) -> float:
             curve = sample.curve(card)
             if not ends or (sample.finished and not curve):
                 return np.nan
-            sound = is_sound(sample, self.select)
-            step = first_reached(curve, common_end(ends, card), card) if sound else None
+            step = first_reached(curve, common_end(ends, card), card) if is_sound(sample, self.select) else None
             return -np.inf if step is None else -step
 
         arrays = []
         for name in (row, than):
             arrays.append(np.full((1, len(self.seeds)), np.nan))
-            for sample in self.collected.samples[name]:
+            for sample in samples[name]:
                 arrays[-1][0, self.seeds.index(sample.seed)] = steps_of(sample)
         return arrays[0], arrays[1]
 
