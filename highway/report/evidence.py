@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from highway.config.metrics import METRICS
+from highway.errors import listing
 from highway.report.collect import Collected
 from highway.report.numbers import RecordedNumbers
 from highway.report.statistics import (
@@ -76,12 +77,14 @@ class Evidence:
         unlearned = [self.table.row(name).label for name in claim.than if not self.collected.learned(name)]
         if claim.kind == "sooner" and unlearned:
             return Verdict(claim, self._word(0, 0), f"no run has learned of {', '.join(unlearned)}")
-        decision, decisive = int(test.decision[0]), test.pairs[int(test.decisive[0])]
-        seeds = min(int(pair.seeds[0]) for pair in ([decisive] if decision < 0 else test.pairs))
+        decision, number = int(test.decision[0]), int(test.decisive[0])
         failed = self._failed(claim)
-        if not decision and not failed and seeds < 2:
-            missing = f"no seed for which all rows have {claim.metric}"
-            return Verdict(claim, ONE_SEED) if seeds else Verdict(claim, NO_SEED, missing)
+        if not failed and test.pairs[number].seeds[0] < 2:
+            shared = ONE_SEED if test.pairs[number].seeds[0] else NO_SEED
+            compared = claim.pairs[number : number + 2] if claim.kind == "growing" else [claim.pairs[number]]
+            rows = [self.table.row(name).label for pair in compared for name in pair]
+            return Verdict(claim, shared, f"{claim.metric} of {listing(rows)}")
+        seeds = min(int(pair.seeds[0]) for pair in ([test.pairs[number]] if decision < 0 else test.pairs))
         return Verdict(claim, self._word(decision, seeds), self._detail(claim, test, failed))
 
     def _detail(self, claim: Claim, test: ClaimTest, failed: str) -> str:
@@ -159,6 +162,6 @@ class Evidence:
             size, low, high = (f"{end:+.{metric.digits + 1}f}" for end in ends)
         names = [self.table.row(name).label for name in (row, than)]
         named = "gain of {} against that of {}" if claim.kind == "growing" else "{} against {}"
-        pairs = f", of {len(test.pairs)} comparisons" if len(test.pairs) > 1 else ""
+        pairs = f" (least favourable of {len(test.pairs)} comparisons)" if len(test.pairs) > 1 else ""
         compares = named.format(*names) + pairs
         return f"{compares}: {size} ({low} … {high}){unit}, p {p_text(float(compared.p[0]))}{limit}"

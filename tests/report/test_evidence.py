@@ -71,7 +71,19 @@ def test_rows_that_share_no_seed_have_no_verdict(tmp_path: Path) -> None:
     for seed in (1, 2, 3):
         put(tmp_path, "baseline", seed, 1.5 + seed / 100)
         put(tmp_path, "tanh", seed + 3, 1.4 + seed / 100)
-    assert [verdict.word for verdict in judged(tmp_path, ORDERED)] == ["no shared seed"]
+    (verdict,) = judged(tmp_path, ORDERED)
+    assert (verdict.word, verdict.detail) == ("no shared seed", "test_bpc of + tanh SDU, T-L3")
+
+
+def test_a_pair_with_one_seed_hides_no_pair_that_goes_the_other_way(tmp_path: Path) -> None:
+    """It is shown as undecided; where all pairs with more seeds agree, the one seed is what is missing."""
+    write(tmp_path, baseline=BASELINE, tanh=(1.52, 1.51, 1.58), sigmoid=(1.2,))
+    every = {"better": ["tanh", "sigmoid"], "than": "baseline"}
+    (against,) = judged(tmp_path, every)
+    assert against.word == "undecided" and against.detail.startswith("+ tanh SDU against T-L3 (least")
+    write(tmp_path, tanh=(1.40, 1.42, 1.41))
+    (verdict,) = judged(tmp_path, every)
+    assert (verdict.word, verdict.detail) == ("one seed", "test_bpc of + sigmoid SDU, T-L3")
 
 
 def test_the_evidence_has_the_interval_and_the_p_value_of_one_test(tmp_path: Path) -> None:
@@ -150,7 +162,7 @@ def test_all_pairs_have_to_hold_and_one_refutes(tmp_path: Path) -> None:
     ):
         write(tmp_path, baseline=BASELINE, tanh=(1.40, 1.41, 1.43), sigmoid=sigmoid)
         (verdict,) = judged(tmp_path, every)
-        assert verdict.word == word and ", of 2 comparisons: " in verdict.detail
+        assert verdict.word == word and " (least favourable of 2 comparisons): " in verdict.detail
         assert verdict.detail.startswith("+ sigmoid SDU against T-L3") or word == "supported"
 
 
@@ -161,7 +173,7 @@ def test_growth_is_tested_step_by_step(tmp_path: Path) -> None:
         write(tmp_path, baseline=BASELINE, tanh=(1.45, 1.46, 1.47), sigmoid=sigmoid)
         (verdict,) = judged(tmp_path, growth)
         assert verdict.word == word
-        assert verdict.detail.startswith("gain of + sigmoid SDU against that of + tanh SDU: ")
+        assert verdict.detail.startswith("gain of + sigmoid SDU against that of + tanh SDU")
     put(tmp_path, "sigmoid", 3, 1.4, status="diverged")
     (failed,) = judged(tmp_path, growth)
     assert failed.word == "undecided" and "+ sigmoid SDU 2 of 3" in failed.detail and "ranks" not in failed.detail
@@ -267,7 +279,9 @@ def test_a_pair_without_failures_can_refute_a_claim_with_failures(tmp_path: Path
     write(tmp_path, baseline=BASELINE, tanh=(1.60, 1.61, 1.62))
     put(tmp_path, "sigmoid", 1, 1.6, status="diverged")
     (verdict,) = judged(tmp_path, {"better": ["sigmoid", "tanh"], "than": "baseline"})
-    assert verdict.word == "refuted" and verdict.detail.startswith("+ tanh SDU against T-L3, of 2 comparisons: +0.0967")
+    assert verdict.word == "refuted" and verdict.detail.startswith(
+        "+ tanh SDU against T-L3 (least favourable of 2 comparisons): +0.0967"
+    )
 
 
 def test_orders_of_rows_are_shown_and_not_decided(tmp_path: Path) -> None:
