@@ -10,6 +10,8 @@ from highway.report.collect import Collected, authors_logs
 from highway.report.curves import Point
 from highway.sweep.table import Row
 
+Curve = Sequence[Point]
+
 
 @dataclass(frozen=True)
 class Reached:
@@ -54,23 +56,29 @@ def convergence(collected: Collected) -> list[Convergence]:
         rows.append(
             Convergence(
                 row,
-                tuple(_reached(*pair, common_end(list(baseline_curves.values()), metric), metric) for pair in pairs),
-                tuple(_reached(*pair, common_end([logs[baseline]], metric), metric) for pair in log_pairs),
+                _reached(pairs, list(baseline_curves.values()), metric),
+                _reached(log_pairs, [logs[baseline]] if log_pairs else [], metric),
                 tuple(difference for difference in differences if difference is not None),
             )
         )
     return rows
 
 
-def common_end(curves: Sequence[Sequence[Point]], metric: Metric) -> float:
+def common_end(curves: Sequence[Curve], metric: Metric) -> float:
     """Return the value that every one of these curves has reached at its end: that of the worst."""
     ends = [curve[-1].value for curve in curves]
     return max(ends) if metric.better == "lower" else min(ends)
 
 
-def _reached(curve: Sequence[Point], baseline: Sequence[Point], end: float, metric: Metric) -> Reached | None:
-    step, baseline_step = first_reached(curve, end, metric), first_reached(baseline, end, metric)
-    return None if step is None or baseline_step is None else Reached(step, step / baseline_step)
+def _reached(
+    pairs: Sequence[Sequence[Curve]], baselines: Sequence[Curve], metric: Metric
+) -> tuple[Reached | None, ...]:
+    """Return when the first curve of each pair is as good as all baselines at their ends; the second is a baseline."""
+    if not pairs:
+        return ()
+    end = common_end(baselines, metric)
+    steps = [[first_reached(curve, end, metric) for curve in pair] for pair in pairs]
+    return tuple(Reached(step, step / base) if step is not None and base is not None else None for step, base in steps)
 
 
 def first_reached(curve: Sequence[Point], value: float, metric: Metric) -> float | None:

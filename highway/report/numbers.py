@@ -57,13 +57,15 @@ class RecordedNumbers:
         """
         card = METRICS[metric]
         samples = self.collected.samples
-        ends = [curve for sample in samples[than] if is_sound(sample, self.select) and (curve := sample.curve(card))]
+        sound = [sample for sample in samples[than] if is_sound(sample, self.select)]
+        curves = [curve for sample in sound if (curve := sample.curve(card))]
+        end = common_end(curves, card) if curves else None
 
         def steps_of(sample: Sample) -> float:
             curve = sample.curve(card)
-            if not ends or (sample.finished and not curve):
+            if end is None or (sample.finished and not curve):
                 return np.nan
-            step = first_reached(curve, common_end(ends, card), card) if is_sound(sample, self.select) else None
+            step = first_reached(curve, end, card) if is_sound(sample, self.select) else None
             return -np.inf if step is None else -step
 
         arrays = []

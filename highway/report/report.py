@@ -44,8 +44,8 @@ SHARE = (
 )
 DIFFERENCES = (
     "The difference in {} between each row and its baseline at the seeds that both have, the 95 % interval of its mean "
-    "and the p-value, both of a paired t-test. Where runs have failed, the p-value is that of "
-    "ranks, and takes more runs (docs/STATISTICS.md)."
+    "and the p-value, both of a paired t-test. Where runs have failed, the p-value is that of ranks, and takes more "
+    "runs (docs/STATISTICS.md)."
 )
 ON_TEST_SET = (
     "Rows that share one seed with their baseline: the difference between these two models, and its 95 % interval over "

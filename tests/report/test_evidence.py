@@ -76,7 +76,7 @@ def test_rows_that_share_no_seed_have_no_verdict(tmp_path: Path) -> None:
 
 
 def test_a_pair_with_one_seed_hides_no_pair_that_goes_the_other_way(tmp_path: Path) -> None:
-    """It is shown as undecided; where all pairs with more seeds agree, the one seed is what is missing."""
+    """A claim is undecided if a pair with more seeds goes the other way; else the verdict is that a seed is missing."""
     write(tmp_path, baseline=BASELINE, tanh=(1.52, 1.51, 1.58), sigmoid=(1.2,))
     every = {"better": ["tanh", "sigmoid"], "than": "baseline"}
     (against,) = judged(tmp_path, every)

@@ -52,7 +52,7 @@ def test_the_simulation_notices_claims_that_are_not_corrected_for_each_other(mon
 
 
 def test_the_simulation_notices_steps_to_the_end_of_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two equal runs one arrives and the other never does, so five pairs agree by chance in one of sixteen."""
+    """Count steps to the end of the same seed's run: of two equal runs one then arrives, and the other never does."""
 
     def steps(self: object, row: str, than: str, metric: str) -> tuple[Array, Array]:
         ours, theirs = (self.values(name, metric, False) for name in (row, than))  # type: ignore[attr-defined]
