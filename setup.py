@@ -1,4 +1,4 @@
-"""Put what runs and reports need besides code into the wheel: configurations, published records, pages, the commit."""
+"""Put what runs and reports need besides code into the wheel: configurations, published records, the commit."""
 
 import shutil
 import subprocess
@@ -22,9 +22,6 @@ class WithShipped(build_py):
         # reports can be rendered again from the records
         without = shutil.ignore_patterns("report")
         shutil.copytree(ROOT / "outputs" / "reference", shipped / "outputs" / "reference", ignore=without)
-        (shipped / "docs").mkdir()
-        for name in ("FINDINGS.md", "LOG.md"):  # the web site quotes them
-            shutil.copyfile(ROOT / "docs" / name, shipped / "docs" / name)
         (shipped / "COMMIT").write_text(_commit())
 
 

@@ -50,7 +50,7 @@ def of_table(arguments: argparse.Namespace, outputs: Path) -> None:
     from highway.dashboard.send import send, send_report, unsent
     from highway.dashboard.workspace import describe, save, workspace
     from highway.report.collect import collect
-    from highway.report.write import write_report
+    from highway.report.render import write_report
     from highway.sweep.grid import find
 
     table = find(arguments.table, outputs)

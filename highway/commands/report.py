@@ -1,11 +1,9 @@
-"""Render tables with verdicts and figures from the records:  highway report [TABLE...] [--budget mini]
+"""Write the report of a table with its figures, from the records:  highway report [TABLE...] [--budget mini]
 
-Without TABLE, render every table that has records, and the web site outputs/report/index.html; then print which numbers
-of the papers are reproduced, in place of whole reports. With --watch, serve the site on localhost and rebuild it while
-a sweep runs.
+Without TABLE, write those of every table that has records and the web site outputs/report/index.html, and print what
+each has found. With --watch, serve the site on localhost and rebuild it while a sweep runs.
 """
 
-from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -15,14 +13,13 @@ from highway.config.groups import check_words, options
 from highway.config.home import outputs_folder
 from highway.errors import Refused, counted
 from highway.files.writing import written_atomically
-from highway.report.formats import no_formula
+from highway.report.details import no_formula
 from highway.report.overview import overview
-from highway.report.terminal import print_sections
+from highway.report.site import build_site
+from highway.report.watch import watch
 from highway.report.write import show_reports
-from highway.site.build import build_site
-from highway.site.watch import watch
-from highway.sweep.grid import find, grid_names, left_out
-from highway.sweep.reading import load_table, table_ids
+from highway.sweep.grid import command, find, grid_names
+from highway.sweep.reading import table_ids
 
 
 def main() -> None:
@@ -54,30 +51,41 @@ def main() -> None:
         if arguments.watch:
             if arguments.tables or arguments.budget or arguments.added or arguments.data:
                 raise Refused("--watch serves every table: leave out tables, --budget, --with and --data.")
-            watch(lambda: build_site(outputs, refresh=arguments.every), arguments.port, arguments.every)
+            watch(
+                lambda: build_site(outputs, refresh=arguments.every),
+                outputs / "report",
+                arguments.port,
+                arguments.every,
+            )
             return
         if arguments.data:
             if len(arguments.tables) > 1 or arguments.added:
                 raise Refused("--data writes the runs of one table, or of all: leave out --with.")
             write_runs(arguments.data, next(iter(arguments.tables), None), arguments.budget)
             return
-        console, brief, reports = Console(), not arguments.tables, []
+        console = Console()
+        if not (arguments.tables or arguments.budget or arguments.added):
+            report_all(outputs, console)
+            return
         for name in arguments.tables or [*table_ids(), *grid_names(outputs)]:
-            with nullcontext() if arguments.tables else left_out(name):
-                table = find(name, outputs)
-                budgets = [arguments.budget] if arguments.budget else list(table.budgets)
-                known = [budget for budget in budgets if arguments.tables or budget in table.budgets]
-                requests = [(table, budget, tuple(arguments.added)) for budget in known]
-                if not (found := show_reports(requests, outputs, console, brief)):
-                    again = f"make {table.id} BUDGET={list(table.budgets)[-1]}"
-                    print(f"{table.id}: no records yet. Type {again} first.")
-                reports += found
-        if brief:
-            index = build_site(outputs)
-            if not arguments.budget and not arguments.added:
-                of_papers = overview(map(load_table, table_ids()), reports)
-                print_sections([of_papers.section, *filter(None, [of_papers.gates])], console)
-            print(f"The whole report of a table: highway report TABLE. The site: {index}")
+            table = find(name, outputs)
+            budgets = [arguments.budget] if arguments.budget else list(table.budgets)
+            known = [budget for budget in budgets if arguments.tables or budget in table.budgets]
+            requests = [(table, budget, tuple(arguments.added)) for budget in known]
+            if not show_reports(requests, outputs, console):
+                print(f"{table.id}: no records yet. Type {command(table, list(table.budgets)[-1])} first.")
+
+
+def report_all(outputs: Path, console: Console) -> None:
+    """Write every report and the site; print the conclusion of each, and which numbers of the papers are reproduced."""
+    pages = build_site(outputs, draw=True)
+    reports = [report for page in pages for report in page.reports if report.collected.every]
+    for report in reports:
+        name = f"{report.collected.table.id} {report.collected.budget}"
+        console.print(f"{name}: {report.conclusion}\n", markup=False, highlight=False)
+    found = overview([page.table for page in pages], reports)
+    console.print(" ".join([*found.sentences, found.missing]), style="bold", markup=False, highlight=False)
+    print(f"The report of a table: highway report TABLE. The site: {outputs / 'report' / 'index.html'}")
 
 
 def write_runs(file: str, table: str | None, budget: str | None) -> None:

@@ -9,7 +9,7 @@ import wandb_workspaces.workspaces as workspaces
 from highway.config.metrics import KINDS, METRICS
 from highway.files.writing import read_json, write_json
 from highway.report.collect import Collected
-from highway.report.formats import to_markdown
+from highway.report.render import to_markdown
 from highway.report.report import build_report
 from highway.report.style import SPLITS, looks
 from highway.sweep.table import Figure
@@ -91,7 +91,7 @@ def report(collected: Collected, entity: str, project: str) -> reports.Report:
         project=project,
         entity=entity,
         title=table.heading,
-        description=built.origin,
+        description=built.conclusion,
         blocks=[
             reports.MarkdownBlock(to_markdown(built)),
             reports.H2("Convergence"),

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from highway.config.metrics import METRICS
+from highway.errors import counted
 from highway.report.collect import Collected
-from highway.report.evidence import Evidence
+from highway.report.evidence import Evidence, p_text
 from highway.report.sample import Sample
-from highway.report.sections import seeds_text
 from highway.report.statistics import (
     Array,
     Statistic,
@@ -24,6 +24,7 @@ from highway.report.statistics import (
 from highway.sweep.table import Row
 
 STATISTICS: dict[str, Statistic] = {"bleu": bleu, "test_loss": mean_loss}  # by metric
+LOSSES = dict.fromkeys(("loss", "ppl", "bpc"), "loss")  # kinds of metric that are functions of the loss
 
 
 @dataclass(frozen=True)
@@ -32,81 +33,111 @@ class Difference:
 
     row: Row
     base: Row
-    runs: str  # the seeds, or the runs that have learned
-    size: float | None = None
-    low: float = math.nan  # ends of the 95 % interval of the paired t-test
+    metric: str
+    seeds: int  # that both have; 0 if a run of one of them failed
+    size: float = math.nan
+    low: float = math.nan  # ends of the 95 % interval of the paired t-test; NaN with one seed
     high: float = math.nan
-    p: float | None = None
+    on_test_set: bool = False  # with one seed: the interval is over draws of the units of the test set
+    failed: bool = False  # whether a run of one of the rows failed
+    p: float | None = None  # of the ranks of all runs, if some failed and there are enough
+
+    def __str__(self) -> str:
+        if self.p is not None:
+            return f"by ranks, p {p_text(self.p)}"
+        if not self.has_size:
+            return "runs failed" if self.failed else ""
+        unit = " %" if on_log_scale(self.metric) else ""
+        interval = "one seed" if math.isnan(self.low) else f"{self._text(self.low)} … {self._text(self.high)}"
+        return f"{self._text(self.size)}{unit} ({interval}){'*' if self.on_test_set else ''}"
+
+    def _text(self, value: float) -> str:
+        if on_log_scale(self.metric):
+            return f"{100 * value:+.1f}"
+        return f"{value:+.{METRICS[self.metric].digits}f}"
+
+    @property
+    def has_size(self) -> bool:
+        return not math.isnan(self.size)
+
+    @property
+    def is_clear(self) -> bool:
+        """True if the interval excludes zero."""
+        return self.low > 0 or self.high < 0
+
+    @property
+    def magnitude(self) -> str:
+        """The difference without its sign; empty if there is none."""
+        unit = " %" if on_log_scale(self.metric) else ""
+        return self._text(abs(self.size)).removeprefix("+") + unit if self.has_size else ""
+
+    @property
+    def in_words(self) -> str:
+        """A clause for a conclusion: `A is worse than B by 11.0 % (3 seeds)`."""
+        better = (self.size < 0) == (METRICS[self.metric].better == "lower")
+        word = "better" if better else "worse"
+        return f"{self.row.label} is {word} than {self.base.label} by {self.magnitude} ({counted(self.seeds, 'seed')})"
 
 
-@dataclass(frozen=True)
-class OnTestSet:
-    """A run and the one of its baseline with the same seed, on the units of the test set."""
+def differences(collected: Collected) -> dict[str, Difference]:
+    """Compare each row with its baseline, by the seeds that both have or by the ranks of all runs; return them by row.
 
-    row: Row
-    base: Row
-    seed: int
-    metric: str  # bleu | test_loss
-    value: float
-    difference: float
-    low: float  # ends of the 95 % interval over draws of as many units
-    high: float
-
-
-def pairs(collected: Collected) -> list[tuple[Row, Row]]:
-    """Return the rows that have run, and their baselines, which have run on the same data; not of smoke runs."""
-    table, samples = collected.table, collected.samples
-    bases = [(row, table.row(base)) for row in table.rows if (base := table.base(row.id))]
-    return [
-        (row, base)
-        for row, base in bases
-        if collected.budget != "smoke" and samples[row.id] and samples[base.id] and samples[row.id] != samples[base.id]
-        if collected.comparable(row.id, base.id)
-    ]
+    A baseline has no entry, nor has a row that cannot be compared with it. Smoke runs are not compared.
+    """
+    if collected.budget == "smoke":
+        return {}
+    evidence, found = Evidence(collected), {}
+    for row in collected.table.rows:
+        base = collected.table.base(row.id)
+        ours, theirs = collected.samples[row.id], collected.samples[base] if base else ()
+        if base and ours and theirs and ours != theirs and collected.comparable(row.id, base):
+            found[row.id] = difference(evidence, row, collected.table.row(base))
+    return found
 
 
-def differences(collected: Collected) -> list[Difference]:
-    """Compare each row with its baseline, by the seeds that both have or by the ranks of all runs."""
-    evidence, metric = Evidence(collected), collected.table.headline
-    log, found = on_log_scale(metric), []
+def difference(evidence: Evidence, row: Row, base: Row) -> Difference:
+    """Compare a row with its baseline."""
+    metric, numbers = evidence.table.headline, evidence.numbers
+    log = on_log_scale(metric)
+    ours, theirs = (numbers.values(name, metric, log) for name in (row.id, base.id))
+    compared = compare_rows(ours, theirs, numbers.floor(metric, log), evidence.rank_seeds)
+    failed = bool(failed_in(ours, theirs)[0])
+    if failed and compared.seeds[0] >= evidence.rank_seeds:
+        return Difference(row, base, metric, 0, failed=True, p=float(compared.p[0]))
+    if units := on_test_set(evidence.collected, row, base):
+        return Difference(row, base, metric, 1, *units, on_test_set=True, failed=failed)
+    if failed:
+        return Difference(row, base, metric, 0, failed=True)
     sign = -1.0 if METRICS[metric].better == "lower" else 1.0
-    for row, base in pairs(collected):
-        ours, theirs = (evidence.numbers.values(name, metric, log) for name in (row.id, base.id))
-        compared = compare_rows(ours, theirs, evidence.numbers.floor(metric, log), evidence.rank_seeds)
-        mean, half, p = (float(part[0]) for part in (compared.mean, compared.half, compared.p))
-        if failed_in(ours, theirs)[0] and compared.seeds[0] >= evidence.rank_seeds:
-            text = f"{evidence.count({row.id: ours, base.id: theirs})} have learned"
-            found.append(Difference(row, base, text, p=p))
-        elif not math.isnan(half):
-            ends = [sign * mean, sign * mean - half, sign * mean + half]
-            size, low, high = map(math.expm1, ends) if log else ends
-            seeds = [evidence.numbers.seeds[number] for number in np.flatnonzero(~np.isnan(ours + theirs))]
-            found.append(Difference(row, base, seeds_text(seeds), size, low, high, p))
-    return found
+    mean, half, seeds = sign * float(compared.mean[0]), float(compared.half[0]), int(compared.seeds[0])
+    ends = [mean, mean - half, mean + half]
+    size, low, high = map(math.expm1, ends) if log else ends
+    return Difference(row, base, metric, seeds, size, low, high)
 
 
-def on_test_set(collected: Collected) -> list[OnTestSet]:
-    """Compare each row with its baseline on the units of the test set, where they share one seed."""
-    found = []
-    for row, base in pairs(collected):
-        ours, theirs = ({sample.seed: sample for sample in collected.learned(name)} for name in (row.id, base.id))
-        shared = ours.keys() & theirs.keys()
-        if len(shared) == 1:
-            (seed,) = shared
-            if units := units_of(ours[seed], theirs[seed], collected.table.select):
-                found.append(_on_test_set(row, base, seed, *units))
-    return found
+def on_test_set(collected: Collected, row: Row, base: Row) -> tuple[float, float, float] | None:
+    """Return the difference of two runs with the ends of its 95 % interval over draws of units of the test set.
 
+    None unless the rows share exactly one seed, both runs keep these units, and they are of the metric of the claims.
+    """
+    ours, theirs = ({sample.seed: sample for sample in collected.learned(name)} for name in (row.id, base.id))
+    shared = [*(ours.keys() & theirs.keys())]
+    units = units_of(ours[shared[0]], theirs[shared[0]], collected.table.select) if len(shared) == 1 else None
+    card = METRICS[collected.table.headline]
+    if units is None or (card.name if card.kind == "bleu" else f"{card.split}_{LOSSES.get(card.kind)}") != units[0]:
+        return None
+    metric, first, second = units
+    statistic, columns = STATISTICS[metric], first.shape[1]
 
-def _on_test_set(row: Row, base: Row, seed: int, metric: str, ours: Array, theirs: Array) -> OnTestSet:
-    statistic, columns = STATISTICS[metric], ours.shape[1]
-
-    def difference(counts: Array) -> Array:
+    def gap(counts: Array) -> Array:
         return statistic(counts[..., :columns]) - statistic(counts[..., columns:])
 
-    both = np.concatenate([ours, theirs], axis=1)
-    value, size = float(statistic(ours.sum(0))), float(difference(both.sum(0)))
-    return OnTestSet(row, base, seed, metric, value, size, *bootstrap(both, difference))
+    both = np.concatenate([first, second], axis=1)
+    size, low, high = (
+        {"ppl": math.expm1, "bpc": lambda nats: nats / math.log(2)}.get(card.kind, float)(end)
+        for end in (float(gap(both.sum(0))), *bootstrap(both, gap))
+    )
+    return size, low, high
 
 
 def units_of(ours: Sample, theirs: Sample, select: str) -> tuple[str, Array, Array] | None:

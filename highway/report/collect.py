@@ -26,6 +26,14 @@ class Summary:
     deviation: float | None  # over seeds (n - 1); None for one seed
     count: int
 
+    def text(self, digits: int) -> str:
+        """Return mean and deviation; a deviation that these digits would round to 0 has one digit of its own."""
+        mean = f"{self.mean:.{digits}f}"
+        if self.deviation is None:
+            return mean
+        rounded = f"{self.deviation:.{digits}f}"
+        return f"{mean} ± {rounded if self.deviation == 0 or rounded.strip('0.') else f'{self.deviation:.1g}'}"
+
 
 def summarise(values: Sequence[float]) -> Summary | None:
     """Return mean and standard deviation, or None without values."""

@@ -51,6 +51,14 @@ def _curves_at(path: Path, changed: int) -> Curves:
     return read_curves(path).get("", {})
 
 
+def growing(path: Path) -> Curves:
+    """Return the curves of a run underway; none while a line is being written."""
+    try:
+        return read_curves(path).get("", {})
+    except (OSError, ValueError, KeyError, IndexError, StopIteration, csv.Error):
+        return {}
+
+
 def thin_curves(curves: str) -> str:
     """Return the text of a curves.csv with at most TRAINING_ROWS rows of training a metric, and all other rows.
 

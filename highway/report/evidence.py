@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from highway.config.metrics import METRICS
-from highway.errors import listing
 from highway.report.collect import Collected
 from highway.report.numbers import RecordedNumbers
 from highway.report.statistics import (
@@ -19,9 +18,10 @@ from highway.report.statistics import (
     on_log_scale,
     seeds_for_ranks,
 )
-from highway.sweep.table import Claim
+from highway.sweep.table import Claim, Table
 
-ONE_SEED, NO_SEED, NOT_DECIDED = "one seed", "no shared seed", "not decided"
+NOT_RUN, NO_NUMBER, ONE_SEED, NO_SEED = "not run", "no number that counts", "one seed", "no shared seed"
+NOT_DECIDED = "not decided"
 AGREE = ("supported", "same ordering", "better", "within")
 DISAGREE = ("refuted", "other ordering", "worse", "outside")
 
@@ -49,9 +49,16 @@ def verdicts(collected: Collected) -> list[Verdict]:
     if collected.budget == "smoke":
         return []
     evidence = Evidence(collected)
-    tested = evidence.tested
-    tests = dict(zip(tested, judge(tested, evidence.numbers), strict=True))
-    return [evidence.verdict(claim, tests.get(claim)) for claim in collected.table.claims]
+    tests = dict(zip(evidence.tested, judge(evidence.tested, evidence.numbers), strict=True))
+    return [evidence.verdict(claim, tests.get(claim)) for claim in evidence.claims]
+
+
+def claims_of(table: Table) -> tuple[Claim, ...]:
+    """Return the claims of a table; in a table of one's own that has none, that each row beats its baseline."""
+    if table.claims or table.paper:
+        return table.claims
+    pairs = [(row.id, base) for row in table.rows if (base := table.base(row.id))]
+    return tuple(Claim(row, "better", (row,), (base,), table.headline) for row, base in pairs)
 
 
 class Evidence:
@@ -60,7 +67,8 @@ class Evidence:
     def __init__(self, collected: Collected) -> None:
         self.collected, self.table = collected, collected.table
         self.numbers = RecordedNumbers(collected)
-        self.tested = [claim for claim in self.table.claims if not claim.to]
+        self.claims = claims_of(self.table)
+        self.tested = [claim for claim in self.claims if not claim.to]
         self.rank_seeds = seeds_for_ranks(self.tested)
 
     def verdict(self, claim: Claim, test: ClaimTest | None) -> Verdict:
@@ -69,7 +77,7 @@ class Evidence:
         for metric in filter(None, (claim.metric, claim.to)):
             if not all(self._has_numbers(name, metric) for name in names):
                 ran = all(self.collected.samples[name] for name in names)
-                return Verdict(claim, "not run", f"no {metric} that counts" if ran else "")
+                return Verdict(claim, NO_NUMBER if ran else NOT_RUN)
         if not self.collected.comparable(*names):
             return Verdict(claim, "not comparable", "the rows differ in their data or vocabulary")
         if test is None:
@@ -81,30 +89,26 @@ class Evidence:
         failed = self._failed(claim)
         if not failed and test.pairs[number].seeds[0] < 2:
             shared = ONE_SEED if test.pairs[number].seeds[0] else NO_SEED
-            compared = claim.pairs[number : number + 2] if claim.kind == "growing" else [claim.pairs[number]]
-            rows = [self.table.row(name).label for pair in compared for name in pair]
-            return Verdict(claim, shared, f"{claim.metric} of {listing(rows)}")
+            return Verdict(claim, shared)
         seeds = min(int(pair.seeds[0]) for pair in ([test.pairs[number]] if decision < 0 else test.pairs))
         return Verdict(claim, self._word(decision, seeds), self._detail(claim, test, failed))
 
     def _detail(self, claim: Claim, test: ClaimTest, failed: str) -> str:
-        """Return the pair that decides a claim and its p-values, or the runs that failed."""
+        """Return the pair that decides a claim and its p-value, corrected for all claims; or the runs that failed."""
         number = int(test.decisive[0])
         decisive = test.pairs[number]
-        corrected = f"{p_text(float(test.p[0]))} corrected for all claims"
         by_ranks = bool(np.isnan(decisive.mean[0]))
         if not failed or (test.decision[0] and not by_ranks):
-            return f"{self._pair(claim, test, number)}; {corrected}"
+            return f"{self._pair(claim, test, number)}, p {p_text(float(test.p[0]))}"
         if by_ranks and decisive.seeds[0] >= self.rank_seeds and claim.kind != "growing":
-            return f"{failed}; p {p_text(float(decisive.p[0]))} by ranks; {corrected}"
-        ranks = f"; ranks decide from {self.rank_seeds} runs of each row on"
-        return failed if claim.kind == "growing" else failed + ranks
+            return f"{failed}; by ranks, p {p_text(float(test.p[0]))}"
+        return failed if claim.kind == "growing" else f"{failed}; ranks take {self.rank_seeds} runs a row"
 
     def _word(self, decision: int, seeds: int) -> str:
         full = self.collected.budget == "paper" and self.collected.full_data
         if not self.table.paper:
-            words = {1: "better", -1: "worse", 0: "undecided"}
-        elif full and seeds >= ENOUGH_SEEDS:
+            return {1: "better", -1: "worse", 0: "undecided"}[decision]
+        if full and seeds >= ENOUGH_SEEDS:
             words = {1: "supported", -1: "refuted", 0: "undecided"}
         else:
             words = {1: "same ordering", -1: "other ordering", 0: "undecided"}
@@ -135,8 +139,7 @@ class Evidence:
                 of_rows[name] = np.fmin(of_row, of_rows.get(name, of_row))
         if not any(np.isneginf(runs).any() for runs in of_rows.values()):
             return ""
-        event = "arrive" if claim.kind == "sooner" else "have learned"
-        return f"runs that {event}: {self.count(of_rows)}"
+        return f"{'arrive' if claim.kind == 'sooner' else 'learned'}: {self.count(of_rows)}"
 
     def count(self, of_rows: dict[str, Array]) -> str:
         """Return how many runs (1, S) of each row have a value: `T-L3 3 of 3, + tanh SDU 2 of 3`."""
@@ -147,7 +150,7 @@ class Evidence:
         """Return the size, interval and p-value of the pair that decides a claim."""
         (row, than), metric, compared = claim.pairs[number], METRICS[claim.metric], test.pairs[number]
         sign = -1 if claim.kind == "sooner" or metric.better == "lower" else 1
-        limit = f" against the limit of {claim.share:+.1%}" if claim.kind == "at_most" else ""
+        limit = f" (limit {100 * claim.share:+.1f} %)" if claim.kind == "at_most" else ""
         if claim.kind == "growing":
             sign, (row, than) = 1, (claim.pairs[number + 1][0], row)
         elif self.table.base(than) == row and not limit:  # the direction in which the report compares them elsewhere
@@ -157,11 +160,10 @@ class Evidence:
         if claim.kind == "sooner":
             size, low, high, unit = *(f"{end:+,.0f}" for end in ends), " steps"
         elif limit or on_log_scale(metric.name):
-            size, low, high = (f"{math.expm1(end):+.1%}" for end in ends)
+            size, low, high = (f"{100 * math.expm1(end):+.1f}" for end in ends)
+            size += " %"
         else:
-            size, low, high = (f"{end:+.{metric.digits + 1}f}" for end in ends)
+            size, low, high = (f"{end:+.{metric.digits}f}" for end in ends)
         names = [self.table.row(name).label for name in (row, than)]
         named = "gain of {} against that of {}" if claim.kind == "growing" else "{} against {}"
-        pairs = f" (least favourable of {len(test.pairs)} comparisons)" if len(test.pairs) > 1 else ""
-        compares = named.format(*names) + pairs
-        return f"{compares}: {size} ({low} … {high}){unit}, p {p_text(float(compared.p[0]))}{limit}"
+        return f"{named.format(*names)}{limit}: {size} ({low} … {high}){unit}"

@@ -2,13 +2,14 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from highway.config.metrics import METRICS
+from highway.config.metrics import METRICS, Metric
 from highway.report.collect import Collected
-from highway.report.convergence import common_end, first_reached
 from highway.report.counting import examples, is_sound
+from highway.report.curves import Point
 from highway.report.sample import Sample
 from highway.report.statistics import Array
 
@@ -80,3 +81,14 @@ class RecordedNumbers:
         card = METRICS[metric]
         curves = [[0.0, *(point.step for point in sample.curve(card))] for sample in self.collected.every]
         return max((later - step for curve in curves for step, later in itertools.pairwise(curve)), default=0.0) / 2
+
+
+def common_end(curves: Sequence[Sequence[Point]], metric: Metric) -> float:
+    """Return the value that every one of these curves has reached at its end: that of the worst."""
+    ends = [curve[-1].value for curve in curves]
+    return max(ends) if metric.better == "lower" else min(ends)
+
+
+def first_reached(curve: Sequence[Point], value: float, metric: Metric) -> float | None:
+    """Return the first step at which a curve is as good as `value`, or None."""
+    return next((point.step for point in curve if metric.as_good(point.value, value)), None)

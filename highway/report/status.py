@@ -13,9 +13,9 @@ from highway.errors import counted
 from highway.files.device import cores
 from highway.files.system import way_to_start_processes
 from highway.ledger.directory import DONE, RunDirectory, seed_directories
+from highway.report.grid import seeds_text
 from highway.report.rows import name_of_runs, overrides_of, with_choice
 from highway.report.sample import records
-from highway.report.sections import seeds_text
 from highway.report.times import measurements
 from highway.sweep.chosen import Choice
 from highway.sweep.table import Row, Table

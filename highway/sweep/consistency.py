@@ -10,9 +10,10 @@ from highway.config.metrics import METRICS, OF_A_RECORD, OF_A_TIMING
 from highway.config.sections import SECTIONS
 from highway.config.tasks import metrics_of
 from highway.errors import Refused, closest, listing
-from highway.sweep.table import Table
+from highway.sweep.table import PARTS_OF_NUMBERS, PLACEHOLDER, Table
 
 RECIPE = ("model", "dataset", *SECTIONS)
+LONGEST_FINDING = 60  # words
 
 
 def check_metric(name: str, where: str) -> None:
@@ -49,6 +50,7 @@ def check_table(table: Table) -> None:
             if table.row(row_id).sets(figure.along) is None:
                 raise Refused(f"{table.id}, figure {figure.id}: row {row_id} does not set {figure.along}.")
     _check_budgets(table)
+    _check_findings(table)
     _check_metrics(table)
 
 
@@ -127,13 +129,34 @@ def _check_budgets(table: Table) -> None:
                 )
 
 
+def _check_findings(table: Table) -> None:
+    """Refuse a conclusion that is long, or that names a number which no report has."""
+    for budget, text in table.finding.items():
+        where = f"{table.id}, finding at {budget}"
+        if budget not in table.budgets:
+            raise Refused(f"{where}: the table lacks this budget. Available: {listing(list(table.budgets))}.")
+        if (words := len(text.split())) > LONGEST_FINDING:
+            raise Refused(f"{where}: it has {words} words. Write at most {LONGEST_FINDING}.")
+        for name in re.findall(PLACEHOLDER, text):
+            row, metric, *part = name.split(".")
+            check_metric(metric, where)
+            if part and part[0] not in PARTS_OF_NUMBERS:
+                raise Refused(f"{where}: {{{name}}} must end in one of {listing(list(PARTS_OF_NUMBERS))}, or in none.")
+            if part == ["paper"] and metric not in table.row(row).paper:
+                raise Refused(f"{where}: row '{row}' has no {metric} of the paper. Add it under `paper`.")
+            if part == ["change"] and metric != table.headline:
+                raise Refused(
+                    f"{where}: rows are compared by {table.headline}. Write {{{row}.{table.headline}.change}}."
+                )
+            table.row(row)
+
+
 def _check_metrics(table: Table) -> None:
     """Refuse a table that names a metric which its records lack."""
     available = OF_A_TIMING if table.timed else [*_given(table), *OF_A_RECORD]
     shown = [column.metric for column in (*table.columns, *table.also)]
     used = [*shown, *(metric for row in table.rows for metric in row.paper)]
     used += [metric for claim in table.claims for metric in (claim.metric, claim.to) if metric]
-    used += [metric for metric in (table.reaches, table.ranked_by) if metric]
     used += [
         f"{split}_{metric}" if figure.kind == "curves" else metric
         for figure in table.figures
@@ -154,8 +177,6 @@ def _check_metrics(table: Table) -> None:
     for metric in [metric for figure in table.figures if figure.kind != "curves" for metric in figure.metrics]:
         if metric not in shown:
             raise Refused(f"{table.id}: a figure draws {metric}, which is not a column. Add it to columns or also.")
-    if table.reaches and METRICS[table.reaches].split is None:
-        raise Refused(f"{table.id}: reaches: {table.reaches} has no curve. Name a metric that has one.")
 
 
 def _given(table: Table) -> Sequence[str]:

@@ -21,6 +21,8 @@ FileName = Annotated[
 Override = Annotated[str, Pattern(r"\+{0,2}[A-Za-z_][\w.]*=.*", "an override, as in gate=sdu_tanh")]
 Names = str | tuple[str, ...]  # one row, several, or `all` or `rest`
 Share = Annotated[float, Range(0, 10)]
+PLACEHOLDER = r"\{(\w+\.[\w.]+)\}"  # in a finding: {row.metric}, or {row.metric.paper}
+PARTS_OF_NUMBERS = ("mean", "n", "paper", "change")  # what a placeholder may name; else the mean and its deviation
 CLAIMS = ("better", "sooner", "at_most", "growing", "unrelated", "opposed")
 
 
@@ -211,12 +213,11 @@ class Table:
     note: str = ""
     command: str = ""  # of a grid: how it was typed
     project: str = ""  # of a grid: the package of the project in which it was typed
+    finding: dict[str, str] = field(default_factory=dict)  # budget -> the conclusion of its report (report/finding.py)
     choices: tuple[str, ...] = ()  # sentences: where the paper and its code are silent or disagree, and our choice
     select: Literal["best", "last"] = "best"  # best | last: the checkpoint whose test result is the number
     claims: tuple[Claim, ...] = field(default=(), metadata={"written": tuple[WrittenClaim, ...]})
     figures: tuple[Figure, ...] = ()
-    reaches: str | None = None  # the report says when each row first reaches the first row's final value of this metric
-    ranked_by: str | None = None  # the column by which the order of the rows is compared with the paper's
     rounds: Annotated[int, Range(0, 10_000)] = 0  # above 0: the rows are timed in interleaved rounds, not trained
     also: tuple[Column, ...] = ()  # columns of the report that the paper lacks
     stated: tuple[Stated, ...] = ()  # statements of the paper that the audit compares with the table
@@ -263,6 +264,11 @@ class Table:
         shown = [column.metric for column in self.columns]
         tested = [metric for metric in shown if METRICS[metric].split in ("test", None)]
         return self.claims[0].metric if self.claims else (tested or shown)[0]
+
+    def digits(self, metric: str) -> int:
+        """Return with how many digits our values of a metric are shown: a paper may print more than seeds agree on."""
+        shown = {column.metric: column.digits for column in (*self.columns, *self.also)}
+        return min(shown.get(metric, METRICS[metric].digits), METRICS[metric].digits)
 
     def at(self, budget: str) -> list[Row]:
         """List the rows that a budget has."""

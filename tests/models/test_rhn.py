@@ -24,7 +24,7 @@ from highway.gates.gate import gate
 from highway.gates.state import HighwayStateGate
 from highway.models import rhn
 from highway.report.collect import collect
-from highway.report.write import write_report
+from highway.report.render import write_report
 from highway.run import build
 from highway.sweep.reading import load_table
 from highway.tasks import recurrent_figures as figures
@@ -432,4 +432,5 @@ def test_figures_are_drawn_from_runs(short: None, tmp_path: Path) -> None:
     assert {path.stem for path in paths} == {"table", "convergence", "gate_values", "depth", "gradients"}
     drawn = {path.stem: path.read_text() for path in paths if path.suffix == ".svg"}
     assert "RHN 10 + HSG: 640 values" in drawn["gate_values"] and ">RHN + HSG<" in drawn["gradients"]
-    assert [str(row.seeds).split(",")[0] for row in report.rows[:3]] == ["seed 1", "seed 1", "not run"]
+    ran = {line.cells[0]: line.cells[report.results.heads.index("n")][:1] for line in report.results.lines}
+    assert (ran["RHN 10"], ran["RHN 10 + HSG"], ran["RHN 20"]) == ("1", "1", "")

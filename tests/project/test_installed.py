@@ -20,7 +20,7 @@ PYTHON = (sys.executable, "-m", "highway")
 SITE = """
 from pathlib import Path
 from highway.config.project import load
-from highway.site.build import build_site
+from highway.report.site import build_site
 from highway.sweep.reading import load_table
 load()
 build_site(Path("outputs"), [load_table("first")])

@@ -1,5 +1,6 @@
 """Rows beside their baselines, on the units of the test set if they share one seed."""
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,11 +10,11 @@ import pytest
 
 from highway.files.writing import read_json
 from highway.ledger.record import write_record
-from highway.report.baselines import differences, on_test_set, units_of
+from highway.report.baselines import differences, units_of
 from highway.report.collect import collect
-from highway.report.formats import to_markdown
 from highway.report.report import build_report
 from highway.report.statistics import bleu, bootstrap, parse
+from highway.sweep.reading import load_table
 from tests.support.tables import TABLE, TRANSLATION, XL, put, put_translation
 
 RNG = np.random.default_rng(3)
@@ -49,18 +50,14 @@ def test_rows_are_compared_on_their_sentences(tmp_path: Path, monkeypatch: pytes
         put_translation(tmp_path, row, wrong=wrong)
     put_translation(tmp_path, "g1_e4h8", wrong=9)  # its baseline has not been run
     collected = collect(TRANSLATION, "paper", tmp_path)
-    report = build_report(collected)
-    worse, same = report.on_test_set
-    assert (worse.row.id, worse.base.id, same.row.id) == ("r_e4h6", "t_e4h6", "g1_e4h6")
-    ours, theirs = (
-        parse(collected.finished(row.id)[0].result["notes"]["bleu_counts"]) for row in (worse.row, worse.base)
-    )
-    assert worse.difference == pytest.approx(bleu(ours.sum(0)) - bleu(theirs.sum(0))) and worse.difference < -10
+    found = differences(collected)
+    worse, same = (found[row] for row in ("r_e4h6", "g1_e4h6"))
+    ours, theirs = (parse(collected.finished(row)[0].result["notes"]["bleu_counts"]) for row in ("r_e4h6", "t_e4h6"))
+    assert worse.size == pytest.approx(bleu(ours.sum(0)) - bleu(theirs.sum(0))) and worse.size < -10
     both = np.concatenate([ours, theirs], axis=1)
     assert (worse.low, worse.high) == bootstrap(both, lambda counts: bleu(counts[:, :10]) - bleu(counts[:, 10:]))
-    markdown = to_markdown(report)
-    assert "| G1, 4 layers, 6 heads | T, 4 layers, 6 heads | BLEU | 1 |" in markdown
-    assert "| +0.00 | +0.00 … +0.00 |" in markdown and "Compared by bleu" not in markdown, "no spread over seeds"
+    assert str(same) == "+0.00 (+0.00 … +0.00)*" and "g1_e4h8" not in found
+    assert "*: one seed, with the interval over the test set." in build_report(collected).results.note
 
 
 def put_units(outputs: Path, row: str, seed: int, nats: Any, bpc: float = 1.4, **changes: Any) -> None:
@@ -78,19 +75,30 @@ def test_the_test_set_is_shown_where_rows_share_one_seed(tmp_path: Path) -> None
     for seed in (1, 2):
         put_units(tmp_path, "baseline", seed, nats[seed], bpc=1.5 + seed / 100)
     put_units(tmp_path, "tanh", 2, nats[0])
-    collected = collect(TABLE, "paper", tmp_path)
-    (pair,) = on_test_set(collected)
-    assert (pair.row.id, pair.seed, pair.metric) == ("tanh", 2, "test_loss") and differences(collected) == []
-    assert pair.value == pytest.approx(nats[0].mean())
-    assert pair.difference == pytest.approx(nats[0].mean() - nats[2].mean())
-    assert pair.low < pair.difference < pair.high
+    (pair,) = differences(collect(TABLE, "paper", tmp_path)).values()
+    assert (pair.row.id, pair.seeds, pair.on_test_set) == ("tanh", 1, True)
+    assert pair.size == pytest.approx((nats[0].mean() - nats[2].mean()) / math.log(2)), "bits, as the metric is bpc"
+    assert pair.low < pair.size < pair.high and str(pair).endswith(")*")
     put(tmp_path, "tanh", 3, 1.4, status="diverged")
-    assert on_test_set(collect(TABLE, "paper", tmp_path)) == [pair], "a run that failed hides no other one"
+    (with_failed,) = differences(collect(TABLE, "paper", tmp_path)).values()
+    assert str(with_failed) == str(pair), "a run that failed hides no other one"
     put_units(tmp_path, "tanh", 1, nats[3])
     put(tmp_path, "tanh", 3, 1.4)
     put_units(tmp_path, "sigmoid", 3, nats[3])
-    collected = collect(TABLE, "paper", tmp_path)
-    assert on_test_set(collected) == [] and [each.row.id for each in differences(collected)] == ["tanh"]
+    found = differences(collect(TABLE, "paper", tmp_path))
+    assert found["tanh"].seeds == 2 and not found["tanh"].on_test_set
+    assert str(found["sigmoid"]) == "", "no seed in common"
+
+
+@pytest.mark.usefixtures("no_published_records")
+def test_a_perplexity_on_the_test_set_differs_by_a_share(tmp_path: Path) -> None:
+    words, nats = load_table("highway_t3"), RNG.normal(4, 1, (2, 50))
+    ppl = {"test_ppl": {"best": 60.0, "last": 60.0}}
+    for row, of_row in (("baseline", nats[0]), ("tanh", nats[1])):
+        put_units(tmp_path, row, 1, of_row, table=words, metrics=ppl)
+    (pair,) = differences(collect(words, "paper", tmp_path)).values()
+    assert pair.size == pytest.approx(math.expm1(nats[1].mean() - nats[0].mean()))
+    assert str(pair).startswith(f"{100 * pair.size:+.1f} % (")
 
 
 @pytest.mark.usefixtures("no_published_records")
@@ -100,4 +108,4 @@ def test_rows_that_are_the_same_runs_are_not_compared(tmp_path: Path) -> None:
     put_units(tmp_path, "tanh", 1, RNG.normal(2, 1, 50), table=XL)
     collected = collect(XL, "paper", tmp_path)
     assert sum(len(runs) for runs in collected.samples.values()) > 2, "a row of the table has the baseline's runs"
-    assert [pair.row.id for pair in on_test_set(collected)] == ["tanh"]
+    assert [row for row, found in differences(collected).items() if found.has_size] == ["tanh"]

@@ -18,10 +18,9 @@ from highway.ledger.directory import RunDirectory
 from highway.ledger.record import write_record
 from highway.report.collect import collect, with_overrides
 from highway.report.curves import FIRST_ROWS, TRAINING_ROWS, thin_curves
-from highway.report.formats import to_csv
+from highway.report.details import to_csv
 from highway.report.publish import publish
-from highway.report.report import build_report
-from highway.report.write import write_report
+from highway.report.render import write_report
 from highway.sweep import grid
 from highway.sweep.table import Table
 from tests.support.tables import TABLE, put
@@ -39,7 +38,7 @@ pytestmark = pytest.mark.usefixtures("no_published_records")
 
 
 def numbers(table: Table, outputs: Path) -> str:
-    return to_csv(build_report(collect(table, "paper", outputs)))
+    return to_csv(collect(table, "paper", outputs))
 
 
 def test_a_table_is_read_wherever_its_folder_is_moved_to(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reports from records that the tests write: what they hold, and how they are rendered."""
+"""Reports from records that the tests write: what they hold, and how they are laid out."""
 
 import csv
 import dataclasses
@@ -13,30 +13,19 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from highway.errors import Refused
 from highway.files.seal import sealed
 from highway.files.writing import read_json
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.record import write_record
-from highway.report.collect import collect
-from highway.report.formats import to_csv, to_latex, to_markdown
-from highway.report.report import build_report
-from highway.report.sections import (
-    Grid,
-    Head,
-    Measured,
-    Notes,
-    Number,
-    Paragraph,
-    Picture,
-    Section,
-    grid,
-)
-from highway.report.terminal import print_report, print_sections
-from highway.report.write import write_report
-from highway.site.build import build_site
-from highway.sweep.reading import load_table
+from highway.report.collect import Summary, collect
+from highway.report.details import to_csv
+from highway.report.render import print_report, to_html, to_latex, to_markdown, write_report
+from highway.report.report import Report, build_report
+from highway.sweep.grid import as_table
+from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import Column
-from tests.support.tables import XL, put
+from tests.support.tables import content, put
 
 TABLE = load_table("highway_t1")
 pytestmark = pytest.mark.usefixtures("no_published_records")
@@ -44,104 +33,131 @@ pytestmark = pytest.mark.usefixtures("no_published_records")
 
 def plain(text: str) -> str:
     """Return the letters and digits of a rendering, whatever its layout."""
-    return re.sub(r"[^A-Za-z0-9]+", " ", html.unescape(text))
+    return re.sub(r"[^A-Za-z0-9]+", " ", html.unescape(re.sub(r"<[^>]*>", " ", text)))
 
 
-def test_every_renderer_shows_every_section(tmp_path: Path) -> None:
-    """Every renderer shows the sections in the same order, each with its sentences, heads, rows, notes and captions.
+def printed(report: Report, width: int = 1000) -> str:
+    console = Console(width=width, file=io.StringIO())
+    with console.capture() as shown:
+        print_report(report, console)
+    return shown.get()
 
-    Within a section the page has its own order: the main metric first, notes last; it drops empty columns.
-    """
-    for row in ("baseline", "tanh", "sigmoid_l3_6_as_released"):
-        for seed in (1, 2):
-            put(tmp_path, row, seed, 1.2 + seed / 100 + len(row) / 50, table=XL)
-    table = dataclasses.replace(XL, also=TABLE.columns[:1], choices=("a first choice", "a second choice"))
-    report = build_report(collect(table, "paper", tmp_path), XL.figures)
-    keys = ["results", "also", "claims", "convergence", "differences", "figures", "choices", "origins"]
-    assert [section.key for section in report.sections] == keys
-    print_report(report, Console(file=(terminal := io.StringIO()), width=1000))
-    (tmp_path / "report" / XL.id / "paper").mkdir(parents=True)
-    for figure in report.figures:
-        (tmp_path / "report" / XL.id / "paper" / f"{figure.id}.svg").touch()
-    index = build_site(tmp_path, [report.collected.table])
-    page = re.sub(r"<[^>]*>", " ", (index.parent / XL.id / "index.html").read_text())
-    for text in map(plain, (terminal.getvalue(), to_markdown(report), page)):
-        starts, position = [], 0
-        for section in report.sections:
-            position = text.index(plain(section.title), position)
-            starts.append(position)
-        for section, start, end in zip(report.sections, starts, [*starts[1:], len(text)], strict=True):
-            expected = []
-            for block in section.blocks:
-                match block:
-                    case Paragraph():
-                        expected += [str(sentence[0]) for sentence in block.sentences]
-                    case Grid():
-                        columns = zip(block.heads, zip(*(row.cells for row in block.rows), strict=True), strict=True)
-                        filled = [head.title for head, cells in columns if any(cell is not None for cell in cells)]
-                        expected += [title for title in filled if title != "seeds"]  # not on the page
-                        expected += [str(row.cells[0]) for row in block.rows]
-                    case Notes():
-                        expected += block.texts
-                    case Picture():
-                        expected.append(block.caption)
-            for part in map(plain, expected):
-                assert part in text[start:end], (section.key, part)
-    grids = [block for section in report.sections for block in section.blocks if isinstance(block, Grid)]
-    cells = [cell for grid in grids for row in grid.rows for cell in row.cells if isinstance(cell, Measured)]
-    lines = list(csv.DictReader(io.StringIO(to_csv(report))))
-    assert len(lines) == len(cells) == 5 * len(report.rows), "the CSV has every measured cell"
-    paper = sorted(str(cell.paper) for cell in cells if cell.paper is not None)
-    assert sorted(line["paper"] for line in lines if line["paper"]) == paper
+
+def cells(report: Report) -> dict[str, dict[str, str]]:
+    """Return the cells of the one table by label and head."""
+    grid = report.results
+    return {line.cells[0]: dict(zip(grid.heads, line.cells, strict=True)) for line in grid.lines}
+
+
+def test_every_layout_has_the_parts_of_a_report_in_order(tmp_path: Path) -> None:
+    for row in ("baseline", "tanh", "sigmoid", "post_norm"):
+        for seed in (1, 2, 3):
+            put(tmp_path, row, seed, 1.2 + seed / 100 + len(row) / 50)
+    report = build_report(collect(TABLE, "paper", tmp_path), TABLE.figures)
+    assert report.claims and report.choices and report.answered
+    results = [cell for line in report.results.lines for cell in line.cells]
+    claims = [cell for line in report.claims.lines for cell in line.cells]
+    every = [report.conclusion, report.answered, report.origin, *results, report.results.note]
+    every += [TABLE.figures[0].caption, *claims, report.claims.note, report.missing]
+    for text in map(plain, (printed(report), to_markdown(report))):
+        position = 0
+        for part in map(plain, filter(None, [report.heading, *every, report.ran])):
+            position = text.index(part.strip(), position)
+    page = plain(to_html(report))
+    assert all(plain(part).strip() in page for part in every if part != TABLE.figures[0].caption)
+    assert plain(report.choices[0]) in page and "Every run" in page, "folded below the report"
+    latex = to_latex(report)
+    assert all(plain(line.cells[0]).strip() in plain(latex) for line in report.results.lines)
 
 
 def test_a_small_spread_is_not_rounded_to_none() -> None:
-    shown = {deviation: str(Number(2.978, ".2f", deviation)) for deviation in (None, 0.0, 0.0043, 0.0052, 12.3)}
+    shown = {deviation: Summary(2.978, deviation, 3).text(2) for deviation in (None, 0.0, 0.0043, 0.0052, 12.3)}
     assert list(shown.values()) == ["2.98", "2.98 ± 0.00", "2.98 ± 0.004", "2.98 ± 0.01", "2.98 ± 12.30"]
 
 
-@pytest.mark.parametrize("width", [60, 200])
-def test_no_word_of_a_grid_is_cut_off_on_a_terminal(width: int) -> None:
-    heads = (Head("model"), Head("baseline"), Head("difference", numeric=True), Head("95 % interval", numeric=True))
-    labels = ("R-Transformer, clipping that works", "Transformer, three rates by validation")
-    made = grid((*heads, Head("in words")), [(*labels, Number(-0.15, "+.4f"), "-1.2453 … -0.9783", "these two differ")])
-    console = Console(width=width, file=io.StringIO())
-    with console.capture() as shown:
-        print_sections([Section("compared", "", (made,))], console)
-    text = shown.get()
-    assert max(map(len, text.splitlines())) <= width
-    words = {word for label in (*labels, *(head.title for head in heads), "these two differ") for word in label.split()}
-    assert words - {"model"} <= set(text.replace(":", " ").replace(";", " ").split())
-    assert "-1.2453 … -0.9783" in text and ("difference: -0.1500" in text) == (width == 60)
-
-
 def test_a_missing_number_says_why(tmp_path: Path) -> None:
-    columns = tuple(
-        Column(metric, digits=3) for metric in ("test_bpc", "tokens_per_second", "train_seconds", "test_accuracy")
-    )
-    rows = (*TABLE.rows, dataclasses.replace(TABLE.rows[0], id="mini", budgets=("mini",)))
-    table = dataclasses.replace(TABLE, columns=columns, also=(), rows=rows)
+    rows = (*TABLE.rows, dataclasses.replace(TABLE.rows[0], id="mini", label="small", budgets=("mini",)))
     put(tmp_path, "baseline", 1, 1.5, metrics={"train_seconds": {"best": 9.0, "last": 9.0}})
     put(tmp_path, "tanh", 1, 1.4, cost={"exclusive": False}, metrics={"train_seconds": {"best": 9.0, "last": 9.0}})
     put(tmp_path, "sigmoid", 1, 1.4, status="diverged")
-    report = build_report(collect(table, "paper", tmp_path))
-    reasons = {row.row.id: [cell.reason for cell in row.measured] for row in report.rows}
-    assert reasons["baseline"] == ["", "", "", "not measured"]
-    assert reasons["tanh"] == ["", "beside other work", "beside other work", "not measured"]
-    assert reasons["sigmoid"] == ["diverged"] * 4 and reasons["mini"] == ["not at this budget"] * 4
-    put(tmp_path, "highway", 1, 1.4)
+    for metric, expected in (
+        ("train_seconds", ("9", "beside other work")),
+        ("test_bpc", ("1.500", "1.400")),
+        ("test_accuracy", ("not measured", "not measured")),
+    ):
+        table = dataclasses.replace(TABLE, columns=(Column.of(metric),), also=(), rows=rows, claims=(), figures=())
+        shown = cells(build_report(collect(table, "paper", tmp_path)))
+        assert (shown["T-L3"]["ours"], shown["+ tanh SDU"]["ours"]) == expected
+        assert (shown["+ sigmoid SDU"]["n"], shown["small"]["ours"]) == ("0, 1 diverged", "not at this budget")
     empty = build_report(collect(TABLE, "mini", tmp_path))
-    assert {cell.reason for row in empty.rows for cell in row.measured} == {"not run"}
-    for text in (to_markdown(report), to_latex(report)):
-        assert all(reason in text for reason in ("diverged", "beside other work", "not measured"))
+    assert {line["ours"] for line in cells(empty).values()} == {"not run"}
+    assert empty.conclusion.startswith("Not run. ") and "table=highway_t1 budget=mini" in empty.conclusion
 
 
-def test_a_grid_without_paper_shows_our_numbers_alone(tmp_path: Path) -> None:
-    rows = tuple(dataclasses.replace(row, paper={}) for row in TABLE.rows)
-    put(tmp_path, "baseline", 1, 1.5)
-    report = build_report(collect(dataclasses.replace(TABLE, rows=rows, paper=""), "paper", tmp_path))
-    assert "| model | seeds | eval loss | eval bpc | test loss | test bpc |" in to_markdown(report)
-    assert "model & ours & ours & ours & ours \\\\\n" in to_latex(report) and "& paper" not in to_latex(report)
+def test_a_finding_is_filled_from_the_records(tmp_path: Path) -> None:
+    """Without one of its runs, or with overrides of the command line, a sentence of ours stands there."""
+    finding = (
+        "tanh has {tanh.test_bpc} ({tanh.test_bpc.n} runs), the paper {tanh.test_bpc.paper}, "
+        "{tanh.test_bpc.change} below {baseline.test_bpc.mean}."
+    )
+    table = dataclasses.replace(TABLE, finding={"paper": finding})
+    for seed in (1, 2, 3):
+        put(tmp_path, "tanh", seed, 1.4 + seed / 100)
+    assert "tanh has" not in build_report(collect(table, "paper", tmp_path)).conclusion
+    for seed in (1, 2, 3):
+        put(tmp_path, "baseline", seed, 1.5 + seed / 100)
+    collected = collect(table, "paper", tmp_path)
+    expected = "tanh has 1.420 ± 0.010 (3 runs), the paper 1.364, 0.100 below 1.520."
+    assert build_report(collected).conclusion == expected
+    changed = build_report(dataclasses.replace(collected, only_run=True)).conclusion
+    assert changed == "+ tanh SDU is better than T-L3 by 0.100 (3 seeds)."
+
+
+@pytest.mark.parametrize(
+    ("finding", "message"),
+    [
+        ({"mini": "x"}, "the table lacks this budget"),
+        ({"paper": "word " * 61}, "it has 61 words"),
+        ({"paper": "{b.test_bpc}"}, "no row 'b'"),
+        ({"paper": "{a.test_bcp}"}, "metric test_bcp is unknown. Did you mean 'test_bpc'"),
+        ({"paper": "{a.test_bpc.median}"}, "must end in one of mean, n, paper, change"),
+        ({"paper": "{a.test_bpc.paper}"}, "has no test_bpc of the paper"),
+        ({"paper": "{a.valid_bpc.change}"}, "Write {a.test_bpc.change}"),
+    ],
+)
+def test_a_finding_that_no_report_can_fill_is_refused(finding: dict[str, str], message: str) -> None:
+    with pytest.raises(Refused, match=re.escape(message)):
+        parse_table(content(recipe=["model=transformer", "dataset=ptb_char"], finding=finding))
+
+
+def test_a_smoke_report_says_what_to_type_next(tmp_path: Path) -> None:
+    put(tmp_path, "baseline", 1, 1.5, "smoke")
+    text = to_markdown(build_report(collect(TABLE, "smoke", tmp_path)))
+    assert text.rstrip().endswith("Next: `highway train -m table=highway_t1 budget=mini seeds=1,2,3`")
+    assert "It works: 1 of" in text and "Claims" not in text and "leaves open" not in text
+
+
+def test_a_table_of_ones_own_speaks_of_no_paper(tmp_path: Path) -> None:
+    """Without claims, each row has a verdict beside its baseline; the settings that all runs share are listed."""
+    choices = {
+        "model": ["transformer"],
+        "dataset": ["ptb_char"],
+        "gate": ["none", "sdu_tanh", "sdu_sigmoid"],
+        "optimizer.lr": ["0.25"],
+    }
+    run = [collect(TABLE, "paper", tmp_path).experiment("baseline")]
+    grid = parse_table(as_table("rates", "highway train -m", choices, run))
+    values = {"gate=none": (1.5, 1.51, 1.52), "gate=sdu_tanh": (1.4, 1.41, 1.42), "gate=sdu_sigmoid": (1.6, 1.61, 1.62)}
+    for row, of_row in values.items():
+        for seed, value in enumerate(of_row, 1):
+            put(tmp_path, row, seed, value, table=grid)
+    report = build_report(collect(grid, "paper", tmp_path))
+    words = {label: line["verdict"] for label, line in cells(report).items()}
+    assert words == {"gate=none": "", "gate=sdu_tanh": "better", "gate=sdu_sigmoid": "worse"}
+    text = to_markdown(report)
+    assert "paper" not in text.lower() and "budget" not in text.lower()
+    assert "`optimizer.lr=0.25`" in text and "gate.residual" not in text, "what all runs share, and not what differs"
+    assert report.conclusion.startswith("gate=sdu_") and " than gate=none by 0.100 (3 seeds)" in report.conclusion
 
 
 def test_written_files_are_the_same_bytes_each_time(tmp_path: Path) -> None:
@@ -150,7 +166,7 @@ def test_written_files_are_the_same_bytes_each_time(tmp_path: Path) -> None:
         put(tmp_path, row, 2, value + 0.01)
     _, first = write_report(collect(TABLE, "paper", tmp_path), tmp_path / "first")
     _, second = write_report(collect(TABLE, "paper", tmp_path), tmp_path / "second")
-    assert [path.name for path in first] == ["table.md", "table.csv", "table.tex", "convergence.svg", "convergence.png"]
+    assert [path.name for path in first] == ["table.md", "table.csv", "table.tex", "convergence.svg"]
     for path, again in zip(first, second, strict=True):
         assert path.read_bytes() == again.read_bytes()
     assert "T-L3" in (tmp_path / "first" / "convergence.svg").read_text()
@@ -173,12 +189,23 @@ def test_what_a_record_says_is_text_everywhere(tmp_path: Path) -> None:
     for row in ("tanh", "baseline"):
         put(tmp_path, row, 1, 1.4, data=data, environment=environment, cost={"device": HOSTILE})
     report, _ = write_report(collect(TABLE, "paper", tmp_path), tmp_path / "report")
-    print_report(report, Console(file=(terminal := io.StringIO()), width=200))
-    assert HOSTILE.split(" |")[0] in " ".join(terminal.getvalue().split())
+    assert HOSTILE.split(" |")[0] in " ".join(printed(report, 200).split())
     markdown = (tmp_path / "report" / "table.md").read_text()
     assert "<script>" not in markdown and "&lt;script&gt;" in markdown and "\\| \\\\input{x}" in markdown
+    assert "<script>" not in to_html(report) and "&lt;script&gt;" in to_html(report)
+    labels = tuple(dataclasses.replace(row, label=HOSTILE) for row in TABLE.rows)
+    report = build_report(collect(dataclasses.replace(TABLE, rows=labels), "paper", tmp_path))
     latex = "\n".join(line for line in to_latex(report).splitlines() if not line.startswith("%"))
     assert "\\textbackslash{}input\\{x\\} \\$y\\$" in latex and "<" not in latex and "\\input" not in latex
+
+
+def test_the_tabular_needs_no_editing(tmp_path: Path) -> None:
+    for seed in (1, 2, 3):
+        put(tmp_path, "baseline", seed, 1.5)
+        put(tmp_path, "tanh", seed, 1.4 + seed / 1000)
+    latex = to_latex(build_report(collect(TABLE, "paper", tmp_path)))
+    assert "+ tanh SDU & 1.364 & 1.402 $\\pm$ 0.001 & 3 & $-$0.098 ($-$0.100 \\ldots{} $-$0.096) & outside: " in latex
+    assert latex.count(" & ") == 5 * 4 and "\\begin{tabular}{lrrrrl}" in latex
 
 
 def test_rows_on_two_texts_are_no_full_data(tmp_path: Path) -> None:
@@ -207,7 +234,7 @@ def test_a_wrong_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.Log
     with caplog.at_level(logging.WARNING):
         report = build_report(collect(TABLE, "paper", tmp_path))
         build_report(collect(TABLE, "paper", tmp_path))
-    assert next(str(line.seeds) for line in report.rows if line.row.id == "tanh") == "seed 0"
+    assert cells(report)["+ tanh SDU"]["n"] == "1"
     messages = [record.getMessage() for record in caplog.records]
     sentences = {
         flipped: "result.json is corrupt",
@@ -223,7 +250,7 @@ def test_a_wrong_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.Log
 
 @pytest.mark.parametrize("other", [{"vocabulary_sha256": "other"}, {"sha256": {"train": "other"}}])
 def test_rows_on_other_data_or_vocabularies_are_not_compared(tmp_path: Path, other: dict[str, Any]) -> None:
-    """A report has no verdict, change or difference between seeds for them, and none on the test set."""
+    """A report has no verdict and no difference for them."""
     same = {"source": "files", "sha256": {"train": "a"}, "vocabulary_sha256": "v", "counting_loss": 99.0}
     for seed in (1, 2, 3):
         put(tmp_path, "baseline", seed, 1.5 + seed / 1000)
@@ -232,9 +259,7 @@ def test_rows_on_other_data_or_vocabularies_are_not_compared(tmp_path: Path, oth
     report = build_report(collect(TABLE, "paper", tmp_path))
     words = {verdict.word for verdict in report.verdicts if "tanh" in (*verdict.claim.rows, *verdict.claim.than)}
     assert words == {"not comparable"}
-    assert [difference.row.id for difference in report.differences] == ["sigmoid"]
-    changes = {row.row.id: row.measured[3].change for row in report.rows}
-    assert changes["sigmoid"] is not None and changes["tanh"] is None
+    assert [*report.differences] == ["sigmoid"]
 
 
 def test_a_record_with_few_metrics_stops_nothing(tmp_path: Path) -> None:
@@ -246,8 +271,32 @@ def test_a_record_with_few_metrics_stops_nothing(tmp_path: Path) -> None:
         result = read_json(folder / "result.json")
         write_record(folder, {**result, "metrics": {"test_loss": {"best": 1.0, "last": 1.0}}})
     report, _ = write_report(collect(TABLE, "paper", tmp_path), tmp_path / "report")
-    tanh = next(row for row in report.rows if row.row.id == "tanh")
-    assert str(tanh.seeds) == "seeds 1, 2, 3" and [str(cell.our_cell) for cell in tanh.measured][3] == "not measured"
+    assert cells(report)["+ tanh SDU"]["ours"] == "not measured" and cells(report)["+ tanh SDU"]["n"] == "3"
     words = {verdict.claim.text: verdict.word for verdict in report.verdicts if "tanh" in verdict.claim.rows}
-    assert set(words.values()) <= {"not run", "undecided"}, words
-    assert "+ tanh SDU" in build_site(tmp_path, [TABLE]).read_text() or report.rows
+    assert set(words.values()) <= {"no number that counts", "not run"}, words
+
+
+def test_the_csv_has_every_run_and_the_means_follow_from_it(tmp_path: Path) -> None:
+    """A run that has not learned is in no mean, unless the row has no other."""
+    for seed, value in enumerate((1.40, 1.41, 1.42), 1):
+        put(tmp_path, "tanh", seed, value)
+    put(tmp_path, "tanh", 4, 5.0, metrics={"test_loss": {"best": 100.0, "last": 100.0}})
+    put(tmp_path, "tanh", 5, 5.0, status="diverged")
+    put(tmp_path, "sigmoid", 1, 5.0, metrics={"test_loss": {"best": 100.0, "last": 100.0}})
+    collected = collect(TABLE, "paper", tmp_path)
+    lines = list(csv.DictReader(io.StringIO(to_csv(collected))))
+    bits = [line for line in lines if line["metric"] == "test_bpc"]
+    assert {(line["row"], line["seed"]): line["counts"] for line in bits} == {
+        **{("tanh", seed): "True" for seed in "123"},
+        ("tanh", "4"): "False",
+        ("sigmoid", "1"): "True",
+    }
+    diverged = [line for line in lines if (line["row"], line["seed"]) == ("tanh", "5")]
+    assert [(line["status"], line["value"]) for line in diverged if line["metric"] == "valid_loss"] == [
+        ("diverged", "")
+    ]
+    assert "worse than frequencies" in next(line["status"] for line in bits if line["seed"] == "4")
+    shown = cells(build_report(collected))
+    assert (shown["+ tanh SDU"]["ours"], shown["+ tanh SDU"]["n"]) == ("1.410 ± 0.010", "3, 1 diverged, 1 not learned")
+    assert (shown["+ sigmoid SDU"]["ours"], shown["+ sigmoid SDU"]["n"]) == ("5.000", "1, none learned")
+    assert {line["label"] for line in lines} == {"'+ tanh SDU", "'+ sigmoid SDU"}, "no cell is a formula"

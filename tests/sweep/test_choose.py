@@ -19,12 +19,12 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import read_record, write_record
 from highway.report.collect import collect, with_overrides
-from highway.report.formats import to_markdown
+from highway.report.details import details
 from highway.report.publish import publish
-from highway.report.report import build_report
 from highway.report.rows import with_choices
 from highway.report.status import row_status
 from highway.sweep.chosen import Trial, best
+from highway.sweep.grid import find
 from highway.sweep.launch import Planned
 from highway.sweep.reading import parse_table
 from highway.sweep.table import Table
@@ -63,6 +63,12 @@ def sweep(monkeypatch: pytest.MonkeyPatch) -> Any:
     return train
 
 
+def choices_of(tuned: Table, budget: str, outputs: Path) -> list[tuple[str, ...]]:
+    """Return the lines of the report's table of choices."""
+    grids = details(collect(tuned, budget, outputs))
+    return [line.cells for grid in grids if "chosen" in grid.heads for line in grid.lines]
+
+
 def chosen(tuned: Table, outputs: Path) -> tuple[str, ...] | None:
     return with_choices(tuned, "smoke", outputs)[1]["a"].chosen
 
@@ -76,8 +82,7 @@ def alone(tuned: Table, outputs: Path, combination: tuple[str, ...], seed: int =
 
 def test_the_best_validation_wins_and_its_run_is_the_undisturbed_run(sweep: Any, tmp_path: Path) -> None:
     """Six trials, of which two diverge at once; the winner is known, and further seeds take its settings."""
-    page = to_markdown(build_report(collect(TUNED, "smoke", tmp_path / "tried")))
-    assert "| A | not yet: 6 trials to train |" in page
+    assert choices_of(TUNED, "smoke", tmp_path / "tried")[0][:2] == ("A", "not yet: 6 trials to train")
     output = sweep(TUNED, tmp_path / "tried", "seeds=1,2")
     assert "6 runs: 0 finished already, 6 to train." in output and "choose settings of tuned a" in output
     assert chosen(TUNED, tmp_path / "tried") == BEST
@@ -96,9 +101,8 @@ def test_the_best_validation_wins_and_its_run_is_the_undisturbed_run(sweep: Any,
     assert len({about["run"] for about in on_wandb}) == 6 and all("a seed 1" in about["run"] for about in on_wandb)
     assert "1 run: 1 finished already, 0 to train." in sweep(TUNED, tmp_path / "tried"), "a choice is made once"
 
-    page = to_markdown(build_report(collect(TUNED, "smoke", tmp_path / "tried")))
-    assert "## Chosen by validation" in page and "| 0.5 0.0, from our own list |" in page
-    assert "1000 0.9 (diverged)" in page
+    ((_, setting, by, origin, compared),) = choices_of(TUNED, "smoke", tmp_path / "tried")
+    assert (setting, by, origin) == ("0.5 0.0", "valid_bpc", "our own list") and "1000 0.9 (diverged)" in compared
     assert [line.text for line in row_status(TUNED, TUNED.rows[0], "smoke", tmp_path / "tried")] == [
         "finished: seeds 1, 2",
         "settings chosen; other trials: 3 finished, 2 diverged",
@@ -111,8 +115,8 @@ def test_a_stated_choice_trains_no_trial(sweep: Any, tmp_path: Path) -> None:
     rule = {**LISTS, "by": "valid_bpc"}
     known = parse_table(content(id="tuned", recipe=RECIPE, rows=stated, choose=rule, budgets={"smoke": STEPS}))
     assert "1 run: 0 finished already, 1 to train." in sweep(known, tmp_path)
-    page = to_markdown(build_report(collect(known, "smoke", tmp_path)))
-    assert "| A | 0.01 0.9, from our own list |" in page and "0.5 0.0 (waiting)" in page
+    ((_, setting, *_, compared),) = choices_of(known, "smoke", tmp_path)
+    assert setting == "0.01 0.9" and "0.5 0.0 (waiting)" in compared
 
     assert "5 runs: 0 finished already, 5 to train." in sweep(TUNED, tmp_path), "without it the other five are trained"
     with pytest.raises(Refused, match="is not among what `choose` compares"):
@@ -215,8 +219,8 @@ def test_rows_that_are_not_tuned_alike_are_named() -> None:
     rows = [{"id": name, "label": name.upper(), "overrides": []} for name in "ab"]
     rows[1]["choose"] = {"optimizer.lr": [1, 2], "by": "valid_bpc"}
     tuned = parse_table(content(recipe=RECIPE, rows=rows, choose={"optimizer.lr": [1, 2, 3], "by": "valid_bpc"}))
-    page = to_markdown(build_report(collect(tuned, "paper", Path("nothing"))))
-    assert "Not tuned alike: most rows have 3 trials; B 2 trials." in page
+    (grid,) = (grid for grid in details(collect(tuned, "paper", Path("nothing"))) if "chosen" in grid.heads)
+    assert grid.note == "Not tuned alike: most rows have 3 trials; B 2 trials."
 
 
 def test_a_grid_chooses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -224,8 +228,9 @@ def test_a_grid_chooses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     code, output = inline(monkeypatch, tmp_path, "name=rates", "choose=optimizer.lr", "seed=1,2", *overrides)
     assert code == 0, output
     assert len(list(tmp_path.glob("cells/*/*/result.json"))) == 6, "two gates; two trials of seed 1, and one of seed 2"
-    page = (tmp_path / "report" / "rates" / "smoke" / "table.md").read_text()
-    assert "| gate=none | 0.5 (at the edge of the list), from our own list |" in page
+    lines = choices_of(find("rates", tmp_path), "smoke", tmp_path)
+    assert lines[0][:2] == ("gate=none", "0.5 (at the edge of the list)")
+    assert "gate=none,False,optimizer.lr=0.5," in (tmp_path / "report" / "rates" / "smoke" / "table.csv").read_text()
     code, output = inline(monkeypatch, tmp_path, "choose=model.width", *overrides)
     assert code == 2
 

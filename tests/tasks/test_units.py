@@ -64,6 +64,7 @@ def test_a_report_compares_two_models_on_their_units(tmp_path: Path) -> None:
         np.savez(folder / "probes" / "test_units_best.npz", nats=nats, scored=scored)
         write_record(folder, read_json(folder / "result.json"))
     report = build_report(collect(TABLE, "paper", tmp_path))
-    sigmoid, tanh = report.on_test_set
-    assert (sigmoid.row.id, tanh.row.id) == ("sigmoid", "tanh") and sigmoid.low < 0 < sigmoid.high
-    assert tanh.difference == pytest.approx((losses["tanh"] - base).sum() / scored.sum()) and tanh.low > 0
+    sigmoid, tanh = (report.differences[row] for row in ("sigmoid", "tanh"))
+    assert sigmoid.on_test_set and sigmoid.low < 0 < sigmoid.high
+    nats = (losses["tanh"] - base).sum() / scored.sum()
+    assert tanh.size == pytest.approx(nats / np.log(2)) and tanh.low > 0, "in bits"

@@ -13,11 +13,10 @@ from highway import timing
 from highway.commands import table as command
 from highway.errors import Refused
 from highway.report.collect import Collected, collect
-from highway.report.formats import to_markdown
 from highway.report.publish import publish
+from highway.report.render import write_report
 from highway.report.report import build_report
 from highway.report.times import COLUMNS
-from highway.report.write import write_report
 from highway.run import machine
 from highway.sweep.reading import load_table
 from tests.support.stand_ins import BATCH, contender
@@ -110,8 +109,9 @@ def test_measurements_and_their_report(
     assert frame["row"].value_counts().to_dict() == {**{row.id: 3 for row in TABLE.rows}, **again}
     collected = smoke(tmp_path)
     assert {sample.result["cost"]["device"] for sample in collected.every} == {"card B"}
-    assert "| + tanh SDU | seeds 1, 2 |" in to_markdown(build_report(collected))
-    assert build_report(collected).origin.partition("; medians ")[2] == (
+    (tanh,) = (line for line in build_report(collected).results.lines if line.cells[0] == "+ tanh SDU")
+    assert "2" in tanh.cells
+    assert build_report(collected).origin.partition(", medians ")[2] == (
         "over 3 interleaved rounds on card B, 1 thread, precision 32; each measurement counts as a seed; "
         "1 measurement with other devices or settings is only in times.csv; "
         "other work ran beside measurement 2, so these times do not count."

@@ -1,0 +1,225 @@
+"""What a report keeps out of its one table: every metric, the runs by seed, settings chosen by validation, and cost.
+
+The site folds these tables below a report. The CSV file has a line for each row, metric and seed.
+"""
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+
+from highway.config.metrics import METRICS, OF_A_RECORD
+from highway.config.yaml_file import read_yaml
+from highway.errors import Refused, counted, listing
+from highway.ledger.directory import RunDirectory
+from highway.report.collect import Collected
+from highway.report.counting import is_unchecked, unlearned
+from highway.report.grid import Grid, Line, without_empty
+from highway.report.sample import Sample
+from highway.sweep.choose import FIRST_SEED
+from highway.sweep.chosen import Choice, Trial
+from highway.sweep.table import Row
+
+CSV_COLUMNS = (
+    *("table", "budget", "data", "row", "label", "extra", "chosen"),
+    *("seed", "status", "metric", "value", "counts", "paper", "device", "torch", "precision", "commit"),
+)
+FIRST_DIVIDED, TIMES_DIVIDED = "rate_first_divided_after_epoch", "rate_divided_times"
+DIVIDED = "Validation decides when the learning rate is divided, which is part of the spread over seeds."
+COUNTS = "Times and speeds count only where nothing else ran on the machine."
+
+
+def runs_of(collected: Collected) -> Iterator[tuple[Row, Sample]]:
+    """Yield every run, row by row."""
+    return ((row, sample) for row in collected.table.rows for sample in collected.samples[row.id])
+
+
+def status_of(sample: Sample, select: str) -> str:
+    """Return `finished`, how the run ended otherwise, or that it has learned no more than counting."""
+    unchecked = ", not compared with counting" if is_unchecked(sample) else ""
+    return unlearned(sample, select) or sample.result["status"] + unchecked
+
+
+def details(collected: Collected) -> list[Grid]:
+    """Return the tables that the site folds; those without content are left out."""
+    grids = [_metrics(collected), _by_seed(collected), _choices(collected), _divisions(collected), _cost(collected)]
+    return [without_empty(grid) for grid in grids if grid.lines]
+
+
+def _metrics(collected: Collected) -> Grid:
+    """Return the mean of every metric that the table shows, and the paper's number."""
+    table = collected.table
+    columns = [*table.columns, *table.also]
+    lines = []
+    for row in table.rows:
+        for column in columns:
+            ours, paper = collected.summary(row.id, column.metric), row.paper.get(column.metric)
+            if ours or (paper is not None and collected.samples[row.id]):
+                texts = ours.text(column.digits) if ours else "", "" if paper is None else column.text(paper)
+                lines.append(Line((row.label, column.title, *texts, str(ours.count) if ours else "0"), row.extra))
+    return Grid("Every metric", ("model", "metric", "ours", "paper", "n"), tuple(lines), ("ours", "paper", "n"))
+
+
+def _by_seed(collected: Collected) -> Grid:
+    table = collected.table
+    columns = [*table.columns, *table.also]
+    lines = []
+    for row, sample in runs_of(collected):
+        values = [
+            f"{sample.value(column.metric, table.select):.{column.digits}f}" if _has(sample, column.metric) else ""
+            for column in columns
+        ]
+        lines.append(Line((row.label, str(sample.seed), status_of(sample, table.select), *values), row.extra))
+    titles = tuple(column.title for column in columns)
+    heads = ("model", "seed", "status", *titles)
+    return Grid("Every run", heads, tuple(lines), ("seed", *titles))
+
+
+def _choices(collected: Collected) -> Grid:
+    """Return what validation chose in each row, and what it compared."""
+    lines = [_choice(collected.table.row(row_id), found) for row_id, found in collected.choices.items()]
+    heads = ("model", "chosen", "by", "from", "compared")
+    title = f"Settings chosen by validation of seed {FIRST_SEED}"
+    return Grid(title, heads, tuple(lines), note=_not_alike(collected) if lines else "")
+
+
+def _not_alike(collected: Collected) -> str:
+    """Say which of the compared rows have another number of trials; empty if all have the same."""
+    choices = collected.choices
+    rows = [row for row in collected.table.rows if row.id in choices or collected.samples[row.id] or not row.extra]
+    trials = {row.id: len(choices[row.id].trials) if row.id in choices else 1 for row in rows}
+    usual = Counter(trials[row_id] for row_id in choices).most_common(1)[0][0]
+    other = [f"{row.label} {counted(trials[row.id], 'trial')}" for row in rows if trials[row.id] != usual]
+    return f"Not tuned alike: most rows have {counted(usual, 'trial')}; {'; '.join(other)}." if other else ""
+
+
+def _choice(row: Row, found: Choice) -> Line:
+    assert row.choose is not None
+    winner = found.winner
+    compared = listing([f"{trial.setting} {_standing(trial, row.choose.by, winner)}" for trial in found.trials])
+    if winner is None:
+        missing = sum(not trial.ended for trial in found.trials)
+        why = f"not yet: {counted(missing, 'trial')} to train" if missing else "nothing: every trial has failed"
+        return Line((row.label, why, row.choose.by, "", compared), row.extra)
+    source = row.choose.sources[found.trials.index(winner)]
+    origin = "the paper's list" if source == "paper" else "our own list"
+    edge = " (at the edge of the list)" if _at_edge(found, winner) else ""
+    return Line((row.label, winner.setting + edge, row.choose.by, origin, compared), row.extra)
+
+
+def _standing(trial: Trial, by: str, winner: Trial | None) -> str:
+    if trial.value is None or not math.isfinite(trial.value):
+        stopped = trial.status == "interrupted" and winner  # a file may state what was chosen without it
+        return "(stopped early)" if stopped else f"({trial.status})"
+    return f"{trial.value:.{METRICS[by].digits}f}"
+
+
+def _at_edge(found: Choice, chosen: Trial) -> bool:
+    """Return whether one number was chosen, and the list has none above or none below it."""
+    try:
+        values = [float(trial.setting) for trial in found.trials]
+    except ValueError:  # texts, or several settings
+        return False
+    return float(chosen.setting) in (min(values), max(values))
+
+
+def _divisions(collected: Collected) -> Grid:
+    """Return when validation divided each run's learning rate."""
+    table, metric = collected.table, collected.table.headline
+    lines = []
+    for row, sample in runs_of(collected):
+        found = divisions(sample) if sample.finished else None
+        if found and _has(sample, metric):
+            first, times = found
+            value = f"{sample.value(metric, table.select):.{table.digits(metric)}f}"
+            cells = (row.label, str(sample.seed), "never" if first is None else str(first), str(times), value)
+            lines.append(Line(cells, row.extra))
+    if not any(line.cells[3] != "0" for line in lines):
+        lines = []
+    numeric = ("seed", "first divided after epoch", "times divided", metric)
+    return Grid("When the learning rate was divided", ("model", *numeric), tuple(lines), numeric, DIVIDED)
+
+
+def divisions(sample: Sample) -> tuple[int | None, int] | None:
+    """Return the epoch after which a run's rate was first divided (None: never), and how often it was.
+
+    None if its schedule is another one, or if its configuration or its curve cannot be read.
+    """
+    with suppress(OSError, LookupError, TypeError, ValueError, ArithmeticError, csv.Error, Refused):
+        optimizer = read_yaml(RunDirectory(sample.directory).config)["optimizer"]
+        if optimizer["schedule"] != "plateau":
+            return None
+        rates = sample.curves["train", "learning_rate"]
+        lower = next((point.epoch for point in rates if point.value < optimizer["lr"]), None)
+        times = round(math.log(optimizer["lr"] / rates[-1].value, optimizer["plateau"]["divide_by"]))
+        return None if lower is None else math.floor(lower), times
+    return None
+
+
+def _cost(collected: Collected) -> Grid:
+    lines = []
+    for row, sample in () if collected.table.timed else runs_of(collected):
+        cost, parameters = sample.result["cost"], sample.result.get("parameters") or {}
+        beside = "" if cost.get("exclusive", True) else "yes"
+        cells = (
+            *(row.label, str(sample.seed)),
+            *(_number(parameters.get(name), ",.0f") for name in ("total", "gate")),
+            *(_number(cost.get("seconds"), ".2f", 3600), _number(cost.get("tokens_per_second"), ",.0f")),
+            *(_number(cost.get("peak_memory_bytes"), ",.0f", 1 << 20), cost["device"], beside),
+        )
+        lines.append(Line(cells, row.extra))
+    numeric = ("seed", "parameters", "of gates", "hours", "tokens/s", "MiB")
+    heads = ("model", *numeric, "device", "beside other work")
+    return Grid("Parameters and cost", heads, tuple(lines), numeric, COUNTS)
+
+
+def _number(value: float | None, form: str, unit: float = 1) -> str:
+    return "" if value is None else f"{value / unit:{form}}"
+
+
+def _has(sample: Sample, metric: str) -> bool:
+    return sample.finished and (metric in OF_A_RECORD or metric in sample.result["metrics"])
+
+
+def to_csv(collected: Collected) -> str:
+    """Return a line for each row, metric and seed, with every digit; `counts` is True where the mean has the value."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    table = collected.table
+    of_records = () if table.timed else OF_A_RECORD
+    metrics = dict.fromkeys([*(column.metric for column in (*table.columns, *table.also)), *of_records])
+    in_means = {(row.id, metric): collected.by_seed(row.id, metric) for row in table.rows for metric in metrics}
+    for row, sample in runs_of(collected):
+        found = collected.choices.get(row.id)
+        chosen = " ".join(found.chosen) if found and found.chosen else ""
+        origin = (table.id, collected.budget, sample.result["data"]["source"], row.id, row.label, row.extra, chosen)
+        run = (*origin, sample.seed, status_of(sample, table.select))
+        for metric, value in _values(sample, list(metrics), table.select):
+            counts = sample.seed in in_means.get((row.id, metric), ())
+            line = (*run, metric, value, counts, row.paper.get(metric), *_environment(sample))
+            writer.writerow(map(no_formula, line))
+    return text.getvalue()
+
+
+def _values(sample: Sample, metrics: list[str], select: str) -> list[tuple[str, float | None]]:
+    """Return the values of a run by metric, and when its rate was divided; a run without any has one empty value."""
+    values: list[tuple[str, float | None]] = [
+        (metric, sample.value(metric, select)) for metric in metrics if _has(sample, metric)
+    ]
+    if found := divisions(sample):
+        values += [(FIRST_DIVIDED, found[0]), (TIMES_DIVIDED, found[1])]
+    return values or [(metrics[0], None)]
+
+
+def _environment(sample: Sample) -> tuple[object, ...]:
+    environment = sample.result["environment"]
+    versions, commit = environment["versions"], environment["git_commit"] or "unknown"
+    return sample.result["cost"]["device"], versions.get("torch"), environment["precision"], commit
+
+
+def no_formula(cell: object) -> object:
+    """Mark a text that a spreadsheet would take for a formula, as it asks for it: with an apostrophe."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell

@@ -1,0 +1,142 @@
+"""Lay out a report as Markdown, HTML, LaTeX and CSV, and print it. The same records give the same bytes, on any day."""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from rich.console import Console
+from rich.markdown import Markdown
+
+from highway.files.writing import write_text
+from highway.report.collect import Collected
+from highway.report.details import to_csv
+from highway.report.evidence import tone
+from highway.report.grid import Grid
+from highway.report.report import Report, build_report
+
+IN_MARKDOWN = str.maketrans(
+    {**{character: f"\\{character}" for character in "\\|*`[]"}, "<": "&lt;", ">": "&gt;", "\n": " "}
+)
+IN_LATEX = str.maketrans(
+    {
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+        **{"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"},
+        **{"<": "\\textless{}", ">": "\\textgreater{}", "—": "--", "†": "\\dag{}", "\n": " "},
+        **{"±": "$\\pm$", "…": "\\ldots{}"},
+    }
+)
+
+
+class Plain(str):
+    """A text of a template that is already as its format needs it."""
+
+
+def to_markdown(report: Report) -> str:
+    return _text("report.md", _markdown).render(report=report, grid=_markdown_grid)
+
+
+def to_latex(report: Report) -> str:
+    """Return the one table as a tabular, to be set in a paper."""
+    return _text("report.tex", _latex).render(report=report, columns=_latex_columns)
+
+
+def to_html(report: Report) -> str:
+    """Return the report as a part of a page, as notebooks show it."""
+    return str(html().get_template("report.html").module.body(report))  # type: ignore[attr-defined]
+
+
+FILES: dict[str, Callable[[Report], str]] = {
+    "table.md": to_markdown,
+    "table.csv": lambda report: to_csv(report.collected),
+    "table.tex": to_latex,
+}
+
+
+def write_report(collected: Collected, folder: Path) -> tuple[Report, list[Path]]:
+    """Write `FILES` and the figures; return the report and the paths of all files."""
+    from highway.report.figures import draw  # matplotlib takes a second to import
+
+    figures = collected.table.figures if collected.every else ()
+    drawn = [f"{draw(figure, collected, folder)}.svg" for figure in figures]
+    report = build_report(collected, figures)
+    for name, layout in FILES.items():
+        write_text(folder / name, layout(report))
+    return report, [folder / name for name in (*FILES, *drawn)]
+
+
+def print_report(report: Report, console: Console) -> None:
+    console.print(Markdown(to_markdown(report), hyperlinks=False))
+
+
+@cache
+def html() -> Environment:
+    """Return the templates of pages."""
+    environment = Environment(loader=PackageLoader("highway.report"), autoescape=True, **OPTIONS)
+    environment.filters |= {"tone": tone, "mark": mark}
+    return environment
+
+
+OPTIONS: dict[str, Any] = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+
+
+@cache
+def _text(template: str, escaped: Callable[[str], str]) -> Any:
+    """Return a template whose texts are escaped as its format needs it."""
+
+    def finalize(value: object) -> object:
+        return value if isinstance(value, Plain) else escaped(str(value))
+
+    environment = Environment(loader=PackageLoader("highway.report"), finalize=finalize, **OPTIONS)
+    environment.filters |= {"plain": Plain, "escaped": escaped, "code": _code, "line": _line}
+    return environment.get_template(template)
+
+
+def mark(word: str) -> str:
+    """Return a sign for the tone of a verdict, so that colour is not its only sign."""
+    return {"for": "✓", "against": "✗", "open": "·"}[tone(word)] if word else ""
+
+
+def _markdown(text: str) -> str:
+    return text.translate(IN_MARKDOWN)
+
+
+def _latex(text: str) -> str:
+    return re.sub(r"(?<!\w)-(?=\d)", "$-$", text.translate(IN_LATEX))  # a minus, not a hyphen
+
+
+def _code(text: str) -> Plain:
+    return Plain(f"`{_line(text).replace('`', '')}`")
+
+
+def _line(text: str) -> Plain:
+    """Return a text as one line."""
+    return Plain(" ".join(text.split()))
+
+
+def _markdown_grid(grid: Grid) -> Plain:
+    """Return the lines of a table. Its bars have no spaces around them, so that they do not count as words."""
+    rows = [
+        [_markdown(head) for head in grid.heads],
+        ["---:" if head in grid.numeric else "---" for head in grid.heads],
+    ]
+    rows += [
+        [_emphasised(head, text, line.extra) for head, text in zip(grid.heads, line.cells, strict=True)]
+        for line in grid.lines
+    ]
+    table = [f"|{'|'.join(cells)}|" for cells in rows]
+    return Plain("\n".join([*table, *(["", _markdown(grid.note)] if grid.note else []), ""]))
+
+
+def _emphasised(head: str, text: str, extra: bool) -> str:
+    """Return a cell: the label of an extra row is slanted, a verdict bold."""
+    if not text:
+        return ""
+    mark = {"model": "*" if extra else "", "verdict": "**"}.get(head, "")
+    return f"{mark}{_markdown(text)}{mark}"
+
+
+def _latex_columns(grid: Grid) -> Plain:
+    return Plain("{" + "".join("r" if head in grid.numeric else "l" for head in grid.heads) + "}")

@@ -1,0 +1,201 @@
+"""Build the site: an index and a page a table, as static files that need neither a server nor a network."""
+
+import json
+import math
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from highway.config.metrics import KINDS
+from highway.config.papers import paper_of
+from highway.files.writing import write_text
+from highway.report.collect import Collected, authors_logs, collect, underway, with_overrides
+from highway.report.curves import Curves, Point, growing
+from highway.report.overview import first_sentence, of_papers, overview
+from highway.report.render import FILES, html, write_report
+from highway.report.report import Report, build_report
+from highway.report.style import SPLITS, looks
+from highway.sweep.grid import find, folder_name, grid_names, left_out, swept_with_overrides
+from highway.sweep.reading import load_table, table_ids
+from highway.sweep.table import Table
+
+STATIC = files("highway.report") / "static"
+ON_A_PAGE = 240_000  # points; more only above half as many curves, which have two points each
+MOST = 600  # points of a curve
+DASHES = {"solid": "solid", "dashed": "dash", "dotted": "dot", "dashdot": "dashdot"}  # matplotlib's -> plotly's
+AXES = ("step", "epoch", "seconds")
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page of a table: its reports, the largest budget first."""
+
+    table: Table
+    reports: tuple[Report, ...]
+
+    @property
+    def has_run(self) -> bool:
+        return any(report.collected.every for report in self.reports)
+
+
+def build_site(
+    outputs: Path, tables: Sequence[Table] | None = None, refresh: int = 0, draw: bool = False
+) -> list[Page]:
+    """Write the site to outputs/report/, and return its pages; outputs/report/index.html is the first to open.
+
+    refresh: seconds after which an open page reloads itself; 0: never.
+    draw: also draw the figures, which takes most of the time; without it, those drawn before are shown.
+    """
+    folder, pages = outputs / "report", []
+    for table in every_table(outputs) if tables is None else tables:
+        with left_out(table.id):
+            pages.append(_page(table, outputs, folder, draw))
+    (folder / "assets").mkdir(parents=True, exist_ok=True)
+    for name in ("site.css", "curves.js"):
+        shutil.copyfile(str(STATIC / name), folder / "assets" / name)
+    if not (folder / "assets" / "plotly.min.js").exists():
+        from plotly.offline import get_plotlyjs  # reads 5 MB
+
+        write_text(folder / "assets" / "plotly.min.js", get_plotlyjs(), durable=False)
+    for page in pages:
+        _render(
+            folder / page.table.id / "index.html",
+            "table.html",
+            "..",
+            refresh,
+            page=page,
+            paper=paper_of(page.table.paper),
+        )
+    of_others = [page for page in pages if not of_papers(page.table)]
+    found = overview([page.table for page in pages], [report for page in pages for report in page.reports])
+    papers = [page for page in pages if of_papers(page.table)]
+    _render(folder / "index.html", "index.html", ".", refresh, overview=found, papers=papers, own=of_others)
+    return pages
+
+
+def every_table(outputs: Path) -> list[Table]:
+    """Return the tables, the tables as they were trained with further overrides here, and the grids that ran here."""
+    tables = [load_table(name) for name in table_ids()]
+    for name, overrides, budgets in swept_with_overrides(outputs):
+        table = load_table(name)
+        with left_out(f"{name} with {' '.join(overrides)}"):
+            changed = with_overrides(table, budgets, overrides)
+            shown = {budget: changed.budgets[budget] for budget in budgets}
+            tables.append(replace(changed, id=folder_name(",".join((name, *overrides))), budgets=shown, claims=()))
+    for name in grid_names(outputs):
+        with left_out(name):
+            tables.append(find(name, outputs))
+    return tables
+
+
+def _page(table: Table, outputs: Path, folder: Path, draw: bool) -> Page:
+    """Write the reports of a table and their curves."""
+    reports = []
+    for budget in table.budgets:
+        collected = replace(collect(table, budget, outputs), only_run=any(row.added for row in table.rows))
+        begun = underway(collected, outputs)
+        if not collected.every and not begun:
+            continue
+        of_budget = folder / table.id / budget
+        if draw:
+            reports.append(write_report(collected, of_budget)[0])
+        else:
+            drawn = [figure for figure in table.figures if (of_budget / f"{figure.id}.svg").exists()]
+            reports.append(build_report(collected, drawn))
+            for name, layout in FILES.items():
+                write_text(of_budget / name, layout(reports[-1]), durable=False)
+        script = json.dumps({} if table.timed else curves_of_page(collected, begun))
+        name = json.dumps(f"{table.id}/{budget}")
+        write_text(of_budget / "curves.js", f"(window.highway ??= {{}})[{name}] = {script};\n", durable=False)
+    if not reports:
+        reports.append(build_report(collect(table, table.usual_budget, outputs)))
+    return Page(table, tuple(reports))
+
+
+def _render(path: Path, template: str, root: str, refresh: int, **content: Any) -> None:
+    environment = html()
+    environment.filters["first_sentence"] = first_sentence
+    text = environment.get_template(template).render(root=root, refresh=refresh, axes=AXES, **content)
+    write_text(path, text, durable=False)
+
+
+def curves_of_page(collected: Collected, begun: dict[tuple[str, str], Path]) -> dict[str, Any]:
+    """Return what the chart of a page draws: by row, the curves of each seed, the authors' own, and the paper's values.
+
+    begun: the curves.csv of runs underway, by row and label.
+    """
+    logs, row_looks = authors_logs(collected.table), looks(collected)
+    named = {row.id: [*_curves(row.id, collected, begun)] for row in collected.table.rows}
+    for row_id, curves in logs.items():
+        named[row_id].append(("authors' log", curves))
+    every = [curves for of_row in named.values() for _, curves in of_row]
+    count = sum(len({split for split, _ in curves}) for curves in every)
+    points = min(max(ON_A_PAGE // max(count, 1), 2), MOST)
+    rows = [
+        {
+            "label": row.label,
+            "colour": row_looks[row.id].colour,
+            "dash": DASHES[row_looks[row.id].dash],
+            "paper": row.paper if collected.budget == "paper" else {},
+            "hidden": row.extra or (bool(collected.finished(row.id)) and not collected.learned(row.id)),
+            "runs": [{"name": name, "splits": by_split(curves, points)} for name, curves in named[row.id]],
+        }
+        for row in collected.table.rows
+        if named[row.id]
+    ]
+    return {"rows": rows, "metrics": _metrics(dict.fromkeys(key for curves in every for key in curves), collected)}
+
+
+def _curves(row_id: str, collected: Collected, begun: dict[tuple[str, str], Path]) -> Iterator[tuple[str, Curves]]:
+    """Yield the curves of a row's runs, ended and underway, with the name of each."""
+    for sample in collected.samples[row_id]:
+        if sample.outline:
+            yield f"seed {sample.seed}" + ("" if sample.finished else f", {sample.result['status']}"), sample.curves
+    for (of_row, name), path in begun.items():
+        if of_row == row_id and (curves := growing(path)):
+            yield name, curves
+
+
+def _metrics(known: dict[tuple[str, str], None], collected: Collected) -> list[dict[str, str]]:
+    """Return the metrics that a page offers; those of the table's first figure of curves come first."""
+    first = next((figure for figure in collected.table.figures if figure.kind == "curves"), None)
+    preferred = [(split, kind) for kind in first.metrics for split in reversed(first.splits)] if first else []
+    keys = dict.fromkeys([*(key for key in preferred if key in known), *known])
+    titles = {kind: about[0] for kind, about in KINDS.items()}
+    return [
+        {
+            "split": split,
+            "kind": kind,
+            "title": f"{SPLITS.get(split, split)} {titles.get(kind, kind.replace('_', ' '))}",
+        }
+        for split, kind in keys
+    ]
+
+
+def by_split(curves: Curves, points: int) -> dict[str, dict[str, list[float | None]]]:
+    """Return, by split, columns of AXES and of each metric; None where a metric was not measured."""
+    columns: dict[str, dict[str, list[float | None]]] = {}
+    for split in dict.fromkeys(split for split, _ in curves):
+        metrics = {kind: curve for (of_split, kind), curve in curves.items() if of_split == split}
+        by_step = {point.step: point for curve in metrics.values() for point in curve}
+        kept = thinned([by_step[step] for step in sorted(by_step)], points)
+        columns[split] = {name: [_short(getattr(point, name)) for point in kept] for name in AXES}
+        for kind, curve in metrics.items():
+            values = {point.step: point.value for point in curve}
+            columns[split][kind] = [_short(values.get(point.step, math.nan)) for point in kept]
+    return columns
+
+
+def thinned(curve: list[Point], count: int) -> list[Point]:
+    """Return at most `count` points, evenly spaced, with the first and the last."""
+    if len(curve) <= count:
+        return curve
+    return [curve[round(number * (len(curve) - 1) / (count - 1))] for number in range(count)]
+
+
+def _short(value: float) -> float | None:
+    """Round to seven digits, which hold every step; None for what is not finite."""
+    return float(f"{value:.7g}") if math.isfinite(value) else None

@@ -1,0 +1,70 @@
+"""The site in a real browser: what a reader sees on the index, and what he does with the chart of a table."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highway.report.overview import overview
+from highway.report.site import build_site
+from highway.sweep.reading import load_table
+from tests.support.browser import CUT_OFF, browser, comes, needs_chromium, opened
+
+AXE = importlib.util.find_spec("axe_playwright_python")  # make setup installs it for its copy of axe-core
+SERIOUS = """const done = arguments[0]; axe.run({ preload: false }).then(found => done(found.violations
+  .filter(each => ['serious', 'critical'].includes(each.impact))
+  .map(each => `${each.id}: ${each.nodes.map(node => node.target).join(', ')}`)))"""
+SHOWN = "return document.querySelector('.plot').data.filter(line => line.visible === true).length"
+LAYOUT = "return document.querySelector('.plot').layout"
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_what_a_reader_does(tmp_path: Path) -> None:
+    tables = [load_table(name) for name in ("highway_t3", "highway_t7", "r_transformer_t2")]
+    pages = build_site(tmp_path, tables)
+    counts = overview(tables, [report for page in pages for report in page.reports]).counts
+    folder = tmp_path / "report"
+    with browser() as driver:
+        opened(driver, folder / "index.html")
+        tiles = "[...document.querySelectorAll('[data-word] dd')].map(d => [d.parentNode.dataset.word, +d.innerText])"
+        assert dict(driver.execute_script(f"return {tiles}")) == counts and counts["tried"] == 8
+        axe_finds_nothing_serious(driver)
+        opened(driver, folder / "r_transformer_t2" / "index.html")
+        lines_are_chosen_and_drawn(driver)
+        axe_finds_nothing_serious(driver)
+        asked = "return performance.getEntriesByType('resource').map(entry => entry.name)"
+        assert all(name.startswith(("file:", "data:", "blob:")) for name in driver.execute_script(asked))
+    with browser(390, 800) as driver:  # a phone
+        for page in (folder / "index.html", folder / "r_transformer_t2" / "index.html"):
+            opened(driver, page)
+            assert driver.execute_script("return document.documentElement.scrollWidth") <= 390, page
+            assert driver.execute_script(CUT_OFF) == [], page
+
+
+def lines_are_chosen_and_drawn(driver: Any) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import Select
+
+    comes(driver, SHOWN, 22)  # the runs of the six rows; those of extra rows begin hidden
+    driver.execute_script("document.querySelector('.legend .legendtoggle').dispatchEvent(new MouseEvent('mousedown'))")
+    driver.execute_script("document.querySelector('.legend .legendtoggle').dispatchEvent(new MouseEvent('mouseup'))")
+    comes(driver, SHOWN, 21)
+    metric, over = (Select(box) for box in driver.find_elements(By.CSS_SELECTOR, ".controls select"))
+    for axis in ("epoch", "seconds"):
+        over.select_by_visible_text(axis)
+        comes(driver, f"{LAYOUT}.xaxis.title.text", axis)
+    driver.find_element(By.CSS_SELECTOR, ".controls input").click()
+    comes(driver, f"{LAYOUT}.yaxis.type", "log")
+    metric.select_by_visible_text("training loss (nats)")
+    comes(driver, f"{LAYOUT}.yaxis.title.text", "training loss (nats)")
+    comes(driver, SHOWN, 21)  # what was hidden stays hidden
+
+
+def axe_finds_nothing_serious(driver: Any) -> None:
+    """Check that people with a screen reader or a keyboard miss nothing on this page."""
+    assert AXE and AXE.origin, "make setup installs axe-core"
+    driver.set_script_timeout(120)  # a busy machine
+    driver.execute_script(Path(AXE.origin).with_name("axe.min.js").read_text())
+    assert driver.execute_async_script(SERIOUS) == []
