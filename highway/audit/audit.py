@@ -113,11 +113,11 @@ def shown(finding: Finding) -> str:
     return f"{finding.computed} (read by a person: {finding.read})" if finding.read else finding.computed
 
 
-INTRODUCTION = """# Findings
+INTRODUCTION = """# Audit
 
 What `make audit` finds in the four papers: everything below is computed from their printed numbers, from their models,
 built here without data, and from the recipes of their released code. Where a result also rests on what a person read in
-a paper or its code, it says "read by a person" and what. `highway audit --write docs/FINDINGS.md` writes this page.
+a paper or its code, it says "read by a person" and what. `highway audit --write docs/AUDIT.md` writes this page.
 What training says of their claims is in the reports: `make report`.
 """
 

@@ -3,7 +3,7 @@
 COMMANDS = {  # the subcommands; each is a module of highway/commands/ with a function main()
     "init": "begin a project of your own, with a gate, a data set and a table",
     "train": "train a model, or with -m a table or a grid",
-    "table": "show the progress of a table, explain its rows, render it, or time them",
+    "table": "show the progress of a table, explain its rows, or time them",
     "report": "render tables and the web site from the records",
     "publish": "copy the records of a table to the published ones, or to a folder",
     "card": "write a model card with weights and configuration",

@@ -1,4 +1,4 @@
-"""Explain a table, show its progress, render it, or time it:  highway table status|explain|render|time TABLE [ROW]
+"""Explain a table, show its progress, or time it:  highway table status|explain|time TABLE [ROW]
 
 TABLE may be a grid that was run here. --with gate.reads=normalised also shows each row with this override; with
 `explain TABLE ROW`, that row alone. `time` measures the rows of a table that has `rounds` and adds the measurement to
@@ -6,7 +6,6 @@ outputs/TABLE/BUDGET/times.csv. The first row is always timed: the others are re
 trainer.compile=reduce-overhead, trainer.threads=1 or trainer.accelerator=cpu.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,22 +24,16 @@ from highway.sweep.table import Table
 
 def main() -> None:
     parser = Arguments(__doc__)
-    parser.add_argument("action", choices=["status", "explain", "render", "time"], help="what to do with the table")
+    parser.add_argument("action", choices=["status", "explain", "time"], help="what to do with the table")
     parser.add_argument("table", metavar="TABLE", help="a table, or a grid that was run here")
     parser.add_argument(
         "words",
         metavar="ROW",
         nargs="*",
-        help="with explain, status or time: rows; default: the whole table. With time also overrides",
+        help="rows; default: the whole table. With time also overrides",
     )
     parser.add_argument(
         "--budget", choices=options("budget"), help="paper (default), mini or smoke; of a grid, its first by default"
-    )
-    parser.add_argument(
-        "--format",
-        default="terminal",
-        choices=["terminal", "markdown", "csv", "latex"],
-        help="with render; default: terminal",
     )
     parser.add_argument("--rounds", type=whole(2, 10_000), help="with time; default: those of the table")
     parser.add_argument("--with", **WITH)
@@ -52,20 +45,15 @@ def main() -> None:
         table = find(arguments.table, outputs)
         if arguments.added and arguments.action == "time":
             raise Refused("time takes overrides without --with, as in trainer.threads=1.")
-        if arguments.words and arguments.action == "render":
-            raise Refused(f"render takes a whole table: leave out '{arguments.words[0]}'.")
         budget = arguments.budget or table.usual_budget
         if arguments.action == "explain":
             for row in arguments.words or [None]:
                 explain(table, row, budget, arguments.added, console)
         elif arguments.action == "time":
             time(table, arguments.words, budget, arguments.rounds, outputs)
-        elif arguments.action == "status":
+        else:
             rows = tuple(map(table.row, arguments.words)) or table.rows
             print_status(with_overrides(replace(table, rows=rows), [*table.budgets], arguments.added), outputs, console)
-        else:
-            table = with_overrides(table, [budget], arguments.added)
-            sys.stdout.write(rendered(table, budget, outputs, arguments.format, console))
 
 
 def explain(table: Table, row: str | None, budget: str, added: Sequence[str], console: Console) -> None:
@@ -93,19 +81,3 @@ def time(table: Table, words: Sequence[str], budget: str, rounds: int | None, ou
     except KeyboardInterrupt:
         raise Refused("the measurement was stopped, so nothing was written. The same command starts it anew.") from None
     print(f"{path}\nIts report: highway report {table.id} --budget {budget}")
-
-
-def rendered(table: Table, budget: str, outputs: Path, form: str, console: Console) -> str:
-    """Return a table's report in a text format; "" for the terminal, where it is printed."""
-    from highway.report import formats
-    from highway.report.collect import collect
-    from highway.report.report import build_report
-    from highway.report.terminal import print_report
-
-    report = build_report(collect(table, budget, outputs))
-    if form == "terminal":
-        print_report(report, console)
-        return ""
-    if form == "markdown":
-        return formats.to_markdown(report)
-    return formats.to_csv(report) if form == "csv" else formats.to_latex(report)

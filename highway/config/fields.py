@@ -117,12 +117,6 @@ def differing_by_task(section: Any, card: Any) -> dict[str, Any]:
     return {name: getattr(section, name) for name in names if getattr(section, name) != getattr(card, name)}
 
 
-def description_of(section: type, path: Sequence[str]) -> str:
-    """Return the description of a key below a section."""
-    fields = declared(section, path)
-    return fields[-1].metadata.get("description", "") if fields else ""
-
-
 def is_unhashed(section: type, path: Sequence[str]) -> bool:
     """Return True if a key below a section, or a key that contains it, is outside a run's identity."""
     return any(item.metadata.get("unhashed") for item in declared(section, path))

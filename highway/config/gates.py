@@ -104,7 +104,7 @@ GATES: dict[str, dict[str, GateCard]] = {
 READINGS = {  # the symbols of an equation, by interface
     "residual": "x goes into a sublayer f, and the sum comes out",
     "score": "S holds the attention scores before the softmax, a number for each query and key",
-    "state": "s[t - 1] is the state before a step, and new is the state that the recurrence computes from it",
+    "state": "s[t-1] is the state before a step, and new is the state that the recurrence computes from it",
 }
 
 

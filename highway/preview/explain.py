@@ -1,8 +1,8 @@
-"""Explain the rows of a table before anything runs: equation, layers, parameters, command, the paper's numbers."""
+"""Explain the rows of a table before anything runs: equation, layers, parameters, the paper's numbers, command."""
 
 import itertools
 from pathlib import Path
-from typing import Any
+from textwrap import wrap
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -13,10 +13,9 @@ from highway.config.check import flat
 from highway.config.code import where
 from highway.config.compose import NEUTRAL, composer, experiment
 from highway.config.experiment import Experiment
-from highway.config.fields import description_of
 from highway.config.gates import GATES, READINGS
 from highway.config.project import conf_file
-from highway.errors import listing
+from highway.errors import as_typed, counted, listing
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
 from highway.sweep.grid import command
@@ -47,8 +46,8 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
     console.print(grid)
     chosen: dict[str, list[str]] = {}  # rule -> its rows
     for row in rows:
-        if row.choose and row.choose.at(budget):
-            chosen.setdefault(_chosen(row, budget), []).append(row.id)
+        if rule := _chosen(row, budget):
+            chosen.setdefault(rule, []).append(row.id)
     for rule, choosing in chosen.items():
         line = f"{listing(choosing)}: {rule}"
         console.print(line, soft_wrap=not console.is_terminal, markup=False)
@@ -57,32 +56,32 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
 
 
 def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
-    """Print what a row is, for someone who has not read the paper, and everything that defines it."""
+    """Print a row on one screen, for someone who has not read the paper, with the file that sets each value."""
     overrides = table.overrides(row, budget, seed=1)
     described = experiment(overrides)
-    model = described.model_card
+    model = described.model
     extra = ", an extra row, which the paper lacks" if row.extra and table.paper else ""
+    size = f"{counted(model.layers, 'layer')} of width {model.width:,}"
     entries = {
         "row": f"{row.label}  ({table.id} {row.id}, budget {budget}{extra})",
-        "table": f"{table.caption}.{f' {table.paper}.' if table.paper else ''}",
-        "model": f"{model.description} Here {_layers(described.model)}.",
+        "table": f"{table.caption}.",
+        "source": (_first_comment(conf_file(f"table/{table.id}.yaml"), skip=1) or table.paper) if table.paper else "",
+        "model": f"{described.model_card.description} Here {size}.",
         **_gates(described),
         "data": _first_comment(conf_file(f"dataset/{composer().choices(overrides)['dataset']}.yaml")),
         "length": _length(described),
+        "choice": _chosen(row, budget),
         "parameters": _parameters_in_words(table, row, described, budget),
+        "paper": _numbers(table, row),
     }
     grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(max_width=104)
     for name, text in entries.items():
-        grid.add_row(name, Text(text))
+        if text:
+            grid.add_row(name, Text(text))
     console.print(grid)
-    _print_numbers(table, row, console)
-    if row.choose and row.choose.at(budget):
-        console.print(f"\n{_chosen(row, budget)}", soft_wrap=not console.is_terminal, markup=False)
-    _print_choices(table, console)
     _print_settings(table, row, budget, described, console)
-    _print_descriptions(described, console)
     typed = table.time_command(budget) if table.timed else command_line(overrides)
     if not table.timed:
         console.print(f"run      {RunDirectory.of(described).path}", soft_wrap=True, highlight=False, markup=False)
@@ -90,8 +89,9 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
 
 
 def _chosen(row: Row, budget: str) -> str:
-    """Say what validation chooses, or has chosen, for a row."""
-    assert row.choose is not None
+    """Say what validation chooses, or has chosen, for a row; "" if it chooses nothing at this budget."""
+    if not row.choose or not row.choose.at(budget):
+        return ""
     stated = row.chosen.get(budget)
     if stated:
         return f"{' '.join(stated)} was chosen {row.choose.rule}."
@@ -99,29 +99,25 @@ def _chosen(row: Row, budget: str) -> str:
 
 
 def _gates(described: Experiment) -> dict[str, str]:
-    """Describe every gate of the row: what it does, its equation and its locations.
-
-    For a row without a gate, describe `none` at the model's first location for a gate.
-    """
-    locations = described.model_card.locations
-    if not locations:
-        return {}
-    chosen = {interface: name for interface, name in described.gate.chosen().items() if name != "none"}
-    descriptions, equations = [], []
-    for interface, name in (chosen or {next(iter(locations)): "none"}).items():
+    """Describe every gate that acts: what it does, its equation, its code and its locations."""
+    if not described.gates:
+        residual = described.gate.residual
+        reason = f": `layers` leaves none for gate.residual={residual}" if residual != "none" else ""
+        return {"gate": f"No gate is added to any layer{reason}."}
+    descriptions, equations, files = [], [], []
+    for interface, name in described.gates.items():
         card = GATES[interface][name]
         activation = described.gate.activation_of(interface)
         psi = f",  psi = {activation}" if activation else ""
         descriptions.append(card.description)
-        equations.append(f"{card.equation}{psi}\n{READINGS[interface]}; * is elementwise. Code: {where(card.code)}")
-    return {"gate": "\n".join(descriptions), "equation": "\n".join(equations), "where": _where(described)}
-
-
-def _layers(model: Any) -> str:
-    return f"{model.layers} layer{'s' if model.layers > 1 else ''} of width {model.width:,}"
+        equations.append(f"{card.equation}{psi}\n{READINGS[interface]}; * is elementwise.")
+        files.append(where(card.code))
+    texts = {"gate": descriptions, "equation": equations, "code": files}
+    return {name: "\n".join(lines) for name, lines in texts.items()} | {"where": _where(described)}
 
 
 def _where(described: Experiment) -> str:
+    """Name the locations of the gates, and the layers that have them."""
     parts = []
     for location, gated in described.gating.layers.items():
         if gated:
@@ -130,76 +126,47 @@ def _where(described: Experiment) -> str:
             parts.append(f"the {location.replace('_', '-')} sublayer of {numbers}")
     score = described.gate.score
     if score.name != "none":
-        count = "all earlier layers" if score.accumulated else f"up to {score.predecessors} earlier layers"
-        parts.append(f"the scores of {', '.join(score.attention)} attention, from layer 2 on, each reading {count}")
+        earlier = "all earlier layers" if score.accumulated else f"up to {counted(score.predecessors, 'earlier layer')}"
+        parts.append(f"the scores of {', '.join(score.attention)} attention, from layer 2 on, each reading {earlier}")
     if described.gate.state.name != "none":
-        parts.append(f"the state: {', '.join(described.model_card.locations['state'])}")
-    return " and ".join(parts) or "no sublayer"
+        parts.append(f"the state {', '.join(described.model_card.locations['state'])} at every step")
+    return " and ".join(parts)
 
 
 def _parameters_in_words(table: Table, row: Row, described: Experiment, budget: str) -> str:
     total, gate = parameters(described)
-    counted, other = f"{total:,}, of which {gate:,} in gates", table.beside(row.id)
+    counts, other = f"{total:,}, of which {gate:,} in gates", table.beside(row.id)
     if other.id == row.id:
-        return counted
+        return counts
     before = parameters(experiment(table.overrides(other, budget, seed=1)))[0]
-    return f"{counted}; {total - before:+,} ({total / before - 1:+.1%}) to {other.label}"
+    return f"{counts}; {total - before:+,} ({total / before - 1:+.1%}) compared with {other.label}"
 
 
-def _print_numbers(table: Table, row: Row, console: Console) -> None:
-    """Print the paper's numbers for this row beside those of its baseline, and their source."""
-    other = table.beside(row.id)
+def _numbers(table: Table, row: Row) -> str:
+    """Return the paper's numbers for a row, and on a second line those for its baseline."""
     if not row.paper:
-        if table.paper:
-            console.print("\nThe paper has no numbers for this row.")
-        return
-    grid = Grid(box=SIMPLE_HEAD, title=f"the paper's numbers ({table.paper})", title_justify="left")
-    for head in ("", row.label, *([other.label] if other.id != row.id else [])):
-        grid.add_column(head, justify="right" if head else "left")
-    for column in table.columns:
-        values = [entry.paper.get(column.metric) for entry in (row, other)[: len(grid.columns) - 1]]
-        texts = ["none" if value is None else f"{value:.{column.digits}f}" for value in values]
-        grid.add_row(f"{column.title} ({column.metric}, {column.better} is better)", *texts)
-    console.print(grid)
-    source = f"Source: {_first_comment(conf_file(f'table/{table.id}.yaml'), skip=1)} {table.note}".rstrip()
-    console.print(source, soft_wrap=not console.is_terminal)
-
-
-def _print_choices(table: Table, console: Console) -> None:
-    if table.choices:
-        heading = "what the paper leaves open, and what we chose" if table.paper else "what we chose"
-        console.print(f"\n{heading}", style="italic")
-        grid = Grid.grid(padding=(0, 1))
-        for text in table.choices:
-            grid.add_row(" -", Text(text))
-        console.print(grid)
+        return "The paper has no numbers for this row." if table.paper else ""
+    rows = {entry.id: entry for entry in (row, table.beside(row.id)) if entry.paper}
+    lines = []
+    for entry in rows.values():
+        columns = [column for column in table.columns if column.metric in entry.paper]
+        lines.append(f"{entry.label}: " + ", ".join(f"{c.title} {c.text(entry.paper[c.metric])}" for c in columns))
+    return "\n".join(lines)
 
 
 def _print_settings(table: Table, row: Row, budget: str, described: Experiment, console: Console) -> None:
-    """Print every setting that is part of the run's identity, and the file that set it."""
-    grid = Grid(
-        box=SIMPLE_HEAD,
-        title="settings that name the run: those that differ from the neutral defaults of highway/config/",
-        title_justify="left",
-    )
-    for head in ("setting", "value", "set by"):
-        grid.add_column(head, no_wrap=head == "setting")
+    """Print the settings that are part of the run's identity, grouped by the file that sets them."""
     set_by = origins(table, row, budget)
+    settings: dict[str, list[str]] = {}  # file -> what it sets
     for key, value in flat(identity(described)["keys"]).items():
-        setter = next((file for name, file in set_by.items() if name == key or name.startswith(f"{key}.")), "")
-        grid.add_row(Text(key), Text(str(value)), setter)
-    console.print(grid)
-
-
-def _print_descriptions(described: Experiment, console: Console) -> None:
-    """Print the descriptions of those settings that have one."""
-    for key in flat(identity(described)["keys"]):
-        section, *path = key.split(".")
-        description = description_of(type(getattr(described, section)), path)
-        if description:
-            console.print(
-                Text.assemble(f"{key}: ", (description, "dim")), soft_wrap=not console.is_terminal, markup=False
-            )
+        file = next((file for name, file in set_by.items() if name == key or name.startswith(f"{key}.")), NEUTRAL)
+        text = as_typed(value) if value is None or isinstance(value, bool) else str(value).replace(", ", ",")
+        settings.setdefault(file, []).append(f"{key}={text}")
+    console.print("\nsettings that differ from the neutral defaults in highway/config/, by the file that sets them:")
+    for file, values in settings.items():
+        line = f"{file}: {' '.join(values)}"
+        lines = wrap(line, console.width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+        console.print("\n".join(lines), soft_wrap=True, highlight=False, markup=False)
 
 
 def _first_comment(path: Path, skip: int = 0) -> str:

@@ -1,12 +1,55 @@
-"""The page of `highway table explain`: whole names at any width, and what validation chooses."""
+"""The page of `highway table explain`: one screen a row, whole names at any width, gates that act, what is chosen."""
 
+import re
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from highway.preview.explain import explain_table
+from highway.preview.explain import explain_row, explain_table
 from highway.sweep.reading import load_table
+from highway.sweep.table import Row, Table
+
+
+def page(table: Table, row: Row) -> str:
+    """Return what `highway table explain TABLE ROW` prints on a terminal of 100 columns."""
+    console = Console(record=True, width=100)
+    explain_row(table, row, "paper", console)
+    return re.sub(" +\n", "\n", console.export_text())
+
+
+@pytest.mark.parametrize(
+    ("table_id", "row_id", "end"),
+    [
+        ("highway_t3", "tanh", "gate=sdu_tanh budget=paper seed=1"),
+        ("hsg_t1", "hsg_10", "gate=hsg budget=paper seed=1"),
+        ("gated_resnet_t1", "g1_e4h6", "model.heads=6 budget=paper seed=1"),
+        ("r_transformer_t2", "r_transformer", "budget=paper seed=1"),
+        ("highway_t7", "tanh", "highway table time highway_t7 --budget paper"),  # timed, not trained
+    ],
+)
+def test_a_row_fits_on_one_screen(table_id: str, row_id: str, end: str) -> None:
+    table = load_table(table_id)
+    text = page(table, table.row(row_id))
+    assert len(text.splitlines()) <= 50
+    assert text.rstrip().endswith(end)
+
+
+@pytest.mark.parametrize(
+    ("table_id", "row_id", "added"),
+    [
+        ("highway_t1", "baseline", ["gate=sdu_tanh", "layers=none", "gate.reads=normalised"]),
+        ("highway_t5", "sigmoid_l3_6_as_released", []),  # the released code gates no layer
+    ],
+)
+def test_a_gate_on_no_layer_shows_no_options(table_id: str, row_id: str, added: list[str]) -> None:
+    table = load_table(table_id)
+    row = table.row(row_id).with_added(added) if added else table.row(row_id)
+    text = page(replace(table, rows=(*table.rows, row)), row)
+    described = text[text.index("\nmodel ") : text.index("\ncommand ")]
+    assert "No gate is added to any layer: `layers` leaves none for gate.residual=sdu.\n" in described
+    assert not re.search("equation|psi|gate.activation|gate.reads|conf/gate", described)
+    assert "No gate is added to any layer.\n" in page(table, table.row("baseline"))
 
 
 def test_explain_shows_whole_names_at_80_columns() -> None:

@@ -1,4 +1,4 @@
-"""The other commands, as typed: explain, status, render, report, data, benchmark."""
+"""The other commands, as typed: explain, status, report, data, benchmark."""
 
 import dataclasses
 import itertools
@@ -76,24 +76,20 @@ def test_explain_a_row(typed: Callable[..., tuple[int, str, str]]) -> None:
     assert "highway train model=transformer layers=all dataset=ptb_char" in out
     text = " ".join(out.split())
     assert "psi = tanh" in text
-    assert "12,634,161, of which 3,151,872 in gates; +3,151,872 (+33.2%) to T-L3" in text
-    assert rows_of(out, "test bpc (test_bpc, lower is better)") == [["1.364", "1.495"]]
-    assert "Source: Highway Transformer (Chai et al., 2020), Table 1; recipe: appendix A.1" in out
-    assert rows_of(out, "gate.activation") == [["tanh", "conf/gate/sdu_tanh.yaml"]]
-    assert rows_of(out, "model.width") == []  # 512 is the neutral default
+    assert "12,634,161, of which 3,151,872 in gates; +3,151,872 (+33.2%) compared with T-L3" in text
+    assert "paper + tanh SDU: eval loss 0.9714, eval bpc 1.401, test loss 0.945, test bpc 1.364" in text
+    assert "T-L3: eval loss 1.0680, eval bpc 1.541, test loss 1.036, test bpc 1.495" in text
+    assert "source Highway Transformer (Chai et al., 2020), Table 1; recipe: appendix A.1" in text
+    assert "conf/gate/sdu_tanh.yaml: gate.residual=sdu gate.activation=tanh\n" in out
+    assert "model.width=" not in out  # 512 is the neutral default
     _, out, _ = typed("table explain highway_t1 tanh --budget smoke")
-    assert rows_of(out, "model.width") == [["64", "conf/table/highway_t1.yaml", "(budget", "smoke)"]]
+    assert "conf/table/highway_t1.yaml (budget smoke): model.width=64" in out
     _, out, _ = typed("table explain highway_t3 post_norm")
     assert (
         "an extra row, which the paper lacks" in " ".join(out.split())
         and "The paper has no numbers for this row." in out
     )
-    assert rows_of(out, "model.norm") == [["post", "conf/table/highway_t3.yaml", "(row", "post_norm)"]]
-
-
-def rows_of(out: str, name: str) -> list[list[str]]:
-    """Return the words behind a name at the start of a line."""
-    return [line.split(f"{name} ", 1)[1].split() for line in out.splitlines() if line.strip().startswith(f"{name} ")]
+    assert "conf/table/highway_t3.yaml (row post_norm): model.norm=post\n" in out
 
 
 def test_every_setting_has_an_origin(experiment: Callable[..., Experiment]) -> None:
@@ -156,23 +152,15 @@ def test_commands_take_a_grid_and_rows_with_overrides(
     assert "gate=none,layers" not in out and "gate=sdu_tanh,layers=l2-3" in out
     assert "all rows: highway train -m gate=none,sdu_tanh budget=smoke layers=l2-3" in out
     _, out, _ = typed("table explain rates gate=sdu_tanh --with layers=l2-3")
-    assert rows_of(out, "model.width") == [["16", "grids/rates/table.yaml", "(recipe)"]]
-    assert rows_of(out, "layers.attention") == [["[2,", "3]", "the", "command"]]
+    assert "grids/rates/table.yaml (recipe): model.width=16 model.heads=2\n" in out
+    assert "the command: layers.attention=[2,3] layers.feed_forward=[2,3]\n" in out
     assert "gate=sdu_tanh budget=smoke seed=1 layers=l2-3" in out and "the paper" not in out
 
 
-def test_status_and_render_of_the_published_records(typed: Callable[..., tuple[int, str, str]]) -> None:
+def test_status_of_the_published_records(typed: Callable[..., tuple[int, str, str]]) -> None:
     _, out, _ = typed("table status highway_t3")
     words = " ".join(out[out.index("baseline") : out.index("sigmoid")].split())
     assert words == "baseline finished: seeds 1, 2, 3 finished: seeds 1, 2, 3 not run"
-    _, out, _ = typed("table render highway_t3 --budget mini --format markdown")
-    assert "| T-L3 | seeds 1, 2, 3 | 5.278 ± 0.005 |" in out
-    _, out, _ = typed("table render highway_t3 --budget mini --format csv")
-    assert out.startswith("table,budget,data,row")
-    _, out, _ = typed("table render highway_t3 --budget mini --format latex")
-    assert "\\toprule" in out
-    _, out, _ = typed("table render highway_t3 --budget mini")
-    assert "Claims of the paper" in out and "paper's" in out
 
 
 def test_report_writes_what_it_names(typed: Callable[..., tuple[int, str, str]]) -> None:
@@ -180,6 +168,11 @@ def test_report_writes_what_it_names(typed: Callable[..., tuple[int, str, str]])
     paths = [Path(line) for line in out.splitlines() if line.endswith((".md", ".csv", ".tex", ".svg", ".png"))]
     assert code == 0
     assert len(paths) == 5 and all(path.exists() for path in paths)
+    assert "Claims of the paper" in out and "paper's" in out
+    markdown, csv, latex = (next(path for path in paths if path.suffix == ending) for ending in (".md", ".csv", ".tex"))
+    assert "| T-L3 | seeds 1, 2, 3 | 5.278 ± 0.005 |" in markdown.read_text()
+    assert csv.read_text().startswith("table,budget,data,row")
+    assert "\\toprule" in latex.read_text()
     _, out, _ = typed("report highway_t1 --budget smoke")
     assert "no records yet" in out
 
@@ -331,6 +324,6 @@ def test_whatever_a_notebook_or_a_terminal_leaves_in_the_environment(tmp_path: P
     environment = {"PYTHONIOENCODING": "ascii", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     environment |= {"HIGHWAY_OUTPUTS": str(tmp_path), "PATH": os.environ["PATH"]}
     code = "import os; from highway.__main__ import main; main(); assert 'MPLBACKEND' not in os.environ"
-    command = [sys.executable, "-c", code, "table", "render", "highway_t3", "--budget", "mini"]
+    command = [sys.executable, "-c", code, "report", "highway_t3", "--budget", "mini"]
     done = subprocess.run(command, env=environment, capture_output=True, cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, b"") and b"?" in done.stdout
