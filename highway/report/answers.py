@@ -9,6 +9,7 @@ from highway.report.numbers import RecordedNumbers
 from highway.report.statistics import ENOUGH_SEEDS, answer, on_log_scale, prediction_interval
 from highway.sweep.table import Column, Table
 
+ANSWERS = ("within", "outside", "too wide")
 SAME_MEASUREMENT = ("bpc", "ppl", "nll", "loss")  # of a split, the first that a table has stands for all
 
 
@@ -17,7 +18,7 @@ class Answer:
     """A number of the paper, judged by the 95 % prediction interval of one more run of ours."""
 
     column: Column
-    word: str  # within, outside or too wide
+    word: str  # one of ANSWERS
     low: float
     high: float
 

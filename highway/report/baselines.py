@@ -24,6 +24,7 @@ from highway.report.statistics import (
 from highway.sweep.table import Row
 
 STATISTICS: dict[str, Statistic] = {"bleu": bleu, "test_loss": mean_loss}  # by metric
+DASH = "—"  # in place of a difference where runs failed
 LOSSES = dict.fromkeys(("loss", "ppl", "bpc"), "loss")  # kinds of metric that are functions of the loss
 
 
@@ -46,7 +47,7 @@ class Difference:
         if self.p is not None:
             return f"by ranks, p {p_text(self.p)}"
         if not self.has_size:
-            return "runs failed" if self.failed else ""
+            return DASH if self.failed else ""
         unit = " %" if on_log_scale(self.metric) else ""
         interval = "one seed" if math.isnan(self.low) else f"{self._text(self.low)} … {self._text(self.high)}"
         return f"{self._text(self.size)}{unit} ({interval}){'*' if self.on_test_set else ''}"

@@ -42,6 +42,7 @@ class Verdict:
     claim: Claim
     word: str  # supported, refuted, ..., or the reason why neither
     detail: str = ""
+    rank_seeds: int = 0  # with failed runs and no decision: the runs of each row from which ranks decide
 
 
 def verdicts(collected: Collected) -> list[Verdict]:
@@ -91,7 +92,9 @@ class Evidence:
             shared = ONE_SEED if test.pairs[number].seeds[0] else NO_SEED
             return Verdict(claim, shared)
         seeds = min(int(pair.seeds[0]) for pair in ([test.pairs[number]] if decision < 0 else test.pairs))
-        return Verdict(claim, self._word(decision, seeds), self._detail(claim, test, failed))
+        waits = bool(failed) and not decision and claim.kind != "growing"
+        detail = self._detail(claim, test, failed)
+        return Verdict(claim, self._word(decision, seeds), detail, self.rank_seeds if waits else 0)
 
     def _detail(self, claim: Claim, test: ClaimTest, failed: str) -> str:
         """Return the pair that decides a claim and its p-value, corrected for all claims; or the runs that failed."""
@@ -102,7 +105,7 @@ class Evidence:
             return f"{self._pair(claim, test, number)}, p {p_text(float(test.p[0]))}"
         if by_ranks and decisive.seeds[0] >= self.rank_seeds and claim.kind != "growing":
             return f"{failed}; by ranks, p {p_text(float(test.p[0]))}"
-        return failed if claim.kind == "growing" else f"{failed}; ranks take {self.rank_seeds} runs a row"
+        return failed
 
     def _word(self, decision: int, seeds: int) -> str:
         full = self.collected.budget == "paper" and self.collected.full_data

@@ -57,7 +57,7 @@ def generated(collected: Collected, differences: Mapping[str, Difference]) -> st
         return f"Not run. To see what it takes: {command(table, collected.budget)} plan=true"
     rows = [row for row in table.rows if collected.finished(row.id)]
     if collected.budget == "smoke":
-        return f"It works: {len(rows)} of {counted(len(table.at('smoke')), 'row')} trained on {collected.caveat}."
+        return f"It works: {counted(len(rows), 'row')} trained on {collected.caveat}."
     compared = [each for each in differences.values() if each.seeds > 1]
     shown = [each for each in compared if not each.row.extra] or compared
     if not shown:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 from highway.config.home import CONF
 from highway.errors import counted, listing
+from highway.report.answers import ANSWERS
 from highway.report.answers import counted as counted_numbers
-from highway.report.evidence import NOT_RUN
 from highway.report.report import Report
 from highway.report.statistics import ENOUGH_SEEDS
 from highway.sweep.table import Table
 
-ANSWERS = ("within", "outside", "too wide")
 LARGEST = ("paper", "mini")  # budgets, the largest first
 
 
@@ -24,7 +23,7 @@ class Overview:
     total: int  # numbers of the papers that can be tried
     tried: int  # those that have a run at paper budget on the paper's data
     answers: Counter[str]  # those that have enough seeds, by ANSWERS
-    claims: dict[str, Counter[str]]  # budget -> verdicts
+    claims: dict[str, Counter[str]]  # budget -> verdicts on the claims that have enough runs
     largest: dict[str, Report]  # paper -> the report whose conclusion stands for it
     not_run: tuple[Table, ...]
 
@@ -35,14 +34,16 @@ class Overview:
     @property
     def sentences(self) -> list[str]:
         """The sentences that begin the overview, in README as on the terminal and on the site."""
-        answers = listing([f"{self.answers[word]} {word}" for word in ANSWERS])
+        within, outside, too_wide = (self.answers[word] for word in ANSWERS)
         few = self.tried - self.answers.total()
         fewer = f", {few} with fewer than {ENOUGH_SEEDS} seeds" if few else ""
-        text = f"{self.tried} of the papers' {self.total} numbers have runs at the paper's own size: {answers}{fewer}."
+        text = f"{self.tried} of the papers' {self.total} numbers have been tried at the paper's own size: "
+        text += f"{within} within the 95 % interval of one more run of ours, {outside} outside, "
+        text += f"{too_wide} in one too wide to tell{fewer}."
         of_claims = []
         for budget, count in self.claims.items():
             words = listing([f"{number} {word}" for word, number in count.most_common()])
-            of_claims += [f"{counted(count.total(), 'claim')} tried at {budget}: {words}."] if count else []
+            of_claims += [f"{counted(count.total(), 'claim')} tested at {budget}: {words}."] if count else []
         return [text, *of_claims]
 
     @property
@@ -72,7 +73,7 @@ def overview(tables: Iterable[Table], reports: Sequence[Report]) -> Overview:
             verdict.word.partition(" (")[0]
             for report in ran
             for verdict in report.verdicts
-            if report.collected.budget == budget and verdict.word != NOT_RUN
+            if report.collected.budget == budget and verdict.detail
         )
         for budget in LARGEST
     }
@@ -92,7 +93,7 @@ def _largest(reports: Iterable[Report]) -> dict[str, Report]:
     known = [report for report in reports if report.collected.budget in LARGEST]
     for report in sorted(known, key=lambda each: (LARGEST.index(each.collected.budget), -len(each.collected.every))):
         found.setdefault(report.collected.table.paper.rpartition(", ")[0], report)
-    return dict(sorted(found.items()))
+    return found
 
 
 def first_sentence(text: str) -> str:

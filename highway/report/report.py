@@ -12,9 +12,9 @@ from highway.config.check import flat
 from highway.config.metrics import METRICS, OF_A_RECORD
 from highway.errors import as_typed, counted, listing
 from highway.ledger.identity import identity
-from highway.report.answers import Answer, answers
+from highway.report.answers import ANSWERS, Answer, answers
 from highway.report.answers import counted as counted_numbers
-from highway.report.baselines import Difference, differences
+from highway.report.baselines import DASH, Difference, differences
 from highway.report.collect import Collected
 from highway.report.details import details
 from highway.report.evidence import NOT_RUN, Verdict, verdicts
@@ -22,7 +22,7 @@ from highway.report.finding import conclusion
 from highway.report.grid import Grid, Line, without_empty
 from highway.report.statistics import kendall_tau
 from highway.sweep.grid import command
-from highway.sweep.table import Figure, Row
+from highway.sweep.table import Column, Figure, Row
 
 COPIED = "†"
 FEWEST_RANKED = 4  # rows whose order is compared with the paper's
@@ -41,8 +41,7 @@ class Report:
 
     @property
     def heading(self) -> str:
-        table = self.collected.table
-        return f"{table.paper}: {table.caption}" if table.paper else table.caption
+        return self.collected.table.heading
 
     @property
     def origin(self) -> str:
@@ -64,29 +63,44 @@ class Report:
     @cached_property
     def results(self) -> Grid:
         """The one table: the paper's number, ours, and the difference from the baseline."""
-        collected = self.collected
-        table, metric = collected.table, collected.table.headline
-        words = {} if table.claims else {verdict.claim.rows[0]: verdict.word for verdict in self.verdicts}
-        printed = next((column.digits for column in table.columns if column.metric == metric), 0)
-        lines = []
-        for row in self.rows:
-            ours, answer = collected.summary(row.id, metric), self.answers.get((row.id, metric))
-            difference = self.differences.get(row.id)
-            named = difference and difference.has_size and difference.base.label != self._usual_base
-            paper = f"{row.paper[metric]:.{printed}f}" if metric in row.paper else ""
-            cells = (
-                row.label,
-                paper + (COPIED if paper and row.copied else ""),
-                ours.text(table.digits(metric)) if ours else _reason(row, metric, collected),
-                _runs(row, collected),
-                f"{difference or ''}{f' from {difference.base.label}' if difference and named else ''}",
-                str(answer) if answer else words.get(row.id, ""),
-            )
-            lines.append(Line(cells, row.extra))
-        heads = ("model", "paper", "ours", "n", "difference", "verdict")
-        return without_empty(Grid("", heads, tuple(lines), ("paper", "ours", "n", "difference"), self._note))
+        more = tuple(column.title for column in self._more)
+        heads = ("model", "paper", "ours", *more, "n", "difference", "verdict")
+        lines = tuple(map(self._line, self.rows))
+        return without_empty(Grid("", heads, lines, ("paper", "ours", *more, "n", "difference"), self._note))
 
     @property
+    def _more(self) -> list[Column]:
+        """The columns beside that of the claims; a table of a paper has them among the details."""
+        table = self.collected.table
+        return [] if table.paper else [column for column in table.columns if column.metric != table.headline]
+
+    def _line(self, row: Row) -> Line:
+        collected, table, metric = self.collected, self.collected.table, self.collected.table.headline
+        digits = {column.metric: column.digits for column in table.columns}.get(metric, METRICS[metric].digits)
+        paper = f"{row.paper[metric]:.{digits}f}{COPIED if row.copied else ''}" if metric in row.paper else ""
+        ours, answer = collected.summary(row.id, metric), self.answers.get((row.id, metric))
+        more = [collected.summary(row.id, column.metric) for column in self._more]
+        difference = self.differences.get(row.id)
+        base = ""
+        if difference and difference.has_size and difference.base.label != self._usual_base:
+            base = f" from {difference.base.label}"
+        cells = (
+            row.label,
+            paper,
+            ours.text(table.digits(metric)) if ours else _reason(row, metric, collected),
+            *(found.text(column.digits) if found else "" for found, column in zip(more, self._more, strict=True)),
+            _runs(row, collected),
+            f"{difference or ''}{base}",
+            str(answer) if answer else self._words.get(row.id, ""),
+        )
+        return Line(cells, row.extra)
+
+    @cached_property
+    def _words(self) -> dict[str, str]:
+        """The verdict on each row of a table without claims."""
+        return {} if self.collected.table.claims else {each.claim.rows[0]: each.word for each in self.verdicts}
+
+    @cached_property
     def _usual_base(self) -> str:
         """The label of the baseline that most rows have."""
         return Counter(each.base.label for each in self.differences.values() if each.has_size).most_common(1)[0][0]
@@ -95,15 +109,18 @@ class Report:
     def _note(self) -> str:
         """Say what the table shows."""
         table, card = self.collected.table, METRICS[self.collected.table.headline]
-        model = "" if table.timed else f" of the {'best' if table.select == 'best' else 'last'} model"
+        model = "" if table.timed else f" of the {table.select} model"
         sentences = [f"{card.name}{model}, {card.better} is better; ± over seeds, n runs."]
         shown = [each for each in self.differences.values() if each.has_size]
         unless = ", unless named," if len({each.base.label for each in shown}) > 1 else ""
         sentences += [f"Difference from {self._usual_base}{unless} at shared seeds, 95 % interval."] if shown else []
-        on_test_set = any(each.on_test_set for each in shown)
-        sentences += ["*: one seed, with the interval over the test set."] if on_test_set else []
+        found = self.differences.values()
+        sentences += ["*: one seed, interval over the test set."] if any(each.on_test_set for each in shown) else []
+        sentences += [f"{DASH} a run of the row or its baseline failed."] if any(map(_untested, found)) else []
+        sentences += ["Verdict: the paper's number and the 95 % interval of one more run."] if self.answers else []
         sources = dict.fromkeys(row.copied for row in self.rows if row.copied)
         sentences += [f"{COPIED} copied by the paper from {listing([*sources])}, not judged."] if sources else []
+        sentences += ["Slanted rows are ours."] if table.paper and any(row.extra for row in self.rows) else []
         return " ".join(sentences)
 
     @property
@@ -112,8 +129,8 @@ class Report:
         if not self.answers:
             return ""
         count = Counter(answer.word for answer in self.answers.values())
-        words = listing([f"{count[word]} {word}" for word in ("within", "outside", "too wide")])
-        return f"Of {len(counted_numbers(self.collected.table))} numbers of the paper: {words} ({WORDS})."
+        words = listing([f"{count[word]} {word}" for word in ANSWERS])
+        return f"Of {counted(len(counted_numbers(self.collected.table)), 'number')} of the paper: {words} ({WORDS})."
 
     @property
     def rank_agreement(self) -> str:
@@ -127,7 +144,7 @@ class Report:
         tau = kendall_tau([ours for ours, _ in pairs], [paper for _, paper in pairs]) if len(pairs) > 1 else None
         if tau is None or len(pairs) < FEWEST_RANKED or self.collected.budget == "smoke":
             return ""
-        return f"Order of {len(pairs)} rows against the paper's: Kendall's tau {tau:+.2f}."
+        return f"Order of {len(pairs)} rows against the paper's: Kendall's tau {tau:+.2f} (1: equal, -1: reversed)."
 
     @cached_property
     def claims(self) -> Grid | None:
@@ -135,6 +152,8 @@ class Report:
         tested = [verdict for verdict in self.verdicts if verdict.detail] if self.collected.table.claims else []
         lines = [Line((verdict.claim.text, verdict.word, verdict.detail)) for verdict in tested]
         note = f"p is corrected for all claims; words: {WORDS}."
+        rank_seeds = max((verdict.rank_seeds for verdict in tested), default=0)
+        note += f" Where runs failed, ranks decide from {rank_seeds} runs a row on." if rank_seeds else ""
         return Grid("Claims", ("claim", "verdict", "evidence"), tuple(lines), (), note) if lines else None
 
     @property
@@ -148,7 +167,8 @@ class Report:
         count = Counter(verdict.word for verdict in self.untested)
         if not count:
             return ""
-        text = f"Without a verdict: {listing([f'{number} ({word})' for word, number in count.items()])}."
+        parts = [f"{counted(number, 'claim')} ({word})" for word, number in count.items()]
+        text = f"Without a verdict: {listing(parts)}."
         of_time = any(METRICS[verdict.claim.metric].is_disturbed for verdict in self.untested)
         return f"{text} Times count only where nothing else ran." if of_time else text
 
@@ -200,17 +220,19 @@ def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report
     )
 
 
+def _untested(difference: Difference) -> bool:
+    return difference.failed and not difference.has_size and difference.p is None
+
+
 def _runs(row: Row, collected: Collected) -> str:
-    """Return how many runs the mean of a row has, and how many failed: `6, 1 diverged`."""
+    """Return how many runs of a row the table's mean stands for, and how many failed: `6 of 7 (1 diverged)`."""
     samples, finished, learned = (
         len(runs) for runs in (collected.samples[row.id], collected.finished(row.id), collected.learned(row.id))
     )
-    if not samples:
-        return ""
-    parts = [str(learned or finished)]
-    parts += [f"{samples - finished} diverged"] if samples > finished else []
-    parts += [f"{finished - learned} not learned" if learned else "none learned"] if finished > learned else []
-    return listing(parts)
+    if learned == samples:
+        return str(samples) if samples else ""
+    failed = {"diverged": samples - finished, "not learned": finished - learned}
+    return f"{learned} of {samples} ({listing([f'{count} {word}' for word, count in failed.items() if count])})"
 
 
 def _reason(row: Row, metric: str, collected: Collected) -> str:

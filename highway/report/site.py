@@ -31,14 +31,15 @@ AXES = ("step", "epoch", "seconds")
 
 @dataclass(frozen=True)
 class Page:
-    """The page of a table: its reports, the largest budget first."""
+    """The page of a table: a report at each budget that has runs, the largest first; without runs, one that says so."""
 
     table: Table
     reports: tuple[Report, ...]
+    underway: dict[str, list[str]]  # by budget: the runs that have begun and not ended
 
     @property
-    def has_run(self) -> bool:
-        return any(report.collected.every for report in self.reports)
+    def begun(self) -> bool:
+        return any(report.collected.every or self.underway[report.collected.budget] for report in self.reports)
 
 
 def build_site(
@@ -93,10 +94,11 @@ def every_table(outputs: Path) -> list[Table]:
 
 def _page(table: Table, outputs: Path, folder: Path, draw: bool) -> Page:
     """Write the reports of a table and their curves."""
-    reports = []
+    reports, runs = [], {}
     for budget in table.budgets:
         collected = replace(collect(table, budget, outputs), only_run=any(row.added for row in table.rows))
         begun = underway(collected, outputs)
+        runs[budget] = [f"{table.row(row).label}, {name}" for row, name in begun]
         if not collected.every and not begun:
             continue
         of_budget = folder / table.id / budget
@@ -112,7 +114,7 @@ def _page(table: Table, outputs: Path, folder: Path, draw: bool) -> Page:
         write_text(of_budget / "curves.js", f"(window.highway ??= {{}})[{name}] = {script};\n", durable=False)
     if not reports:
         reports.append(build_report(collect(table, table.usual_budget, outputs)))
-    return Page(table, tuple(reports))
+    return Page(table, tuple(reports), runs)
 
 
 def _render(path: Path, template: str, root: str, refresh: int, **content: Any) -> None:

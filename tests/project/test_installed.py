@@ -63,7 +63,7 @@ def test_the_page_shows_the_whole_example() -> None:
 
 def test_a_project_is_found_from_a_folder_inside_it_and_a_broken_one_is_one_sentence(project: Path) -> None:
     shown = run(project / "conf", *PYTHON, "table", "explain", "first", "layer_scale", "--budget", "smoke")
-    assert "x + a * f(x)" in shown and "Code: my_gates/layer_scale.py" in shown
+    assert "x + a * f(x)" in shown and "my_gates/layer_scale.py" in shown
     (project / "my_gates" / "__init__.py").write_text("1 / 0")
     for setting, sentence in (
         (project, "the package my_gates of"),

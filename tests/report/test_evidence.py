@@ -182,7 +182,7 @@ def test_growth_is_tested_step_by_step(tmp_path: Path) -> None:
         assert verdict.detail.startswith("gain of + sigmoid SDU against that of + tanh SDU")
     put(tmp_path, "sigmoid", 3, 1.4, status="diverged")
     (failed,) = judged(tmp_path, growth)
-    assert failed.word == "undecided" and "+ sigmoid SDU 2 of 3" in failed.detail and "ranks" not in failed.detail
+    assert failed.word == "undecided" and "+ sigmoid SDU 2 of 3" in failed.detail and not failed.rank_seeds
 
 
 def test_at_most_a_share_compares_ratios(tmp_path: Path) -> None:
@@ -220,13 +220,14 @@ def test_failed_runs_are_counted(tmp_path: Path, seeds: int, reached: str, diver
         put(tmp_path, "sigmoid", seed, 1.6, status="diverged")
     steps, against = judged(tmp_path, SOONER, {"better": "baseline", "than": "sigmoid"})
     p = 2 / math.comb(2 * seeds, seeds)
-    ranks = f"; by ranks, p {2 * p:.3f}" if seeds == 5 else "; ranks take 5 runs a row"
+    ranks = f"; by ranks, p {2 * p:.3f}" if seeds == 5 else ""
     assert (steps.word, against.word) == (reached, diverged)
     assert steps.detail == f"arrive: + tanh SDU 0 of {seeds}, T-L3 {seeds} of {seeds}{ranks}"
     assert against.detail == f"learned: T-L3 {seeds} of {seeds}, + sigmoid SDU 0 of {seeds}{ranks}"
+    assert steps.rank_seeds == against.rank_seeds == (0 if seeds == 5 else 5)
     report = build_report(collect(table_of(), "paper", tmp_path))
     difference = report.differences["sigmoid"]
-    assert str(difference) == (f"by ranks, p {p:.3f}" if seeds == 5 else "runs failed") and not difference.has_size
+    assert str(difference) == (f"by ranks, p {p:.3f}" if seeds == 5 else "—") and not difference.has_size
 
 
 def test_steps_are_counted_for_each_pair(tmp_path: Path) -> None:
@@ -351,7 +352,7 @@ def test_a_run_that_nothing_compares_with_counting_says_so(tmp_path: Path) -> No
         "finished",
         "diverged",
     ]
-    assert "|+ tanh SDU|1.364|1.400 ± 0.000|2, 1 diverged|" in to_markdown(build_report(collected))
+    assert "|+ tanh SDU|1.364|1.400 ± 0.000|2 of 3 (1 diverged)|" in to_markdown(build_report(collected))
 
 
 # The paper's numbers

@@ -78,7 +78,7 @@ def test_sections_and_figures_of_a_table_of_many_rows(tmp_path: Path, monkeypatc
     (folder / "probes").mkdir()
     np.savez(folder / "probes" / "gate_biases.npz", **{name: rng.normal(size=512) for name in names})  # type: ignore[arg-type]
     report, paths = write_report(collect(XL, "paper", tmp_path), tmp_path / "report")
-    order = "Order of 4 rows against the paper's: Kendall's tau +0.67."
+    order = "Order of 4 rows against the paper's: Kendall's tau +0.67 (1: equal, -1: reversed)."
     assert report.rank_agreement == order, "without the row whose number is disputed"
     assert {path.name for path in paths} >= {"convergence.svg", "ablation.svg", "gate_biases.svg"}
     assert all(path.stat().st_size > 500 for path in paths if path.suffix == ".svg")

@@ -40,8 +40,8 @@ def test_numbers_are_those_of_the_reports(tmp_path: Path) -> None:
     assert found.counts == {"tried": 6, **{word: words.count(word) for word in ("within", "outside", "too wide")}}
     assert found.counts["within"] == 1 and found.counts["outside"] == 3
     assert found.sentences[0] == (
-        "6 of the papers' 8 numbers have runs at the paper's own size: 1 within, 3 outside, 0 too wide, "
-        "2 with fewer than 3 seeds."
+        "6 of the papers' 8 numbers have been tried at the paper's own size: 1 within the 95 % interval of one more "
+        "run of ours, 3 outside, 0 in one too wide to tell, 2 with fewer than 3 seeds."
     )
     assert {paper: report.collected.budget for paper, report in found.largest.items()} == {
         "Highway Transformer": "paper"
@@ -51,9 +51,10 @@ def test_numbers_are_those_of_the_reports(tmp_path: Path) -> None:
 
 def test_tables_of_ones_own_are_not_counted(tmp_path: Path) -> None:
     """Also if they name a paper: their claims are no claims of the four."""
-    put(tmp_path, "baseline", 1, 1.5, budget="mini")
-    assert of(tmp_path).claims["mini"].total() == 0, "nothing else has run, so no claim was tried"
-    put(tmp_path, "tanh", 1, 1.5, budget="mini")
+    for seed, row in ((1, "baseline"), (2, "baseline"), (1, "tanh")):
+        put(tmp_path, row, seed, 1.5, budget="mini")
+    assert of(tmp_path).claims["mini"].total() == 0, "a claim with one shared seed was not tested"
+    put(tmp_path, "tanh", 2, 1.4, budget="mini")
     assert of(tmp_path).claims["mini"].total() > 0
     for own in (dataclasses.replace(TABLE, paper=""), dataclasses.replace(TABLE, id="mine")):
         found = overview([own], [build_report(dataclasses.replace(collect(TABLE, "mini", tmp_path), table=own))])
@@ -86,5 +87,5 @@ def test_a_report_without_a_table_says_what_each_has_found(
     assert "2 of the papers' 12 numbers" in text and "Not run: highway_t2." in text
     assert (tmp_path / "report" / "highway_t1" / "paper" / "table.md").exists()
     whole = printed("highway_t1")
-    assert "Without a verdict: 5 (not run)." in whole and "of the papers'" not in whole
+    assert "Without a verdict: 5 claims (not run)." in whole and "of the papers'" not in whole
     assert "highway_t2: no records yet. Type highway train -m table=highway_t2" in printed("highway_t2")

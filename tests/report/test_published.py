@@ -8,7 +8,7 @@ import pytest
 from highway.config.home import HOME, REFERENCE
 from highway.report.collect import collect
 from highway.report.finding import filled
-from highway.report.overview import overview
+from highway.report.overview import first_sentence, overview
 from highway.report.render import FILES
 from highway.report.report import build_report
 from highway.sweep.reading import load_table, table_ids
@@ -34,9 +34,18 @@ def test_a_published_report_is_up_to_date_and_short(folder: Path, tmp_path: Path
 
 
 def test_readme_tells_the_outcome(tmp_path: Path) -> None:
-    """Its first paragraphs have the sentence of the overview, and the first sentence of three findings."""
+    """Its first paragraphs have the sentence of the overview, three findings, and what a table costs."""
     tables = [load_table(name) for name in table_ids()]
     collected = [collect(load_table(folder.parent.name), folder.name, tmp_path) for folder in FOLDERS]
     found = overview(tables, [build_report(each) for each in collected])
     readme = " ".join((HOME / "README.md").read_text().split())
-    assert found.sentences[0] in readme
+    assert all(sentence in readme for sentence in found.sentences[:2])
+    for paper in ("Highway Transformer", "R-Transformer", "Highway State Gating"):
+        assert first_sentence(found.largest[paper].conclusion) in readme
+    for table, text in (
+        ("highway_t3", "the {} runs of `highway_t3` took {:.1f} hours of an H200"),
+        ("r_transformer_t2", "the {} of `r_transformer_t2` {:.0f} hours of one core"),
+    ):
+        (at_paper,) = (each for each in collected if (each.table.id, each.budget) == (table, "paper"))
+        runs = [sample for row in at_paper.table.rows if not row.extra for sample in at_paper.samples[row.id]]
+        assert text.format(len(runs), sum(run.result["cost"]["seconds"] for run in runs) / 3600) in readme

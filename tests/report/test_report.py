@@ -88,7 +88,7 @@ def test_a_missing_number_says_why(tmp_path: Path) -> None:
         table = dataclasses.replace(TABLE, columns=(Column.of(metric),), also=(), rows=rows, claims=(), figures=())
         shown = cells(build_report(collect(table, "paper", tmp_path)))
         assert (shown["T-L3"]["ours"], shown["+ tanh SDU"]["ours"]) == expected
-        assert (shown["+ sigmoid SDU"]["n"], shown["small"]["ours"]) == ("0, 1 diverged", "not at this budget")
+        assert (shown["+ sigmoid SDU"]["n"], shown["small"]["ours"]) == ("0 of 1 (1 diverged)", "not at this budget")
     empty = build_report(collect(TABLE, "mini", tmp_path))
     assert {line["ours"] for line in cells(empty).values()} == {"not run"}
     assert empty.conclusion.startswith("Not run. ") and "table=highway_t1 budget=mini" in empty.conclusion
@@ -134,7 +134,7 @@ def test_a_smoke_report_says_what_to_type_next(tmp_path: Path) -> None:
     put(tmp_path, "baseline", 1, 1.5, "smoke")
     text = to_markdown(build_report(collect(TABLE, "smoke", tmp_path)))
     assert text.rstrip().endswith("Next: `highway train -m table=highway_t1 budget=mini seeds=1,2,3`")
-    assert "It works: 1 of" in text and "Claims" not in text and "leaves open" not in text
+    assert "It works: 1 row trained on" in text and "Claims" not in text and "leaves open" not in text
 
 
 def test_a_table_of_ones_own_speaks_of_no_paper(tmp_path: Path) -> None:
@@ -297,6 +297,9 @@ def test_the_csv_has_every_run_and_the_means_follow_from_it(tmp_path: Path) -> N
     ]
     assert "worse than frequencies" in next(line["status"] for line in bits if line["seed"] == "4")
     shown = cells(build_report(collected))
-    assert (shown["+ tanh SDU"]["ours"], shown["+ tanh SDU"]["n"]) == ("1.410 ± 0.010", "3, 1 diverged, 1 not learned")
-    assert (shown["+ sigmoid SDU"]["ours"], shown["+ sigmoid SDU"]["n"]) == ("5.000", "1, none learned")
+    assert (shown["+ tanh SDU"]["ours"], shown["+ tanh SDU"]["n"]) == (
+        "1.410 ± 0.010",
+        "3 of 5 (1 diverged, 1 not learned)",
+    )
+    assert (shown["+ sigmoid SDU"]["ours"], shown["+ sigmoid SDU"]["n"]) == ("5.000", "0 of 1 (1 not learned)")
     assert {line["label"] for line in lines} == {"'+ tanh SDU", "'+ sigmoid SDU"}, "no cell is a formula"

@@ -68,7 +68,7 @@ def test_a_grid_inline(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert len(results(tmp_path)) == 6  # no gate on layer 1 and no gate on all layers are one experiment
     assert "layers_study: gate (none, highway) and layers (l1, all)" in " ".join(done.stdout.split())
-    assert "gate=highway layers=all" in done.stdout and "seeds 1, 2" in done.stdout
+    assert "gate=highway" in done.stdout and " ± " in done.stdout
     assert (tmp_path / "report" / "layers_study" / "smoke" / "curves.svg").exists()
     table = grid.find("layers_study", tmp_path)
     assert table.command.startswith("highway train -m gate=none,highway layers=l1,all seed=1,2")
@@ -80,9 +80,10 @@ def test_a_grid_inline(tmp_path: Path) -> None:
     assert len({view.resolve() for view in views}) == 6
     (tmp_path / "report" / "layers_study" / "smoke" / "table.md").unlink()
     assert len(show_reports([(table, "smoke", ())], tmp_path, Console(file=(messages := io.StringIO()), width=80))) == 1
-    assert "Also measured" in messages.getvalue() and "±" in messages.getvalue()
-    cells = (tmp_path / "report" / "layers_study" / "smoke" / "table.md").read_text()
-    assert "## Also measured\n\n| model | parameters | of gates | tokens/s | train (s) |" in cells
+    assert "±" in messages.getvalue()
+    assert (tmp_path / "report" / "layers_study" / "smoke" / "table.md").exists()
+    text = (tmp_path / "report" / "layers_study" / "smoke" / "table.csv").read_text()
+    assert all(f",{metric}," in text for metric in ("parameters", "gate_parameters", "tokens_per_second"))
 
 
 def test_a_sweep_with_a_title_and_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +92,7 @@ def test_a_sweep_with_a_title_and_columns(tmp_path: Path, monkeypatch: pytest.Mo
     code, text = inline(monkeypatch, tmp_path, *typed, "name=mine")
     assert code == 0, text
     page = (tmp_path / "report" / "mine" / "smoke" / "table.md").read_text()
-    assert "# mine: Do gates help?" in page and "| model | seeds | test bits per character | parameters |" in page
+    assert "# mine: Do gates help?" in page and "|model|ours|parameters|n|" in page
     table = grid.find("mine", tmp_path)
     assert shlex.split(table.command)[-2:] == [*heads], "the command of the page gives the page again"
     assert inline(monkeypatch, tmp_path, "table=highway_t1", heads[0])[0] == 2, "a table's file has its caption"
@@ -197,7 +198,7 @@ def test_what_the_command_line_adds_stands_in_views_and_labels(tmp_path: Path, m
     words_of = {name: name.removeprefix("with_").split("_gate.reads=")[-1] for name in messages}
     assert sorted(words_of.values()) == ["normalised", "stream"]
     reads_normalised = next(text for name, text in messages.items() if words_of[name] == "normalised")
-    assert "| + tanh SDU | seed 1" in reads_normalised
+    assert "|*+ tanh SDU*|" in reads_normalised
 
 
 def test_what_changes_no_cell_leaves_the_views_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
