@@ -15,9 +15,9 @@ from highway.errors import Refused, counted
 from highway.files.writing import written_atomically
 from highway.report.details import no_formula
 from highway.report.overview import overview
+from highway.report.render import show_reports
 from highway.report.site import build_site
 from highway.report.watch import watch
-from highway.report.write import show_reports
 from highway.sweep.grid import command, find, grid_names
 from highway.sweep.reading import table_ids
 

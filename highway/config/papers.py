@@ -7,12 +7,10 @@ from dataclasses import dataclass
 class Paper:
     """A paper, as in a bibliography, and the address of its code."""
 
-    key: str  # the key of its BibTeX entry
     authors: tuple[str, ...]
     title: str
     venue: str = ""
     year: int | None = None
-    pages: str = ""
     doi: str = ""
     arxiv: str = ""
     code: str = ""  # the authors' repository; empty: none is public
@@ -27,37 +25,18 @@ class Paper:
         }
         return {title: address for title, address in addresses.items() if address}
 
-    @property
-    def bibtex(self) -> str:
-        kind = "inproceedings" if self.doi else "misc"
-        fields = {
-            "title": f"{{{self.title}}}",
-            "author": " and ".join(self.authors),
-            "booktitle": self.venue,
-            "year": str(self.year or ""),
-            "pages": self.pages,
-            "doi": self.doi,
-            "eprint": self.arxiv,
-            "archivePrefix": "arXiv" if self.arxiv else "",
-        }
-        lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
-        return "\n".join([f"@{kind}{{{self.key},", *lines, "}"])
-
 
 PAPERS = {  # name in table files -> paper
     "Highway Transformer": Paper(
-        "chai2020highway",
         ("Yekun Chai", "Shuo Jin", "Xinwen Hou"),
         "Highway Transformer: Self-Gating Enhanced Self-Attentive Networks",
         "Proceedings of the 58th Annual Meeting of the Association for Computational Linguistics",
         2020,
-        "6887--6900",
         "10.18653/v1/2020.acl-main.616",
         "2004.08178",
         "https://github.com/cyk1337/Highway-Transformer",
     ),
     "Highway State Gating": Paper(
-        "shoham2018highway",
         ("Ron Shoham", "Haim Permuter"),
         "Highway State Gating for Recurrent Highway Networks: Improving Information Flow Through Time",
         "Lecture Notes in Computer Science",
@@ -66,12 +45,10 @@ PAPERS = {  # name in table files -> paper
         arxiv="1805.09238",
     ),
     "Gated ResNet Transformer": Paper(
-        "mahde_gated_resnet",
         ("Mubtasim Fuad Mahde", "Ahnaf Hassan"),
         "Gated ResNet Architecture for Transformer Multi-head Attention Block",
     ),
     "R-Transformer": Paper(
-        "wang2019r",
         ("Zhiwei Wang", "Yao Ma", "Zitao Liu", "Jiliang Tang"),
         "R-Transformer: Recurrent Neural Network Enhanced Transformer",
         year=2019,

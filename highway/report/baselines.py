@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -35,6 +36,7 @@ class Difference:
     row: Row
     base: Row
     metric: str
+    digits: int
     seeds: int  # that both have; 0 if a run of one of them failed
     size: float = math.nan
     low: float = math.nan  # ends of the 95 % interval of the paired t-test; NaN with one seed
@@ -55,16 +57,11 @@ class Difference:
     def _text(self, value: float) -> str:
         if on_log_scale(self.metric):
             return f"{100 * value:+.1f}"
-        return f"{value:+.{METRICS[self.metric].digits}f}"
+        return f"{value:+.{self.digits}f}"
 
     @property
     def has_size(self) -> bool:
         return not math.isnan(self.size)
-
-    @property
-    def is_clear(self) -> bool:
-        """True if the interval excludes zero."""
-        return self.low > 0 or self.high < 0
 
     @property
     def magnitude(self) -> str:
@@ -99,21 +96,22 @@ def differences(collected: Collected) -> dict[str, Difference]:
 def difference(evidence: Evidence, row: Row, base: Row) -> Difference:
     """Compare a row with its baseline."""
     metric, numbers = evidence.table.headline, evidence.numbers
+    made = partial(Difference, row, base, metric, evidence.table.digits(metric))
     log = on_log_scale(metric)
     ours, theirs = (numbers.values(name, metric, log) for name in (row.id, base.id))
     compared = compare_rows(ours, theirs, numbers.floor(metric, log), evidence.rank_seeds)
     failed = bool(failed_in(ours, theirs)[0])
     if failed and compared.seeds[0] >= evidence.rank_seeds:
-        return Difference(row, base, metric, 0, failed=True, p=float(compared.p[0]))
+        return made(0, failed=True, p=float(compared.p[0]))
     if units := on_test_set(evidence.collected, row, base):
-        return Difference(row, base, metric, 1, *units, on_test_set=True, failed=failed)
+        return made(1, *units, on_test_set=True, failed=failed)
     if failed:
-        return Difference(row, base, metric, 0, failed=True)
+        return made(0, failed=True)
     sign = -1.0 if METRICS[metric].better == "lower" else 1.0
     mean, half, seeds = sign * float(compared.mean[0]), float(compared.half[0]), int(compared.seeds[0])
     ends = [mean, mean - half, mean + half]
     size, low, high = map(math.expm1, ends) if log else ends
-    return Difference(row, base, metric, seeds, size, low, high)
+    return made(seeds, size, low, high)
 
 
 def on_test_set(collected: Collected, row: Row, base: Row) -> tuple[float, float, float] | None:

@@ -67,10 +67,6 @@ class Collected:
         """Return the runs of a row that finished and have learned."""
         return tuple(sample for sample in self.samples[row_id] if is_sound(sample, self.table.select))
 
-    def all_learned(self, row_id: str) -> bool:
-        """Return whether no run of a row has failed: diverged, or learned no more than counting."""
-        return self.learned(row_id) == self.samples[row_id]
-
     def values(self, row_id: str, metric: str) -> list[float]:
         """Return a metric of the runs of a row that have learned; if it measures no quality, of all that finished."""
         runs = self.learned(row_id) if METRICS[metric].measures_quality else self.finished(row_id)
@@ -89,6 +85,16 @@ class Collected:
     def comparable(self, *row_ids: str) -> bool:
         """Return True if the runs of these rows share their data and their vocabulary."""
         return len({sample.data_identity for row_id in row_ids for sample in self.samples[row_id]}) <= 1
+
+    @property
+    def of_ones_own(self) -> bool:
+        """True for a table of one's own, and for rows of a paper's table with overrides of the command line."""
+        return self.only_run or not self.table.paper
+
+    @property
+    def as_published(self) -> bool:
+        """True if every run is a published one."""
+        return all(sample.directory.is_relative_to(home.REFERENCE) for sample in self.every)
 
     @property
     def every(self) -> list[Sample]:
@@ -142,13 +148,8 @@ def underway(collected: Collected, outputs_dir: Path) -> dict[tuple[str, str], P
 
 def authors_logs(table: Table) -> dict[str, Curves]:
     """Return the authors' own training curves by row; empty for a table without any."""
-    path = logs_of(table)
+    path = home.REFERENCE / "series" / f"{table.id}.csv"
     return read_curves(path) if path.exists() else {}
-
-
-def logs_of(table: Table) -> Path:
-    """Return the file of the authors' own training curves, which most tables lack."""
-    return home.REFERENCE / "series" / f"{table.id}.csv"
 
 
 def described(table: Table, row: Row, budget: str) -> Experiment:

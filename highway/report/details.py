@@ -7,13 +7,14 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from highway.config.metrics import METRICS, OF_A_RECORD
 from highway.config.yaml_file import read_yaml
 from highway.errors import Refused, counted, listing
 from highway.ledger.directory import RunDirectory
+from highway.report.answers import Answer
 from highway.report.collect import Collected
 from highway.report.counting import is_unchecked, unlearned
 from highway.report.grid import Grid, Line, without_empty
@@ -42,14 +43,23 @@ def status_of(sample: Sample, select: str) -> str:
     return unlearned(sample, select) or sample.result["status"] + unchecked
 
 
-def details(collected: Collected) -> list[Grid]:
-    """Return the tables that the site folds; those without content are left out."""
-    grids = [_metrics(collected), _by_seed(collected), _choices(collected), _divisions(collected), _cost(collected)]
+def details(collected: Collected, answers: Mapping[tuple[str, str], Answer] | None = None) -> list[Grid]:
+    """Return the tables that the site folds; those without content are left out.
+
+    answers: the verdicts on the paper's numbers, by row and metric.
+    """
+    grids = [
+        _metrics(collected, answers or {}),
+        _by_seed(collected),
+        _choices(collected),
+        _divisions(collected),
+        _cost(collected),
+    ]
     return [without_empty(grid) for grid in grids if grid.lines]
 
 
-def _metrics(collected: Collected) -> Grid:
-    """Return the mean of every metric that the table shows, and the paper's number."""
+def _metrics(collected: Collected, answers: Mapping[tuple[str, str], Answer]) -> Grid:
+    """Return the mean of every metric that the table shows, the paper's number, and the verdict on it."""
     table = collected.table
     columns = [*table.columns, *table.also]
     lines = []
@@ -58,8 +68,11 @@ def _metrics(collected: Collected) -> Grid:
             ours, paper = collected.summary(row.id, column.metric), row.paper.get(column.metric)
             if ours or (paper is not None and collected.samples[row.id]):
                 texts = ours.text(column.digits) if ours else "", "" if paper is None else column.text(paper)
-                lines.append(Line((row.label, column.title, *texts, str(ours.count) if ours else "0"), row.extra))
-    return Grid("Every metric", ("model", "metric", "ours", "paper", "n"), tuple(lines), ("ours", "paper", "n"))
+                answer = answers.get((row.id, column.metric))
+                cells = (row.label, column.title, *texts, str(ours.count) if ours else "0", str(answer or ""))
+                lines.append(Line(cells, row.extra))
+    heads = ("model", "metric", "ours", "paper", "n", "verdict")
+    return Grid("Every metric", heads, tuple(lines), ("ours", "paper", "n"))
 
 
 def _by_seed(collected: Collected) -> Grid:
@@ -209,6 +222,9 @@ def _values(sample: Sample, metrics: list[str], select: str) -> list[tuple[str, 
     values: list[tuple[str, float | None]] = [
         (metric, sample.value(metric, select)) for metric in metrics if _has(sample, metric)
     ]
+    cost = sample.result["cost"]
+    values += [("hours", cost["seconds"] / 3600)] if "seconds" in cost else []
+    values += [("peak_memory_mib", cost["peak_memory_bytes"] / (1 << 20))] if cost.get("peak_memory_bytes") else []
     if found := divisions(sample):
         values += [(FIRST_DIVIDED, found[0]), (TIMES_DIVIDED, found[1])]
     return values or [(metrics[0], None)]

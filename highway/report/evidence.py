@@ -18,7 +18,7 @@ from highway.report.statistics import (
     on_log_scale,
     seeds_for_ranks,
 )
-from highway.sweep.table import Claim, Table
+from highway.sweep.table import Claim
 
 NOT_RUN, NO_NUMBER, ONE_SEED, NO_SEED = "not run", "no number that counts", "one seed", "no shared seed"
 NOT_DECIDED = "not decided"
@@ -54,11 +54,13 @@ def verdicts(collected: Collected) -> list[Verdict]:
     return [evidence.verdict(claim, tests.get(claim)) for claim in evidence.claims]
 
 
-def claims_of(table: Table) -> tuple[Claim, ...]:
-    """Return the claims of a table; in a table of one's own that has none, that each row beats its baseline."""
-    if table.claims or table.paper:
+def claims_of(collected: Collected) -> tuple[Claim, ...]:
+    """Return the claims of a table; without any, and of rows with overrides, that each row beats its baseline."""
+    table = collected.table
+    if not collected.only_run and (table.claims or table.paper):
         return table.claims
-    pairs = [(row.id, base) for row in table.rows if (base := table.base(row.id))]
+    rows = [row for row in table.rows if row.added or not collected.only_run]
+    pairs = [(row.id, base) for row in rows if (base := table.base(row.id))]
     return tuple(Claim(row, "better", (row,), (base,), table.headline) for row, base in pairs)
 
 
@@ -68,7 +70,7 @@ class Evidence:
     def __init__(self, collected: Collected) -> None:
         self.collected, self.table = collected, collected.table
         self.numbers = RecordedNumbers(collected)
-        self.claims = claims_of(self.table)
+        self.claims = claims_of(collected)
         self.tested = [claim for claim in self.claims if not claim.to]
         self.rank_seeds = seeds_for_ranks(self.tested)
 
@@ -109,7 +111,7 @@ class Evidence:
 
     def _word(self, decision: int, seeds: int) -> str:
         full = self.collected.budget == "paper" and self.collected.full_data
-        if not self.table.paper:
+        if self.collected.of_ones_own:
             return {1: "better", -1: "worse", 0: "undecided"}[decision]
         if full and seeds >= ENOUGH_SEEDS:
             words = {1: "supported", -1: "refuted", 0: "undecided"}
@@ -132,7 +134,7 @@ class Evidence:
         return f"Kendall's tau of {claim.metric} and {claim.to} over {len(both)} rows: {text}"
 
     def _failed(self, claim: Claim) -> str:
-        """Return how many runs of each row have a value, if some have none; else an empty text."""
+        """Return how many runs of each row with failed ones have a value; empty if none failed."""
         of_rows: dict[str, Array] = {}
         for pair in claim.pairs:
             runs: Iterable[Array] = (self.numbers.values(name, claim.metric, False) for name in pair)
@@ -140,9 +142,8 @@ class Evidence:
                 runs = self.numbers.steps(*pair, claim.metric)
             for name, of_row in zip(pair, runs, strict=True):  # the steps of a row depend on the other one
                 of_rows[name] = np.fmin(of_row, of_rows.get(name, of_row))
-        if not any(np.isneginf(runs).any() for runs in of_rows.values()):
-            return ""
-        return f"{'arrive' if claim.kind == 'sooner' else 'learned'}: {self.count(of_rows)}"
+        failed = {name: runs for name, runs in of_rows.items() if np.isneginf(runs).any()}
+        return f"{'arrive' if claim.kind == 'sooner' else 'learned'}: {self.count(failed)}" if failed else ""
 
     def count(self, of_rows: dict[str, Array]) -> str:
         """Return how many runs (1, S) of each row have a value: `T-L3 3 of 3, + tanh SDU 2 of 3`."""
@@ -166,7 +167,7 @@ class Evidence:
             size, low, high = (f"{100 * math.expm1(end):+.1f}" for end in ends)
             size += " %"
         else:
-            size, low, high = (f"{end:+.{metric.digits}f}" for end in ends)
+            size, low, high = (f"{end:+.{self.table.digits(metric.name)}f}" for end in ends)
         names = [self.table.row(name).label for name in (row, than)]
         named = "gain of {} against that of {}" if claim.kind == "growing" else "{} against {}"
         return f"{named.format(*names)}{limit}: {size} ({low} … {high}){unit}"

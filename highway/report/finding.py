@@ -1,6 +1,6 @@
 """The conclusion of a report: what a person wrote in the table file, filled with numbers; else a sentence of ours.
 
-A finding names numbers by row and metric, so that it cannot go stale:
+A finding of a paper's table is about the published runs: with others, ours is shown. It names numbers by row:
 
     {tanh.test_ppl}          our mean and its deviation over seeds
     {tanh.test_ppl.mean}     the mean alone
@@ -9,6 +9,7 @@ A finding names numbers by row and metric, so that it cannot go stale:
     {tanh.test_ppl.change}   the difference from the row's baseline, without its sign; of the metric of the claims alone
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -16,16 +17,18 @@ from highway.config.metrics import METRICS
 from highway.errors import counted, listing
 from highway.report.baselines import Difference
 from highway.report.collect import Collected
+from highway.report.evidence import Verdict, tone
 from highway.sweep.grid import command
-from highway.sweep.table import PLACEHOLDER, Row
+from highway.sweep.table import PLACEHOLDER
 
-MOST = 3  # rows that a sentence of ours names
+MOST = 3  # verdicts that a sentence of ours names
 
 
-def conclusion(collected: Collected, differences: Mapping[str, Difference]) -> str:
+def conclusion(collected: Collected, differences: Mapping[str, Difference], verdicts: Sequence[Verdict]) -> str:
     """Return the conclusion of a report."""
-    text = "" if collected.only_run else collected.table.finding.get(collected.budget, "")
-    return filled(text, collected, differences) or generated(collected, differences)
+    applies = not collected.only_run and (collected.as_published or not collected.table.paper)
+    text = collected.table.finding.get(collected.budget, "") if applies else ""
+    return filled(text, collected, differences) or generated(collected, differences, verdicts)
 
 
 def filled(text: str, collected: Collected, differences: Mapping[str, Difference]) -> str:
@@ -38,47 +41,55 @@ def filled(text: str, collected: Collected, differences: Mapping[str, Difference
 
 def _number(name: str, collected: Collected, differences: Mapping[str, Difference]) -> str:
     """Return the number that a placeholder names; empty if there is none."""
-    row, metric, *part = name.split(".")
-    what, digits = part[0] if part else "", collected.table.digits(metric)
-    if what == "paper":
-        return f"{collected.table.row(row).paper[metric]:g}"
-    if what == "change":
-        return differences[row].magnitude if row in differences else ""
-    ours = collected.summary(row, metric)
+    row, metric, part = collected.table.number_named(name)
+    digits = collected.table.digits(metric)
+    if part == "paper":
+        return f"{row.paper[metric]:g}"
+    if part == "change":
+        return differences[row.id].magnitude if row.id in differences else ""
+    ours = collected.summary(row.id, metric)
     if ours is None:
         return ""
-    return {"mean": f"{ours.mean:.{digits}f}", "n": str(ours.count)}.get(what) or ours.text(digits)
+    return {"mean": f"{ours.mean:.{digits}f}", "n": str(ours.count)}.get(part) or ours.text(digits)
 
 
-def generated(collected: Collected, differences: Mapping[str, Difference]) -> str:
-    """Return a sentence on what was found, from the rows' differences from their baselines."""
-    table = collected.table
+def generated(collected: Collected, differences: Mapping[str, Difference], verdicts: Sequence[Verdict]) -> str:
+    """Return a sentence that names the verdicts which are decided; without any, the best and the worst row."""
+    rows = [row for row in collected.table.rows if collected.finished(row.id)]
     if not collected.every:
-        return f"Not run. To see what it takes: {command(table, collected.budget)} plan=true"
-    rows = [row for row in table.rows if collected.finished(row.id)]
+        return f"Not run. To see what it takes: {command(collected.table, collected.budget)} plan=true"
+    if not rows:
+        statuses = dict.fromkeys(sample.result["status"] for sample in collected.every)
+        return f"No run has finished ({listing([*statuses])})."
     if collected.budget == "smoke":
         return f"It works: {counted(len(rows), 'row')} trained on {collected.caveat}."
-    compared = [each for each in differences.values() if each.seeds > 1]
-    shown = [each for each in compared if not each.row.extra] or compared
-    if not shown:
-        return _best_and_worst(collected, rows)
-    clear = sorted((each for each in shown if each.is_clear), key=lambda each: -abs(each.size))
-    clauses = [each.in_words for each in clear[:MOST]]
-    clauses += [f"{len(clear) - MOST} more rows differ from theirs"] if len(clear) > MOST else []
-    if open_rows := len(shown) - len(clear):
-        clauses.append(f"{counted(open_rows, 'row')} cannot be told from the baseline")
-    return f"{'; '.join(clauses)}."
+    decided = [verdict for verdict in verdicts if tone(verdict.word) != "open"]
+    if not decided:
+        return f"Nothing is decided. {_best_and_worst(collected)}".strip()
+    clauses = [_clause(verdict, differences) for verdict in decided[:MOST]]
+    others = {"decided": len(decided) - len(clauses), "undecided": len(verdicts) - len(decided)}
+    more = [f"{number} more {word}" for word, number in others.items() if number]
+    return f"{'; '.join([*clauses, *more])}."
 
 
-def _best_and_worst(collected: Collected, rows: Sequence[Row]) -> str:
-    """Return a sentence for a table in which no row shares two seeds with its baseline."""
-    card = METRICS[collected.table.headline]
-    means = {row.label: found.mean for row in rows if (found := collected.summary(row.id, card.name))}
-    if not means:
-        statuses = dict.fromkeys(sample.result["status"] for sample in collected.every)
-        return f"No run has a {card.name} that counts ({listing([*statuses])})."
+def _clause(verdict: Verdict, differences: Mapping[str, Difference]) -> str:
+    """Return a verdict in words: the difference of a row, or a claim with its evidence."""
+    (row, *_), text = verdict.claim.rows, verdict.claim.text
+    if text == row and row in differences:
+        return differences[row].in_words
+    return f"{text}: {verdict.word} ({verdict.detail})"
+
+
+def _best_and_worst(collected: Collected) -> str:
+    """Return a sentence on the best and the worst row, of those that have learned; empty with fewer than two."""
+    table, card = collected.table, METRICS[collected.table.headline]
+    means: dict[str, float] = {}  # by label
+    for row in table.rows:
+        ours = collected.summary(row.id, card.name) if collected.learned(row.id) else None
+        if ours and math.isfinite(ours.mean) and (collected.only_run or not row.extra):
+            means[row.label] = ours.mean
+    if len(means) < 2:
+        return ""
     ranked = sorted(means, key=lambda label: means[label], reverse=card.better == "higher")
-    digits = collected.table.digits(card.name)
-    ends = [f"{label} has {means[label]:.{digits}f}" for label in dict.fromkeys((ranked[0], ranked[-1]))]
-    order = f"best, {ends[0]}; worst, {ends[-1]}" if len(ends) > 1 else ends[0]
-    return f"By {card.name}: {order}. Two shared seeds give an interval, three a verdict."
+    best, worst = (f"{label} has {means[label]:.{table.digits(card.name)}f}" for label in (ranked[0], ranked[-1]))
+    return f"By {card.name}, the best, {best}; the worst, {worst}."

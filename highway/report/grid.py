@@ -1,7 +1,5 @@
 """A table of texts, as every layout of a report shows it."""
 
-import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -28,12 +26,3 @@ def without_empty(grid: Grid) -> Grid:
     heads = tuple(grid.heads[number] for number in kept)
     lines = tuple(Line(tuple(line.cells[number] for number in kept), line.extra) for line in grid.lines)
     return Grid(grid.title, heads, lines, grid.numeric, grid.note)
-
-
-def seeds_text(seeds: Sequence[int]) -> str:
-    """Name seeds in ascending order; a range stands for four or more consecutive ones: `seeds 1, 2, 5-9`."""
-    parts: list[str] = []
-    for _, group in itertools.groupby(enumerate(seeds), lambda pair: pair[1] - pair[0]):
-        consecutive = [seed for _, seed in group]
-        parts += [f"{consecutive[0]}-{consecutive[-1]}"] if len(consecutive) > 3 else map(str, consecutive)
-    return f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(parts)}"

@@ -21,6 +21,7 @@ class RecordedNumbers:
         self.collected = collected
         self.select = collected.table.select
         self.seeds = sorted({sample.seed for sample in collected.every})
+        self._floors: dict[tuple[str, bool], float] = {}  # a grid of thousands of rows asks for it each time
 
     def values(self, row: str, metric: str, log: bool) -> Array:
         values = np.full((1, len(self.seeds)), np.nan)
@@ -42,6 +43,11 @@ class RecordedNumbers:
 
     def floor(self, metric: str, log: bool) -> float:
         """Return half of what the metric resolves: a unit of its last digit, or one example of the test set."""
+        if (metric, log) not in self._floors:
+            self._floors[metric, log] = self._floor(metric, log)
+        return self._floors[metric, log]
+
+    def _floor(self, metric: str, log: bool) -> float:
         card = METRICS[metric]
         resolution = 10.0**-card.digits
         if card.kind == "accuracy":

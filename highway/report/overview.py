@@ -1,6 +1,5 @@
 """The papers at one glance: how many of their numbers were tried, what came out, the largest finding of each."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,10 +8,12 @@ from highway.config.home import CONF
 from highway.errors import counted, listing
 from highway.report.answers import ANSWERS
 from highway.report.answers import counted as counted_numbers
+from highway.report.evidence import AGREE, DISAGREE
 from highway.report.report import Report
 from highway.report.statistics import ENOUGH_SEEDS
 from highway.sweep.table import Table
 
+TESTED = (*AGREE, *DISAGREE, "undecided")
 LARGEST = ("paper", "mini")  # budgets, the largest first
 
 
@@ -23,7 +24,7 @@ class Overview:
     total: int  # numbers of the papers that can be tried
     tried: int  # those that have a run at paper budget on the paper's data
     answers: Counter[str]  # those that have enough seeds, by ANSWERS
-    claims: dict[str, Counter[str]]  # budget -> verdicts on the claims that have enough runs
+    claims: dict[str, Counter[str]]  # budget -> verdicts on the claims that were tested
     largest: dict[str, Report]  # paper -> the report whose conclusion stands for it
     not_run: tuple[Table, ...]
 
@@ -36,7 +37,7 @@ class Overview:
         """The sentences that begin the overview, in README as on the terminal and on the site."""
         within, outside, too_wide = (self.answers[word] for word in ANSWERS)
         few = self.tried - self.answers.total()
-        fewer = f", {few} with fewer than {ENOUGH_SEEDS} seeds" if few else ""
+        fewer = f", {few} without {ENOUGH_SEEDS} runs that learned" if few else ""
         text = f"{self.tried} of the papers' {self.total} numbers have been tried at the paper's own size: "
         text += f"{within} within the 95 % interval of one more run of ours, {outside} outside, "
         text += f"{too_wide} in one too wide to tell{fewer}."
@@ -73,7 +74,7 @@ def overview(tables: Iterable[Table], reports: Sequence[Report]) -> Overview:
             verdict.word.partition(" (")[0]
             for report in ran
             for verdict in report.verdicts
-            if report.collected.budget == budget and verdict.detail
+            if report.collected.budget == budget and verdict.word.startswith(TESTED)
         )
         for budget in LARGEST
     }
@@ -94,8 +95,3 @@ def _largest(reports: Iterable[Report]) -> dict[str, Report]:
     for report in sorted(known, key=lambda each: (LARGEST.index(each.collected.budget), -len(each.collected.every))):
         found.setdefault(report.collected.table.paper.rpartition(", ")[0], report)
     return found
-
-
-def first_sentence(text: str) -> str:
-    """Return the first sentence of a conclusion."""
-    return re.split(r"(?<=[.!?]) (?=[A-Z])", text)[0]

@@ -1,7 +1,8 @@
 """Lay out a report as Markdown, HTML, LaTeX and CSV, and print it. The same records give the same bytes, on any day."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,19 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from highway.files.writing import write_text
-from highway.report.collect import Collected
+from highway.report.collect import Collected, collect, with_overrides
 from highway.report.details import to_csv
 from highway.report.evidence import tone
 from highway.report.grid import Grid
 from highway.report.report import Report, build_report
+from highway.sweep.grid import folder_name
+from highway.sweep.table import ReportRequest
 
 IN_MARKDOWN = str.maketrans(
-    {**{character: f"\\{character}" for character in "\\|*`[]"}, "<": "&lt;", ">": "&gt;", "\n": " "}
+    {
+        **{character: f"\\{character}" for character in "\\|*~`[]"},
+        **{"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": " "},
+    }
 )
 IN_LATEX = str.maketrans(
     {
@@ -26,6 +32,7 @@ IN_LATEX = str.maketrans(
         **{"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"},
         **{"<": "\\textless{}", ">": "\\textgreater{}", "—": "--", "†": "\\dag{}", "\n": " "},
         **{"±": "$\\pm$", "…": "\\ldots{}"},
+        **{"[": "{[}", "*": "$^*$"},  # a row may begin with them, which LaTeX takes for an argument
     }
 )
 
@@ -71,11 +78,37 @@ def print_report(report: Report, console: Console) -> None:
     console.print(Markdown(to_markdown(report), hyperlinks=False))
 
 
+def show_reports(requests: Sequence[ReportRequest], outputs_dir: Path, console: Console) -> list[Report]:
+    """Write and print the report of each table and budget that has records; return these reports.
+
+    Overrides of the command line add extra rows, and the report goes into a folder that is named after them.
+    """
+    reports = []
+    for table, budget, overrides in requests:
+        folder = outputs_dir / "report" / table.id / budget
+        table = with_overrides(table, [budget], overrides)
+        if overrides:
+            folder /= folder_name(" ".join(("with", *overrides)))
+        collected = replace(collect(table, budget, outputs_dir), only_run=bool(overrides))
+        if collected.every:
+            report, paths = write_report(collected, folder)
+            reports.append(report)
+            print_report(report, console)
+            for path in paths:
+                console.print(str(path), soft_wrap=True, markup=False, highlight=False)
+    return reports
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a conclusion."""
+    return re.split(r"(?<=[.!?]) (?=[A-Z])", text)[0]
+
+
 @cache
 def html() -> Environment:
     """Return the templates of pages."""
     environment = Environment(loader=PackageLoader("highway.report"), autoescape=True, **OPTIONS)
-    environment.filters |= {"tone": tone, "mark": mark}
+    environment.filters |= {"tone": tone, "mark": mark, "first_sentence": first_sentence}
     return environment
 
 
@@ -100,7 +133,7 @@ def mark(word: str) -> str:
 
 
 def _markdown(text: str) -> str:
-    return text.translate(IN_MARKDOWN)
+    return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text.translate(IN_MARKDOWN))  # within a word it is plain
 
 
 def _latex(text: str) -> str:
@@ -117,7 +150,6 @@ def _line(text: str) -> Plain:
 
 
 def _markdown_grid(grid: Grid) -> Plain:
-    """Return the lines of a table. Its bars have no spaces around them, so that they do not count as words."""
     rows = [
         [_markdown(head) for head in grid.heads],
         ["---:" if head in grid.numeric else "---" for head in grid.heads],

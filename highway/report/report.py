@@ -17,7 +17,7 @@ from highway.report.answers import counted as counted_numbers
 from highway.report.baselines import DASH, Difference, differences
 from highway.report.collect import Collected
 from highway.report.details import details
-from highway.report.evidence import NOT_RUN, Verdict, verdicts
+from highway.report.evidence import Verdict, tone, verdicts
 from highway.report.finding import conclusion
 from highway.report.grid import Grid, Line, without_empty
 from highway.report.statistics import kendall_tau
@@ -48,7 +48,9 @@ class Report:
         """A sentence on budget and data; a table of one's own has only budgets that it names."""
         table, budget = self.collected.table, self.collected.budget
         parts = [f"Budget {budget}"] if table.paper or len(table.budgets) > 1 else []
-        parts += ["the recipe unchanged"] if budget == "paper" and table.paper and not self.overrides else []
+        unchanged = budget == "paper" and table.paper and not (self.overrides or self.collected.only_run)
+        parts += ["the recipe unchanged"] if unchanged else []
+        parts += ["further changes by row"] if any(row.at_budget.get(budget) for row in self.rows) else []
         caveat = self.collected.caveat
         parts += [caveat] if table.paper or self.collected.data_source != "files" else []
         parts += [self.collected.measured] if table.timed else []
@@ -81,9 +83,7 @@ class Report:
         ours, answer = collected.summary(row.id, metric), self.answers.get((row.id, metric))
         more = [collected.summary(row.id, column.metric) for column in self._more]
         difference = self.differences.get(row.id)
-        base = ""
-        if difference and difference.has_size and difference.base.label != self._usual_base:
-            base = f" from {difference.base.label}"
+        base = f" from {self._bases[row.id]}" if row.id in self._bases else ""
         cells = (
             row.label,
             paper,
@@ -97,25 +97,42 @@ class Report:
 
     @cached_property
     def _words(self) -> dict[str, str]:
-        """The verdict on each row of a table without claims."""
-        return {} if self.collected.table.claims else {each.claim.rows[0]: each.word for each in self.verdicts}
+        """The verdict on each row, where there are no claims."""
+        return {} if self._has_claims else {each.claim.rows[0]: each.word for each in self.verdicts}
+
+    @property
+    def _has_claims(self) -> bool:
+        """False where the verdicts are on rows: they are then in the one table."""
+        return bool(self.collected.table.claims) and not self.collected.only_run
 
     @cached_property
-    def _usual_base(self) -> str:
-        """The label of the baseline that most rows have."""
-        return Counter(each.base.label for each in self.differences.values() if each.has_size).most_common(1)[0][0]
+    def _bases(self) -> dict[str, str]:
+        """The labels of the baselines that the table has to name; empty if each is the last baseline above its row."""
+        shown = {row: each.base for row, each in self.differences.items() if each.has_size}
+        above: dict[str, str | None] = {}
+        last = None
+        for row in self.rows:
+            above[row.id] = last
+            last = last if self.collected.table.base(row.id) else row.id
+        if len({base.id for base in shown.values()}) == 1 or all(above.get(row) == shown[row].id for row in shown):
+            return {}
+        return {row: base.label for row, base in shown.items()}
 
     @property
     def _note(self) -> str:
         """Say what the table shows."""
         table, card = self.collected.table, METRICS[self.collected.table.headline]
         model = "" if table.timed else f" of the {table.select} model"
-        sentences = [f"{card.name}{model}, {card.better} is better; ± over seeds, n runs."]
+        name = f"{card.split} {card.title}" if card.split else card.title
+        sentences = [f"{name[0].upper()}{name[1:]}{model}, {card.better} is better; ± over seeds, n runs."]
         shown = [each for each in self.differences.values() if each.has_size]
-        unless = ", unless named," if len({each.base.label for each in shown}) > 1 else ""
-        sentences += [f"Difference from {self._usual_base}{unless} at shared seeds, 95 % interval."] if shown else []
+        labels = {each.base.label for each in shown}
+        of = labels.pop() if len(labels) == 1 else "the baseline named" if self._bases else "the baseline above"
+        sentences += [f"Difference from {of} at shared seeds, 95 % interval."] if shown else []
         found = self.differences.values()
-        sentences += ["*: one seed, interval over the test set."] if any(each.on_test_set for each in shown) else []
+        sentences += (
+            ["*: one seed in common, interval over the test set."] if any(each.on_test_set for each in shown) else []
+        )
         sentences += [f"{DASH} a run of the row or its baseline failed."] if any(map(_untested, found)) else []
         sentences += ["Verdict: the paper's number and the 95 % interval of one more run."] if self.answers else []
         sources = dict.fromkeys(row.copied for row in self.rows if row.copied)
@@ -129,8 +146,10 @@ class Report:
         if not self.answers:
             return ""
         count = Counter(answer.word for answer in self.answers.values())
-        words = listing([f"{count[word]} {word}" for word in ANSWERS])
-        return f"Of {counted(len(counted_numbers(self.collected.table)), 'number')} of the paper: {words} ({WORDS})."
+        total = len(counted_numbers(self.collected.table))
+        words = [f"{count[word]} {word}" for word in ANSWERS]
+        words += [f"{total - count.total()} without three runs that learned"] if total > count.total() else []
+        return f"Of {counted(total, 'number')} of the paper: {listing(words)} ({WORDS})."
 
     @property
     def rank_agreement(self) -> str:
@@ -139,17 +158,19 @@ class Report:
         pairs = [
             (ours.mean, row.paper[metric])
             for row in self.rows
-            if metric in row.paper and not row.disputed and (ours := self.collected.summary(row.id, metric))
+            if metric in row.paper and not (row.disputed or row.copied) and self.collected.learned(row.id)
+            if (ours := self.collected.summary(row.id, metric))
         ]
         tau = kendall_tau([ours for ours, _ in pairs], [paper for _, paper in pairs]) if len(pairs) > 1 else None
-        if tau is None or len(pairs) < FEWEST_RANKED or self.collected.budget == "smoke":
+        if tau is None or len(pairs) < FEWEST_RANKED or self.collected.budget == "smoke" or self.collected.table.timed:
             return ""
         return f"Order of {len(pairs)} rows against the paper's: Kendall's tau {tau:+.2f} (1: equal, -1: reversed)."
 
     @cached_property
     def claims(self) -> Grid | None:
-        """The claims that were tested, those with a decision first; None if there are none."""
-        tested = [verdict for verdict in self.verdicts if verdict.detail] if self.collected.table.claims else []
+        """The claims that were tested, those that are decided first; None if there are none."""
+        tested = [verdict for verdict in self.verdicts if verdict.detail] if self._has_claims else []
+        tested.sort(key=lambda verdict: tone(verdict.word) == "open")
         lines = [Line((verdict.claim.text, verdict.word, verdict.detail)) for verdict in tested]
         note = f"p is corrected for all claims; words: {WORDS}."
         rank_seeds = max((verdict.rank_seeds for verdict in tested), default=0)
@@ -159,7 +180,7 @@ class Report:
     @property
     def untested(self) -> tuple[Verdict, ...]:
         """The claims for which runs are missing."""
-        return tuple(each for each in self.verdicts if not each.detail) if self.collected.table.claims else ()
+        return tuple(each for each in self.verdicts if not each.detail) if self._has_claims else ()
 
     @property
     def missing(self) -> str:
@@ -174,14 +195,17 @@ class Report:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """What the paper leaves open, and what we chose; not in a smoke report."""
+        """What the paper leaves open, and what we chose; not in a smoke report, nor in one of overrides."""
         table = self.collected.table
-        return () if self.collected.budget == "smoke" else tuple(filter(None, (table.note, *table.choices)))
+        left_out = self.collected.budget == "smoke" or self.collected.only_run
+        return () if left_out else tuple(filter(None, (table.note, *table.choices)))
 
     @property
     def ran(self) -> str:
         """A line on the devices, versions and commits of the runs."""
-        every = {sample.directory: sample.result for sample in self.collected.every}.values()
+        every = {(sample.directory, sample.seed): sample.result for sample in self.collected.every}.values()
+        if not every:
+            return ""
         devices = Counter(result["cost"]["device"] for result in every)
         versions = dict.fromkeys(str(result["environment"]["versions"].get("torch")) for result in every)
         commits = {result["environment"]["git_commit"] for result in every}
@@ -200,7 +224,7 @@ class Report:
         """What the site folds below the report."""
         lines = tuple(Line((verdict.claim.text, verdict.word)) for verdict in self.untested)
         open_claims = Grid("Claims without enough runs", ("claim", "missing"), lines)
-        return [*([open_claims] if lines else []), *details(self.collected)]
+        return [*([open_claims] if lines else []), *details(self.collected, self.answers)]
 
 
 def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report:
@@ -208,13 +232,13 @@ def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report
     table = collected.table
     # Extra rows are listed once they have run, and so is every row in a report of overrides.
     rows = [row for row in table.rows if collected.samples[row.id] or not (row.extra or collected.only_run)]
-    found = differences(collected)
+    compared, judged = differences(collected), verdicts(collected)
     return Report(
         collected,
-        conclusion(collected, found),
+        conclusion(collected, compared, judged),
         tuple(rows),
-        tuple(each for each in verdicts(collected) if not (collected.only_run and each.word == NOT_RUN)),
-        found,
+        tuple(judged),
+        compared,
         answers(collected),
         tuple(figures),
     )
@@ -225,14 +249,16 @@ def _untested(difference: Difference) -> bool:
 
 
 def _runs(row: Row, collected: Collected) -> str:
-    """Return how many runs of a row the table's mean stands for, and how many failed: `6 of 7 (1 diverged)`."""
-    samples, finished, learned = (
-        len(runs) for runs in (collected.samples[row.id], collected.finished(row.id), collected.learned(row.id))
-    )
-    if learned == samples:
-        return str(samples) if samples else ""
-    failed = {"diverged": samples - finished, "not learned": finished - learned}
-    return f"{learned} of {samples} ({listing([f'{count} {word}' for word, count in failed.items() if count])})"
+    """Return how many runs are in the mean of a row, and why others are not: `6 of 7 (1 diverged)`."""
+    finished, learned = collected.finished(row.id), collected.learned(row.id)
+    total, count = len(collected.samples[row.id]), len(collected.by_seed(row.id, collected.table.headline))
+    why = {"diverged": total - len(finished), "not learned": len(finished) - len(learned) if learned else 0}
+    rest = "beside other work" if METRICS[collected.table.headline].is_disturbed else "not measured"
+    why[rest] = total - count - sum(why.values())
+    reasons = [f"{number} {word}" for word, number in why.items() if number > 0]
+    reasons += ["none learned"] if finished and not learned else []
+    text = str(count) if count == total else f"{count} of {total}"
+    return f"{text} ({listing(reasons)})" if reasons else text if total else ""
 
 
 def _reason(row: Row, metric: str, collected: Collected) -> str:

@@ -29,7 +29,7 @@ class Sample:
 
     @property
     def name(self) -> str:
-        """The name of the run among those of all tables: that of its page, and of its mirror on W&B."""
+        """The name of the run among those of all tables, which its mirror on W&B has."""
         return f"{self.directory.parent.name}-{self.directory.name}"
 
     @property

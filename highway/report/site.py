@@ -3,7 +3,7 @@
 import json
 import math
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -14,9 +14,10 @@ from highway.config.papers import paper_of
 from highway.files.writing import write_text
 from highway.report.collect import Collected, authors_logs, collect, underway, with_overrides
 from highway.report.curves import Curves, Point, growing
-from highway.report.overview import first_sentence, of_papers, overview
+from highway.report.overview import of_papers, overview
 from highway.report.render import FILES, html, write_report
 from highway.report.report import Report, build_report
+from highway.report.sample import Sample
 from highway.report.style import SPLITS, looks
 from highway.sweep.grid import find, folder_name, grid_names, left_out, swept_with_overrides
 from highway.sweep.reading import load_table, table_ids
@@ -36,6 +37,10 @@ class Page:
     table: Table
     reports: tuple[Report, ...]
     underway: dict[str, list[str]]  # by budget: the runs that have begun and not ended
+
+    def runs(self, report: Report) -> int:
+        """Return the number of runs of a report; rows may share some."""
+        return len({(sample.directory, sample.seed) for sample in report.collected.every})
 
     @property
     def begun(self) -> bool:
@@ -85,7 +90,7 @@ def every_table(outputs: Path) -> list[Table]:
         with left_out(f"{name} with {' '.join(overrides)}"):
             changed = with_overrides(table, budgets, overrides)
             shown = {budget: changed.budgets[budget] for budget in budgets}
-            tables.append(replace(changed, id=folder_name(",".join((name, *overrides))), budgets=shown, claims=()))
+            tables.append(replace(changed, id=folder_name(",".join((name, *overrides))), budgets=shown))
     for name in grid_names(outputs):
         with left_out(name):
             tables.append(find(name, outputs))
@@ -118,47 +123,41 @@ def _page(table: Table, outputs: Path, folder: Path, draw: bool) -> Page:
 
 
 def _render(path: Path, template: str, root: str, refresh: int, **content: Any) -> None:
-    environment = html()
-    environment.filters["first_sentence"] = first_sentence
-    text = environment.get_template(template).render(root=root, refresh=refresh, axes=AXES, **content)
+    text = html().get_template(template).render(root=root, refresh=refresh, axes=AXES, **content)
     write_text(path, text, durable=False)
 
 
 def curves_of_page(collected: Collected, begun: dict[tuple[str, str], Path]) -> dict[str, Any]:
     """Return what the chart of a page draws: by row, the curves of each seed, the authors' own, and the paper's values.
 
-    begun: the curves.csv of runs underway, by row and label.
+    begun: the curves.csv of runs underway, by row and label. The curves of one finished run are in memory at a time.
     """
-    logs, row_looks = authors_logs(collected.table), looks(collected)
-    named = {row.id: [*_curves(row.id, collected, begun)] for row in collected.table.rows}
-    for row_id, curves in logs.items():
-        named[row_id].append(("authors' log", curves))
-    every = [curves for of_row in named.values() for _, curves in of_row]
-    count = sum(len({split for split, _ in curves}) for curves in every)
-    points = min(max(ON_A_PAGE // max(count, 1), 2), MOST)
-    rows = [
-        {
+    others = {(row_id, "authors' log"): curves for row_id, curves in authors_logs(collected.table).items()}
+    others |= {key: curves for key, path in begun.items() if (curves := growing(path))}
+    outlines = [*(sample.outline for sample in collected.every), *map(tuple, others.values())]
+    count = sum(len({split for split, _ in outline}) for outline in outlines)
+    points, row_looks = min(max(ON_A_PAGE // max(count, 1), 2), MOST), looks(collected)
+    rows = []
+    for row in collected.table.rows:
+        runs = {
+            _name(sample): by_split(sample.curves, points) for sample in collected.samples[row.id] if sample.outline
+        }
+        runs |= {name: by_split(curves, points) for (row_id, name), curves in others.items() if row_id == row.id}
+        unlearned = bool(collected.finished(row.id)) and not collected.learned(row.id)
+        about = {
             "label": row.label,
             "colour": row_looks[row.id].colour,
             "dash": DASHES[row_looks[row.id].dash],
             "paper": row.paper if collected.budget == "paper" else {},
-            "hidden": row.extra or (bool(collected.finished(row.id)) and not collected.learned(row.id)),
-            "runs": [{"name": name, "splits": by_split(curves, points)} for name, curves in named[row.id]],
+            "hidden": unlearned or (row.extra and not row.added),
+            "runs": [{"name": name, "splits": splits} for name, splits in runs.items()],
         }
-        for row in collected.table.rows
-        if named[row.id]
-    ]
-    return {"rows": rows, "metrics": _metrics(dict.fromkeys(key for curves in every for key in curves), collected)}
+        rows += [about] if runs else []
+    return {"rows": rows, "metrics": _metrics(dict.fromkeys(key for outline in outlines for key in outline), collected)}
 
 
-def _curves(row_id: str, collected: Collected, begun: dict[tuple[str, str], Path]) -> Iterator[tuple[str, Curves]]:
-    """Yield the curves of a row's runs, ended and underway, with the name of each."""
-    for sample in collected.samples[row_id]:
-        if sample.outline:
-            yield f"seed {sample.seed}" + ("" if sample.finished else f", {sample.result['status']}"), sample.curves
-    for (of_row, name), path in begun.items():
-        if of_row == row_id and (curves := growing(path)):
-            yield name, curves
+def _name(sample: Sample) -> str:
+    return f"seed {sample.seed}" + ("" if sample.finished else f", {sample.result['status']}")
 
 
 def _metrics(known: dict[tuple[str, str], None], collected: Collected) -> list[dict[str, str]]:

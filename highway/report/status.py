@@ -1,6 +1,8 @@
 """The status of the runs of a table."""
 
+import itertools
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +15,6 @@ from highway.errors import counted
 from highway.files.device import cores
 from highway.files.system import way_to_start_processes
 from highway.ledger.directory import DONE, RunDirectory, seed_directories
-from highway.report.grid import seeds_text
 from highway.report.rows import name_of_runs, overrides_of, with_choice
 from highway.report.sample import records
 from highway.report.times import measurements
@@ -116,3 +117,12 @@ def _measurements(table: Table, budget: str, outputs: Path) -> list[str]:
 def _progress_text(directory: RunDirectory, status: str) -> str:
     progress = directory.progress if status in ("running", "interrupted") else {}
     return f"{status} at {progress['step'] / progress['steps']:.0%}" if progress else status
+
+
+def seeds_text(seeds: Sequence[int]) -> str:
+    """Name seeds in ascending order; a range stands for four or more consecutive ones: `seeds 1, 2, 5-9`."""
+    parts: list[str] = []
+    for _, group in itertools.groupby(enumerate(seeds), lambda pair: pair[1] - pair[0]):
+        consecutive = [seed for _, seed in group]
+        parts += [f"{consecutive[0]}-{consecutive[-1]}"] if len(consecutive) > 3 else map(str, consecutive)
+    return f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(parts)}"

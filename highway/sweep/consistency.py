@@ -10,7 +10,7 @@ from highway.config.metrics import METRICS, OF_A_RECORD, OF_A_TIMING
 from highway.config.sections import SECTIONS
 from highway.config.tasks import metrics_of
 from highway.errors import Refused, closest, listing
-from highway.sweep.table import PARTS_OF_NUMBERS, PLACEHOLDER, Table
+from highway.sweep.table import PLACEHOLDER, Table
 
 RECIPE = ("model", "dataset", *SECTIONS)
 LONGEST_FINDING = 60  # words
@@ -138,17 +138,15 @@ def _check_findings(table: Table) -> None:
         if (words := len(text.split())) > LONGEST_FINDING:
             raise Refused(f"{where}: it has {words} words. Write at most {LONGEST_FINDING}.")
         for name in re.findall(PLACEHOLDER, text):
-            row, metric, *part = name.split(".")
-            check_metric(metric, where)
-            if part and part[0] not in PARTS_OF_NUMBERS:
-                raise Refused(f"{where}: {{{name}}} must end in one of {listing(list(PARTS_OF_NUMBERS))}, or in none.")
-            if part == ["paper"] and metric not in table.row(row).paper:
-                raise Refused(f"{where}: row '{row}' has no {metric} of the paper. Add it under `paper`.")
-            if part == ["change"] and metric != table.headline:
-                raise Refused(
-                    f"{where}: rows are compared by {table.headline}. Write {{{row}.{table.headline}.change}}."
-                )
-            table.row(row)
+            try:
+                row, metric, part = table.number_named(name)
+            except Refused as refused:
+                raise Refused(f"{where}: {refused}") from None
+            if part == "paper" and metric not in row.paper:
+                raise Refused(f"{where}: row '{row.id}' has no {metric} of the paper. Add it under `paper`.")
+            if part == "change" and metric != table.headline:
+                compared = f"{{{row.id}.{table.headline}.change}}"
+                raise Refused(f"{where}: rows are compared by {table.headline}. Write {compared}.")
 
 
 def _check_metrics(table: Table) -> None:

@@ -21,7 +21,7 @@ FileName = Annotated[
 Override = Annotated[str, Pattern(r"\+{0,2}[A-Za-z_][\w.]*=.*", "an override, as in gate=sdu_tanh")]
 Names = str | tuple[str, ...]  # one row, several, or `all` or `rest`
 Share = Annotated[float, Range(0, 10)]
-PLACEHOLDER = r"\{(\w+\.[\w.]+)\}"  # in a finding: {row.metric}, or {row.metric.paper}
+PLACEHOLDER = r"\{([^{}]*)\}"  # in a finding: {row.metric}, or {row.metric.paper}
 PARTS_OF_NUMBERS = ("mean", "n", "paper", "change")  # what a placeholder may name; else the mean and its deviation
 CLAIMS = ("better", "sooner", "at_most", "growing", "unrelated", "opposed")
 
@@ -264,6 +264,17 @@ class Table:
         shown = [column.metric for column in self.columns]
         tested = [metric for metric in shown if METRICS[metric].split in ("test", None)]
         return self.claims[0].metric if self.claims else (tested or shown)[0]
+
+    def number_named(self, name: str) -> tuple[Row, str, str]:
+        """Return the row, the metric and the part (one of PARTS_OF_NUMBERS or "") that a placeholder names."""
+        stem, _, part = name.rpartition(".")
+        if part not in PARTS_OF_NUMBERS:
+            stem, part = name, ""
+        for row in self.rows:
+            if stem.startswith(f"{row.id}.") and (metric := stem.removeprefix(f"{row.id}.")) in METRICS:
+                return row, metric, part
+        listed = listing(list(PARTS_OF_NUMBERS))
+        raise Refused(f"{{{name}}} names no number. Write {{row.metric}}, or {{row.metric.part}} with one of {listed}.")
 
     def digits(self, metric: str) -> int:
         """Return with how many digits our values of a metric are shown: a paper may print more than seeds agree on."""

@@ -57,7 +57,7 @@ def test_rows_are_compared_on_their_sentences(tmp_path: Path, monkeypatch: pytes
     both = np.concatenate([ours, theirs], axis=1)
     assert (worse.low, worse.high) == bootstrap(both, lambda counts: bleu(counts[:, :10]) - bleu(counts[:, 10:]))
     assert str(same) == "+0.00 (+0.00 … +0.00)*" and "g1_e4h8" not in found
-    assert "*: one seed, interval over the test set." in build_report(collected).results.note
+    assert "*: one seed in common, interval over the test set." in build_report(collected).results.note
 
 
 def put_units(outputs: Path, row: str, seed: int, nats: Any, bpc: float = 1.4, **changes: Any) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from highway.commands.report import main
 from highway.report.collect import collect
-from highway.report.overview import Overview, first_sentence, overview
+from highway.report.overview import Overview, overview
+from highway.report.render import first_sentence
 from highway.report.report import build_report
 from highway.sweep.reading import load_table
 from highway.sweep.table import Table
@@ -41,7 +42,7 @@ def test_numbers_are_those_of_the_reports(tmp_path: Path) -> None:
     assert found.counts["within"] == 1 and found.counts["outside"] == 3
     assert found.sentences[0] == (
         "6 of the papers' 8 numbers have been tried at the paper's own size: 1 within the 95 % interval of one more "
-        "run of ours, 3 outside, 0 in one too wide to tell, 2 with fewer than 3 seeds."
+        "run of ours, 3 outside, 0 in one too wide to tell, 2 without 3 runs that learned."
     )
     assert {paper: report.collected.budget for paper, report in found.largest.items()} == {
         "Highway Transformer": "paper"
@@ -83,7 +84,7 @@ def test_a_report_without_a_table_says_what_each_has_found(
 
     monkeypatch.setenv("HIGHWAY_OUTPUTS", str(tmp_path))
     text = printed()
-    assert "highway_t1 paper: By test_bpc: + tanh SDU has 1.366." in text and "Claims" not in text
+    assert "highway_t1 paper: Nothing is decided." in text and "Claims" not in text
     assert "2 of the papers' 12 numbers" in text and "Not run: highway_t2." in text
     assert (tmp_path / "report" / "highway_t1" / "paper" / "table.md").exists()
     whole = printed("highway_t1")

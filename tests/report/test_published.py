@@ -8,8 +8,8 @@ import pytest
 from highway.config.home import HOME, REFERENCE
 from highway.report.collect import collect
 from highway.report.finding import filled
-from highway.report.overview import first_sentence, overview
-from highway.report.render import FILES
+from highway.report.overview import overview
+from highway.report.render import FILES, first_sentence
 from highway.report.report import build_report
 from highway.sweep.reading import load_table, table_ids
 
@@ -40,6 +40,7 @@ def test_readme_tells_the_outcome(tmp_path: Path) -> None:
     found = overview(tables, [build_report(each) for each in collected])
     readme = " ".join((HOME / "README.md").read_text().split())
     assert all(sentence in readme for sentence in found.sentences[:2])
+    assert ("None of their numbers is reproduced yet" in readme) == (found.counts["within"] == 0)
     for paper in ("Highway Transformer", "R-Transformer", "Highway State Gating"):
         assert first_sentence(found.largest[paper].conclusion) in readme
     for table, text in (

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -18,7 +19,7 @@ from highway.files.seal import sealed
 from highway.files.writing import read_json
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.record import write_record
-from highway.report.collect import Summary, collect
+from highway.report.collect import Summary, collect, with_overrides
 from highway.report.details import to_csv
 from highway.report.render import print_report, to_html, to_latex, to_markdown, write_report
 from highway.report.report import Report, build_report
@@ -94,8 +95,9 @@ def test_a_missing_number_says_why(tmp_path: Path) -> None:
     assert empty.conclusion.startswith("Not run. ") and "table=highway_t1 budget=mini" in empty.conclusion
 
 
-def test_a_finding_is_filled_from_the_records(tmp_path: Path) -> None:
-    """Without one of its runs, or with overrides of the command line, a sentence of ours stands there."""
+def test_a_finding_is_filled_from_published_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one of its runs, with other runs, or with overrides, its sentences may be false: ours stands there."""
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path)
     finding = (
         "tanh has {tanh.test_bpc} ({tanh.test_bpc.n} runs), the paper {tanh.test_bpc.paper}, "
         "{tanh.test_bpc.change} below {baseline.test_bpc.mean}."
@@ -109,8 +111,39 @@ def test_a_finding_is_filled_from_the_records(tmp_path: Path) -> None:
     collected = collect(table, "paper", tmp_path)
     expected = "tanh has 1.420 ± 0.010 (3 runs), the paper 1.364, 0.100 below 1.520."
     assert build_report(collected).conclusion == expected
-    changed = build_report(dataclasses.replace(collected, only_run=True)).conclusion
-    assert changed == "+ tanh SDU is better than T-L3 by 0.100 (3 seeds)."
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
+    conclusion = build_report(collect(table, "paper", tmp_path)).conclusion
+    assert conclusion.startswith("tanh SDU beats no gate on test bpc: supported (+ tanh SDU against T-L3: -0.100 (")
+
+
+def test_a_report_of_overrides_concludes_about_them(tmp_path: Path) -> None:
+    """The rows with the override have verdicts of their own; the claims of the paper are not about them."""
+    changed = with_overrides(TABLE, ["paper"], ["model.dropout=0.3"])
+    for seed in (1, 2, 3):
+        for row, value in (("baseline", 1.5), ("tanh", 1.4)):
+            put(tmp_path, row, seed, value + seed / 1000)
+            put(tmp_path, f"{row},model.dropout=0.3", seed, value - 0.2 + seed / 1000, table=changed)
+    report = build_report(dataclasses.replace(collect(changed, "paper", tmp_path), only_run=True))
+    assert report.conclusion.startswith("T-L3 is better than T-L3, unchanged by 0.200 (3 seeds); + tanh SDU is better")
+    words = {line.cells[0]: line.cells[-1] for line in report.results.lines}
+    assert words["+ tanh SDU"] == "better" and words["+ tanh SDU, unchanged"].startswith("outside")
+    assert report.claims is None and "unchanged" not in report.origin and not report.choices
+
+
+def test_equal_rows_are_not_called_different(tmp_path: Path) -> None:
+    """The conclusion names verdicts, which are corrected for all rows; twenty uncorrected intervals would name one."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {"id": f"r{number}", "label": f"R{number}", "overrides": [f"model.width={16 * number}"]}
+        for number in range(1, 21)
+    ]
+    grid = parse_table(content(recipe=["model=transformer", "dataset=ptb_char"], rows=rows, paper=""))
+    for row in grid.rows:
+        for seed in (1, 2, 3):
+            put(tmp_path, row.id, seed, 1.5 + rng.normal(0, 0.02), table=grid)
+    report = build_report(collect(grid, "paper", tmp_path))
+    assert any(difference.low > 0 or difference.high < 0 for difference in report.differences.values())
+    assert report.conclusion.startswith("Nothing is decided. By test_bpc, the best, R")
 
 
 @pytest.mark.parametrize(
@@ -118,11 +151,13 @@ def test_a_finding_is_filled_from_the_records(tmp_path: Path) -> None:
     [
         ({"mini": "x"}, "the table lacks this budget"),
         ({"paper": "word " * 61}, "it has 61 words"),
-        ({"paper": "{b.test_bpc}"}, "no row 'b'"),
-        ({"paper": "{a.test_bcp}"}, "metric test_bcp is unknown. Did you mean 'test_bpc'"),
-        ({"paper": "{a.test_bpc.median}"}, "must end in one of mean, n, paper, change"),
+        ({"paper": "{b.test_bpc}"}, "{b.test_bpc} names no number"),
+        ({"paper": "{a.test_bcp}"}, "{a.test_bcp} names no number"),
+        ({"paper": "{a.test_bpc.median}"}, "with one of mean, n, paper, change"),
         ({"paper": "{a.test_bpc.paper}"}, "has no test_bpc of the paper"),
         ({"paper": "{a.valid_bpc.change}"}, "Write {a.test_bpc.change}"),
+        ({"paper": "{a}"}, "{a} names no number"),
+        ({"paper": "{a.test_bpc.mean.n}"}, "names no number"),
     ],
 )
 def test_a_finding_that_no_report_can_fill_is_refused(finding: dict[str, str], message: str) -> None:
@@ -157,7 +192,7 @@ def test_a_table_of_ones_own_speaks_of_no_paper(tmp_path: Path) -> None:
     text = to_markdown(report)
     assert "paper" not in text.lower() and "budget" not in text.lower()
     assert "`optimizer.lr=0.25`" in text and "gate.residual" not in text, "what all runs share, and not what differs"
-    assert report.conclusion.startswith("gate=sdu_") and " than gate=none by 0.100 (3 seeds)" in report.conclusion
+    assert report.conclusion.startswith("gate=sdu_tanh is better than gate=none by 0.100 (3 seeds)")
 
 
 def test_written_files_are_the_same_bytes_each_time(tmp_path: Path) -> None:
@@ -271,7 +306,10 @@ def test_a_record_with_few_metrics_stops_nothing(tmp_path: Path) -> None:
         result = read_json(folder / "result.json")
         write_record(folder, {**result, "metrics": {"test_loss": {"best": 1.0, "last": 1.0}}})
     report, _ = write_report(collect(TABLE, "paper", tmp_path), tmp_path / "report")
-    assert cells(report)["+ tanh SDU"]["ours"] == "not measured" and cells(report)["+ tanh SDU"]["n"] == "3"
+    assert (
+        cells(report)["+ tanh SDU"]["ours"] == "not measured"
+        and cells(report)["+ tanh SDU"]["n"] == "0 of 3 (3 not measured)"
+    )
     words = {verdict.claim.text: verdict.word for verdict in report.verdicts if "tanh" in verdict.claim.rows}
     assert set(words.values()) <= {"no number that counts", "not run"}, words
 
@@ -292,14 +330,14 @@ def test_the_csv_has_every_run_and_the_means_follow_from_it(tmp_path: Path) -> N
         ("sigmoid", "1"): "True",
     }
     diverged = [line for line in lines if (line["row"], line["seed"]) == ("tanh", "5")]
-    assert [(line["status"], line["value"]) for line in diverged if line["metric"] == "valid_loss"] == [
-        ("diverged", "")
-    ]
+    assert {line["status"] for line in diverged} == {"diverged"} and "test_bpc" not in {
+        line["metric"] for line in diverged
+    }
     assert "worse than frequencies" in next(line["status"] for line in bits if line["seed"] == "4")
     shown = cells(build_report(collected))
     assert (shown["+ tanh SDU"]["ours"], shown["+ tanh SDU"]["n"]) == (
         "1.410 ± 0.010",
         "3 of 5 (1 diverged, 1 not learned)",
     )
-    assert (shown["+ sigmoid SDU"]["ours"], shown["+ sigmoid SDU"]["n"]) == ("5.000", "0 of 1 (1 not learned)")
+    assert (shown["+ sigmoid SDU"]["ours"], shown["+ sigmoid SDU"]["n"]) == ("5.000", "1 (none learned)")
     assert {line["label"] for line in lines} == {"'+ tanh SDU", "'+ sigmoid SDU"}, "no cell is a formula"

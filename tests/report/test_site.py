@@ -72,7 +72,7 @@ def test_an_index_and_a_page_a_table(tmp_path: Path) -> None:
     assert not broken(folder)
     index = spaced(folder / "index.html")
     assert "4 of the papers' 12 numbers" in index and "Not run: highway_t2" in index
-    assert "+ tanh SDU is better than T-L3 by 0.100 (3 seeds)." in index
+    assert "tanh SDU beats no gate on test bpc: supported (+ tanh SDU against T-L3: -0.100" in index
     page = spaced(folder / "highway_t1" / "index.html")
     assert "1.410 ± 0.010" in page and "✓ supported" in page and "✓ within: " in page
     assert "highway train -m table=highway_t2" in spaced(folder / "highway_t2" / "index.html")
@@ -91,7 +91,11 @@ def test_ones_own_tables_come_first_and_count_for_no_paper(tmp_path: Path) -> No
     put(tmp_path, "a", 1, 1.4, table=own)
     folder = made(tmp_path, [TABLE, own])
     index = spaced(folder / "index.html")
-    assert index.index("Your tables") < index.index("A has 1.400") < index.index("Four papers")
+    assert (
+        index.index("Your tables") < index.index("mine My table paper Nothing is decided.") < index.index("Four papers")
+    )
+    unrun = spaced(made(tmp_path / "other", [own]) / "index.html")
+    assert "mine My table paper Not run." in unrun, "a table of one's own is listed before it has run"
     assert "0 of the papers' 6 numbers" in index
 
 
@@ -171,7 +175,15 @@ def test_the_page_holds_no_more_points_than_promised(
 def test_nothing_of_a_record_is_markup(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>\"'a{{ 'b' * 3 }}c"
     written = yaml.safe_load((Path("conf") / "table" / "highway_t1.yaml").read_text())
-    table = parse_table({**written, "caption": evil, "note": evil, "choices": [evil], "finding": {"paper": evil}})
+    table = parse_table(
+        {
+            **written,
+            "caption": evil,
+            "note": evil,
+            "choices": [evil],
+            "finding": {"paper": evil.replace("{", "(").replace("}", ")")},
+        }
+    )
     environment = {"versions": {evil: evil}, "precision": evil, "git_commit": evil}
     put(tmp_path, "tanh", 1, 1.4, command=evil, environment=environment, cost={"device": evil})
     for page in made(tmp_path, [table]).rglob("*.html"):

@@ -50,7 +50,7 @@ def _server() -> Any:
 
 def _serve() -> None:
     import highway.commands.cli
-    import highway.report.write
+    import highway.report.render
     import highway.sweep.local
     import highway.train
     import highway.use.generate

@@ -20,7 +20,7 @@ from highway.errors import Refused
 from highway.files.device import cores
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
-from highway.report.write import show_reports
+from highway.report.render import show_reports
 from highway.sweep import grid
 from highway.sweep.engine import EngineLauncher
 from highway.sweep.launch import Planned
