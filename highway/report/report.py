@@ -65,13 +65,13 @@ class Report:
     @cached_property
     def results(self) -> Grid:
         """The one table: the paper's number, ours, and the difference from the baseline."""
-        more = tuple(column.title for column in self._more)
-        heads = ("model", "paper", "ours", *more, "n", "difference", "verdict")
+        others = tuple(column.title for column in self._other_columns)
+        heads = ("model", "paper", "ours", *others, "n", "difference", "verdict")
         lines = tuple(map(self._line, self.rows))
-        return without_empty(Grid("", heads, lines, ("paper", "ours", *more, "n", "difference"), self._note))
+        return without_empty(Grid("", heads, lines, ("paper", "ours", *others, "n", "difference"), self._note))
 
     @property
-    def _more(self) -> list[Column]:
+    def _other_columns(self) -> list[Column]:
         """The columns beside that of the claims; a table of a paper has them among the details."""
         table = self.collected.table
         return [] if table.paper else [column for column in table.columns if column.metric != table.headline]
@@ -81,14 +81,14 @@ class Report:
         digits = {column.metric: column.digits for column in table.columns}.get(metric, METRICS[metric].digits)
         paper = f"{row.paper[metric]:.{digits}f}{COPIED if row.copied else ''}" if metric in row.paper else ""
         ours, answer = collected.summary(row.id, metric), self.answers.get((row.id, metric))
-        more = [collected.summary(row.id, column.metric) for column in self._more]
+        others = [(column, collected.summary(row.id, column.metric)) for column in self._other_columns]
         difference = self.differences.get(row.id)
         base = f" from {self._bases[row.id]}" if row.id in self._bases else ""
         cells = (
             row.label,
             paper,
             ours.text(table.digits(metric)) if ours else _reason(row, metric, collected),
-            *(found.text(column.digits) if found else "" for found, column in zip(more, self._more, strict=True)),
+            *(summary.text(column.digits) if summary else "" for column, summary in others),
             _runs(row, collected),
             f"{difference or ''}{base}",
             str(answer) if answer else self._words.get(row.id, ""),
@@ -129,11 +129,10 @@ class Report:
         labels = {each.base.label for each in shown}
         of = labels.pop() if len(labels) == 1 else "the baseline named" if self._bases else "the baseline above"
         sentences += [f"Difference from {of} at shared seeds, 95 % interval."] if shown else []
-        found = self.differences.values()
-        sentences += (
-            ["*: one seed in common, interval over the test set."] if any(each.on_test_set for each in shown) else []
-        )
-        sentences += [f"{DASH} a run of the row or its baseline failed."] if any(map(_untested, found)) else []
+        one_seed = any(each.on_test_set for each in shown)
+        sentences += ["*: one seed in common, interval over the test set."] if one_seed else []
+        failed = any(str(each) == DASH for each in self.differences.values())
+        sentences += [f"{DASH}: a run of the row or its baseline failed."] if failed else []
         sentences += ["Verdict: the paper's number and the 95 % interval of one more run."] if self.answers else []
         sources = dict.fromkeys(row.copied for row in self.rows if row.copied)
         sentences += [f"{COPIED} copied by the paper from {listing([*sources])}, not judged."] if sources else []
@@ -242,10 +241,6 @@ def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report
         answers(collected),
         tuple(figures),
     )
-
-
-def _untested(difference: Difference) -> bool:
-    return difference.failed and not difference.has_size and difference.p is None
 
 
 def _runs(row: Row, collected: Collected) -> str:

@@ -13,10 +13,6 @@ needs_chromium = pytest.mark.skipif(  # CI has a browser and says so; there a mi
     not (shutil.which("chromedriver") or "HIGHWAY_BROWSER" in os.environ), reason="needs chromium and chromedriver"
 )
 
-CUT_OFF = """return [...document.querySelectorAll('.plot text:not([transform])')].filter(label =>
-  label.getBBox().x + label.getBBox().width > label.ownerSVGElement.viewBox.baseVal.width)
-  .map(label => label.textContent)"""  # texts of charts that leave their chart on the right
-
 
 @contextmanager
 def browser(width: int = 1200, height: int = 900) -> Iterator[Any]:
