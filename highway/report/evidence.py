@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from highway.config.metrics import METRICS
+from highway.errors import listing
 from highway.report.collect import Collected
 from highway.report.numbers import RecordedNumbers
 from highway.report.statistics import (
@@ -142,13 +143,13 @@ class Evidence:
                 runs = self.numbers.steps(*pair, claim.metric)
             for name, of_row in zip(pair, runs, strict=True):  # the steps of a row depend on the other one
                 of_rows[name] = np.fmin(of_row, of_rows.get(name, of_row))
-        failed = {name: runs for name, runs in of_rows.items() if np.isneginf(runs).any()}
-        return f"{'arrive' if claim.kind == 'sooner' else 'learned'}: {self.count(failed)}" if failed else ""
-
-    def count(self, of_rows: dict[str, Array]) -> str:
-        """Return how many runs (1, S) of each row have a value: `T-L3 3 of 3, + tanh SDU 2 of 3`."""
-        counts = {name: (int(np.isfinite(runs).sum()), int((~np.isnan(runs)).sum())) for name, runs in of_rows.items()}
-        return ", ".join(f"{self.table.row(name).label} {some} of {every}" for name, (some, every) in counts.items())
+        event = "arrives" if claim.kind == "sooner" else "has learned"
+        texts = []
+        for name, runs in of_rows.items():
+            if np.isneginf(runs).any():
+                every, some = int((~np.isnan(runs)).sum()), int(np.isfinite(runs).sum())
+                texts.append(f"{self.table.row(name).label} {event} in {some} of {every} runs")
+        return listing(texts)
 
     def _pair(self, claim: Claim, test: ClaimTest, number: int) -> str:
         """Return the size, interval and p-value of the pair that decides a claim."""

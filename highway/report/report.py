@@ -65,10 +65,13 @@ class Report:
     @cached_property
     def results(self) -> Grid:
         """The one table: the paper's number, ours, and the difference from the baseline."""
+        table = self.collected.table
+        titles = {column.metric: column.title for column in table.columns}
+        ours = "ours" if table.paper else titles.get(table.headline, METRICS[table.headline].title)
         others = tuple(column.title for column in self._other_columns)
-        heads = ("model", "paper", "ours", *others, "n", "difference", "verdict")
+        heads = ("model", "paper", ours, *others, "n", "difference", "verdict")
         lines = tuple(map(self._line, self.rows))
-        return without_empty(Grid("", heads, lines, ("paper", "ours", *others, "n", "difference"), self._note))
+        return without_empty(Grid("", heads, lines, ("paper", ours, *others, "n", "difference"), self._note))
 
     @property
     def _other_columns(self) -> list[Column]:
@@ -171,9 +174,9 @@ class Report:
         tested = [verdict for verdict in self.verdicts if verdict.detail] if self._has_claims else []
         tested.sort(key=lambda verdict: tone(verdict.word) == "open")
         lines = [Line((verdict.claim.text, verdict.word, verdict.detail)) for verdict in tested]
-        note = f"p is corrected for all claims; words: {WORDS}."
+        note = f"p is corrected for all claims, intervals are not; words: {WORDS}."
         rank_seeds = max((verdict.rank_seeds for verdict in tested), default=0)
-        note += f" Where runs failed, ranks decide from {rank_seeds} runs a row on." if rank_seeds else ""
+        note += f" If a run failed, ranks decide, from {rank_seeds} runs a row on." if rank_seeds else ""
         return Grid("Claims", ("claim", "verdict", "evidence"), tuple(lines), (), note) if lines else None
 
     @property

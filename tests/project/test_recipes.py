@@ -69,7 +69,7 @@ def test_the_recipes_work(project: Path) -> None:
             printed[command] = typed(project, command)
     told = printed["highway table explain mine rezero --budget smoke"]
     assert "x + alpha * f(x)" in told and "highway/gates/rezero.py" in told
-    assert "ReZero beats no gate" in printed["highway report mine --budget smoke"]
+    assert "It works: 3 rows trained" in printed["highway report mine --budget smoke"]
     calibrated = printed["highway report calibrated --budget smoke"]
     assert re.search(r"test accuracy +test calibration error .*GRU +0\.\d+ +0\.\d+", calibrated, re.DOTALL)
     results = [read_json(path) for path in (project / "outputs").glob("cells/*/seed1/result.json")]

@@ -182,7 +182,11 @@ def test_growth_is_tested_step_by_step(tmp_path: Path) -> None:
         assert verdict.detail.startswith("gain of + sigmoid SDU against that of + tanh SDU")
     put(tmp_path, "sigmoid", 3, 1.4, status="diverged")
     (failed,) = judged(tmp_path, growth)
-    assert failed.word == "undecided" and "+ sigmoid SDU 2 of 3" in failed.detail and not failed.rank_seeds
+    assert (
+        failed.word == "undecided"
+        and "+ sigmoid SDU has learned in 2 of 3 runs" in failed.detail
+        and not failed.rank_seeds
+    )
 
 
 def test_at_most_a_share_compares_ratios(tmp_path: Path) -> None:
@@ -222,8 +226,8 @@ def test_failed_runs_are_counted(tmp_path: Path, seeds: int, reached: str, diver
     p = 2 / math.comb(2 * seeds, seeds)
     ranks = f"; by ranks, p {2 * p:.3f}" if seeds == 5 else ""
     assert (steps.word, against.word) == (reached, diverged)
-    assert steps.detail == f"arrive: + tanh SDU 0 of {seeds}{ranks}"
-    assert against.detail == f"learned: + sigmoid SDU 0 of {seeds}{ranks}"
+    assert steps.detail == f"+ tanh SDU arrives in 0 of {seeds} runs{ranks}"
+    assert against.detail == f"+ sigmoid SDU has learned in 0 of {seeds} runs{ranks}"
     assert steps.rank_seeds == against.rank_seeds == (0 if seeds == 5 else 5)
     report = build_report(collect(table_of(), "paper", tmp_path))
     difference = report.differences["sigmoid"]
@@ -238,7 +242,7 @@ def test_steps_are_counted_for_each_pair(tmp_path: Path) -> None:
         put(tmp_path, "sigmoid", seed, 1.5)
     (verdict,) = judged(tmp_path, {**SOONER, "than": ["baseline", "sigmoid"]})
     assert verdict.word == "undecided"
-    assert verdict.detail == "arrive: + tanh SDU 0 of 3"
+    assert verdict.detail == "+ tanh SDU arrives in 0 of 3 runs"
 
 
 def test_nothing_is_sooner_than_rows_that_have_not_learned(tmp_path: Path) -> None:

@@ -191,6 +191,7 @@ def test_a_table_of_ones_own_speaks_of_no_paper(tmp_path: Path) -> None:
     assert words == {"gate=none": "", "gate=sdu_tanh": "better", "gate=sdu_sigmoid": "worse"}
     text = to_markdown(report)
     assert "paper" not in text.lower() and "budget" not in text.lower()
+    assert "|model|test bits per character|valid bits per character|n|difference|verdict|" in text
     assert "`optimizer.lr=0.25`" in text and "gate.residual" not in text, "what all runs share, and not what differs"
     assert report.conclusion.startswith("gate=sdu_tanh is better than gate=none by 0.100 (3 seeds)")
 

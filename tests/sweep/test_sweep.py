@@ -92,7 +92,7 @@ def test_a_sweep_with_a_title_and_columns(tmp_path: Path, monkeypatch: pytest.Mo
     code, text = inline(monkeypatch, tmp_path, *typed, "name=mine")
     assert code == 0, text
     page = (tmp_path / "report" / "mine" / "smoke" / "table.md").read_text()
-    assert "# mine: Do gates help?" in page and "|model|ours|parameters|n|" in page
+    assert "# mine: Do gates help?" in page and "|model|test bits per character|parameters|n|" in page
     table = grid.find("mine", tmp_path)
     assert shlex.split(table.command)[-2:] == [*heads], "the command of the page gives the page again"
     assert inline(monkeypatch, tmp_path, "table=highway_t1", heads[0])[0] == 2, "a table's file has its caption"
