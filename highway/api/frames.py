@@ -29,8 +29,8 @@ def runs(table: str | None, budget: str | None, outputs: Path) -> pd.DataFrame:
     swept: dict[str, None] = {}
     for collected in _collected(table, budget, outputs):
         settings = _swept(collected)
-        for row, sample in _samples(collected):
-            about, values = _about(collected, row, sample), settings[row]
+        for row, sample in collected.runs:
+            about, values = _about(collected, row.id, sample), settings[row.id]
             swept |= dict.fromkeys(values)
             for metric, by_checkpoint in sample.result["metrics"].items():
                 for checkpoint, value in by_checkpoint.items():
@@ -44,9 +44,9 @@ def runs(table: str | None, budget: str | None, outputs: Path) -> pd.DataFrame:
 def curves(table: str | None, budget: str | None, split: str | None, metric: str | None, outputs: Path) -> pd.DataFrame:
     """Return a line for each point of the curves."""
     lines = [
-        (*_about(collected, row, sample).values(), *point[:2], point.seconds, point.tokens, *name, point.value)
+        (*_about(collected, row.id, sample).values(), *point[:2], point.seconds, point.tokens, *name, point.value)
         for collected in _collected(table, budget, outputs)
-        for row, sample in _samples(collected)
+        for row, sample in collected.runs
         for name, points in sample.curves.items()
         if split in (None, name[0]) and metric in (None, name[1])
         for point in points
@@ -62,10 +62,6 @@ def _collected(table: str | None, budget: str | None, outputs: Path) -> Iterator
             loaded = find(name, outputs)
             for chosen in loaded.budgets if budget is None else [budget] if table or budget in loaded.budgets else []:
                 yield collect(loaded, chosen, outputs)
-
-
-def _samples(collected: Collected) -> Iterator[tuple[str, Sample]]:
-    return ((row.id, sample) for row in collected.table.rows for sample in collected.samples[row.id])
 
 
 def _about(collected: Collected, row: str, sample: Sample) -> dict[str, Any]:

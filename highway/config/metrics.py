@@ -24,6 +24,11 @@ class Metric:
     digits: int
 
     @property
+    def full_title(self) -> str:
+        """The title with the split: `test perplexity`."""
+        return f"{self.split} {self.title}" if self.split else self.title
+
+    @property
     def is_disturbed(self) -> bool:
         """True if it does not count beside other work."""
         return self.unit in ("seconds", "hours", "tokens a second") or self.name in ("spread", "relative_time")

@@ -15,12 +15,12 @@ from highway.config.compose import NEUTRAL, composer, experiment
 from highway.config.experiment import Experiment
 from highway.config.gates import GATES, READINGS
 from highway.config.project import conf_file
-from highway.errors import as_typed, counted, listing
+from highway.errors import counted, listing
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
 from highway.sweep.grid import command
 from highway.sweep.reading import table_ids
-from highway.sweep.shell import command_line
+from highway.sweep.shell import as_override, command_line
 from highway.sweep.table import Row, Table
 
 NUMBERS = 46  # characters that the columns of numbers take, with the space between columns
@@ -160,8 +160,7 @@ def _print_settings(table: Table, row: Row, budget: str, described: Experiment, 
     settings: dict[str, list[str]] = {}  # file -> what it sets
     for key, value in flat(identity(described)["keys"]).items():
         file = next((file for name, file in set_by.items() if name == key or name.startswith(f"{key}.")), NEUTRAL)
-        text = as_typed(value) if value is None or isinstance(value, bool) else str(value).replace(", ", ",")
-        settings.setdefault(file, []).append(f"{key}={text}")
+        settings.setdefault(file, []).append(as_override(key, value))
     console.print("\nsettings that differ from the neutral defaults in highway/config/, by the file that sets them:")
     for file, values in settings.items():
         line = f"{file}: {' '.join(values)}"

@@ -1,6 +1,7 @@
 """Rows beside their baselines: the difference over shared seeds; with one shared seed, that of the two models alone."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,9 +25,14 @@ from highway.report.statistics import (
 )
 from highway.sweep.table import Row
 
-STATISTICS: dict[str, Statistic] = {"bleu": bleu, "test_loss": mean_loss}  # by metric
+STATISTICS: dict[str, Statistic] = {"bleu": bleu, "test_loss": mean_loss}  # by metric of the units
+UNITS: dict[str, tuple[str, Callable[[float], float]]] = {  # metric -> that of its units, and a difference in it
+    "bleu": ("bleu", float),
+    "test_loss": ("test_loss", float),
+    "test_bpc": ("test_loss", lambda nats: nats / math.log(2)),
+    "test_ppl": ("test_loss", math.expm1),
+}
 DASH = "—"  # in place of a difference where runs failed
-LOSSES = dict.fromkeys(("loss", "ppl", "bpc"), "loss")  # kinds of metric that are functions of the loss
 
 
 @dataclass(frozen=True)
@@ -119,11 +125,13 @@ def on_test_set(collected: Collected, row: Row, base: Row) -> tuple[float, float
 
     None unless the rows share exactly one seed, both runs keep these units, and they are of the metric of the claims.
     """
+    if collected.table.headline not in UNITS:
+        return None
+    of_units, in_metric = UNITS[collected.table.headline]
     ours, theirs = ({sample.seed: sample for sample in collected.learned(name)} for name in (row.id, base.id))
     shared = [*(ours.keys() & theirs.keys())]
     units = units_of(ours[shared[0]], theirs[shared[0]], collected.table.select) if len(shared) == 1 else None
-    card = METRICS[collected.table.headline]
-    if units is None or (card.name if card.kind == "bleu" else f"{card.split}_{LOSSES.get(card.kind)}") != units[0]:
+    if units is None or units[0] != of_units:
         return None
     metric, first, second = units
     statistic, columns = STATISTICS[metric], first.shape[1]
@@ -132,10 +140,7 @@ def on_test_set(collected: Collected, row: Row, base: Row) -> tuple[float, float
         return statistic(counts[..., :columns]) - statistic(counts[..., columns:])
 
     both = np.concatenate([first, second], axis=1)
-    size, low, high = (
-        {"ppl": math.expm1, "bpc": lambda nats: nats / math.log(2)}.get(card.kind, float)(end)
-        for end in (float(gap(both.sum(0))), *bootstrap(both, gap))
-    )
+    size, low, high = map(in_metric, (float(gap(both.sum(0))), *bootstrap(both, gap)))
     return size, low, high
 
 

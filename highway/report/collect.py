@@ -97,8 +97,13 @@ class Collected:
         return all(sample.directory.is_relative_to(home.REFERENCE) for sample in self.every)
 
     @property
+    def runs(self) -> list[tuple[Row, Sample]]:
+        """Every run with its row, row by row; rows may share a run."""
+        return [(row, sample) for row in self.table.rows for sample in self.samples[row.id]]
+
+    @property
     def every(self) -> list[Sample]:
-        return [sample for row in self.table.rows for sample in self.samples[row.id]]
+        return [sample for _, sample in self.runs]
 
     @property
     def trials(self) -> list[Path]:

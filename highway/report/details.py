@@ -1,4 +1,4 @@
-"""What a report keeps out of its one table: every metric, the runs by seed, settings chosen by validation, and cost.
+"""Tables that a report leaves out: every metric, every run, settings chosen by validation, divided rates, and cost.
 
 The site folds these tables below a report. The CSV file has a line for each row, metric and seed.
 """
@@ -7,13 +7,10 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 
 from highway.config.metrics import METRICS, OF_A_RECORD
-from highway.config.yaml_file import read_yaml
-from highway.errors import Refused, counted, listing
-from highway.ledger.directory import RunDirectory
+from highway.errors import counted, listing
 from highway.report.answers import Answer
 from highway.report.collect import Collected
 from highway.report.counting import is_unchecked, unlearned
@@ -30,11 +27,6 @@ CSV_COLUMNS = (
 FIRST_DIVIDED, TIMES_DIVIDED = "rate_first_divided_after_epoch", "rate_divided_times"
 DIVIDED = "Validation decides when the learning rate is divided, which is part of the spread over seeds."
 COUNTS = "Times and speeds count only where nothing else ran on the machine."
-
-
-def runs_of(collected: Collected) -> Iterator[tuple[Row, Sample]]:
-    """Yield every run, row by row."""
-    return ((row, sample) for row in collected.table.rows for sample in collected.samples[row.id])
 
 
 def status_of(sample: Sample, select: str) -> str:
@@ -79,7 +71,7 @@ def _by_seed(collected: Collected) -> Grid:
     table = collected.table
     columns = [*table.columns, *table.also]
     lines = []
-    for row, sample in runs_of(collected):
+    for row, sample in collected.runs:
         values = [
             f"{sample.value(column.metric, table.select):.{column.digits}f}" if _has(sample, column.metric) else ""
             for column in columns
@@ -142,10 +134,9 @@ def _divisions(collected: Collected) -> Grid:
     """Return when validation divided each run's learning rate."""
     table, metric = collected.table, collected.table.headline
     lines = []
-    for row, sample in runs_of(collected):
-        found = divisions(sample) if sample.finished else None
-        if found and _has(sample, metric):
-            first, times = found
+    for row, sample in collected.runs:
+        if sample.finished and sample.divisions and _has(sample, metric):
+            first, times = sample.divisions
             value = f"{sample.value(metric, table.select):.{table.digits(metric)}f}"
             cells = (row.label, str(sample.seed), "never" if first is None else str(first), str(times), value)
             lines.append(Line(cells, row.extra))
@@ -155,25 +146,9 @@ def _divisions(collected: Collected) -> Grid:
     return Grid("When the learning rate was divided", ("model", *numeric), tuple(lines), numeric, DIVIDED)
 
 
-def divisions(sample: Sample) -> tuple[int | None, int] | None:
-    """Return the epoch after which a run's rate was first divided (None: never), and how often it was.
-
-    None if its schedule is another one, or if its configuration or its curve cannot be read.
-    """
-    with suppress(OSError, LookupError, TypeError, ValueError, ArithmeticError, csv.Error, Refused):
-        optimizer = read_yaml(RunDirectory(sample.directory).config)["optimizer"]
-        if optimizer["schedule"] != "plateau":
-            return None
-        rates = sample.curves["train", "learning_rate"]
-        lower = next((point.epoch for point in rates if point.value < optimizer["lr"]), None)
-        times = round(math.log(optimizer["lr"] / rates[-1].value, optimizer["plateau"]["divide_by"]))
-        return None if lower is None else math.floor(lower), times
-    return None
-
-
 def _cost(collected: Collected) -> Grid:
     lines = []
-    for row, sample in () if collected.table.timed else runs_of(collected):
+    for row, sample in () if collected.table.timed else collected.runs:
         cost, parameters = sample.result["cost"], sample.result.get("parameters") or {}
         beside = "" if cost.get("exclusive", True) else "yes"
         cells = (
@@ -205,7 +180,7 @@ def to_csv(collected: Collected) -> str:
     of_records = () if table.timed else OF_A_RECORD
     metrics = dict.fromkeys([*(column.metric for column in (*table.columns, *table.also)), *of_records])
     in_means = {(row.id, metric): collected.by_seed(row.id, metric) for row in table.rows for metric in metrics}
-    for row, sample in runs_of(collected):
+    for row, sample in collected.runs:
         found = collected.choices.get(row.id)
         chosen = " ".join(found.chosen) if found and found.chosen else ""
         origin = (table.id, collected.budget, sample.result["data"]["source"], row.id, row.label, row.extra, chosen)
@@ -225,8 +200,8 @@ def _values(sample: Sample, metrics: list[str], select: str) -> list[tuple[str, 
     cost = sample.result["cost"]
     values += [("hours", cost["seconds"] / 3600)] if "seconds" in cost else []
     values += [("peak_memory_mib", cost["peak_memory_bytes"] / (1 << 20))] if cost.get("peak_memory_bytes") else []
-    if found := divisions(sample):
-        values += [(FIRST_DIVIDED, found[0]), (TIMES_DIVIDED, found[1])]
+    if sample.divisions:
+        values += list(zip((FIRST_DIVIDED, TIMES_DIVIDED), sample.divisions, strict=True))
     return values or [(metrics[0], None)]
 
 

@@ -152,7 +152,7 @@ class Evidence:
         return listing(texts)
 
     def _pair(self, claim: Claim, test: ClaimTest, number: int) -> str:
-        """Return the size, interval and p-value of the pair that decides a claim."""
+        """Return the size and the interval of the pair that decides a claim."""
         (row, than), metric, compared = claim.pairs[number], METRICS[claim.metric], test.pairs[number]
         sign = -1 if claim.kind == "sooner" or metric.better == "lower" else 1
         limit = f" (limit {100 * claim.share:+.1f} %)" if claim.kind == "at_most" else ""

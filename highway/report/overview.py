@@ -19,7 +19,7 @@ LARGEST = ("paper", "mini")  # budgets, the largest first
 
 @dataclass(frozen=True)
 class Overview:
-    """What is known about the papers' tables; tables of one's own do not count."""
+    """The outcome of the papers' tables so far; tables of one's own do not count."""
 
     total: int  # numbers of the papers that can be tried
     tried: int  # those that have a run at paper budget on the paper's data

@@ -62,6 +62,7 @@ def _sublayer(name: str) -> tuple[str, str, int]:
 def draw_gate_values(figure: Figure, collected: Collected) -> Any:
     """Draw a histogram for each row, over all gates and seeds."""
     canvas, axes = _panels(len(figure.rows), "g", "share of values")
+    row_looks = looks(collected)
     for axis, row_id in zip(axes, figure.rows, strict=False):
         axis.set_title(collected.table.row(row_id).label)
         probes = [sample.probe("gate_values") for sample in collected.finished(row_id)]
@@ -70,7 +71,7 @@ def draw_gate_values(figure: Figure, collected: Collected) -> Any:
             counts = np.sum(histograms, axis=0)
             edges = np.linspace(0, 1, len(counts) + 1)
             mean = float((counts * (edges[:-1] + edges[1:]) / 2).sum() / counts.sum())
-            axis.stairs(counts / counts.sum(), edges, fill=True, color=looks(collected)[row_id].colour)
+            axis.stairs(counts / counts.sum(), edges, fill=True, color=row_looks[row_id].colour)
             axis.axvline(mean, color=PLAIN, linewidth=1.0, label=f"{NOTE}line: mean")
             axis.set_title(f"{axis.get_title('left')}: {counts.sum():,.0f} values, mean {mean:.3f}")
     return canvas

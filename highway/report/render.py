@@ -62,16 +62,21 @@ FILES: dict[str, Callable[[Report], str]] = {
 }
 
 
-def write_report(collected: Collected, folder: Path) -> tuple[Report, list[Path]]:
-    """Write `FILES` and the figures; return the report and the paths of all files."""
-    from highway.report.figures import draw  # matplotlib takes a second to import
+def write_report(collected: Collected, folder: Path, with_figures: bool = True) -> tuple[Report, list[Path]]:
+    """Write `FILES` and the figures; return the report and the paths of all files.
 
-    figures = collected.table.figures if collected.every else ()
-    drawn = [f"{draw(figure, collected, folder)}.svg" for figure in figures]
-    report = build_report(collected, figures)
+    with_figures: False leaves the figures as they were drawn before, since drawing takes most of the time.
+    """
+    if with_figures and collected.every:
+        from highway.report.figures import draw  # matplotlib takes a second to import
+
+        for figure in collected.table.figures:
+            draw(figure, collected, folder)
+    drawn = [figure for figure in collected.table.figures if (folder / f"{figure.id}.svg").exists()]
+    report = build_report(collected, drawn)
     for name, layout in FILES.items():
-        write_text(folder / name, layout(report))
-    return report, [folder / name for name in (*FILES, *drawn)]
+        write_text(folder / name, layout(report), durable=False)  # it can be made again
+    return report, [folder / name for name in (*FILES, *(f"{figure.id}.svg" for figure in drawn))]
 
 
 def print_report(report: Report, console: Console) -> None:

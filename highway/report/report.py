@@ -10,7 +10,7 @@ from functools import cached_property
 
 from highway.config.check import flat
 from highway.config.metrics import METRICS, OF_A_RECORD
-from highway.errors import as_typed, counted, listing
+from highway.errors import counted, listing
 from highway.ledger.identity import identity
 from highway.report.answers import ANSWERS, Answer, answers
 from highway.report.answers import counted as counted_numbers
@@ -22,6 +22,7 @@ from highway.report.finding import conclusion
 from highway.report.grid import Grid, Line, without_empty
 from highway.report.statistics import kendall_tau
 from highway.sweep.grid import command
+from highway.sweep.shell import as_override
 from highway.sweep.table import Column, Figure, Row
 
 COPIED = "†"
@@ -56,9 +57,9 @@ class Report:
         parts += [self.collected.measured] if table.timed else []
         return f"{', '.join(parts)}." if parts else ""
 
-    @property
+    @cached_property
     def overrides(self) -> tuple[str, ...]:
-        """What the budget changes in the recipe; in a table of one's own, the settings that all runs share."""
+        """The settings of all runs that the budget changes; in a table of one's own, all that they share."""
         table = self.collected.table
         return table.budgets[self.collected.budget] if table.paper else _shared(self.collected)
 
@@ -126,8 +127,8 @@ class Report:
         """Say what the table shows."""
         table, card = self.collected.table, METRICS[self.collected.table.headline]
         model = "" if table.timed else f" of the {table.select} model"
-        name = f"{card.split} {card.title}" if card.split else card.title
-        sentences = [f"{name[0].upper()}{name[1:]}{model}, {card.better} is better; ± over seeds, n runs."]
+        title = card.full_title
+        sentences = [f"{title[0].upper()}{title[1:]}{model}, {card.better} is better; ± over seeds, n runs."]
         shown = [each for each in self.differences.values() if each.has_size]
         labels = {each.base.label for each in shown}
         of = labels.pop() if len(labels) == 1 else "the baseline named" if self._bases else "the baseline above"
@@ -197,7 +198,7 @@ class Report:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """What the paper leaves open, and what we chose; not in a smoke report, nor in one of overrides."""
+        """Notes on what the paper leaves open and what we chose; none for smoke runs and for overrides."""
         table = self.collected.table
         left_out = self.collected.budget == "smoke" or self.collected.only_run
         return () if left_out else tuple(filter(None, (table.note, *table.choices)))
@@ -223,7 +224,7 @@ class Report:
 
     @cached_property
     def details(self) -> list[Grid]:
-        """What the site folds below the report."""
+        """The tables that the site folds below the report."""
         lines = tuple(Line((verdict.claim.text, verdict.word)) for verdict in self.untested)
         open_claims = Grid("Claims without enough runs", ("claim", "missing"), lines)
         return [*([open_claims] if lines else []), *details(self.collected, self.answers)]
@@ -251,8 +252,7 @@ def _runs(row: Row, collected: Collected) -> str:
     finished, learned = collected.finished(row.id), collected.learned(row.id)
     total, count = len(collected.samples[row.id]), len(collected.by_seed(row.id, collected.table.headline))
     why = {"diverged": total - len(finished), "not learned": len(finished) - len(learned) if learned else 0}
-    rest = "beside other work" if METRICS[collected.table.headline].is_disturbed else "not measured"
-    why[rest] = total - count - sum(why.values())
+    why[_uncounted(row, collected.table.headline, collected)] = total - count - sum(why.values())
     reasons = [f"{number} {word}" for word, number in why.items() if number > 0]
     reasons += ["none learned"] if finished and not learned else []
     text = str(count) if count == total else f"{count} of {total}"
@@ -265,6 +265,11 @@ def _reason(row: Row, metric: str, collected: Collected) -> str:
         return "not run" if row.at(collected.budget) else "not at this budget"
     if not collected.finished(row.id):
         return ""  # the number of runs says that they diverged
+    return _uncounted(row, metric, collected)
+
+
+def _uncounted(row: Row, metric: str, collected: Collected) -> str:
+    """Return why a finished run of a row has no value of a metric that counts."""
     measured = metric in OF_A_RECORD or any(metric in run.result["metrics"] for run in collected.finished(row.id))
     return "beside other work" if METRICS[metric].is_disturbed and measured else "not measured"
 
@@ -276,7 +281,7 @@ def _shared(collected: Collected) -> tuple[str, ...]:
     if not keys:
         return ()
     return tuple(
-        f"{key}={as_typed(value)}"
+        as_override(key, value)
         for key, value in keys[0].items()
         if all(key in other and other[key] == value for other in keys)
     )

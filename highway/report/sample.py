@@ -1,15 +1,20 @@
 """The record of a run as one seed of a row, and all records of a row. Reads files only, never a model."""
 
 import csv
+import math
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from highway.config.datasets import DATASETS, RANDOM, SAMPLE
 from highway.config.metrics import METRICS, OF_A_RECORD, Metric
-from highway.ledger.directory import DONE, roots, seed_directories
+from highway.config.yaml_file import read_yaml
+from highway.errors import Refused
+from highway.ledger.directory import DONE, RunDirectory, roots, seed_directories
 from highway.ledger.record import leave_out, read_record
 from highway.report.curves import Curves, Outline, Point, curves_of
 
@@ -83,6 +88,22 @@ class Sample:
     def curve(self, metric: Metric) -> list[Point]:
         """Return the curve of a metric on its split; empty if the run has none."""
         return self.curves.get((metric.split or "", metric.kind), [])
+
+    @cached_property
+    def divisions(self) -> tuple[int | None, int] | None:
+        """The epoch after which validation first divided the learning rate (None: never), and how often it did.
+
+        None if the schedule is another one, or if the configuration or the curve cannot be read.
+        """
+        with suppress(OSError, LookupError, TypeError, ValueError, ArithmeticError, csv.Error, Refused):
+            optimizer = read_yaml(RunDirectory(self.directory).config)["optimizer"]
+            if optimizer["schedule"] != "plateau":
+                return None
+            rates = self.curves["train", "learning_rate"]
+            lower = next((point.epoch for point in rates if point.value < optimizer["lr"]), None)
+            times = round(math.log(optimizer["lr"] / rates[-1].value, optimizer["plateau"]["divide_by"]))
+            return None if lower is None else math.floor(lower), times
+        return None
 
     def probe(self, name: str) -> "dict[str, np.ndarray]":
         """Return the arrays of a probe by their location in the model; empty if the run has none."""

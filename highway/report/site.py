@@ -15,7 +15,7 @@ from highway.files.writing import write_text
 from highway.report.collect import Collected, authors_logs, collect, underway, with_overrides
 from highway.report.curves import Curves, Point, growing
 from highway.report.overview import of_papers, overview
-from highway.report.render import FILES, html, write_report
+from highway.report.render import html, write_report
 from highway.report.report import Report, build_report
 from highway.report.sample import Sample
 from highway.report.style import SPLITS, looks
@@ -75,10 +75,10 @@ def build_site(
             page=page,
             paper=paper_of(page.table.paper),
         )
-    of_others = [page for page in pages if not of_papers(page.table)]
     found = overview([page.table for page in pages], [report for page in pages for report in page.reports])
     papers = [page for page in pages if of_papers(page.table)]
-    _render(folder / "index.html", "index.html", ".", refresh, overview=found, papers=papers, own=of_others)
+    own = [page for page in pages if not of_papers(page.table)]
+    _render(folder / "index.html", "index.html", ".", refresh, overview=found, papers=papers, own=own)
     return pages
 
 
@@ -107,13 +107,7 @@ def _page(table: Table, outputs: Path, folder: Path, draw: bool) -> Page:
         if not collected.every and not begun:
             continue
         of_budget = folder / table.id / budget
-        if draw:
-            reports.append(write_report(collected, of_budget)[0])
-        else:
-            drawn = [figure for figure in table.figures if (of_budget / f"{figure.id}.svg").exists()]
-            reports.append(build_report(collected, drawn))
-            for name, layout in FILES.items():
-                write_text(of_budget / name, layout(reports[-1]), durable=False)
+        reports.append(write_report(collected, of_budget, draw)[0])
         script = json.dumps({} if table.timed else curves_of_page(collected, begun))
         name = json.dumps(f"{table.id}/{budget}")
         write_text(of_budget / "curves.js", f"(window.highway ??= {{}})[{name}] = {script};\n", durable=False)
@@ -165,14 +159,9 @@ def _metrics(known: dict[tuple[str, str], None], collected: Collected) -> list[d
     first = next((figure for figure in collected.table.figures if figure.kind == "curves"), None)
     preferred = [(split, kind) for kind in first.metrics for split in reversed(first.splits)] if first else []
     keys = dict.fromkeys([*(key for key in preferred if key in known), *known])
-    titles = {kind: about[0] for kind, about in KINDS.items()}
+    named = [(split, kind, KINDS[kind][0] if kind in KINDS else kind.replace("_", " ")) for split, kind in keys]
     return [
-        {
-            "split": split,
-            "kind": kind,
-            "title": f"{SPLITS.get(split, split)} {titles.get(kind, kind.replace('_', ' '))}",
-        }
-        for split, kind in keys
+        {"split": split, "kind": kind, "title": f"{SPLITS.get(split, split)} {title}"} for split, kind, title in named
     ]
 
 

@@ -3,6 +3,9 @@
 import re
 import shlex
 from collections.abc import Sequence
+from typing import Any
+
+from highway.errors import as_typed
 
 
 def command_line(overrides: Sequence[str]) -> str:
@@ -13,6 +16,12 @@ def command_line(overrides: Sequence[str]) -> str:
         if not re.match(r"(hydra\.(?!searchpath=)|(data_dir|outputs_dir)=|logger[.=])", override)
     ]
     return f"highway train {shlex.join(kept)}"
+
+
+def as_override(key: str, value: Any) -> str:
+    """Return a setting as one types it: `layers.attention=[1,2,3]`."""
+    text = as_typed(value) if value is None or isinstance(value, bool) else str(value).replace(", ", ",")
+    return f"{key}={text}"
 
 
 def quoted(text: str) -> str:

@@ -100,8 +100,7 @@ class Column:
     def of(cls, metric: str, title: str = "", digits: int = -1, printed: str = "") -> "Column":
         """Make a column; the metric's card supplies the title and digits that are not given."""
         card = METRICS[metric]
-        usual = f"{card.split} {card.title}" if card.split else card.title
-        return cls(metric, title or usual, card.digits if digits < 0 else digits, printed)
+        return cls(metric, title or card.full_title, card.digits if digits < 0 else digits, printed)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a report folds: when validation divided the learning rates."""
+"""The tables that a report folds: when validation divided the learning rates."""
 
 from collections.abc import Sequence
 from pathlib import Path

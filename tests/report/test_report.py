@@ -96,7 +96,7 @@ def test_a_missing_number_says_why(tmp_path: Path) -> None:
 
 
 def test_a_finding_is_filled_from_published_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without one of its runs, with other runs, or with overrides, its sentences may be false: ours stands there."""
+    """A finding may be false without one of its runs, with other runs and with overrides: ours replaces it."""
     monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path)
     finding = (
         "tanh has {tanh.test_bpc} ({tanh.test_bpc.n} runs), the paper {tanh.test_bpc.paper}, "

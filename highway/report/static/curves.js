@@ -43,9 +43,10 @@ function draw(section) {
     const shapes = log.checked ? [] : paperLines(data, metric);
     Plotly.react(section.querySelector(".plot"), traces(data, metric, axis.value), {
       shapes, font: FONT, hovermode: "closest", margin: { l: 60, r: 10, t: 10, b: 45 }, showlegend: true,
-      xaxis: { title: { text: axis.value }, automargin: true }, yaxis: { title: { text: metric.title }, type },
+      xaxis: { title: { text: axis.value }, automargin: true, uirevision: axis.value },
+      yaxis: { title: { text: metric.title }, type, uirevision: metric.title + type },
       legend: { groupclick: "toggleitem", tracegroupgap: 2, font: { size: 11 }, ...narrow() },
-      uirevision: "kept",  // a zoom and hidden lines survive a change of metric
+      uirevision: "kept",  // hidden lines survive a change of the metric, and a zoom that of the other axis
     }, { responsive: true, displayModeBar: false });
   };
   [metrics, axis, log].forEach((control) => control.addEventListener("change", update));
