@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from rich.console import Console
-from rich.markdown import Markdown
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import Markdown, TableElement
+from rich.table import Table
 
 from highway.files.writing import write_text
 from highway.report.collect import Collected, collect, with_overrides
@@ -79,8 +80,23 @@ def write_report(collected: Collected, folder: Path, with_figures: bool = True) 
     return report, [folder / name for name in (*FILES, *(f"{figure.id}.svg" for figure in drawn))]
 
 
+class WholeWords(TableElement):
+    """A table that breaks a long word at the end of a line, where rich would cut it off."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for table in super().__rich_console__(console, options):
+            if isinstance(table, Table):
+                for column in table.columns:
+                    column.overflow = "fold"
+            yield table
+
+
+class ReportMarkdown(Markdown):
+    elements = {**Markdown.elements, "table_open": WholeWords}
+
+
 def print_report(report: Report, console: Console) -> None:
-    console.print(Markdown(to_markdown(report), hyperlinks=False))
+    console.print(ReportMarkdown(to_markdown(report), hyperlinks=False))
 
 
 def show_reports(requests: Sequence[ReportRequest], outputs_dir: Path, console: Console) -> list[Report]:

@@ -71,6 +71,19 @@ def test_every_layout_has_the_parts_of_a_report_in_order(tmp_path: Path) -> None
     assert all(plain(line.cells[0]).strip() in plain(latex) for line in report.results.lines)
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_word_is_cut_off_on_a_terminal(tmp_path: Path, width: int) -> None:
+    label = "R-Transformer, attention's maps start as copies"
+    rows = tuple(dataclasses.replace(row, label=label) if row.id == "tanh" else row for row in TABLE.rows)
+    for seed in (1, 2, 3):
+        put(tmp_path, "baseline", seed, 1.5 + seed / 1000)
+        put(tmp_path, "tanh", seed, 1.4)
+    report = build_report(collect(dataclasses.replace(TABLE, rows=rows), "paper", tmp_path))
+    text = printed(report, width)
+    assert text.count("…") == to_markdown(report).count("…") > 0, "those of the intervals alone"
+    assert max(map(len, text.splitlines())) <= width
+
+
 def test_a_small_spread_is_not_rounded_to_none() -> None:
     shown = {deviation: Summary(2.978, deviation, 3).text(2) for deviation in (None, 0.0, 0.0043, 0.0052, 12.3)}
     assert list(shown.values()) == ["2.98", "2.98 ± 0.00", "2.98 ± 0.004", "2.98 ± 0.01", "2.98 ± 12.30"]
