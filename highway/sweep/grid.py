@@ -23,7 +23,7 @@ from highway.config.experiment import Experiment
 from highway.config.metrics import KINDS, SPLITS
 from highway.config.project import needs_project, project
 from highway.config.tasks import metrics_of
-from highway.config.yaml_file import LoaderOfKeys, read_yaml
+from highway.config.yaml_file import read_yaml
 from highway.errors import Refused, as_typed, closest, listing
 from highway.files.writing import write_text
 from highway.ledger.identity import changes_nothing
@@ -120,7 +120,7 @@ def swept_with_overrides(outputs_dir: Path) -> list[tuple[str, tuple[str, ...], 
     """Return each table that was trained with further overrides: its name, the overrides, and the budgets."""
     found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for _, path in sorted(_saved("overrides.yaml", outputs_dir).items()):
-        about = read_yaml(path, LoaderOfKeys)
+        about = read_yaml(path)
         if isinstance(about, dict) and about.get("table") in table_ids():
             key = str(about["table"]), tuple(map(str, about.get("overrides") or ()))
             found.setdefault(key, []).append(str(about.get("budget")))
@@ -185,7 +185,7 @@ def find(name: str, outputs_dir: Path) -> Table:
 
 def _read(path: Path) -> Table:
     """Read a grid's table. A grid that needs a project which is not loaded is refused with the name of the project."""
-    content = read_yaml(path, LoaderOfKeys)
+    content = read_yaml(path)
     package = content.get("project") if isinstance(content, dict) else None
     if package is None or package in sys.modules:
         return parse_table(content, str(path))

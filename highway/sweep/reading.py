@@ -10,7 +10,7 @@ from highway.config.groups import options
 from highway.config.metrics import KINDS, METRICS, SPLITS
 from highway.config.project import conf_file
 from highway.config.schema import Range, Wrong, check_of
-from highway.config.yaml_file import LoaderOfKeys, read_yaml
+from highway.config.yaml_file import read_yaml
 from highway.errors import Refused, closest, listing
 from highway.sweep.choose import read_choose
 from highway.sweep.consistency import check_metric, check_table
@@ -41,7 +41,7 @@ def load_table(table_id: str) -> Table:
     if not path.exists():
         known = table_ids()
         raise Refused(f"there is no table '{table_id}'.{closest(table_id, known)} Available: {listing(known)}.")
-    content = read_yaml(path, LoaderOfKeys)
+    content = read_yaml(path)
     if not isinstance(content, dict) or content.get("id") != table_id:
         raise Refused(f"{path.name}: the id of a table must be the name of its file. Write `id: {table_id}`.")
     return parse_table(content, path.name)

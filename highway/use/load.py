@@ -150,7 +150,7 @@ def experiment_of(config: str, directory: RunDirectory) -> Experiment:
     A run of another project that cannot be read without it is refused with the name of that project.
     """
     try:
-        values = parsed(config.encode(), "the configuration")
+        values = parsed(config.encode(), "the configuration").content
     except Refused:
         values = None
     if not isinstance(values, dict):

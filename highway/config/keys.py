@@ -1,0 +1,146 @@
+"""What a person writes, as pydantic models: a field states a key's type, neutral default, bounds and description.
+
+It also states whether the key names the run, and when it is read. The identity of a run consists of its differences
+from the neutral defaults. The defaults therefore never change (tests/fixtures/neutral.yaml freezes them), and a new key
+at its neutral default changes no identity.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
+Options = Sequence[str] | Callable[[], Sequence[str]]
+ReadWhen = Mapping[str, Sequence[object]]  # another key of the section -> its values with which this key has an effect
+LARGEST = 2**63 - 1  # the largest whole number that torch takes
+
+
+class Written(BaseModel):
+    """Keys that a person writes: no other keys, no values of another type, no infinity."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _is_an_option(cls, value: Any, info: ValidationInfo) -> Any:
+        field = cls.model_fields[str(info.field_name)]
+        options, members = options_of(field), list(declared(field, "members"))
+        if options and value is not None and value not in options:
+            raise PydanticCustomError("unknown", "", {"given": value, "options": options})
+        if members and not (value and set(value) <= set(members)):
+            given = next((member for member in value if member not in members), value)
+            raise PydanticCustomError("unknown", "", {"given": given, "options": members})
+        if type(value) is int and value > LARGEST:
+            raise PydanticCustomError("less_than_equal", "", {"le": LARGEST})
+        return value
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> "Written":
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """Refuse values that do not fit together."""
+
+
+def _as_text(value: Any) -> Any:
+    return str(value) if type(value) in (int, float) else value
+
+
+Text = Annotated[str, BeforeValidator(_as_text)]  # a text that may look like a number, as in precision=32
+
+
+def key(
+    default: Any,
+    description: str = "",
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    options: Options = (),
+    members: Sequence[str] = (),
+    names_run: bool = True,
+    read_when: ReadWhen | None = None,
+) -> Any:
+    """Declare a key.
+
+    low, high: bounds of a number, both included.   options: the texts that it may be.   members: those of its list.
+    names_run: False keeps it out of a run's identity: it changes only where or how fast a run computes, or what is
+    shown.   read_when: the values of other keys of the section with which this key has an effect.
+    """
+    more = {"options": options, "members": members, "names_run": names_run, "read_when": read_when or {}}
+    return Field(default, description=description, ge=low, le=high, json_schema_extra=more)
+
+
+def number(default: float | None, low: float, high: float | None = None, description: str = "", **more: Any) -> Any:
+    """Declare a number from `low` to `high`, both included."""
+    return key(default, description, low=low, high=high, **more)
+
+
+def rate(description: str = "") -> Any:
+    """Declare a dropout rate in [0, 0.999]."""
+    return number(0.0, 0, 0.999, description)
+
+
+def choice(default: str, *others: str, description: str = "", **more: Any) -> Any:
+    """Declare a choice among fixed options, the default first."""
+    return key(default, description, options=(default, *others), **more)
+
+
+def one_of(default: str, options: Callable[[], Sequence[str]], description: str = "", **more: Any) -> Any:
+    """Declare a choice among options that are looked up at each check, so that a new card is an option at once."""
+    return key(default, description, options=options, **more)
+
+
+def several(*members: str, description: str = "", **more: Any) -> Any:
+    """Declare a subset of these members, by default all; their order has no meaning."""
+    return key(list(members), description, members=members, **more)
+
+
+def part(kind: type[Written], description: str = "", **more: Any) -> Any:
+    """Declare keys below a key."""
+    return key(kind(), description, **more)
+
+
+def declared(field: FieldInfo, name: str) -> Any:
+    """Return what `key` declares of a field: options, members, names_run or read_when."""
+    more = field.json_schema_extra
+    default = {"names_run": True, "read_when": {}}.get(name, ())
+    return more.get(name, default) if isinstance(more, dict) else default
+
+
+def options_of(field: FieldInfo) -> list[str]:
+    """Return the options of a key; an empty list if it takes any value of its type."""
+    options: Options = declared(field, "options")
+    return list(options() if callable(options) else options)
+
+
+def fields_on(kind: Any, path: Sequence[str | int]) -> list[FieldInfo]:
+    """Return the fields on the path to a key below a model, the key's own field last; fewer if there is no such key."""
+    fields: list[FieldInfo] = []
+    for step in path:
+        keys = keys_of(kind)
+        if keys and step not in keys:
+            break
+        fields += [keys[str(step)]] if keys else []
+        kind = fields[-1].annotation if keys else (get_args(kind) or (Any,))[-1]
+    return fields
+
+
+def keys_of(kind: Any) -> dict[str, FieldInfo]:
+    """Return the keys of a type that is a model, a model or null, or a list of one; else none."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return kind.model_fields
+    return next((keys for each in get_args(kind) if (keys := keys_of(each))), {})
+
+
+def unread(section: Written) -> set[str]:
+    """Return the keys of a section that have no effect, given the values of its other keys."""
+    keys = {
+        name
+        for name, field in type(section).model_fields.items()
+        for other, values in declared(field, "read_when").items()
+        if getattr(section, other) not in values
+    }
+    return keys | (section.unread() if hasattr(section, "unread") else set())
