@@ -15,7 +15,7 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -64,8 +64,8 @@ class Trace:
 
 
 def without_dropout(described: Experiment) -> Experiment:
-    rates = {item.name: 0.0 for item in fields(described.model) if item.name.startswith("dropout")}
-    return replace(described, model=replace(described.model, **rates))
+    rates = {name: 0.0 for name in type(described.model).model_fields if name.startswith("dropout")}
+    return described.model_copy(update={"model": described.model.model_copy(update=rates)})
 
 
 def trace(described: Experiment, device: str, precision: str, steps: int = STEPS) -> Trace:

@@ -23,7 +23,7 @@ from highway.config.guard import check_hydra
 from highway.errors import Refused, closest
 from highway.files.device import rank
 from highway.ledger.directory import RunDirectory
-from highway.ledger.identity import ignored
+from highway.ledger.identity import is_unread
 from highway.sweep.shell import command_line
 
 LAUNCHED = "logger.group="  # set for each run of a sweep; a row may ignore what its table's recipe sets
@@ -95,7 +95,7 @@ def _task(config: DictConfig) -> None:
         experiment = check(config)
         directory = RunDirectory.of(experiment)
         for override in () if LAUNCHED in " ".join(sys.argv) else sys.argv[1:]:
-            if ignored(experiment, override):
+            if is_unread(experiment, override):
                 log.warning("%s changes nothing: no part of this run reads it.", override)
         from highway.train import run  # imports torch, so not before the configuration is checked
 

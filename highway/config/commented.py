@@ -5,8 +5,8 @@ import re
 from omegaconf import DictConfig, OmegaConf
 
 from highway.config.datasets import DATASETS
-from highway.config.fields import declared, options_of
 from highway.config.home import CONF
+from highway.config.keys import fields_on, options_of
 from highway.config.models import MODELS
 from highway.config.sections import SECTIONS
 from highway.config.tasks import TASKS
@@ -35,8 +35,7 @@ def commented(config: DictConfig) -> str:
 
 def _comment(section: type | None, path: list[str]) -> str:
     """Return the options and the description of a key below a section."""
-    fields = declared(section, path)
+    fields = fields_on(section, path)
     if len(fields) < len(path):
         return ""
-    description = fields[-1].metadata.get("description", "")
-    return "; ".join(filter(None, [" | ".join(options_of(fields[-1])), description]))
+    return "; ".join(filter(None, [" | ".join(options_of(fields[-1])), fields[-1].description]))

@@ -5,7 +5,6 @@ Sweeps, reports and scripts use `Composer`, which also says which file set each 
 """
 
 import copy
-import dataclasses
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
@@ -55,7 +54,7 @@ def _load_checked(repository: ConfigRepository, config_path: str) -> ConfigResul
 ConfigRepository.load_config = _load_checked  # type: ignore[method-assign, assignment]
 
 for group in WITH_NEUTRAL:
-    ConfigStore.instance().store("_neutral", dataclasses.asdict(SECTIONS[group]()), group)
+    ConfigStore.instance().store("_neutral", SECTIONS[group]().model_dump(), group)
 
 
 class Composer:

@@ -3,11 +3,12 @@
 A new data set is one reader in highway/data/, one card here and one file in conf/dataset/ (docs/RECIPES.md).
 """
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import field
 from typing import Any, NamedTuple
 
-from highway.config.fields import choice, key, number, part
+from pydantic.dataclasses import dataclass
+
+from highway.config.keys import STRICT, Written, choice, key, number, part
 from highway.config.models import Remembers
 from highway.errors import Refused, listing
 
@@ -15,7 +16,7 @@ PADDING, UNKNOWN, START, END = range(4)  # the first pieces of every vocabulary 
 SOURCE = "files: the real data; sample: generated, no network needed"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class DatasetCard:
     """A data set: its reader and task, and what reports and `highway data verify` say about it."""
 
@@ -26,7 +27,7 @@ class DatasetCard:
     extent: str = "files"  # files: the whole data set of the papers; otherwise its name in records
     caveat: str = "full data"  # the remark of reports on results with it
     checked: str = "every file has its declared sha256"  # the statement of highway data verify
-    checksums: dict[str, str] = dataclasses.field(default_factory=dict)  # sha256 of your own files; in the identity
+    checksums: dict[str, str] = field(default_factory=dict)  # sha256 of your own files; in the identity
     revision: int = 1
 
 
@@ -78,12 +79,12 @@ CORPORA = (
 
 def check_no_embedding(experiment: Any) -> None:
     """Refuse keys of an embedding for data without one: they would name another run, but change nothing."""
-    for item in dataclasses.fields(experiment.model):
-        value = getattr(experiment.model, item.name)
-        if "_embedding" in item.name and value != item.default:
+    for name, item in type(experiment.model).model_fields.items():
+        value = getattr(experiment.model, name)
+        if "_embedding" in name and value != item.default:
             raise Refused(
-                f"model.{item.name}={value}: {experiment.dataset.name} is read as values, without an embedding. "
-                f"Leave model.{item.name}={item.default}."
+                f"model.{name}={value}: {experiment.dataset.name} is read as values, without an embedding. "
+                f"Leave model.{name}={item.default}."
             )
 
 
@@ -104,8 +105,7 @@ def check_form(dataset: Any) -> None:
         raise Refused(f"dataset.form={dataset.form} does not exist for {dataset.name}. Available: {listing(forms)}.")
 
 
-@dataclass
-class Vocabulary:
+class Vocabulary(Written):
     files: int = number(1, 1, description="symbols of the real data")
     sample: int = number(1, 1, description="symbols of the generated sample")
 
@@ -121,8 +121,7 @@ class Reach(NamedTuple):
 NO_MEMORY = Reach()
 
 
-@dataclass
-class Cut:
+class Cut(Written):
     """The way a stream is read: parallel lanes, a window that moves over them, and the scored tail of each window."""
 
     lanes: int = number(1, 1, description="parallel parts into which a text is cut; each is one row of every batch")
@@ -139,13 +138,12 @@ class Cut:
         return Reach(self.memory, self.clamp, self.same_length)
 
 
-@dataclass
-class LanguageDataset:
+class LanguageDataset(Written):
     name: str = "penn_treebank"
     form: str = key("eos", "spelling of the text; each option of the group `dataset` sets it")
     source: str = choice("files", "sample", description=SOURCE)
-    vocabulary: Vocabulary = part(Vocabulary, "checked when the data is read", unhashed=True)
-    metric: str = choice("bpc", "ppl", description="metric shown beside the loss", unhashed=True)
+    vocabulary: Vocabulary = part(Vocabulary, "checked when the data is read", names_run=False)
+    metric: str = choice("bpc", "ppl", description="metric shown beside the loss", names_run=False)
     train: Cut = part(Cut, "the way the training text is read")
     evaluation: Cut = part(Cut, "during training; also at the end if `final` is null")
     final: Cut | None = key(None, "evaluation of the trained model; null: as during training")
@@ -206,16 +204,14 @@ class LanguageDataset:
         check_share(experiment, "dataset.train.lanes", self.train.lanes)
 
 
-@dataclass
-class Pieces:
+class Pieces(Written):
     """The sizes of the source and target vocabularies, including four special pieces."""
 
     files: list[int] = key([8000, 8000], "of the real data")
     sample: list[int] = key([200, 200], "of the generated sample")
 
 
-@dataclass
-class TranslationDataset:
+class TranslationDataset(Written):
     name: str = "iwslt_pt_en"
     form: str = key("unigram", "model type of sentencepiece")
     source: str = choice("files", "sample", description=SOURCE)
@@ -238,7 +234,7 @@ class TranslationDataset:
     timed_sentences: int = number(
         0, 0, description="sentences translated one at a time after training, as the paper measures inference"
     )
-    metric: str = choice("accuracy", description="metric shown beside the loss", unhashed=True)
+    metric: str = choice("accuracy", description="metric shown beside the loss", names_run=False)
 
     @property
     def vocabulary_sizes(self) -> tuple[int, int]:
@@ -253,7 +249,7 @@ class TranslationDataset:
     def longest_text(self) -> int:
         return self.longest
 
-    def canonical(self, values: dict[str, Any]) -> dict[str, Any]:
+    def spelled(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the values with the vocabulary sizes of the chosen source, files or sample, only."""
         return {**values, "pieces": list(self.vocabulary_sizes)}
 
@@ -275,8 +271,7 @@ class TranslationDataset:
         check_share(experiment, "dataset.batch", self.batch)
 
 
-@dataclass
-class ImageDataset:
+class ImageDataset(Written):
     name: str = "mnist"
     form: str = key("pixels", "one value a pixel")
     source: str = choice("files", "sample", description=SOURCE)
@@ -285,7 +280,7 @@ class ImageDataset:
     )
     batch: int = number(32, 1, description="images")
     shuffled: bool = key(False, "true: a new order in each epoch; false: the order of the file, as the released code")
-    metric: str = choice("accuracy", description="metric shown beside the loss", unhashed=True)
+    metric: str = choice("accuracy", description="metric shown beside the loss", names_run=False)
 
     @property
     def longest_text(self) -> int:
@@ -301,13 +296,12 @@ class ImageDataset:
         check_share(experiment, "dataset.batch", self.batch)
 
 
-@dataclass
-class MusicDataset:
+class MusicDataset(Written):
     name: str = "nottingham"
     form: str = key("keys", "the 88 keys of a piano")
     source: str = choice("files", "sample", description=SOURCE)
     batch: int = number(1, 1, description="tunes; the loss is summed over their steps")
-    metric: str = choice("nll", description="metric shown beside the loss", unhashed=True)
+    metric: str = choice("nll", description="metric shown beside the loss", names_run=False)
 
     def check(self) -> None:
         check_form(self)

@@ -1,20 +1,23 @@
 """The checked configuration of one run: all that `highway.train.run` needs, free of Hydra's objects."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints
 
 from highway.config import layers
 from highway.config.datasets import DATASETS, DatasetCard
-from highway.config.fields import key
 from highway.config.gates import GATES, GateOptions
+from highway.config.keys import Folder, Text, Written, key
 from highway.config.models import MODELS, ModelCard, Remembers
 from highway.config.tasks import TASKS, TaskCard
 from highway.config.training import Debug, Logger, Optimizer, Trainer
+from highway.errors import Refused, listing
+
+READS = {"sequence": "one text", "pair": "a source and its target"}
 
 
-@dataclass
-class Layers:
+class Layers(Written):
     attention: Any = key(
         "none",
         "all, none, l1-3 or [1,3]: which attention sublayers have a gate, counted from 1; "
@@ -25,7 +28,7 @@ class Layers:
 
     def at(self, location: str, layers_of_model: int) -> tuple[int, ...]:
         """Return the layers that have a gate at a location of the model."""
-        name = location if hasattr(self, location) else "attention"
+        name = location if location in type(self).model_fields else "attention"
         return layers.selected(getattr(self, name), layers_of_model, f"layers.{name}")
 
 
@@ -41,9 +44,8 @@ class Gating:
         return self.options.residual if location is not None and layer in self.layers[location] else "none"
 
 
-@dataclass
-class Experiment:
-    model: Any  # the options class of the model's card; `dataset` likewise
+class Experiment(Written):
+    model: Any  # the keys of the model's card; `dataset` likewise
     gate: GateOptions
     layers: Layers
     dataset: Any
@@ -51,10 +53,43 @@ class Experiment:
     trainer: Trainer
     logger: Logger
     debug: Debug
-    budget: str
-    seed: int
-    data_dir: Path
-    outputs_dir: Path
+    budget: Annotated[Text, StringConstraints(min_length=1)]
+    seed: Annotated[int, Field(ge=0)]
+    data_dir: Folder
+    outputs_dir: Folder
+
+    def check(self) -> None:
+        """Refuse a model, gates, layers and a data set that do not fit together."""
+        model, dataset, card = self.model, self.dataset, self.model_card
+        if card.reads != self.task_card.reads:
+            fitting = [name for name, other in MODELS.items() if other.reads == self.task_card.reads]
+            raise Refused(
+                f"{model.name} reads {READS[card.reads]}, and {dataset.name} is {self.task} data. "
+                f"Models that read it: {listing(fitting)}."
+            )
+        self._check_locations()
+        for location in card.locations.get("residual", ()):  # also without a gate: a wrong layer number is a mistake
+            self.layers.at(location, model.layers)
+        dataset.fits(self)
+
+    def _check_locations(self) -> None:
+        """Refuse a gate for which the model has no location."""
+        gate, model, locations = self.gate, self.model, self.model_card.locations
+        for interface, name in gate.chosen().items():
+            if name == "none":
+                continue
+            if interface not in locations:
+                offering = [other for other, card in MODELS.items() if interface in card.locations]
+                raise Refused(
+                    f"{model.name} has no location for the {interface} gate {name}"
+                    f"{f'. Models that have one: {listing(offering)}' if offering else ''}."
+                )
+            if GATES[interface][name].sideways and self.remembers is not Remembers.NOTHING:
+                raise Refused(
+                    f"{name} reads neighbouring positions, and {model.name} continues from {self.remembers}, "
+                    "which does not contain them. Choose another gate or model."
+                )
+        gate.fits(self)
 
     @property
     def model_card(self) -> ModelCard:

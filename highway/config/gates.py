@@ -9,16 +9,17 @@ tests/fixtures/neutral.yaml with its default (docs/RECIPES.md). Raise a card's `
 output; it is part of a run's identity.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
-from highway.config.fields import choice, key, number, one_of, part, several
+from pydantic.dataclasses import dataclass
+
+from highway.config.keys import STRICT, Written, choice, key, number, one_of, part, several
 from highway.errors import Refused, listing
 
 PSI = "psi in the gate's equation"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class GateCard:
     """A gate: its code, equation and description, and the options that it reads."""
 
@@ -108,7 +109,7 @@ READINGS = {  # the symbols of an equation, by interface
 }
 
 
-class _Chosen:
+class _Chosen(Written):
     """The options of one interface; the card of the chosen gate names those that the gate reads."""
 
     def card(self) -> GateCard:
@@ -117,10 +118,9 @@ class _Chosen:
     def unread(self) -> set[str]:
         """Return the options that the chosen gate does not read."""
         always_read = {"residual", "name", "score", "state"}
-        return set(self.__dataclass_fields__) - always_read - set(self.card().reads)  # type: ignore[attr-defined]
+        return set(type(self).model_fields) - always_read - set(self.card().reads)
 
 
-@dataclass
 class ScoreGateOptions(_Chosen):
     """The options of the score gate: how attention uses the scores of earlier layers."""
 
@@ -157,7 +157,6 @@ class ScoreGateOptions(_Chosen):
             )
 
 
-@dataclass
 class StateGateOptions(_Chosen):
     """The options of the state gate: how a recurrence keeps its previous state."""
 
@@ -174,7 +173,6 @@ class StateGateOptions(_Chosen):
         return GATES["state"][self.name]
 
 
-@dataclass
 class GateOptions(_Chosen):
     residual: str = one_of("none", lambda: tuple(GATES["residual"]), "gate on the residual connection")
     activation: str = choice("sigmoid", "tanh", description=PSI)
@@ -190,7 +188,8 @@ class GateOptions(_Chosen):
 
     def fits(self, experiment: Any) -> None:
         """Refuse options that do not fit the model, the data set or its task."""
-        if "reads" in self.card().reads and self.reads == "normalised" and experiment.model.norm == "post":
+        norm = getattr(experiment.model, "norm", "pre")  # a model without this key is pre-norm
+        if "reads" in self.card().reads and self.reads == "normalised" and norm == "post":
             raise Refused(
                 "gate.reads=normalised needs model.norm=pre, because post-norm sublayers read the stream itself."
             )

@@ -6,12 +6,14 @@ at its neutral default changes no identity.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
+STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 Options = Sequence[str] | Callable[[], Sequence[str]]
 ReadWhen = Mapping[str, Sequence[object]]  # another key of the section -> its values with which this key has an effect
 LARGEST = 2**63 - 1  # the largest whole number that torch takes
@@ -20,7 +22,7 @@ LARGEST = 2**63 - 1  # the largest whole number that torch takes
 class Written(BaseModel):
     """Keys that a person writes: no other keys, no values of another type, no infinity."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(**STRICT, extra="forbid")
 
     @field_validator("*")
     @classmethod
@@ -49,6 +51,11 @@ def _as_text(value: Any) -> Any:
     return str(value) if type(value) in (int, float) else value
 
 
+def _as_folder(value: Any) -> Any:
+    return Path(str(value)) if type(value) in (str, int, float) and str(value).strip() else value
+
+
+Folder = Annotated[Path, BeforeValidator(_as_folder)]
 Text = Annotated[str, BeforeValidator(_as_text)]  # a text that may look like a number, as in precision=32
 
 
@@ -69,7 +76,12 @@ def key(
     names_run: False keeps it out of a run's identity: it changes only where or how fast a run computes, or what is
     shown.   read_when: the values of other keys of the section with which this key has an effect.
     """
-    more = {"options": options, "members": members, "names_run": names_run, "read_when": read_when or {}}
+    more: dict[str, Any] = {
+        "options": options,
+        "members": members,
+        "names_run": names_run,
+        "read_when": read_when or {},
+    }
     return Field(default, description=description, ge=low, le=high, json_schema_extra=more)
 
 

@@ -15,6 +15,8 @@ TYPES = {  # type of a mistake -> what is right
     "finite_number": "a finite number",
     "bool_type": "true or false",
     "string_type": "a text",
+    "string_too_short": "a text",
+    "is_instance_of": "a folder",
     "list_type": "a list, as in [a,b]",
     "dict_type": "keys with values",
     "model_type": "keys with values",

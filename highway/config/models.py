@@ -5,10 +5,13 @@ task chooses the ends. `model` has the keys of both. A new backbone is one file 
 one file in conf/model/; its keys with their defaults go to tests/fixtures/neutral.yaml (docs/RECIPES.md).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
+from typing import ClassVar
 
-from highway.config.fields import choice, key, number, rate
+from pydantic.dataclasses import dataclass
+
+from highway.config.keys import STRICT, Written, choice, key, number, rate
 from highway.errors import Refused
 
 SUBLAYERS = ("attention", "feed_forward")
@@ -28,11 +31,11 @@ class Remembers(StrEnum):
     CACHE = "what it has decoded before"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class ModelCard:
     """A backbone: its keys and code, the locations of its gates, and what it can be timed beside."""
 
-    options: type  # the keys below `model`
+    options: type[Written]  # the keys below `model`
     code: str  # "module:class" of the backbone, built from (options, gating)
     description: str  # for someone who has not read the paper
     locations: dict[str, tuple[str, ...]] = field(default_factory=dict)  # interface of gates -> locations in the model
@@ -43,13 +46,8 @@ class ModelCard:
     revision: int = 1
 
 
-class Options:
-    """The options that the input and output layers of every model read."""
-
+class _Widths:
     width: int
-    norm = "pre"  # a model whose sublayers can be post-norm has a key `norm`
-    scale_embedding = False
-    dropout_embedding = dropout_embedding_words = 0.0
 
     @property
     def width_in(self) -> int:
@@ -62,6 +60,13 @@ class Options:
         return self.width
 
 
+class Options(_Widths, Written):
+    """The keys of a model. The input and output layers read `width_in` and `width_out` of every model.
+
+    Of a model that has them, they also read the keys scale_embedding, dropout_embedding and dropout_embedding_words.
+    """
+
+
 def check_heads(width: int, heads: int) -> None:
     if width % heads:
         raise Refused(f"model.width={width} is not a multiple of model.heads={heads}.")
@@ -72,7 +77,6 @@ def check_even(width: int) -> None:
         raise Refused(f"model.width={width} is odd, but sinusoidal positions need an even width.")
 
 
-@dataclass
 class Transformer(Options):
     name: str = "transformer"
     width: int = number(512, 1, description=WIDTH)
@@ -103,7 +107,6 @@ class Transformer(Options):
         check_even(self.width)
 
 
-@dataclass
 class RTransformer(Transformer):
     name: str = "r_transformer"
     cell: str = choice("gru", "lstm", "rnn", description="recurrent cell of the LocalRNN")
@@ -114,7 +117,6 @@ class RTransformer(Transformer):
         check_heads(self.width, self.heads)
 
 
-@dataclass
 class Recurrent(Options):
     name: str = "recurrent"
     cell: str = choice("lstm", "gru", "rnn", description="recurrent cell")
@@ -130,7 +132,6 @@ class Recurrent(Options):
         return self.input or self.width
 
 
-@dataclass
 class RHN(Options):
     name: str = "rhn"
     width: int = number(830, 1, description="width of the state")
@@ -155,11 +156,10 @@ class RHN(Options):
         None,
         1,
         description="keep only the state of every n-th step, and recompute the others in the backward pass",
-        unhashed=True,
+        names_run=False,
     )
 
 
-@dataclass
 class TCN(Options):
     name: str = "tcn"
     width: int = number(450, 1, description="channels")
@@ -181,7 +181,6 @@ class TCN(Options):
         return self.output or self.width
 
 
-@dataclass
 class TransformerXL(Options):
     name: str = "transformer_xl"
     width: int = number(512, 1, description=WIDTH)
@@ -199,14 +198,15 @@ class TransformerXL(Options):
         description="N(0, this) for weights and embeddings, N(1, this) for gains (the paper says N(0, 1))",
     )
 
-    scale_embedding = True  # no key: the ends always scale; the backbone applies the dropout of the embedding
+    scale_embedding: ClassVar[bool] = (
+        True  # no key: the ends always scale; the backbone applies the dropout of the embedding
+    )
 
     def check(self) -> None:
         check_even(self.width)
 
 
-@dataclass
-class EncoderDecoder:
+class EncoderDecoder(Written):
     name: str = "encoder_decoder"
     width: int = number(256, 1, description=WIDTH)
     layers: int = number(4, 1, DEEPEST, description="layers of the encoder, and as many of the decoder")

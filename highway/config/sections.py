@@ -1,15 +1,15 @@
-"""The sections of a configuration, its other keys, and the dataclasses that describe them."""
+"""The sections of a configuration, its other keys, and the models that describe them."""
 
-import dataclasses
 from collections.abc import Mapping
 
-from highway.config.experiment import Layers
+from highway.config.experiment import Experiment, Layers
 from highway.config.gates import GateOptions
+from highway.config.keys import Written
 from highway.config.models import MODELS, ModelCard
 from highway.config.tasks import TASKS, TaskCard
 from highway.config.training import Debug, Logger, Optimizer, Trainer
 
-SECTIONS: dict[str, type] = {  # the sections whose keys never depend on the model or the data set
+SECTIONS: dict[str, type[Written]] = {  # the sections whose keys never depend on the model or the data set
     "gate": GateOptions,
     "layers": Layers,
     "optimizer": Optimizer,
@@ -22,19 +22,18 @@ SWEEP_ONLY = (
     *("name", "title", "columns", "choose"),
     *("fail_fast", "retry_failed", "rerun", "plan"),
 )
-ROOT = ("model", "dataset", *SECTIONS, "budget", "seed", "data_dir", "outputs_dir")
+ROOT = tuple(Experiment.model_fields)
 
 
 CARDS: dict[str, Mapping[str, ModelCard | TaskCard]] = {"model": MODELS, "dataset": TASKS}
 
 
-def kinds_of(section: str) -> list[type]:
-    """Return the dataclasses that may describe a section; `model` and `dataset` have several."""
+def kinds_of(section: str) -> list[type[Written]]:
+    """Return the models that may describe a section; `model` and `dataset` have several."""
     of_cards = [card.options for card in CARDS.get(section, {}).values()]
     return of_cards + [kind for name, kind in SECTIONS.items() if name == section]
 
 
 def kinds_with(section: str, key: str) -> list[str]:
     """Return the names of the models, or of the tasks of data sets, that have a key."""
-    cards = CARDS.get(section, {}).items()
-    return [name for name, card in cards if key in {item.name for item in dataclasses.fields(card.options)}]
+    return [name for name, card in CARDS.get(section, {}).items() if key in card.options.model_fields]

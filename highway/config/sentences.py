@@ -1,12 +1,13 @@
 """Errors of Hydra and OmegaConf in one sentence each, with what to type instead."""
 
-import dataclasses
 import re
 from collections.abc import Callable
+from typing import Any
 
 from hydra.errors import HydraException, OverrideParseException
 
 from highway.config.groups import groups, offered, options
+from highway.config.keys import keys_of
 from highway.config.sections import ROOT, SWEEP_ONLY, kinds_of, kinds_with
 from highway.errors import Refused, as_typed, closest, listing, readable
 
@@ -66,11 +67,10 @@ def _unknown_key(message: str) -> str | None:
 def _keys_of(parent: str) -> list[str]:
     """List the keys below a key; where they depend on the model or task, those of all models or tasks."""
     section, *rest = parent.split(".")
-    kinds = kinds_of(section)
+    kinds: list[Any] = list(kinds_of(section))
     for name in rest:
-        below = [item.type for kind in kinds for item in dataclasses.fields(kind) if item.name == name]
-        kinds = [kind for kind in below if isinstance(kind, type) and dataclasses.is_dataclass(kind)]
-    return list(dict.fromkeys(item.name for kind in kinds for item in dataclasses.fields(kind)))
+        kinds = [field.annotation for kind in kinds for key, field in keys_of(kind).items() if key == name]
+    return list(dict.fromkeys(key for kind in kinds for key in keys_of(kind)))
 
 
 def _several_values(message: str) -> str | None:

@@ -1,16 +1,17 @@
 """The cards of all tasks. The data set determines the task; the task determines the layers around a backbone."""
 
-from dataclasses import dataclass
+from pydantic.dataclasses import dataclass
 
 from highway.config.datasets import ImageDataset, LanguageDataset, MusicDataset, TranslationDataset
+from highway.config.keys import STRICT, Written
 from highway.config.metrics import KINDS, METRICS, measures_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class TaskCard:
     """A task: its keys below `dataset`, and the classes that train and evaluate a model."""
 
-    options: type  # the keys below `dataset`
+    options: type[Written]  # the keys below `dataset`
     data: str  # "module:class" of the Lightning data module
     module: str  # "module:class" of the Lightning module
     ends: str  # "module:class" of the input and output layers around the backbone

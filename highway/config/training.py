@@ -1,16 +1,13 @@
 """The keys of the groups optimizer, trainer, logger and debug."""
 
-from dataclasses import dataclass
-
-from highway.config.fields import choice, key, number, part
+from highway.config.keys import Text, Written, choice, key, number, part
 from highway.errors import Refused
 
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune")
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")  # on a GPU these replay a step's kernels as CUDA graphs
 
 
-@dataclass
-class Plateau:
+class Plateau(Written):
     """A schedule that divides lr when the validation loss exceeds the worst of the last `window` losses.
 
     It begins after epoch `after_epoch`.
@@ -22,8 +19,7 @@ class Plateau:
     strict: bool = key(True, "true: only if above the worst; false: also if equal")
 
 
-@dataclass
-class Steps:
+class Steps(Written):
     """A schedule that divides lr every `every_epochs` epochs."""
 
     every_epochs: int = number(10, 1, description="epochs from one division to the next")
@@ -31,8 +27,7 @@ class Steps:
     after_epoch: int = number(0, 0, description="epochs before the schedule starts")
 
 
-@dataclass
-class Optimizer:
+class Optimizer(Written):
     name: str = choice("sgd", "adam")
     lr: float = number(1.0, 0, description="learning rate")
     betas: list[float] = key([0.9, 0.999], "decays of Adam's two averages", read_when={"name": ("adam",)})
@@ -59,8 +54,7 @@ class Optimizer:
             raise Refused("optimizer.schedule=inverse_square_root needs optimizer.warmup_steps=1 or more.")
 
 
-@dataclass
-class Trainer:
+class Trainer(Written):
     max_epochs: int = number(1, 1, description="epochs to train")
     max_steps: int | None = number(
         None, 1, description="stop at this step even inside an epoch; null: max_epochs decides"
@@ -69,47 +63,47 @@ class Trainer:
         None, 1, description="steps between validations; null: at the end of each epoch"
     )
     test_curve: bool = key(
-        False, "evaluate the test split with each validation, only to record its curve", unhashed=True
+        False, "evaluate the test split with each validation, only to record its curve", names_run=False
     )
-    precision: str = choice("32", "bf16", "64", description="32: float32; bf16: bfloat16 by autocast; 64: float64")
+    precision: Text = choice("32", "bf16", "64", description="32: float32; bf16: bfloat16 by autocast; 64: float64")
     accelerator: str = choice(
-        "auto", "cpu", "gpu", description="kind of device; auto: a GPU if there is one", unhashed=True
+        "auto", "cpu", "gpu", description="kind of device; auto: a GPU if there is one", names_run=False
     )
     devices: int = number(
-        1, 1, description="devices; each has whole lanes, so the number does not change the experiment", unhashed=True
+        1, 1, description="devices; each has whole lanes, so the number does not change the experiment", names_run=False
     )
     nodes: int = number(
         1,
         1,
         description="machines, each with trainer.devices devices; srun starts a process for each device",
-        unhashed=True,
+        names_run=False,
     )
     accumulate: int = number(
-        1, 1, description="parts of a batch that are computed one after another; saves memory", unhashed=True
+        1, 1, description="parts of a batch that are computed one after another; saves memory", names_run=False
     )
     threads: int | None = number(
         None,
         1,
         1024,
         description="CPU threads for each device; null: all cores (a launcher divides them). A resumed run keeps it",
-        unhashed=True,
+        names_run=False,
     )
     deterministic: bool = key(
-        False, "torch's deterministic algorithms; a kernel that has none is named in log.txt", unhashed=True
+        False, "torch's deterministic algorithms; a kernel that has none is named in log.txt", names_run=False
     )
     compile: str | None = key(
-        None, "mode of torch.compile for training steps; null: none", options=COMPILE_MODES, unhashed=True
+        None, "mode of torch.compile for training steps; null: none", options=COMPILE_MODES, names_run=False
     )
     evaluation_batch: int = number(
-        16, 1, description="independent evaluation windows that are computed at once", unhashed=True
+        16, 1, description="independent evaluation windows that are computed at once", names_run=False
     )
     checkpoint_seconds: float = number(
-        60.0, 0, description="seconds between checkpoints, and so the work that a kill may cost", unhashed=True
+        60.0, 0, description="seconds between checkpoints, and so the work that a kill may cost", names_run=False
     )
-    log_every: int = number(50, 1, description="steps between rows of the training curve", unhashed=True)
+    log_every: int = number(50, 1, description="steps between rows of the training curve", names_run=False)
     diverged_above: float = number(
-        50.0, 0, description="a mean training loss above this, or not a number, ends the run as diverged", by_task=True
-    )
+        50.0, 0, description="a mean training loss above this, or not a number, ends the run as diverged"
+    )  # its neutral default is that of the task's card
 
     def check(self) -> None:
         if self.compile in CUDA_GRAPH_MODES and self.accumulate > 1:
@@ -140,22 +134,20 @@ class Trainer:
 NOT_IN_A_PROJECT = "/\\#?%:"  # W&B refuses these characters, but only when a run begins
 
 
-@dataclass
-class Logger:
-    wandb: str | None = key(None, "null, offline or online: mirrors the curves to Weights & Biases")
-    project: str = key("highway", "project on Weights & Biases")
-    group: str | None = key(None, "group on Weights & Biases; a sweep sets it to the table")
-    run: str | None = key(None, "name on Weights & Biases; a sweep sets it to the row with its seed")
+class Logger(Written):
+    wandb: str | None = key(
+        None, "mirrors the curves to Weights & Biases; null: nothing is sent", options=("offline", "online")
+    )
+    project: Text = key("highway", "project on Weights & Biases")
+    group: Text | None = key(None, "group on Weights & Biases; a sweep sets it to the table")
+    run: Text | None = key(None, "name on Weights & Biases; a sweep sets it to the row with its seed")
 
     def check(self) -> None:
-        if self.wandb not in (None, "offline", "online"):
-            raise Refused(f"logger.wandb={self.wandb} is unknown. Available: null, offline or online.")
         if not self.project or set(self.project) & set(NOT_IN_A_PROJECT):
             raise Refused(f"logger.project={self.project} cannot name a W&B project: it has one of {NOT_IN_A_PROJECT}.")
 
 
-@dataclass
-class Debug:
+class Debug(Written):
     """Ways to inspect a run. All except `trace` write to outputs/debug, start afresh each time and yield no result."""
 
     trace: bool = key(False, "show the stack trace beside the message")

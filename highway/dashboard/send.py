@@ -1,7 +1,6 @@
 """Send finished records to W&B as runs: those that were not mirrored while they ran, or ran on another machine."""
 
 import csv
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +44,8 @@ def _send(collected: Collected, row: Row, sample: Sample, mode: str, project: st
 
 
 def _as_it_ran(experiment: Experiment, sample: Sample, mode: str, project: str) -> Experiment:
-    logger = dataclasses.replace(experiment.logger, wandb=mode, project=project)
-    return dataclasses.replace(experiment, seed=sample.seed, logger=logger)
+    logger = experiment.logger.model_copy(update={"wandb": mode, "project": project})
+    return experiment.model_copy(update={"seed": sample.seed, "logger": logger})
 
 
 def send_report(paths: list[Path], table: str, mode: str, project: str, folder: Path) -> None:

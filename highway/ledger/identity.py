@@ -1,19 +1,18 @@
 """The identity of an experiment, from which the directory of its runs gets its name.
 
 The hash covers every key whose value differs from its neutral default, the revisions of model, gates, data set and
-task, and the declared checksums of the user's own data. It leaves out paths, logging, seeds (each has a folder) and
-keys without effect. It also leaves out keys declared `unhashed`: they change where or how fast a run computes, but not
-its result.
+task, and the declared checksums of the user's own data. It leaves out paths, logging, seeds (each has a folder), keys
+that nothing reads, and keys declared with names_run=False: they change where or how fast a run computes, but not its
+result.
 """
 
-import dataclasses
 import hashlib
 import json
 from typing import Any
 
 from highway.config.experiment import Experiment
-from highway.config.fields import canonical, differing_by_task, is_unhashed, neutral, unread
 from highway.config.gates import GATES, GateOptions
+from highway.config.keys import Written, declared, fields_on, unread
 from highway.config.sections import kinds_of
 
 PARTS = ("model", "gate", "layers", "dataset", "optimizer", "trainer")
@@ -23,9 +22,10 @@ def identity(experiment: Experiment) -> dict[str, Any]:
     """Return the keys that differ from the neutral defaults, the revisions, and the checksums of the user's data."""
     keys: dict[str, Any] = {}
     for name in PARTS:
-        section = getattr(experiment, name)
-        differing = _difference(_spelled(experiment, name), neutral(type(section)))
-        differing |= differing_by_task(section, experiment.task_card)
+        defaults = neutral(type(getattr(experiment, name)))
+        if name == "trainer":
+            defaults["diverged_above"] = experiment.task_card.diverged_above
+        differing = _difference(_spelled(experiment, name), defaults)
         if name == "model":
             differing["name"] = experiment.model.name
         if differing:
@@ -49,19 +49,24 @@ def named_revisions(numbers: dict[str, int]) -> dict[str, int]:
 
 def configuration(experiment: Experiment) -> dict[str, Any]:
     """Return every value of a run, for config.yaml, without the folders of this machine."""
-    values = dataclasses.asdict(experiment)
-    return {key: value for key, value in values.items() if key not in ("data_dir", "outputs_dir")}
+    return experiment.model_dump(exclude={"data_dir", "outputs_dir"})
 
 
-def changes_nothing(key: str) -> bool:
-    """Return True if an override of this key never changes the identity of a run."""
+def neutral(kind: type[Written]) -> dict[str, Any]:
+    """Return the neutral defaults of the keys of a section that name a run."""
+    return _read(kind())
+
+
+def names_run(key: str) -> bool:
+    """Return True if an override of this key may change the identity of a run."""
     section, *path = key.split(".")
     if section not in PARTS:
-        return section in ("logger", "debug", "hydra", "data_dir", "outputs_dir")
-    return any(is_unhashed(kind, path) for kind in kinds_of(section))
+        return section not in ("logger", "debug", "hydra", "data_dir", "outputs_dir")
+    fields = [field for kind in kinds_of(section) for field in fields_on(kind, path)]
+    return all(declared(field, "names_run") for field in fields)
 
 
-def ignored(experiment: Experiment, override: str) -> bool:
+def is_unread(experiment: Experiment, override: str) -> bool:
     """Return True if nothing reads the key of an override under this configuration, as the strength of no gate."""
     name, *path = override.split("=", 1)[0].lstrip("+~").split(".")
     if name not in PARTS or not path:
@@ -70,7 +75,7 @@ def ignored(experiment: Experiment, override: str) -> bool:
         return path != ["residual"]  # it says that there is no gate
     section = getattr(experiment, name)
     for key in path:
-        if dataclasses.is_dataclass(section):
+        if isinstance(section, Written):
             if key in unread(section):
                 return True
             section = getattr(section, key, None)
@@ -80,14 +85,28 @@ def ignored(experiment: Experiment, override: str) -> bool:
 def _spelled(experiment: Experiment, name: str) -> dict[str, Any]:
     """Return the values of a section, equal for all spellings of an experiment."""
     gated = experiment.gating.layers
+    section = getattr(experiment, name)
     if name == "layers":  # all, l1-3 and [1,2,3] are one choice for a model of three layers
-        return {
-            **neutral(type(experiment.layers)),
-            **{location: list(layers) or "none" for location, layers in gated.items()},
-        }
-    values = canonical(getattr(experiment, name))
+        return {**neutral(type(section)), **{location: list(layers) or "none" for location, layers in gated.items()}}
+    values = _read(section)
     if name == "gate" and not any(gated.values()):  # a gate on no layer is no gate
         return {**neutral(GateOptions), **{interface: values[interface] for interface in ("score", "state")}}
+    return section.spelled(values) if hasattr(section, "spelled") else values
+
+
+def _read(section: Written) -> dict[str, Any]:
+    """Return the values of the keys that name a run; a key that nothing reads has its default."""
+    values: dict[str, Any] = {}
+    defaults, idle = type(section)(), unread(section)
+    for name, field in type(section).model_fields.items():
+        if not declared(field, "names_run"):
+            continue
+        value = getattr(defaults if name in idle else section, name)
+        if isinstance(value, Written):
+            value = _read(value)
+        elif members := declared(field, "members"):
+            value = [member for member in members if member in value]
+        values[name] = value
     return values
 
 

@@ -29,8 +29,9 @@ class Symbols(nn.Module):
         model, symbols = experiment.model, experiment.dataset.vocabulary_size
         self.embedding = nn.Embedding(symbols, model.width_in)
         self.output_bias = nn.Parameter(torch.zeros(symbols))
-        self.scale = model.width_in**0.5 if model.scale_embedding else 1.0
-        self.dropout, self.dropout_words = model.dropout_embedding, model.dropout_embedding_words
+        self.scale = model.width_in**0.5 if getattr(model, "scale_embedding", False) else 1.0
+        self.dropout = getattr(model, "dropout_embedding", 0.0)
+        self.dropout_words = getattr(model, "dropout_embedding_words", 0.0)
         self.backbone = backbone
         self.reach = experiment.dataset.evaluation.reach
         self.has_memory = experiment.remembers is Remembers.MEMORY

@@ -1,6 +1,6 @@
 """The cost of a row, counted on the meta device: parameters, operations, and memory kept for the backward pass."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -62,8 +62,9 @@ def _shorter(described: Experiment) -> tuple[Experiment, float]:
     cut = getattr(described.dataset, "train", None)
     if described.remembers is not Remembers.STATE or cut is None or cut.stride != cut.window or cut.window <= STEPS:
         return described, 1
-    fewer = replace(cut, window=STEPS, stride=STEPS, scored=STEPS)
-    return replace(described, dataset=replace(described.dataset, train=fewer)), cut.window / STEPS
+    fewer = cut.model_copy(update={"window": STEPS, "stride": STEPS, "scored": STEPS})
+    dataset = described.dataset.model_copy(update={"train": fewer})
+    return described.model_copy(update={"dataset": dataset}), cut.window / STEPS
 
 
 def _storage(tensor: Tensor) -> int:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -173,8 +173,9 @@ def _smaller(described: Experiment, taken: Cost) -> Experiment:
     fewer = max(int(lanes * min(OPERATIONS / (taken.operations * taken.tokens), 1)), 1)
     if fewer == lanes:
         return described
-    cut = replace(described.dataset.train, lanes=fewer)
-    return replace(described, dataset=replace(described.dataset, train=cut))
+    cut = described.dataset.train.model_copy(update={"lanes": fewer})
+    dataset = described.dataset.model_copy(update={"train": cut})
+    return described.model_copy(update={"dataset": dataset})
 
 
 def _lanes(described: Experiment) -> int:

@@ -26,7 +26,7 @@ from highway.config.tasks import metrics_of
 from highway.config.yaml_file import read_yaml
 from highway.errors import Refused, as_typed, closest, listing
 from highway.files.writing import write_text
-from highway.ledger.identity import changes_nothing
+from highway.ledger.identity import names_run
 from highway.sweep.reading import load_table, parse_table, table_ids
 from highway.sweep.shell import command_line
 from highway.sweep.table import LONGEST_ID, Table
@@ -134,7 +134,7 @@ def described(choices: dict[str, list[str]], run: Sequence[Experiment]) -> dict[
     fixed = [
         f"{key}={value[0]}"
         for key, value in chosen.items()
-        if key == "hydra.searchpath" or (key not in varying and not changes_nothing(key))
+        if key == "hydra.searchpath" or (key not in varying and names_run(key))
     ]
     rows = []
     for combination in itertools.product(*(chosen[key] for key in varying)):

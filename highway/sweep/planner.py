@@ -13,7 +13,7 @@ from hydra.core.override_parser.types import Override
 from highway.config.experiment import Experiment
 from highway.errors import Refused
 from highway.ledger.directory import DONE, RunDirectory, roots
-from highway.ledger.identity import changes_nothing, identified
+from highway.ledger.identity import identified, names_run
 from highway.sweep import grid
 from highway.sweep.choose import FIRST_SEED, key_of
 from highway.sweep.chosen import choice as choice_of
@@ -85,9 +85,7 @@ class Planner:
                     continue  # the row itself follows when its settings are chosen
                 added = self._added(table, row, budget, seed, choice)
                 settings = (
-                    tuple(override for override in choice if not changes_nothing(override.split("=", 1)[0]))
-                    if added
-                    else ()
+                    tuple(override for override in choice if names_run(override.split("=", 1)[0])) if added else ()
                 )
                 planned = self._row(table, row, budget, seed, added, choice)
                 key = (table.id, budget, settings)
@@ -165,7 +163,7 @@ class Planner:
         table = parse_table(described)
         if choose:
             seeds = [int(seed) for seed in choices.get("seed", ["1"])]
-            unhashed = {key: typed for key, typed in overrides.items() if changes_nothing(key)}  # of no table
+            unhashed = {key: typed for key, typed in overrides.items() if not names_run(key)}  # of no table
             return self._of_rows(itertools.product([table], table.rows, table.budgets, seeds), unhashed)
         rows = {row.overrides: row for row in table.rows}
         varying = {override.split("=", 1)[0] for override in table.rows[0].overrides}
@@ -177,7 +175,7 @@ class Planner:
 
     def _added(self, table: Table, row: Row, budget: str, seed: int, choice: list[str]) -> str:
         """Return the overrides that make a row a different run; "" if the run stays the same."""
-        changing = [override for override in choice if not changes_nothing(override.split("=", 1)[0])]
+        changing = [override for override in choice if names_run(override.split("=", 1)[0])]
         if not changing:
             return ""
         base = table.overrides(row, budget, seed)

@@ -29,7 +29,7 @@ from highway.config.experiment import Experiment
 from highway.config.sections import SWEEP_ONLY
 from highway.errors import Held, Refused
 from highway.ledger.directory import DONE
-from highway.ledger.identity import ignored
+from highway.ledger.identity import is_unread
 from highway.sweep.accounts import summarise, to_do
 from highway.sweep.chosen import ENDED
 from highway.sweep.launch import Planned
@@ -121,7 +121,7 @@ def _refuse_ignored(overrides: Sequence[str], plan: Sequence[Planned]) -> None:
     """Refuse a key that was typed, and that no run of the sweep reads."""
     experiments = [planned.experiment for planned in plan if planned.experiment is not None]
     for override in overrides:
-        if experiments and all(ignored(experiment, override) for experiment in experiments):
+        if experiments and all(is_unread(experiment, override) for experiment in experiments):
             raise Refused(f"{override} changes nothing: no run of this sweep reads it. Leave it out.")
 
 

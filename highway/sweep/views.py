@@ -9,7 +9,7 @@ from highway.config.check import flat
 from highway.config.experiment import Experiment
 from highway.config.yaml_file import read_yaml
 from highway.ledger.directory import RunDirectory
-from highway.ledger.identity import PARTS, changes_nothing, configuration
+from highway.ledger.identity import PARTS, configuration, names_run
 
 
 def link_view(directory: RunDirectory, table: str, budget: str, row: str) -> RunDirectory | None:
@@ -35,5 +35,5 @@ def differences(earlier: RunDirectory, experiment: Experiment) -> list[str]:
         return ["that run was never started"]
     old, new = read_yaml(earlier.config), configuration(experiment)
     before, after = (flat({name: values[name] for name in PARTS}) for values in (old, new))
-    keys = [key for key, value in before.items() if value != after.get(key) and not changes_nothing(key)]
+    keys = [key for key, value in before.items() if value != after.get(key) and names_run(key)]
     return [f"{key} {before[key]} -> {after.get(key, 'absent')}" for key in keys]

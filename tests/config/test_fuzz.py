@@ -18,7 +18,6 @@ from highway.config import compose
 from highway.config.check import check, flat
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
-from highway.config.fields import neutral
 from highway.config.groups import groups, options
 from highway.config.sections import ROOT, SECTIONS, kinds_of
 from highway.config.sentences import sentence
@@ -34,7 +33,7 @@ KEYS = [
         f"{section}.{key}"
         for section in ("model", "dataset", *SECTIONS)
         for kind in kinds_of(section)
-        for key in flat(neutral(kind))
+        for key in flat(kind().model_dump())
     ),
 ]
 ODD = ["", " ", "null", "nan", "-inf", "1e400", "true", "???", "${seed}", "${oc.env:HOME}", "${", "[", "l1-3", "\0"]

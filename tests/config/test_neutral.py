@@ -5,11 +5,10 @@ from typing import Any
 
 import yaml
 
-from highway.config.fields import neutral
 from highway.config.models import MODELS
 from highway.config.sections import SECTIONS
 from highway.config.tasks import TASKS
-from highway.ledger.identity import PARTS
+from highway.ledger.identity import PARTS, neutral
 
 FROZEN = Path(__file__).parents[1] / "fixtures" / "neutral.yaml"
 

@@ -1,7 +1,6 @@
 """A toy task: is the number of ones in a row of bits odd? It has no vocabulary, no validation split, a summed loss."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 
 from highway.config.datasets import DatasetCard
 from highway.config.experiment import Experiment
-from highway.config.fields import choice, key, number
+from highway.config.keys import Written, choice, key, number
 from highway.config.tasks import TaskCard
 from highway.data.lanes import TrainingBatches
 from highway.data.module import ExperimentData
@@ -21,14 +20,13 @@ if TYPE_CHECKING:
     from highway.models.backbone import Backbone
 
 
-@dataclass
-class ParityDataset:
+class ParityDataset(Written):
     name: str = "parity"
     form: str = "bits"
     source: str = choice("sample", "files")
     length: int = number(6, 1)
     batch: int = number(8, 1)
-    metric: str = key("accuracy", unhashed=True)
+    metric: str = key("accuracy", names_run=False)
 
     @property
     def longest_text(self) -> int:

@@ -4,20 +4,17 @@ z, r = sigmoid(W x[t] + U s[t-1] + b)        n = tanh(V x[t] + r * (Q s[t-1]) + 
 s[t] = gate(s[t-1], (1 - z) * n + z * s[t-1])
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
 from highway.config.experiment import Gating
-from highway.config.fields import number
+from highway.config.keys import number
 from highway.config.models import ModelCard, Options, Remembers
 from highway.gates.gate import gate
 from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch
 
 
-@dataclass
 class Steps(Options):
     name: str = "steps"
     width: int = number(8, 1)
