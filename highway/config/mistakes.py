@@ -5,7 +5,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from highway.config.keys import LARGEST, fields_on, keys_of
+from highway.config.keys import LARGEST, fields_on, keys_of, options_of
 from highway.config.yaml_file import Yaml
 from highway.errors import Refused, as_typed, closest, listing
 
@@ -39,13 +39,12 @@ def refused(error: ValidationError, kind: type[BaseModel], path: str = "", file:
         return Refused(f"{place}{where} is not a key.{closest(str(steps[-1]), known)} Available: {listing(known)}.")
     value = about.get("given", mistake["input"])
     given = f"{place}{where}={as_typed(value)}"
-    if wrong == "unknown":
-        options = about["options"]
-        return Refused(f"{given} is unknown.{closest(value, options)} Available: {listing(options)}.")
+    null = " or null" if fields and type(None) in get_args(fields[-1].annotation) else ""
+    if options := about.get("options") or (options_of(fields[-1]) if fields and wrong == "string_type" else []):
+        return Refused(f"{given} is unknown.{closest(str(value), options)} Available: {listing(options)}{null}.")
     if wrong in ("greater_than_equal", "less_than_equal"):
         allowed = f"at most {LARGEST}" if about.get("le") == LARGEST else _range(fields[-1])
         return Refused(f"{given} is out of range; it must be {allowed}.")
-    null = " or null" if fields and type(None) in get_args(fields[-1].annotation) else ""
     hint = " Quote a text that has ': ' in it or is a number." if file and wrong == "string_type" else ""
     return Refused(f"{given} must be {TYPES.get(wrong) or mistake['msg']}{null}.{hint}")
 

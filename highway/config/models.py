@@ -7,7 +7,7 @@ one file in conf/model/; its keys with their defaults go to tests/fixtures/neutr
 
 from dataclasses import field
 from enum import StrEnum
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic.dataclasses import dataclass
 
@@ -46,8 +46,14 @@ class ModelCard:
     revision: int = 1
 
 
-class _Widths:
-    width: int
+class Options(Written):
+    """The keys of a model. The input and output layers read `width_in` and `width_out` of every model.
+
+    Of a model that has them, they also read the keys scale_embedding, dropout_embedding and dropout_embedding_words.
+    """
+
+    if TYPE_CHECKING:
+        width: int  # every model has this key, with a default of its own
 
     @property
     def width_in(self) -> int:
@@ -58,13 +64,6 @@ class _Widths:
     def width_out(self) -> int:
         """The width of the vectors that the backbone returns."""
         return self.width
-
-
-class Options(_Widths, Written):
-    """The keys of a model. The input and output layers read `width_in` and `width_out` of every model.
-
-    Of a model that has them, they also read the keys scale_embedding, dropout_embedding and dropout_embedding_words.
-    """
 
 
 def check_heads(width: int, heads: int) -> None:

@@ -18,7 +18,12 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Loader(_Loader):  # type: ignore[misc]
-    """PyYAML's loader of plain values, with the numbers of OmegaConf."""
+    """PyYAML's loader of plain values, which takes the same texts for numbers as OmegaConf does, and none for a date."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, texts) for tag, texts in resolvers if not tag.endswith(":timestamp")]
+        for first, resolvers in _Loader.yaml_implicit_resolvers.items()
+    }
 
 
 Loader.add_implicit_resolver("tag:yaml.org,2002:float", SCIENTIFIC, list("-+0123456789"))
@@ -67,14 +72,18 @@ def parsed(text: bytes, name: str) -> Yaml:
         raise Refused(f"{name} is not valid YAML: {' '.join(str(error).split())}.") from error
 
 
-def _refuse_a_key_that_is_given_twice(node: yaml.Node | None, name: str) -> None:
-    lines: dict[str, int] = {}
-    children = node.value if isinstance(node, yaml.SequenceNode) else []
-    for key, value in node.value if isinstance(node, yaml.MappingNode) else []:
-        line, spelled = key.start_mark.line + 1, str(key.value)
-        if spelled in lines:
-            raise Refused(f"{name}, line {line}: '{spelled}' is given twice, first in line {lines[spelled]}.")
-        lines[spelled] = line
-        children = [*children, value]
-    for child in children:
-        _refuse_a_key_that_is_given_twice(child, name)
+def _refuse_a_key_that_is_given_twice(root: yaml.Node | None, name: str) -> None:
+    nodes, seen = [root], set[int]()  # an alias leads to a node that has been seen
+    while nodes:
+        node = nodes.pop()
+        if id(node) in seen or not isinstance(node, yaml.CollectionNode):
+            continue
+        seen.add(id(node))
+        lines: dict[str, int] = {}
+        for key, value in node.value if isinstance(node, yaml.MappingNode) else []:
+            line, spelled = key.start_mark.line + 1, str(key.value)
+            if spelled in lines:
+                raise Refused(f"{name}, line {line}: '{spelled}' is given twice, first in line {lines[spelled]}.")
+            lines[spelled] = line
+            nodes.append(value)
+        nodes += node.value if isinstance(node, yaml.SequenceNode) else []

@@ -19,7 +19,6 @@ from tests.support.overrides import TINY
 
 REFUSED = re.compile(r"error: .*(hydra\.|_target_|no launcher of|no sweeper of).*\n")
 Typed = Callable[..., tuple[int, str]]
-ALIASES = "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 11)}]\n" for n in range(1, 6))
 
 
 @pytest.fixture
@@ -96,11 +95,10 @@ def test_nor_do_overrides(typed: Typed, tmp_path: Path, arguments: tuple[str, ..
         ("!!python/object/apply:os.system ['touch owned']", "the configuration cannot be read"),
         ("just words", "the configuration cannot be read"),
         ("a: [", "the configuration cannot be read"),
-        (ALIASES, "the configuration cannot be read"),
         ("optimizer: {_target_: os.system}", "model.name=null is unknown"),
         ("logger: {group: '${oc.env:WANDB_API_KEY}'}", "model.name=null is unknown"),
     ],
-    ids=["object", "text", "half", "aliases", "target", "secret"],
+    ids=["object", "text", "half", "target", "secret"],
 )
 def test_a_header_of_weights(config: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
