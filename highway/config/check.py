@@ -5,13 +5,12 @@ from typing import Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
-from pydantic import ValidationError
 
 from highway.config.datasets import DATASETS
 from highway.config.experiment import Experiment
 from highway.config.guard import check_hydra
 from highway.config.keys import Written
-from highway.config.mistakes import refused
+from highway.config.mistakes import validated
 from highway.config.models import MODELS
 from highway.config.sections import ROOT, SWEEP_ONLY
 from highway.config.tasks import TASKS
@@ -45,7 +44,7 @@ def check_recorded(values: dict[str, Any]) -> Experiment:
 def check_dataset(config: DictConfig) -> tuple[Any, Path, Path]:
     """Check the data set alone. Return it, data_dir and outputs_dir; the model may be anything."""
     values = _plain(config, ("dataset", "data_dir", "outputs_dir"))
-    dataset = _validated(_dataset_keys(values), values["dataset"], "dataset")
+    dataset = validated(_dataset_keys(values), values["dataset"], "dataset")
     return dataset, Path(values["data_dir"]), Path(values["outputs_dir"])
 
 
@@ -62,8 +61,8 @@ def _plain(config: DictConfig, keys: tuple[str, ...]) -> dict[str, Any]:
 
 def _experiment(values: dict[str, Any], extra: Extra = None) -> Experiment:
     kinds = {"model": MODELS[_name(values, "model", list(MODELS))].options, "dataset": _dataset_keys(values)}
-    sections = {name: _validated(kind, values[name], name, extra) for name, kind in kinds.items()}
-    experiment: Experiment = _validated(Experiment, values | sections, "", extra)
+    sections = {name: validated(kind, values[name], name, extra) for name, kind in kinds.items()}
+    experiment: Experiment = validated(Experiment, values | sections, "", extra)
     return experiment
 
 
@@ -78,13 +77,6 @@ def _name(values: dict[str, Any], section: str, known: list[str]) -> str:
     if name not in known:
         raise Refused(f"{section}.name={as_typed(name)} is unknown. Available: {listing(known)}.")
     return str(name)
-
-
-def _validated(kind: type[Written], values: Any, path: str, extra: Extra = None) -> Any:
-    try:
-        return kind.model_validate(values, extra=extra)
-    except ValidationError as error:
-        raise refused(error, kind, path) from error
 
 
 def flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """One sentence for a mistake in what a person has written: what is wrong, where, and what would be right."""
 
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -21,6 +21,14 @@ TYPES = {  # type of a mistake -> what is right
     "dict_type": "keys with values",
     "model_type": "keys with values",
 }
+
+
+def validated(kind: type[BaseModel], values: Any, path: str = "", extra: Literal["ignore"] | None = None) -> Any:
+    """Return the values as a model, or refuse the first mistake; with extra="ignore", leave unknown keys out."""
+    try:
+        return kind.model_validate(values, extra=extra)
+    except ValidationError as error:
+        raise refused(error, kind, path) from error
 
 
 def refused(error: ValidationError, kind: type[BaseModel], path: str = "", file: Yaml | None = None) -> Refused:

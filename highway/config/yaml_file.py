@@ -18,7 +18,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Loader(_Loader):  # type: ignore[misc]
-    """PyYAML's loader of plain values, which takes the same texts for numbers as OmegaConf does, and none for a date."""
+    """PyYAML's loader of plain values, which like OmegaConf takes 1e-4 for a number, and no text for a date."""
 
     yaml_implicit_resolvers = {
         first: [(tag, texts) for tag, texts in resolvers if not tag.endswith(":timestamp")]

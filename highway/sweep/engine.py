@@ -11,7 +11,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from highway.errors import Refused, as_typed, counted
+from highway.config.keys import Written
+from highway.config.mistakes import validated
+from highway.errors import Refused, counted
 from highway.sweep.launch import EXIT_REFUSED, LOOK_AGAIN, Planned, RunLauncher, search_path
 from highway.sweep.shell import quoted
 
@@ -30,16 +32,14 @@ class Job(Protocol):
         """Block until the job has ended."""
 
 
-def check_whole(key: str, value: Any, least: int = 1) -> None:
-    """Refuse a launcher setting that is not a whole number of at least `least`. Call this only if it is not null."""
-    if type(value) is not int or value < least:
-        raise Refused(f"hydra.launcher.{key}={as_typed(value)} is not a whole number from {least} upwards.")
-
-
 class EngineLauncher(RunLauncher):
+    Settings: type[Written] = Written  # the keys of hydra.launcher, which a file of conf/hydra/launcher/ explains
     threads: int  # threads of a run whose overrides do not set trainer.threads
     spans_nodes = False  # True if a run may use several machines
     queues = False  # True if a run may wait in a queue after it has been started
+
+    def __init__(self, **given: Any) -> None:
+        self.settings: Any = validated(self.Settings, given, "hydra.launcher")
 
     def threads_of_a_run(self, missing: Sequence[Planned], planned: int) -> int | None:
         return self.threads

@@ -8,9 +8,10 @@ import os
 import subprocess
 from collections.abc import Iterable, Sequence
 
+from highway.config.keys import Written, number
 from highway.files.device import cores
 from highway.ledger.lease import SWEEP
-from highway.sweep.engine import EngineLauncher, Job, check_whole
+from highway.sweep.engine import EngineLauncher, Job
 from highway.sweep.launch import Planned
 from highway.sweep.slots import slots_for
 
@@ -22,12 +23,14 @@ class Process:
         self.poll, self.stop, self.wait = process.poll, process.terminate, process.wait
 
 
+class LocalSettings(Written):
+    slots: int | None = number(None, 1)
+    per_gpu: int = number(1, 1)
+
+
 class LocalLauncher(EngineLauncher):
-    def __init__(self, slots: int | None = None, per_gpu: int = 1) -> None:
-        if slots is not None:
-            check_whole("slots", slots)
-        check_whole("per_gpu", per_gpu)
-        self.slots, self.per_gpu = slots, per_gpu
+    Settings = LocalSettings
+    settings: LocalSettings
 
     def threads_of_a_run(self, missing: Sequence[Planned], planned: int) -> int | None:
         self.prepare(missing, planned)  # counts the slots among which the cores are divided; starts nothing
@@ -35,7 +38,7 @@ class LocalLauncher(EngineLauncher):
 
     def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
         accelerators, devices = {run.accelerator for run in to_run}, max(run.devices for run in to_run)
-        self.free, self.on_gpus = slots_for(accelerators, devices, planned, self.slots, self.per_gpu)
+        self.free, self.on_gpus = slots_for(accelerators, devices, planned, self.settings.slots, self.settings.per_gpu)
         self.threads = max(cores() // self.free.count, 1)
         self.taken: dict[Planned, list[str]] = {}
         return self.free.count

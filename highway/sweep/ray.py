@@ -17,11 +17,12 @@ from functools import partial
 from typing import Any
 
 from highway.config.extras import need
+from highway.config.keys import Written, number
 from highway.config.project import SETTING, project
 from highway.errors import Refused
 from highway.files.writing import append_text
 from highway.ledger.lease import SWEEP
-from highway.sweep.engine import EngineLauncher, Job, check_whole
+from highway.sweep.engine import EngineLauncher, Job
 from highway.sweep.launch import EXIT_REFUSED, Planned
 
 ANSWERS = 10.0  # seconds within which a cluster must answer; Ray itself tries for two minutes
@@ -115,40 +116,36 @@ class Task:
         return 1
 
 
-class RayLauncher(EngineLauncher):
-    """A launcher whose settings conf/hydra/launcher/ray.yaml explains."""
+class RaySettings(Written):
+    address: str | None = None
+    cores: int | None = number(None, 1)
+    num_cpus: int = number(1, 1)
+    per_gpu: int = number(1, 1)
+    retries: int = number(3, 0)
 
-    queues = True
-
-    def __init__(
-        self,
-        address: str | None = None,
-        cores: int | None = None,
-        num_cpus: int = 1,
-        per_gpu: int = 1,
-        retries: int = 3,
-    ) -> None:
-        need("ray", "ray", "hydra/launcher=ray")
-        if address is not None and not isinstance(address, str):
-            raise Refused(f"hydra.launcher.address={address} must be auto, host:port, ray://host:port or null.")
-        if cores is not None:
-            check_whole("cores", cores)
-        check_whole("num_cpus", num_cpus)
-        check_whole("per_gpu", per_gpu)
-        check_whole("retries", retries, least=0)
-        if address is not None and cores is not None:
+    def check(self) -> None:
+        if self.address is not None and self.cores is not None:
             raise Refused(
                 "hydra.launcher.cores applies only to a local Ray cluster; "
                 "remove it when hydra.launcher.address is set."
             )
-        self.address, self.cores, self.threads = address, cores, num_cpus
-        self.per_gpu, self.retries = per_gpu, retries
+
+
+class RayLauncher(EngineLauncher):
+    Settings = RaySettings
+    settings: RaySettings
+    queues = True
+
+    def __init__(self, **given: Any) -> None:
+        need("ray", "ray", "hydra/launcher=ray")
+        super().__init__(**given)
+        self.threads = self.settings.num_cpus
 
     def launch_runs(self, to_run: Sequence[Planned], planned: int, fail_fast: bool) -> None:
         import ray
 
         with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # Ray prints warnings of its nodes on stdout
-            _connect(self.address, self.cores)
+            _connect(self.settings.address, self.settings.cores)
             try:
                 super().launch_runs(to_run, planned, fail_fast)
             finally:
@@ -174,11 +171,11 @@ class RayLauncher(EngineLauncher):
         """Return the CPUs and GPUs of a run as Ray counts them: shares of a GPU are multiples of 1/10,000."""
         gpus = 0.0
         if self.on_gpus and planned.accelerator != "cpu":
-            gpus = planned.devices if planned.devices > 1 else 10_000 // self.per_gpu / 10_000
+            gpus = planned.devices if planned.devices > 1 else 10_000 // self.settings.per_gpu / 10_000
         return {"CPU": self.threads * planned.devices, "GPU": gpus}
 
     def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
-        return ((planned, Task(planned, partial(self._submit, planned), self.retries)) for planned in to_run)
+        return ((planned, Task(planned, partial(self._submit, planned), self.settings.retries)) for planned in to_run)
 
     def _submit(self, planned: Planned) -> Any:
         import ray

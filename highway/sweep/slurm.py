@@ -6,20 +6,21 @@ and exits with 130; the job is requeued and resumes. After `scancel` a job saves
 
 import logging
 import os
-import re
 import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import StringConstraints
 
 from highway.config.extras import need
+from highway.config.keys import Text, Written, key, number
 from highway.errors import Refused
 from highway.ledger.lease import STALE
-from highway.sweep.engine import EngineLauncher, Job, check_whole
+from highway.sweep.engine import EngineLauncher, Job
 from highway.sweep.launch import Planned
 from highway.sweep.submitted import Becomes
 
@@ -28,6 +29,8 @@ ASK_EVERY = 3.0  # seconds between two calls of squeue, each for all jobs
 STOP_WITHIN = 120.0  # seconds for which a sweep waits for its cancelled jobs
 LARGEST_ARRAY = 1000  # jobs; the default of Slurm's MaxArraySize is 1001
 MARGIN = 60  # seconds by which Slurm may warn early
+
+Name = Annotated[Text, StringConstraints(pattern=r"^[\w.,:@+-]+$")]
 
 # Runs in the job after the run's command. A kill may be the fault of the node, or of the run; the latter would be
 # requeued for ever, so the number of restarts after a kill is limited.
@@ -42,56 +45,39 @@ fi
 exit $code"""
 
 
-@dataclass
-class SlurmLauncher(EngineLauncher):
-    """A launcher whose settings conf/hydra/launcher/slurm.yaml explains."""
+class SlurmSettings(Written):
+    partition: Name | None = None
+    account: Name | None = None
+    qos: Name | None = None
+    cpus: int = number(4, 1)
+    memory_gb: float | None = number(None, 0.001)
+    minutes: int = number(720, 1)
+    warn_seconds: int = number(120, 1)
+    array_parallelism: int | None = number(None, 1)
+    kills: int = number(3, 0)
+    setup_lines: list[str] = key([])
+    parameters: dict[str, Any] = key({})
 
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    cpus: int = 4
-    memory_gb: float | None = None
-    minutes: int = 720
-    warn_seconds: int = 120
-    array_parallelism: int | None = None
-    kills: int = 3
-    setup_lines: list[str] = field(default_factory=list)
-    parameters: dict[str, Any] = field(default_factory=dict)
-
-    spans_nodes = queues = True
-
-    def __post_init__(self) -> None:
-        for name in ("partition", "account", "qos"):
-            value = getattr(self, name)
-            if value is not None and not re.fullmatch(r"[\w.,:@+-]+", str(value)):
-                raise Refused(
-                    f"hydra.launcher.{name}='{value}' is not a valid Slurm name: use letters, digits and _ . , : @ + -."
-                )
-        for name in ("cpus", "minutes", "warn_seconds"):
-            check_whole(name, getattr(self, name))
-        self.threads = self.cpus
-        check_whole("kills", self.kills, least=0)
-        if self.array_parallelism is not None:
-            check_whole("array_parallelism", self.array_parallelism)
-        if self.memory_gb is not None and not (isinstance(self.memory_gb, int | float) and self.memory_gb > 0):
-            raise Refused(f"hydra.launcher.memory_gb={self.memory_gb} is not a number above 0.")
+    def check(self) -> None:
         if self.minutes * 60 <= self.warn_seconds + MARGIN:
             raise Refused(
                 f"hydra.launcher.minutes={self.minutes} leaves no time to train: Slurm asks a run to save "
                 f"hydra.launcher.warn_seconds={self.warn_seconds} before the end, or up to {MARGIN} seconds earlier. "
                 "Raise minutes, or lower warn_seconds."
             )
-        if not isinstance(self.parameters, dict):
-            raise Refused(
-                f"hydra.launcher.parameters={self.parameters} is not a mapping: write it as {{constraint: a100}}."
-            )
         for name, value in self.parameters.items():
             if "\n" in f"{name}{value}":
                 raise Refused(f"hydra.launcher.parameters: {name!r} has a line break. Write each option by itself.")
-        if not isinstance(self.setup_lines, list):
-            raise Refused(
-                f"hydra.launcher.setup_lines={self.setup_lines} is not a list: write it as ['module load cuda']."
-            )
+
+
+class SlurmLauncher(EngineLauncher):
+    Settings = SlurmSettings
+    settings: SlurmSettings
+    spans_nodes = queues = True
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.threads = self.settings.cpus
 
     def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
         need("submitit", "slurm", "hydra/launcher=slurm")
@@ -100,7 +86,7 @@ class SlurmLauncher(EngineLauncher):
                 "hydra/launcher=slurm needs sbatch and srun, which this machine lacks: start it on a login node."
             )
         self.queue = Queue()
-        return min(self.array_parallelism or planned, planned)
+        return min(self.settings.array_parallelism or planned, planned)
 
     def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
         for _, alike in groupby(sorted(to_run, key=_needs), key=_needs):
@@ -132,23 +118,28 @@ class SlurmLauncher(EngineLauncher):
 
     def _asked(self, planned: Planned, to_run: int) -> dict[str, Any]:
         """Return the options of sbatch, under submitit's names."""
+        settings = self.settings
         options = {
             "job_name": "highway",
-            "partition": self.partition,
-            "account": self.account,
-            "qos": self.qos,
+            "partition": settings.partition,
+            "account": settings.account,
+            "qos": settings.qos,
             "nodes": planned.nodes,
             "ntasks_per_node": planned.devices,
             "gpus_per_node": planned.devices if planned.accelerator != "cpu" else None,
-            "cpus_per_task": self.cpus,
-            "mem": f"{int(self.memory_gb * 1024)}M" if self.memory_gb else None,
-            "time": self.minutes,
-            "array_parallelism": self.array_parallelism or to_run,
-            "setup": list(self.setup_lines),
-            "teardown": AGAIN.format(kills=self.kills).splitlines(),
+            "cpus_per_task": settings.cpus,
+            "mem": f"{int(settings.memory_gb * 1024)}M" if settings.memory_gb else None,
+            "time": settings.minutes,
+            "array_parallelism": settings.array_parallelism or to_run,
+            "setup": list(settings.setup_lines),
+            "teardown": AGAIN.format(kills=settings.kills).splitlines(),
             # since Slurm 22.05 srun does not inherit --cpus-per-task from sbatch
-            "srun_args": [f"--cpus-per-task={self.cpus}", "--kill-on-bad-exit=1"],
-            "additional_parameters": {"signal": f"TERM@{self.warn_seconds}", "requeue": True, **self.parameters},
+            "srun_args": [f"--cpus-per-task={settings.cpus}", "--kill-on-bad-exit=1"],
+            "additional_parameters": {
+                "signal": f"TERM@{settings.warn_seconds}",
+                "requeue": True,
+                **settings.parameters,
+            },
         }
         return {name: value for name, value in options.items() if value is not None}
 

@@ -29,13 +29,13 @@ def test_without_ray_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"address": 5}, "address=5 must be auto, host:port"),
-        ({"cores": 0}, "cores=0 is not a whole number from 1 upwards"),
-        ({"num_cpus": -1}, "num_cpus=-1 is not a whole number from 1 upwards"),
-        ({"num_cpus": True}, "num_cpus=true is not a whole number"),
-        ({"num_cpus": 0.5}, "num_cpus=0.5 is not a whole number"),
-        ({"per_gpu": "many"}, "per_gpu=many is not a whole number"),
-        ({"retries": -1}, "retries=-1 is not a whole number from 0 upwards"),
+        ({"address": 5}, "address=5 must be a text or null"),
+        ({"cores": 0}, "cores=0 is out of range; it must be at least 1"),
+        ({"num_cpus": -1}, "num_cpus=-1 is out of range; it must be at least 1"),
+        ({"num_cpus": True}, "num_cpus=true must be a whole number"),
+        ({"num_cpus": 0.5}, "num_cpus=0.5 must be a whole number"),
+        ({"per_gpu": "many"}, "per_gpu=many must be a whole number"),
+        ({"retries": -1}, "retries=-1 is out of range; it must be at least 0"),
         ({"address": "auto", "cores": 2}, "remove it when hydra.launcher.address is set"),
     ],
 )

@@ -208,16 +208,16 @@ def test_slurm_may_refuse(tmp_path: Path, pretended: Pretended) -> None:
 @pytest.mark.parametrize(
     ("word", "sentence"),
     {
-        "partition='gpu long'": "hydra.launcher.partition='gpu long' is not a valid Slurm name",
-        "minutes=abc": "hydra.launcher.minutes=abc is not a whole number from 1 upwards",
-        "cpus=0": "hydra.launcher.cpus=0 is not a whole number from 1 upwards",
-        "kills=-1": "hydra.launcher.kills=-1 is not a whole number from 0 upwards",
-        "array_parallelism=1.5": "hydra.launcher.array_parallelism=1.5 is not a whole number",
-        "memory_gb=0": "hydra.launcher.memory_gb=0 is not a number above 0",
-        "memory_gb=much": "hydra.launcher.memory_gb=much is not a number above 0",
+        "partition='gpu long'": "hydra.launcher.partition=gpu long must be letters, digits and _ . , : @ + -.",
+        "minutes=abc": "hydra.launcher.minutes=abc must be a whole number",
+        "cpus=0": "hydra.launcher.cpus=0 is out of range; it must be at least 1",
+        "kills=-1": "hydra.launcher.kills=-1 is out of range; it must be at least 0",
+        "array_parallelism=1.5": "hydra.launcher.array_parallelism=1.5 must be a whole number or null",
+        "memory_gb=0": "hydra.launcher.memory_gb=0 is out of range; it must be at least 0.001",
+        "memory_gb=much": "hydra.launcher.memory_gb=much must be a number or null",
         "minutes=3": "hydra.launcher.minutes=3 leaves no time to train",
-        "parameters=fast": "write it as {constraint: a100}",
-        "setup_lines=module": "write it as ['module load cuda']",
+        "parameters=fast": "hydra.launcher.parameters=fast must be keys with values",
+        "setup_lines=module": "hydra.launcher.setup_lines=module must be a list, as in [a,b]",
     }.items(),
 )
 def test_what_cannot_be_is_refused(
