@@ -1,5 +1,7 @@
 """One sentence for a mistake in what a person has written: what is wrong, where, and what would be right."""
 
+import math
+import re
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -9,6 +11,7 @@ from highway.config.keys import LARGEST, fields_on, keys_of
 from highway.config.yaml_file import Yaml
 from highway.errors import Refused, as_typed, closest, listing
 
+NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
 TYPES = {  # type of a mistake -> what is right
     "int_type": "a whole number",
     "float_type": "a number",
@@ -30,6 +33,8 @@ def refused(error: ValidationError, kind: type[BaseModel], path: str = "", file:
     place = f"{file.line_of(steps)}: " if file else ""
     where = _dotted(path, steps, file.content if file else None)
     wrong, about = mistake["type"], mistake.get("ctx", {})
+    if wrong == "value_error":  # of Written.check
+        return Refused(f"{place}{where}{': ' if where else ''}{about['error']}")
     if wrong == "missing":
         return Refused(f"{place}{where} is missing.")
     if wrong == "extra_forbidden":
@@ -43,8 +48,12 @@ def refused(error: ValidationError, kind: type[BaseModel], path: str = "", file:
     if wrong in ("greater_than_equal", "less_than_equal"):
         allowed = f"at most {LARGEST}" if about.get("le") == LARGEST else _range(fields[-1])
         return Refused(f"{given} is out of range; it must be {allowed}.")
+    if wrong == "unlike":
+        return Refused(f"{given} must be {about['right']}.")
     null = " or null" if fields and type(None) in get_args(fields[-1].annotation) else ""
     hint = " Quote a text that has ': ' in it or is a number." if file and wrong == "string_type" else ""
+    if wrong in ("int_type", "float_type") and isinstance(value, str) and NUMBER.fullmatch(value):
+        hint = " Leave out the quotes."
     return Refused(f"{given} must be {TYPES.get(wrong) or mistake['msg']}{null}.{hint}")
 
 
@@ -68,6 +77,9 @@ def _range(field: FieldInfo) -> str:
     low, high = (
         next((getattr(mark, end) for mark in field.metadata if hasattr(mark, end)), None) for end in ("ge", "le")
     )
-    if low is None or high is None:
-        return f"at least {low:g}" if low is not None else ""
-    return f"from {low:g} to {high:g}"
+    return "" if low is None else bounds(low, math.inf if high is None else high)
+
+
+def bounds(low: float, high: float) -> str:
+    """Return the range of a number in words."""
+    return f"at least {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
