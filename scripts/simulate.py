@@ -8,7 +8,6 @@ A run is normal with deviation 1, independently for each metric. `!`: significan
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from scipy import stats
@@ -74,7 +73,7 @@ class SimulatedNumbers:
 
 def testable(table: Table) -> list[Claim]:
     """Return the claims that are tested, at the edge of what they allow."""
-    return [replace(claim, share=0.0) for claim in table.claims if not claim.to]
+    return [claim.model_copy(update={"share": 0.0}) for claim in table.claims if not claim.to]
 
 
 def false_verdicts(table: Table, case: str, seeds: int, count: int) -> int:

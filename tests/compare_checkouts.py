@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -69,7 +68,7 @@ def facts_of(tables: list[str]) -> dict[str, Any]:
     load_table, table_ids = _imported("load_table"), _imported("table_ids")
     facts: dict[str, Any] = {}
     for table in map(load_table, tables or table_ids()):
-        for row in (replace(row, chosen={}) for row in table.rows):  # named as before anything was chosen
+        for row in (row.model_copy(update={"chosen": {}}) for row in table.rows):  # named as before anything was chosen
             here = facts.setdefault(f"{table.id} {row.id}", {})
             for budget in row.budgets or table.budgets:
                 here[f"cell at {budget}"] = directory_of(experiment(table.overrides(row, budget, 1))).name

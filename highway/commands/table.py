@@ -7,7 +7,6 @@ trainer.compile=reduce-overhead, trainer.threads=1 or trainer.accelerator=cpu.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -52,8 +51,8 @@ def main() -> None:
         elif arguments.action == "time":
             time(table, arguments.words, budget, arguments.rounds, outputs)
         else:
-            rows = tuple(map(table.row, arguments.words)) or table.rows
-            print_status(with_overrides(replace(table, rows=rows), [*table.budgets], arguments.added), outputs, console)
+            shown = table.model_copy(update={"rows": [*map(table.row, arguments.words)] or table.rows})
+            print_status(with_overrides(shown, [*table.budgets], arguments.added), outputs, console)
 
 
 def explain(table: Table, row: str | None, budget: str, added: Sequence[str], console: Console) -> None:
@@ -62,7 +61,7 @@ def explain(table: Table, row: str | None, budget: str, added: Sequence[str], co
 
     if row:
         chosen = table.row(row).with_added(added) if added else table.row(row)
-        explain_row(replace(table, rows=(*table.rows, chosen)), chosen, budget, console)
+        explain_row(table.model_copy(update={"rows": [*table.rows, chosen]}), chosen, budget, console)
     else:
         explain_table(with_overrides(table, [budget], added), budget, console)
 

@@ -61,8 +61,8 @@ def _plain(config: DictConfig, keys: tuple[str, ...]) -> dict[str, Any]:
 
 def _experiment(values: dict[str, Any], extra: Extra = None) -> Experiment:
     kinds = {"model": MODELS[_name(values, "model", list(MODELS))].options, "dataset": _dataset_keys(values)}
-    sections = {name: validated(kind, values[name], name, extra) for name, kind in kinds.items()}
-    experiment: Experiment = validated(Experiment, values | sections, "", extra)
+    sections = {name: validated(kind, values[name], name, extra=extra) for name, kind in kinds.items()}
+    experiment: Experiment = validated(Experiment, values | sections, extra=extra)
     return experiment
 
 

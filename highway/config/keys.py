@@ -5,16 +5,26 @@ from the neutral defaults. The defaults therefore never change (tests/fixtures/n
 at its neutral default changes no identity.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
-Options = Sequence[str] | Callable[[], Sequence[str]]
+Options = Sequence[str] | Callable[[], Iterable[str]]
 ReadWhen = Mapping[str, Sequence[object]]  # another key of the section -> its values with which this key has an effect
 LARGEST = 2**63 - 1  # the largest whole number that torch takes
 
@@ -44,7 +54,7 @@ class Written(BaseModel):
         return self
 
     def check(self) -> None:
-        """Refuse values that do not fit together."""
+        """Refuse values that do not fit together; the message of a ValueError is preceded by where the model stands."""
 
 
 def _as_text(value: Any) -> Any:
@@ -57,6 +67,22 @@ def _as_folder(value: Any) -> Any:
 
 Folder = Annotated[Path, BeforeValidator(_as_folder)]
 Text = Annotated[str, BeforeValidator(_as_text)]  # a text that may look like a number, as in precision=32
+
+
+def unlike(right: str, given: Any) -> PydanticCustomError:
+    """Return the error of a value; `right` says what it must be, as in `a text`."""
+    return PydanticCustomError("unlike", "", {"right": right, "given": given})
+
+
+def matching(pattern: str, right: str) -> AfterValidator:
+    """Require a text that matches a regular expression as a whole; `right` says in words what it must be."""
+
+    def match(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise unlike(right, value)
+        return value
+
+    return AfterValidator(match)
 
 
 def key(
@@ -100,7 +126,7 @@ def choice(default: str, *others: str, description: str = "", **more: Any) -> An
     return key(default, description, options=(default, *others), **more)
 
 
-def one_of(default: str, options: Callable[[], Sequence[str]], description: str = "", **more: Any) -> Any:
+def one_of(default: str, options: Callable[[], Iterable[str]], description: str = "", **more: Any) -> Any:
     """Declare a choice among options that are looked up at each check, so that a new card is an option at once."""
     return key(default, description, options=options, **more)
 
@@ -132,7 +158,7 @@ def fields_on(kind: Any, path: Sequence[str | int]) -> list[FieldInfo]:
     """Return the fields on the path to a key below a model, the key's own field last; fewer if there is no such key."""
     fields: list[FieldInfo] = []
     for step in path:
-        keys = keys_of(kind)
+        keys = {} if isinstance(step, int) else keys_of(kind)
         if keys and step not in keys:
             break
         fields += [keys[str(step)]] if keys else []

@@ -1,7 +1,9 @@
 """One sentence for a mistake in what a person has written: what is wrong, where, and what would be right."""
 
-from typing import Any, Literal, get_args
+import math
+from typing import Any, Literal, TypeVar, get_args
 
+from annotated_types import Ge, Le
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
@@ -9,6 +11,7 @@ from highway.config.keys import LARGEST, fields_on, keys_of, options_of
 from highway.config.yaml_file import Yaml
 from highway.errors import Refused, as_typed, closest, listing
 
+Model = TypeVar("Model", bound=BaseModel)
 TYPES = {  # type of a mistake -> what is right
     "int_type": "a whole number",
     "float_type": "a number",
@@ -23,38 +26,53 @@ TYPES = {  # type of a mistake -> what is right
 }
 
 
-def validated(kind: type[BaseModel], values: Any, path: str = "", extra: Literal["ignore"] | None = None) -> Any:
-    """Return the values as a model, or refuse the first mistake; with extra="ignore", leave unknown keys out."""
+def validated(
+    kind: type[Model],
+    values: Any,
+    path: str = "",
+    file: Yaml | None = None,
+    extra: Literal["ignore"] | None = None,
+) -> Model:
+    """Return the values as a model, or refuse the first mistake; extra="ignore" leaves unknown keys out.
+
+    `path` leads to the values, and `file` is where they were written.
+    """
     try:
         return kind.model_validate(values, extra=extra)
     except ValidationError as error:
-        raise refused(error, kind, path) from error
+        raise Refused(_sentence(error, kind, path, file)) from error
 
 
-def refused(error: ValidationError, kind: type[BaseModel], path: str = "", file: Yaml | None = None) -> Refused:
-    """Return the refusal of a model's first mistake; `path` leads to the model, and `file` is where it was written."""
+def bounds(low: float, high: float) -> str:
+    """Return the range of a number in words."""
+    return f"at least {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
+
+
+def _sentence(error: ValidationError, kind: type[BaseModel], path: str, file: Yaml | None) -> str:
     mistakes = error.errors(include_url=False)
     mistake = next((each for each in mistakes if each["type"] == "extra_forbidden"), mistakes[0])
-    steps = [step for step in mistake["loc"] if step != "[key]"]
-    fields = fields_on(kind, steps)
-    place = f"{file.line_of(steps)}: " if file else ""
-    where = _dotted(path, steps, file.content if file else None)
     wrong, about = mistake["type"], mistake.get("ctx", {})
+    steps = [step for step in mistake["loc"] if step != "[key]"]
+    where = _dotted(path, steps, file.content if file else None)
+    place = f"{file.line_of(steps)}: " if file else ""
+    fields = fields_on(kind, steps)
+    if wrong == "value_error":  # raised by Written.check
+        return f"{place}{where}{': ' if where else ''}{about['error']}"
     if wrong == "missing":
-        return Refused(f"{place}{where} is missing.")
+        return f"{place}{where} is missing."
     if wrong == "extra_forbidden":
         known = list(keys_of(fields[-1].annotation if fields else kind))
-        return Refused(f"{place}{where} is not a key.{closest(str(steps[-1]), known)} Available: {listing(known)}.")
+        return f"{place}{where} is not a key.{closest(str(steps[-1]), known)} Available: {listing(known)}."
     value = about.get("given", mistake["input"])
     given = f"{place}{where}={as_typed(value)}"
     null = " or null" if fields and type(None) in get_args(fields[-1].annotation) else ""
     if options := about.get("options") or (options_of(fields[-1]) if fields and wrong == "string_type" else []):
-        return Refused(f"{given} is unknown.{closest(str(value), options)} Available: {listing(options)}{null}.")
+        return f"{given} is unknown.{closest(str(value), options)} Available: {listing(options)}{null}."
     if wrong in ("greater_than_equal", "less_than_equal"):
-        allowed = f"at most {LARGEST}" if about.get("le") == LARGEST else _range(fields[-1])
-        return Refused(f"{given} is out of range; it must be {allowed}.")
+        return f"{given} is out of range; it must be {_range(fields[-1], about)}."
+    right = about.get("right") or TYPES.get(wrong) or mistake["msg"]
     hint = " Quote a text that has ': ' in it or is a number." if file and wrong == "string_type" else ""
-    return Refused(f"{given} must be {TYPES.get(wrong) or mistake['msg']}{null}.{hint}")
+    return f"{given} must be {right}{null}.{hint}"
 
 
 def _dotted(path: str, steps: list[Any], content: Any) -> str:
@@ -72,11 +90,9 @@ def _steps(content: dict[Any, Any] | list[Any]) -> Any:
     return content if isinstance(content, dict) else range(len(content))
 
 
-def _range(field: FieldInfo) -> str:
-    """Return the bounds of a number, or an empty text if it has none."""
-    low, high = (
-        next((getattr(mark, end) for mark in field.metadata if hasattr(mark, end)), None) for end in ("ge", "le")
-    )
-    if low is None or high is None:
-        return f"at least {low:g}" if low is not None else ""
-    return f"from {low:g} to {high:g}"
+def _range(field: FieldInfo, about: dict[str, Any]) -> str:
+    if about.get("le") == LARGEST:
+        return f"at most {LARGEST}"
+    low: Any = next(mark.ge for mark in field.metadata if isinstance(mark, Ge))
+    high: Any = next((mark.le for mark in field.metadata if isinstance(mark, Le)), math.inf)
+    return bounds(low, high)

@@ -30,7 +30,7 @@ def _usual(collected: Collected) -> Figure:
     """Return the figure of a table that declares none: its main metric, in training and validation."""
     kind = METRICS[collected.table.headline].kind
     shown = kind if kind in KINDS else "loss"
-    return Figure("convergence", "Convergence", metrics=(shown,), splits=("train", "valid"), over="step")
+    return Figure(id="convergence", caption="Convergence", metrics=[shown], splits=["train", "valid"], over="step")
 
 
 def _panel(collected: Collected, figure: Figure, split: str, kind: str) -> reports.LinePlot:

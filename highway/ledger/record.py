@@ -9,16 +9,36 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from highway.config.datasets import DATASETS
-from highway.errors import Corrupt
+from highway.config.mistakes import validated
+from highway.errors import Corrupt, Refused
 from highway.files import seal
 from highway.files.writing import written_atomically
 
 log = logging.getLogger("highway")
 STATUSES = ("finished", "diverged", "failed", "interrupted")
-ALWAYS: tuple[str, ...] = ("status", "cell", "seed", "budget", "metrics")  # keys of every record
 COUNTED = {"classification": "labels", "music": "keys"}  # task -> what is counted; others: the unit of the text
-ENDED = ("data", "environment", "cost", "parameters")  # and of a run that has finished or diverged
+
+
+class Record(BaseModel):
+    """The keys of every result.json that reports read; it may have others."""
+
+    status: str
+    cell: str
+    seed: int
+    budget: str
+    metrics: dict[str, dict[str, float]]  # name -> value of the best and of the last checkpoint
+
+
+class Ended(Record):
+    """The keys of a run that has finished or diverged."""
+
+    data: dict[str, Any]
+    environment: dict[str, Any]
+    cost: dict[str, Any]
+    parameters: dict[str, Any]
 
 
 def write_record(folder: Path, content: dict[str, Any]) -> None:
@@ -31,15 +51,14 @@ def read_record(path: Path) -> dict[str, Any] | None:
     """Return the content of a result.json; None if it is missing, or with a warning if it is corrupt or lacks a key."""
     try:
         content = seal.opened(path.read_bytes(), path)
-        if wrong := problem(content):
-            return leave_out(path.parent, wrong)
+        check_record(content)
         belongs_to(path.parent, f"{content['cell']}/seed{content['seed']}")
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         return leave_out(path.parent, f"result.json cannot be read ({type(error).__name__})")
-    except Corrupt as damage:
-        return leave_out(path.parent, str(damage).removeprefix(f"{path.parent}/"))
+    except Refused as wrong:
+        return leave_out(path.parent, str(wrong).removeprefix(f"{path.parent}/").removesuffix("."))
     if content["status"] not in STATUSES:  # of an earlier rule, which stopped trials that fell behind
         content["status"] = "interrupted"
     return content
@@ -78,11 +97,7 @@ def worse_than_counting(content: dict[str, Any], counting_loss: float | None, se
     return f"worse than {f'{unit} ' if unit else ''}frequencies ({counts}; this run {ours})"
 
 
-def problem(content: object) -> str | None:
-    """Return what the content of a result.json lacks; None if it is a record."""
-    if not isinstance(content, dict):
-        return "result.json is not a record"
-    needed = ALWAYS
-    if content.get("status") in ("finished", "diverged"):
-        needed += ENDED
-    return next((f"result.json has no {key}" for key in needed if content.get(key) is None), None)
+def check_record(content: Any) -> None:
+    """Refuse the content of a result.json that lacks what reports read."""
+    ended = isinstance(content, dict) and content.get("status") in ("finished", "diverged")
+    validated(Ended if ended else Record, content, "result.json")

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from highway.config import home
@@ -170,9 +170,9 @@ def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str
     if not overrides:
         return table
     changed = [row.with_added(overrides) for row in table.rows]
-    against = table.against or {table.rows[0].id: tuple(row.id for row in table.rows[1:])}
-    own = {row.id: (*against.get(row.id, ()), new.id) for row, new in zip(table.rows, changed, strict=True)}
-    whole = replace(table, rows=(*table.rows, *changed), against=against | own)
+    against = table.against or {table.rows[0].id: [row.id for row in table.rows[1:]]}
+    own = {row.id: [*against.get(row.id, ()), new.id] for row, new in zip(table.rows, changed, strict=True)}
+    whole = table.model_copy(update={"rows": [*table.rows, *changed], "against": against | own})
     known = {identified(described(table, row, budget)) for budget in budgets for row in table.at(budget)}
 
     refusals: list[Refused] = []
@@ -188,9 +188,10 @@ def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str
     if len(refusals) == len(changed) * len(budgets):
         raise refusals[0]
     labels = {changed_row.id: row.label for row, changed_row in zip(table.rows, changed, strict=True)}
-    plain = (replace(row, label=f"{row.label}, unchanged") for row in table.rows)
-    rows = (*plain, *(replace(row, label=labels[row.id]) for row in new))
-    return replace(whole, rows=rows, caption=f"{table.caption}, with {' '.join(overrides)}")
+    plain = (row.model_copy(update={"label": f"{row.label}, unchanged"}) for row in table.rows)
+    rows = [*plain, *(row.model_copy(update={"label": labels[row.id]}) for row in new)]
+    caption = f"{table.caption}, with {' '.join(overrides)}"
+    return whole.model_copy(update={"rows": rows, "caption": caption})
 
 
 def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:

@@ -1,5 +1,6 @@
 """Figures that compare our rows with the paper's, and the lengths of training sentences."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,7 @@ def draw_lengths(figure: Figure, collected: Collected) -> Any:
     return canvas
 
 
-def _beside_the_paper(metrics: tuple[str, ...], collected: Collected) -> tuple[Any, Any]:
+def _beside_the_paper(metrics: Sequence[str], collected: Collected) -> tuple[Any, Any]:
     """Return a canvas with two panels for each metric, ours and the paper's; the paper's budget has one scale."""
     at_scale = collected.budget == "paper"
     size = (7.2, max(3.0, 2.3 * len(metrics)))

@@ -51,18 +51,18 @@ def verdicts(collected: Collected) -> list[Verdict]:
     if collected.budget == "smoke":
         return []
     evidence = Evidence(collected)
-    tests = dict(zip(evidence.tested, judge(evidence.tested, evidence.numbers), strict=True))
-    return [evidence.verdict(claim, tests.get(claim)) for claim in evidence.claims]
+    tests = iter(judge(evidence.tested, evidence.numbers))
+    return [evidence.verdict(claim, None if claim.to else next(tests)) for claim in evidence.claims]
 
 
-def claims_of(collected: Collected) -> tuple[Claim, ...]:
+def claims_of(collected: Collected) -> list[Claim]:
     """Return the claims of a table; without any, and of rows with overrides, that each row beats its baseline."""
     table = collected.table
     if not collected.only_run and (table.claims or table.paper):
         return table.claims
     rows = [row for row in table.rows if row.added or not collected.only_run]
     pairs = [(row.id, base) for row in rows if (base := table.base(row.id))]
-    return tuple(Claim(row, "better", (row,), (base,), table.headline) for row, base in pairs)
+    return [Claim(text=row, better=[row], than=[base], metric=table.headline) for row, base in pairs]
 
 
 class Evidence:

@@ -58,7 +58,7 @@ class Report:
         return f"{', '.join(parts)}." if parts else ""
 
     @cached_property
-    def overrides(self) -> tuple[str, ...]:
+    def overrides(self) -> Sequence[str]:
         """The settings of all runs that the budget changes; in a table of one's own, all that they share."""
         table = self.collected.table
         return table.budgets[self.collected.budget] if table.paper else _shared(self.collected)

@@ -1,6 +1,5 @@
 """Compose the rows of a table, each once; name the directories of their runs; find what validation has chosen."""
 
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -35,7 +34,7 @@ def with_choices(table: Table, budget: str, outputs_dir: Path) -> tuple[Table, C
     """Return the table with the settings that the trials on disk choose, and these choices."""
     found = {row.id: with_choice(table, row, budget, outputs_dir) for row in table.rows}
     choices = {row_id: each for row_id, (_, each) in found.items() if each}
-    return replace(table, rows=tuple(row for row, _ in found.values())), choices
+    return table.model_copy(update={"rows": [row for row, _ in found.values()]}), choices
 
 
 def with_choice(table: Table, row: Row, budget: str, outputs_dir: Path) -> tuple[Row, Choice | None]:
@@ -45,7 +44,7 @@ def with_choice(table: Table, row: Row, budget: str, outputs_dir: Path) -> tuple
     found = choice(table, row, budget, partial(_directories, outputs_dir=outputs_dir))
     if found is None or found.chosen is None:
         return row, found
-    return replace(row, chosen={**row.chosen, budget: found.chosen}), found
+    return row.model_copy(update={"chosen": {**row.chosen, budget: found.chosen}}), found
 
 
 def _directories(overrides: list[str], outputs_dir: Path) -> list[RunDirectory]:

@@ -90,7 +90,8 @@ def every_table(outputs: Path) -> list[Table]:
         with left_out(f"{name} with {' '.join(overrides)}"):
             changed = with_overrides(table, budgets, overrides)
             shown = {budget: changed.budgets[budget] for budget in budgets}
-            tables.append(replace(changed, id=folder_name(",".join((name, *overrides))), budgets=shown))
+            new_id = folder_name(",".join((name, *overrides)))
+            tables.append(changed.model_copy(update={"id": new_id, "budgets": shown}))
     for name in grid_names(outputs):
         with left_out(name):
             tables.append(find(name, outputs))

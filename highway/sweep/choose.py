@@ -11,33 +11,84 @@ A row may state what was chosen before, as in `chosen: {paper: [optimizer.lr=0.0
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import BeforeValidator, ConfigDict, Field
+
+from highway.config.keys import LARGEST, Written, key, unlike
 from highway.config.metrics import METRICS
-from highway.config.schema import PLAIN, Wrong, check_of
-from highway.errors import Refused, counted, listing
+from highway.errors import as_typed, closest, counted, listing
 
 SOURCES = ("paper", "own")
 LONGEST = 64  # combinations of a row
 FIRST_SEED = 1  # the seed that chooses for all
 
-Combination = tuple[str, ...]  # overrides
+Combination = list[str]  # overrides
 
 
-@dataclass(frozen=True)
-class Choose:
-    """The combinations that are tried for a row, and the metric that chooses one of them."""
+def _by_validation() -> list[str]:
+    return [name for name, metric in METRICS.items() if metric.split == "valid"]
 
-    combinations: tuple[Combination, ...]
-    by: str  # a metric of the validation split
-    sources: tuple[str, ...]  # of each combination, one of SOURCES
-    budgets: tuple[str, ...] = ()  # empty: all
+
+def _values(given: Any) -> list[tuple[str, str]]:
+    """Return each value of a setting, as an override has it, and its source; a plain list is our own."""
+    by_source = given if isinstance(given, dict) else {"own": given}
+    if not set(by_source) <= set(SOURCES) or not all(isinstance(values, list) for values in by_source.values()):
+        raise unlike("a list of values, as in [0.1, 0.01], or a list for each source, as in {paper: [0.1]}", given)
+    return [(_as_in_override(value), source) for source, values in by_source.items() for value in values]
+
+
+def _as_in_override(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return as_typed(value)
+    if isinstance(value, str) or (isinstance(value, int | float) and abs(value) <= LARGEST):
+        return str(value)
+    raise unlike("values of a setting: numbers, texts, true, false or null", value)
+
+
+class Choose(Written):
+    """The settings that are tried for a row, and the metric that chooses among their combinations."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    __pydantic_extra__: dict[str, Annotated[list[tuple[str, str]], BeforeValidator(_values)]] = Field(init=False)
+
+    by: str = key(..., "a metric of the validation split", options=_by_validation)
+    budgets: list[str] = key([], "where it is chosen; empty: at all")
+
+    def check(self) -> None:
+        if unknown := [name for name in self.__pydantic_extra__ if "." not in name]:
+            known = list(type(self).model_fields)
+            raise ValueError(
+                f"{unknown[0]} is not a key.{closest(unknown[0], known)} Available: {listing(known)}, and settings, "
+                "which have a dot in their names, as in optimizer.lr."
+            )
+        count = math.prod(map(len, self.__pydantic_extra__.values()))
+        if count > LONGEST:
+            raise ValueError(f"the values make more than {LONGEST} combinations. Name fewer values.")
+        if count < 2:
+            raise ValueError(f"{counted(count, 'combination')} leaves nothing to choose. Name two values or more.")
+        combinations = self.combinations
+        if twice := [each for each in combinations if combinations.count(each) > 1]:
+            raise ValueError(f"{' '.join(twice[0])} is given twice. Leave it out once.")
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        return tuple(key_of(override) for override in self.combinations[0])
+    def keys(self) -> list[str]:
+        return list(self.__pydantic_extra__)
+
+    @property
+    def combinations(self) -> list[Combination]:
+        return [
+            [f"{key}={value}" for key, (value, _) in zip(self.keys, combined, strict=True)]
+            for combined in itertools.product(*self.__pydantic_extra__.values())
+        ]
+
+    @property
+    def sources(self) -> list[str]:
+        """The source of each combination, one of SOURCES: `paper` if all its values are the paper's."""
+        return [
+            "paper" if all(source == "paper" for _, source in combined) else "own"
+            for combined in itertools.product(*self.__pydantic_extra__.values())
+        ]
 
     @property
     def rule(self) -> str:
@@ -47,58 +98,6 @@ class Choose:
 
     def at(self, budget: str) -> bool:
         return not self.budgets or budget in self.budgets
-
-
-@dataclass(frozen=True)
-class WrittenRule:
-    """The keys of `choose` in a file that are not settings."""
-
-    by: str
-    budgets: tuple[str, ...] = ()
-
-
-def read_choose(content: Any, where: str) -> Choose:
-    """Check the content of a `choose` of a table file."""
-    where = f"{where}, choose"
-    given = {key: value for key, value in content.items() if "." not in key}
-    try:
-        check_of(WrittenRule)(given)
-    except Wrong as wrong:
-        raise Refused(f"{where}: {wrong}. Settings have a dot in their names, as in optimizer.lr.") from None
-    options = [_options(key, values, where) for key, values in content.items() if key not in given]
-    if math.prod(map(len, options)) > LONGEST:
-        raise Refused(f"{where}: the values make more than {LONGEST} combinations. Name fewer values.")
-    combined = list(itertools.product(*options))
-    if len(combined) < 2:
-        raise Refused(f"{where}: {counted(len(combined), 'combination')} leaves nothing to choose. Name two or more.")
-    combinations = tuple(tuple(override for override, _ in chosen) for chosen in combined)
-    if twice := [each for each in combinations if combinations.count(each) > 1]:
-        raise Refused(f"{where}: {' '.join(twice[0])} is given twice. Leave it out once.")
-    sources = tuple("paper" if all(source == "paper" for _, source in chosen) else "own" for chosen in combined)
-    return Choose(combinations, given["by"], sources, tuple(given.get("budgets", ())))
-
-
-def _options(key: str, values: Any, where: str) -> list[tuple[str, str]]:
-    """Return an override and its source for each value of a setting; a plain list is our own."""
-    where = f"{where}, {key}"
-    by_source = values if isinstance(values, dict) else {"own": values}
-    if not by_source:
-        raise Refused(f"{where}: it has no values. Write a list, as in [0.1, 0.01].")
-    if unknown := [source for source in by_source if source not in SOURCES]:
-        known = listing(list(SOURCES))
-        raise Refused(f"{where}: the source {unknown[0]!r} is unknown. Write {known}, each with a list.")
-    if not all(isinstance(entries, Sequence) and not isinstance(entries, str) for entries in by_source.values()):
-        raise Refused(f"{where}: it is not a list of values. Write one, as in [0.1, 0.01].")
-    return [(f"{key}={_written(value, where)}", source) for source, entries in by_source.items() for value in entries]
-
-
-def _written(value: Any, where: str) -> str:
-    """Return a value as an override has it."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, str) or PLAIN[float](value):
-        return str(value)
-    raise Refused(f"{where}: {value!r} is not a value of a setting.")
 
 
 def key_of(override: str) -> str:

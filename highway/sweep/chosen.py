@@ -7,7 +7,7 @@ from nothing else, so two sweeps, a sweep that was killed, and a report agree. N
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from highway.config.metrics import METRICS
 from highway.ledger.directory import DONE, RunDirectory
@@ -55,7 +55,7 @@ def choice(table: Table, row: Row, budget: str, directories: Directories) -> Cho
         return None
     trials = []
     for combination in row.choose.combinations:
-        tried = table.overrides(replace(row, chosen={budget: combination}), budget, FIRST_SEED)
+        tried = table.overrides(row.model_copy(update={"chosen": {budget: combination}}), budget, FIRST_SEED)
         trials.append(_trial(combination, directories(tried), row.choose.by, table.select))
     stated = row.chosen.get(budget)
     return Choice(tuple(trials), stated or best(trials, METRICS[row.choose.by].better))

@@ -2,11 +2,11 @@
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from highway.config.datasets import DATASETS
 from highway.config.groups import options
-from highway.config.metrics import METRICS, OF_A_RECORD, OF_A_TIMING
+from highway.config.metrics import OF_A_RECORD, OF_A_TIMING
 from highway.config.sections import SECTIONS
 from highway.config.tasks import metrics_of
 from highway.errors import Refused, closest, listing
@@ -16,14 +16,19 @@ RECIPE = ("model", "dataset", *SECTIONS)
 LONGEST_FINDING = 60  # words
 
 
-def check_metric(name: str, where: str) -> None:
-    """Refuse a metric that does not exist."""
-    if name not in METRICS:
-        raise Refused(f"{where}: metric {name} is unknown.{closest(name, list(METRICS))}")
-
-
 def check_table(table: Table) -> None:
     """Refuse a table whose parts do not fit together."""
+    _check_names(table)
+    _check_claims(table)
+    _check_overrides(table)
+    _check_choices(table)
+    _check_budgets(table)
+    _check_findings(table)
+    _check_metrics(table)
+
+
+def _check_names(table: Table) -> None:
+    """Refuse a name that two parts have, and a row or a budget that is named and not there."""
     for what, names in (
         ("rows have the id", [row.id for row in table.rows]),
         ("figures have the id", [figure.id for figure in table.figures]),
@@ -32,26 +37,54 @@ def check_table(table: Table) -> None:
     ):
         if twice := [name for name in names if names.count(name) > 1]:
             raise Refused(f"{table.id}: two {what} {twice[0]}. Leave one of them out.")
-    for base, rows in table.against.items():
-        if base in rows:
-            raise Refused(f"{table.id}, against: row {base} is compared with itself.")
-    _check_overrides(table)
-    _check_choices(table)
-    if table.rounds == 1:
-        raise Refused(f"{table.id}: a timed table reports medians over rounds. Write `rounds: 2` or more.")
-    groups = [claim.rows + claim.than for claim in table.claims]
-    groups += [figure.rows for figure in table.figures]
-    groups += [rows for figure in table.figures for rows in figure.groups.values()]
-    groups += [(base, *rows) for base, rows in table.against.items()]
-    for row_id in itertools.chain.from_iterable(groups):
-        table.row(row_id)
+    rows = [row.id for row in table.rows]
+    for claim in table.claims:
+        _refuse_unknown(f"{table.id}, claim '{claim.text}'", "row", [*claim.rows, *claim.than], rows)
     for figure in table.figures:
-        for row_id in itertools.chain.from_iterable(figure.groups.values() if figure.along else ()):
-            if table.row(row_id).sets(figure.along) is None:
-                raise Refused(f"{table.id}, figure {figure.id}: row {row_id} does not set {figure.along}.")
-    _check_budgets(table)
-    _check_findings(table)
-    _check_metrics(table)
+        of_groups = itertools.chain.from_iterable(figure.groups.values())
+        _refuse_unknown(f"{table.id}, figure {figure.id}", "row", [*figure.rows, *of_groups], rows)
+    for stated in table.stated:
+        _refuse_unknown(f"{table.id}, stated '{stated.text}'", "row", [*stated.rows, *stated.than], rows)
+    for base, names in table.against.items():
+        _refuse_unknown(f"{table.id}, against", "row", [base, *names], rows)
+        if base in names:
+            raise Refused(f"{table.id}, against: row {base} is compared with itself.")
+    _refuse_unknown(table.id, "budget", table.budgets, options("budget"))
+    _refuse_unknown(f"{table.id}, finding", "budget", table.finding, list(table.budgets))
+    for row in table.rows:
+        budgets = [*row.budgets, *row.at_budget, *row.chosen, *(row.choose.budgets if row.choose else ())]
+        _refuse_unknown(f"{table.id}, row {row.id}", "budget", budgets, list(table.budgets))
+
+
+def _refuse_unknown(where: str, kind: str, names: Iterable[str], known: list[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise Refused(f"{where}: there is no {kind} '{name}'.{closest(name, known)} Available: {listing(known)}.")
+
+
+def _check_claims(table: Table) -> None:
+    """Refuse a claim or a statement that its rows do not allow, and a series over a key that a row does not set."""
+    for claim in table.claims:
+        where = f"{table.id}, claim '{claim.text}'"
+        if not claim.than and not claim.to:
+            raise Refused(f"{where}: `rest` leaves no row to compare with. Name the rows in `than`.")
+        if (claim.paired or claim.kind == "growing") and len(claim.rows) != len(claim.than):
+            raise Refused(
+                f"{where}: it pairs {len(claim.rows)} rows with {len(claim.than)}. Name as many rows in `than`."
+            )
+        if claim.kind == "growing" and len(claim.rows) < 2:
+            raise Refused(f"{where}: one gain does not grow. Name two rows or more.")
+        if itself := [row for row, other in claim.pairs if row == other]:
+            raise Refused(f"{where}: it compares row {itself[0]} with itself.")
+    for stated in (stated for stated in table.stated if stated.of_metric):
+        for name in (*stated.rows, *stated.than):
+            if stated.metric not in table.row(name).paper:
+                where = f"{table.id}, stated '{stated.text}'"
+                raise Refused(f"{where}: row '{name}' has no {stated.metric} of the paper. Add it under `paper`.")
+    for figure in (figure for figure in table.figures if figure.along):
+        for name in itertools.chain.from_iterable(figure.groups.values()):
+            if table.row(name).sets(figure.along) is None:
+                raise Refused(f"{table.id}, figure {figure.id}: row {name} does not set {figure.along}.")
 
 
 def _check_overrides(table: Table) -> None:
@@ -88,17 +121,6 @@ def _check_choices(table: Table) -> None:
                 )
         if table.timed:
             raise Refused(f"{table.id}: a timed table has no validation, so it cannot choose. Leave `choose` out.")
-        check_metric(row.choose.by, f"{table.id}, choose")
-        if METRICS[row.choose.by].split != "valid":
-            raise Refused(
-                f"{table.id}, choose: by: {row.choose.by} is not a metric of the validation split. Name one that is, "
-                "such as valid_loss."
-            )
-        for budget in row.choose.budgets:
-            if budget not in table.budgets:
-                raise Refused(
-                    f"{table.id}, choose: there is no budget {budget}. It has {listing(list(table.budgets))}."
-                )
         by_budget = [
             set[str]().union(*map(_keys, (table.budgets[budget], row.at_budget.get(budget, ()))))
             for budget in table.budgets
@@ -109,17 +131,7 @@ def _check_choices(table: Table) -> None:
 
 
 def _check_budgets(table: Table) -> None:
-    known = options("budget")
-    for budget in table.budgets:
-        if budget not in known:
-            raise Refused(f"{table.id}: budget {budget} does not exist. Available: {listing(known)}.")
-    for row in table.rows:
-        for budget in (*row.budgets, *row.at_budget):
-            if budget not in table.budgets:
-                raise Refused(
-                    f"{table.id}: row {row.id} names budget {budget}, which the table lacks. "
-                    f"Available: {listing(list(table.budgets))}."
-                )
+    """Refuse a budget that sets what a row sets, so that it is clear which of them counts."""
     for budget, overrides in table.budgets.items():
         for row in table.at(budget):
             for key in _keys(row.overrides) & _keys(overrides):
@@ -133,8 +145,6 @@ def _check_findings(table: Table) -> None:
     """Refuse a conclusion that is long, or that names a number which no report has."""
     for budget, text in table.finding.items():
         where = f"{table.id}, finding at {budget}"
-        if budget not in table.budgets:
-            raise Refused(f"{where}: the table lacks this budget. Available: {listing(list(table.budgets))}.")
         if (words := len(text.split())) > LONGEST_FINDING:
             raise Refused(f"{where}: it has {words} words. Write at most {LONGEST_FINDING}.")
         for name in re.findall(PLACEHOLDER, text):

@@ -102,7 +102,7 @@ class Planner:
     def _chosen(self, table: Table, row: Row, budget: str, choice: list[str]) -> tuple[Row, list[Planned]]:
         """Return a row with its chosen settings; or, until they are chosen, the trials to train first."""
         if row.choose and any(key_of(override) in row.choose.keys for override in choice):
-            row = replace(row, choose=None)  # typed on the command line
+            row = row.model_copy(update={"choose": None})  # typed on the command line
         if budget in row.chosen:
             return row, []
         found = choice_of(table, row, budget, lambda overrides: self._directories([*overrides, *choice]))
@@ -110,11 +110,12 @@ class Planner:
             return row, []
         missing = [trial for trial in found.trials if self.is_missing(trial.directory, trial.status)]
         if found.chosen and not missing:
-            return replace(row, chosen={budget: found.chosen}), []
+            return row.model_copy(update={"chosen": {budget: found.chosen}}), []
         self.choosing.append(f"{table.id} {row.id}")
         trials = []
         for trial in missing or found.trials:  # none is missing if all have failed: the sweep ends by saying so
-            candidate, tried = replace(row, chosen={budget: trial.combination}), " ".join(trial.combination)
+            candidate = row.model_copy(update={"chosen": {budget: trial.combination}})
+            tried = " ".join(trial.combination)
             added = f"{tried} {self._added(table, candidate, budget, FIRST_SEED, choice)}".strip()
             planned = self._row(table, candidate, budget, FIRST_SEED, added, choice)
             self.then.append(partial(self._link, planned, table, budget, row, added))
@@ -165,7 +166,7 @@ class Planner:
             seeds = [int(seed) for seed in choices.get("seed", ["1"])]
             unhashed = {key: typed for key, typed in overrides.items() if not names_run(key)}  # of no table
             return self._of_rows(itertools.product([table], table.rows, table.budgets, seeds), unhashed)
-        rows = {row.overrides: row for row in table.rows}
+        rows = {tuple(row.overrides): row for row in table.rows}
         varying = {override.split("=", 1)[0] for override in table.rows[0].overrides}
         for number, (experiment, (_, choice)) in enumerate(zip(experiments, combinations, strict=True)):
             row = rows[tuple(override for override in choice if override.split("=", 1)[0] in varying)]

@@ -14,10 +14,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import StringConstraints
-
 from highway.config.extras import need
-from highway.config.keys import Text, Written, key, number
+from highway.config.keys import Text, Written, key, matching, number
 from highway.errors import Refused
 from highway.ledger.lease import STALE
 from highway.sweep.engine import EngineLauncher, Job
@@ -30,7 +28,7 @@ STOP_WITHIN = 120.0  # seconds for which a sweep waits for its cancelled jobs
 LARGEST_ARRAY = 1000  # jobs; the default of Slurm's MaxArraySize is 1001
 MARGIN = 60  # seconds by which Slurm may warn early
 
-Name = Annotated[Text, StringConstraints(pattern=r"^[\w.,:@+-]+$")]
+Name = Annotated[Text, matching(r"[\w.,:@+-]+", "a name of letters, digits and _ . , : @ + -")]
 
 # Runs in the job after the run's command. A kill may be the fault of the node, or of the run; the latter would be
 # requeued for ever, so the number of restarts after a kill is limited.

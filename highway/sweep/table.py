@@ -1,70 +1,101 @@
-"""Tables as data: the classes whose fields are the keys of a file in conf/table/.
+"""Tables as data: the models whose fields are the keys of a file in conf/table/.
 
-Sweeps, make targets, reports and figures all derive from these files. highway/sweep/reading.py refuses any other key.
+Sweeps, make targets, reports and figures all derive from these files, which highway/sweep/reading.py reads. A model
+refuses what is wrong within itself; highway/sweep/consistency.py refuses what does not fit together in a table.
 """
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from highway.config.metrics import METRICS
-from highway.config.schema import Pattern, Range
+from pydantic import BeforeValidator, ConfigDict, Field
+
+from highway.config.keys import Written, choice, key, matching, number
+from highway.config.metrics import KINDS, METRICS, SPLITS
+from highway.config.mistakes import bounds
 from highway.errors import Refused, closest, listing
 from highway.sweep.choose import Choose, Combination, key_of
 
 AXES = ("epoch", "step", "seconds", "tokens")  # horizontal axes of curves
 LONGEST_ID = 200  # characters
-FileName = Annotated[
-    str, Pattern(rf"[\w=+][\w.=,+-]{{0,{LONGEST_ID - 1}}}", "a name of letters, digits and . = , + - _")
-]
-Override = Annotated[str, Pattern(r"\+{0,2}[A-Za-z_][\w.]*=.*", "an override, as in gate=sdu_tanh")]
-Names = str | tuple[str, ...]  # one row, several, or `all` or `rest`
-Share = Annotated[float, Range(0, 10)]
 PLACEHOLDER = r"\{([^{}]*)\}"  # in a finding: {row.metric}, or {row.metric.paper}
 PARTS_OF_NUMBERS = ("mean", "n", "paper", "change")  # what a placeholder may name; else the mean and its deviation
 CLAIMS = ("better", "sooner", "at_most", "growing", "unrelated", "opposed")
+KINDS_OF_STATED = ("value", "percent", "worse", "parameters", "built", "words")
+NEEDED: dict[str, tuple[str, ...]] = {  # kind of figure -> the keys that it must set
+    "curves": ("metrics", "splits"),
+    "biases": ("rows",),
+    "times": (),
+    "scatter": ("metrics",),
+    "bars": ("metrics", "groups"),
+    "lengths": (),
+    "series": ("metrics", "groups", "along"),
+    "gate_values": ("rows",),
+    "gradients": ("groups",),
+}
+
+FileName = Annotated[
+    str, matching(rf"[\w=+][\w.=,+-]{{0,{LONGEST_ID - 1}}}", "a name of letters, digits and . = , + - _")
+]
+Override = Annotated[str, matching(r"\+{0,2}[A-Za-z_][\w.]*=.*", "an override, as in gate=sdu_tanh")]
+Overrides = Annotated[list[Override], BeforeValidator(lambda given: [] if given is None else given)]
+Rows = Annotated[list[str], BeforeValidator(lambda given: [given] if isinstance(given, str) else given)]
 
 
-UNWRITTEN: dict[str, Any] = {"written": None}  # of a field that no file sets
+class Part(Written):
+    """A part of a table file. It never changes: `model_copy(update=...)` returns a changed one."""
+
+    model_config = ConfigDict(frozen=True)
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Part):
     """A row of a table, as a user reads it (label) and as it is trained (overrides)."""
 
     id: FileName
     label: str
-    overrides: tuple[Override, ...]
-    paper: dict[str, float] = field(default_factory=dict)
-    reported: str = ""  # its name in tests/fixtures/reported.yaml
-    copied: str = ""  # the source from which the paper has copied its numbers
-    at_budget: dict[str, tuple[Override, ...]] = field(
-        default_factory=dict
-    )  # budget -> its further overrides for this row
-    budgets: tuple[str, ...] = ()  # budgets that have this row; empty: all
-    disputed: str = ""  # why the paper's numbers of this row are not of this row
-    choose: Choose | None = field(
-        default=None, metadata={"written": dict[str, Any]}
-    )  # settings that validation chooses
-    chosen: dict[str, tuple[Override, ...]] = field(default_factory=dict)  # budget -> what was chosen there
-    extra: bool = field(default=False, metadata=UNWRITTEN)  # True for an extra row, which the paper lacks
-    added: tuple[str, ...] = field(default=(), metadata=UNWRITTEN)  # overrides of the command line
+    overrides: list[Override]
+    paper: dict[str, float] = key({}, "metric -> the paper's number")
+    reported: str = key("", "its name in tests/fixtures/reported.yaml")
+    copied: str = key("", "the source from which the paper has copied its numbers")
+    at_budget: dict[str, list[Override]] = key({}, "budget -> its further overrides for this row")
+    budgets: list[str] = key([], "budgets that have this row; empty: all")
+    disputed: str = key("", "why the paper's numbers of this row are not of this row")
+    choose: Choose | None = key(None, "settings that validation chooses")
+    chosen: dict[str, list[Override]] = key({}, "budget -> what was chosen there")
+    _extra: bool = False
+    _added: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        for metric, value in self.paper.items():
+            if metric not in METRICS:
+                raise ValueError(f"paper: metric {metric} is unknown.{closest(metric, list(METRICS))}")
+            low, high = METRICS[metric].range
+            if not low <= value <= high:
+                raise ValueError(f"the paper's {metric}={value:g} must be {bounds(low, high)}.")
+
+    @property
+    def extra(self) -> bool:
+        """True for an extra row, which the paper lacks."""
+        return self._extra
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The overrides of the command line that this row has."""
+        return self._added
+
+    def as_extra(self, added: Sequence[str] = (), **changes: Any) -> "Row":
+        """Return this row as an extra row, with overrides of the command line and other changes."""
+        row = self.model_copy(update=changes)
+        row._extra, row._added = True, tuple(added)
+        return row
 
     def with_added(self, overrides: Sequence[str]) -> "Row":
         """Return this row with overrides of the command line, as an extra row."""
         added = " ".join(overrides)
-        label = f"{self.label}, {added}"
         typed = self.choose and {*map(key_of, overrides)} & {*self.choose.keys}
-        return replace(
-            self,
-            id=f"{self.id},{added}",
-            label=label,
-            paper={},
-            extra=True,
-            added=tuple(overrides),
-            choose=None if typed else self.choose,
-        )
+        choose = None if typed else self.choose
+        label = f"{self.label}, {added}"
+        return self.as_extra(overrides, id=f"{self.id},{added}", label=label, paper={}, choose=choose)
 
     def at(self, budget: str) -> bool:
         """Return whether a budget has this row."""
@@ -72,21 +103,20 @@ class Row:
 
     def choice(self, budget: str) -> Combination:
         """Return the settings that are chosen at a budget; until something is chosen, the first combination."""
-        return self.chosen.get(budget, self.choose.combinations[0]) if self.choose else ()
+        return self.chosen.get(budget, self.choose.combinations[0]) if self.choose else []
 
     def sets(self, key: str) -> str | None:
         """Return the value to which the row itself sets a key, or None."""
         return next((override.split("=", 1)[1] for override in self.overrides if override.startswith(f"{key}=")), None)
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Part):
     """A column shows a metric; the metric's card says which direction is better, and gives the default title."""
 
-    metric: str
-    title: str = ""
-    digits: int = field(default=-1, metadata={"written": Annotated[int, Range(0, 10)]})
-    printed: str = ""  # the paper's name for it, if the paper calls it something else
+    metric: str = key(..., options=METRICS.keys)
+    title: str = Field(default_factory=lambda column: METRICS[column["metric"]].full_title)
+    digits: int = Field(ge=0, le=10, default_factory=lambda column: METRICS[column["metric"]].digits)
+    printed: str = key("", "the paper's name for it, if the paper calls it something else")
 
     @property
     def better(self) -> str:
@@ -96,35 +126,35 @@ class Column:
         """Return a value with the column's digits."""
         return f"{value:.{self.digits}f}"
 
-    @classmethod
-    def of(cls, metric: str, title: str = "", digits: int = -1, printed: str = "") -> "Column":
-        """Make a column; the metric's card supplies the title and digits that are not given."""
-        card = METRICS[metric]
-        return cls(metric, title or card.full_title, card.digits if digits < 0 else digits, printed)
 
+class Claim(Part):
+    """A claim of a paper about rows, tested on `metric`. It has one of CLAIMS, which names its rows.
 
-@dataclass(frozen=True)
-class Claim:
-    """A claim of a paper about rows, tested on `metric`.
-
-    These compare each of `rows` with each of `than` (`paired`: with the one at its place); every pair has to hold:
-    better: `rows` has the better value.   at_most: the value of `rows` is at most `share` above that of `than`.
-    sooner: `rows` is as good as every run of `than` at its end in fewer steps.
-
-    growing: pair by pair in the given order, the advantage of `rows` over `than` becomes larger.
-
-    These rank `rows` by `metric` and by the metric `to`, and test Kendall's tau:
-    unrelated: the two orders agree no more than by chance.   opposed: they are opposite, more than by chance.
+    The first three compare each of these rows with each of `than` (`paired`: with the one at its place); every pair
+    has to hold. The last two rank their rows by `metric` and by the metric `to`, and test Kendall's tau.
     """
 
     text: str
-    kind: str  # one of CLAIMS
-    rows: tuple[str, ...]
-    than: tuple[str, ...]
-    metric: str
-    share: float = 0.0
-    to: str = ""
+    metric: str = key(..., options=METRICS.keys)
+    better: Rows = key([], "these rows have the better value")
+    sooner: Rows = key([], "these rows are as good as every run of `than` at its end in fewer steps")
+    at_most: Rows = key([], "the value of these rows is at most `share` above that of `than`")
+    growing: Rows = key([], "pair by pair in the given order, the advantage of these rows over `than` becomes larger")
+    unrelated: Rows = key([], "the two orders of these rows agree no more than by chance")
+    opposed: Rows = key([], "the two orders of these rows are opposite, more than by chance")
+    than: Rows = key([], "the rows with which those are compared; `all`: every row of the paper, `rest`: the others")
+    share: float = number(0.0, 0, 10)
+    to: str = key("", "the second metric of two orders", options=METRICS.keys)
     paired: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The one of CLAIMS that it is."""
+        return next(kind for kind in CLAIMS if getattr(self, kind))
+
+    @property
+    def rows(self) -> list[str]:
+        return list(getattr(self, self.kind))
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -133,49 +163,53 @@ class Claim:
             return list(zip(self.rows, self.than, strict=True))
         return list(itertools.product(self.rows, self.than))
 
-
-@dataclass(frozen=True)
-class WrittenClaim:
-    """A claim as a file has it: exactly one of the kinds, with its rows."""
-
-    text: str
-    metric: str
-    better: Names | None = None
-    sooner: Names | None = None
-    at_most: Names | None = None
-    growing: Names | None = None
-    unrelated: Names | None = None
-    opposed: Names | None = None
-    than: Names = ()
-    share: Share = 0.0
-    to: str = ""
-    paired: bool = False
+    def check(self) -> None:
+        if sum(bool(getattr(self, kind)) for kind in CLAIMS) != 1:
+            raise ValueError(f"write exactly one of {listing(list(CLAIMS))}, with its rows.")
+        card, ranks = METRICS[self.metric], self.kind in ("unrelated", "opposed")
+        if ranks and not self.to:
+            raise ValueError(f"`{self.kind}` ranks the rows by two metrics. Name the second one with `to`.")
+        if not ranks and not self.than:
+            raise ValueError("`than` is missing. Name the rows with which its rows are compared.")
+        if self.kind == "sooner" and card.split is None:
+            raise ValueError(f"{self.metric} has no curve, which `sooner` needs. Name a metric that has one.")
+        if self.kind == "at_most" and (card.better == "higher" or card.range[0] < 0):
+            raise ValueError("`at_most` compares ratios of a metric of which lower is better. Name such a metric.")
+        if self.share and self.kind != "at_most":
+            raise ValueError("`share` belongs to `at_most`. Leave it out.")
 
 
-@dataclass(frozen=True)
-class Stated:
+class Stated(Part):
     """A statement of the paper's text or code about rows, which `highway audit` compares with the table and models.
 
-    It has one of these. `value`: the value of `metric`. `percent`: by how much `metric` exceeds that of the partner in
-    `than`, averaged over the rows. `worse`: each row is worse than its partner in `than`. `parameters`: size of the
-    models. `built`: the parameters that the released code builds, used or not. `words`: overrides for the settings
-    that the text gives.
+    It has one of KINDS_OF_STATED.
     """
 
     text: str
-    rows: tuple[str, ...]
-    than: tuple[str, ...] = ()
-    metric: str = ""
-    value: float | None = None
-    percent: float | None = None
-    worse: bool = False
-    parameters: Annotated[float, Range(0)] | None = None
-    built: Annotated[int, Range(0)] | None = None
-    words: tuple[Override, ...] = ()
+    rows: list[str]
+    than: list[str] = key([], "the partners of the rows")
+    metric: str = key("", options=METRICS.keys)
+    value: float | None = key(None, "the value of `metric`")
+    percent: float | None = key(None, "by how much `metric` exceeds that of the partner, averaged over the rows")
+    worse: bool = key(False, "each row is worse than its partner in `than`")
+    parameters: float | None = number(None, 0, description="size of the models")
+    built: int | None = number(None, 0, description="the parameters that the released code builds, used or not")
+    words: list[Override] = key([], "overrides for the settings that the text gives")
+
+    @property
+    def of_metric(self) -> bool:
+        return bool(self.model_fields_set & {"value", "percent", "worse"})
+
+    def check(self) -> None:
+        if len(self.model_fields_set & {*KINDS_OF_STATED}) != 1:
+            raise ValueError(f"write exactly one of {listing(list(KINDS_OF_STATED))}.")
+        if self.of_metric and not self.metric:
+            raise ValueError("`metric` is missing. Name the metric of which it states something.")
+        if self.model_fields_set & {"percent", "worse"} and len(self.rows) != len(self.than):
+            raise ValueError("it pairs its rows with those of `than`. Name as many rows in `than`.")
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(Part):
     """A figure of a table, of one of these kinds.
 
     curves: a panel for each metric and split.   biases: a row's transform-gate biases, as a map and as points.
@@ -187,45 +221,59 @@ class Figure:
 
     id: FileName
     caption: str
-    kind: str = "curves"
-    metrics: tuple[str, ...] = ()
-    splits: tuple[str, ...] = ()
-    rows: tuple[str, ...] = ()  # empty: all
-    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)  # name -> rows
-    along: str = ""  # for series: a key that each of their rows sets
-    over: str = "epoch"  # one of AXES
-    logs: bool = False  # True: also show the authors' curves, if outputs/reference/series has them
+    kind: str = choice(*NEEDED)
+    metrics: list[str] = []
+    splits: list[str] = key([], members=SPLITS)
+    rows: list[str] = key([], "empty: all")
+    groups: dict[str, list[str]] = key({}, "name -> rows")
+    along: str = key("", "for series: a key that each of their rows sets")
+    over: str = choice(*AXES)
+    logs: bool = key(False, "also show the authors' curves, if outputs/reference/series has them")
+
+    def check(self) -> None:
+        for needed in NEEDED[self.kind]:
+            if not getattr(self, needed):
+                raise ValueError(f"a figure of kind {self.kind} needs {needed}.")
+        known = list(KINDS if self.kind == "curves" else METRICS)
+        for metric in self.metrics:
+            if metric not in known:
+                raise ValueError(f"metric {metric} is unknown.{closest(metric, known)} Available: {listing(known)}.")
+        if {"loss", "bpc"} <= set(self.metrics):
+            raise ValueError("bpc is loss / ln 2, so the two panels would show the same. Name only one of them.")
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Part):
     """A table: rows that are trained, and what the report shows of them. It is the paper's, or a user's."""
 
     id: FileName
     caption: str
-    recipe: tuple[Override, ...]
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]  # the paper's rows first, then the extra rows
-    budgets: dict[str, tuple[str, ...]] = field(metadata={"written": dict[str, tuple[Override, ...] | None]})
-    paper: str = ""  # the paper whose table it is; empty: a user's table
-    reported: str = ""  # its name in tests/fixtures/reported.yaml
+    recipe: list[Override]
+    columns: list[Column]
+    rows: list[Row] = key(..., "the paper's rows; `reading` puts the extra rows behind them")
+    extra_rows: list[Row] = key([], "rows that the paper lacks")
+    budgets: dict[str, Overrides] = key(..., "budget -> what it changes in every row")
+    paper: str = key("", "the paper whose table it is; empty: a user's table")
+    reported: str = key("", "its name in tests/fixtures/reported.yaml")
     note: str = ""
-    command: str = ""  # of a grid: how it was typed
-    project: str = ""  # of a grid: the package of the project in which it was typed
-    finding: dict[str, str] = field(default_factory=dict)  # budget -> the conclusion of its report (report/finding.py)
-    choices: tuple[str, ...] = ()  # sentences: where the paper and its code are silent or disagree, and our choice
-    select: Literal["best", "last"] = "best"  # best | last: the checkpoint whose test result is the number
-    claims: tuple[Claim, ...] = field(default=(), metadata={"written": tuple[WrittenClaim, ...]})
-    figures: tuple[Figure, ...] = ()
-    rounds: Annotated[int, Range(0, 10_000)] = 0  # above 0: the rows are timed in interleaved rounds, not trained
-    also: tuple[Column, ...] = ()  # columns of the report that the paper lacks
-    stated: tuple[Stated, ...] = ()  # statements of the paper that the audit compares with the table
-    against: dict[str, tuple[str, ...]] = field(  # baseline -> its rows; empty: the first row
-        default_factory=dict, metadata={"written": dict[str, Names]}
-    )
-    choose: Choose | None = field(  # of each row of the paper that has none of its own
-        default=None, metadata={"written": dict[str, Any]}
-    )
+    command: str = key("", "of a grid: how it was typed")
+    project: str = key("", "of a grid: the package of the project in which it was typed")
+    finding: dict[str, str] = key({}, "budget -> the conclusion of its report (report/finding.py)")
+    choices: list[str] = key([], "where the paper and its code are silent or disagree, and our choice: sentences")
+    select: str = choice("best", "last", description="the checkpoint whose test result is the number")
+    claims: list[Claim] = []
+    figures: list[Figure] = []
+    rounds: int = number(0, 0, 10_000, "above 0: the rows are timed in interleaved rounds, not trained")
+    also: list[Column] = key([], "columns of the report that the paper lacks")
+    stated: list[Stated] = key([], "statements of the paper that the audit compares with the table")
+    against: dict[str, Rows] = key({}, "baseline -> its rows; empty: the first row")
+    choose: Choose | None = key(None, "of each row of the paper that has none of its own")
+
+    def check(self) -> None:
+        for part in ("rows", "columns", "budgets"):
+            if not getattr(self, part):
+                raise ValueError(f"{self.id} has no {part}.")
+        if self.rounds == 1:
+            raise ValueError("a timed table reports medians over rounds. Write `rounds: 2` or more.")
 
     @property
     def heading(self) -> str:
@@ -295,7 +343,7 @@ class Table:
             raise Refused(f"{self.id} has no budget '{budget}'; it has {listing(list(self.budgets))}.")
         if not row.at(budget):
             raise Refused(f"{self.id} has row '{row.id}' at budget {listing(list(row.budgets))} only.")
-        smaller = [*self.budgets[budget], *row.at_budget.get(budget, ())]
+        smaller = [*self.budgets[budget], *row.at_budget.get(budget, [])]
         own = [*self.recipe, *row.overrides, *row.choice(budget), *smaller]
         return last_on_each_key([*own, f"budget={budget}", f"seed={seed}", *row.added])
 

@@ -1,6 +1,5 @@
 """The audit: it counts correctly, finds what is known to be wrong, and finds nothing where all is well."""
 
-import dataclasses
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,8 +25,8 @@ def differing(findings: Iterator[Finding]) -> dict[str, str]:
 
 def changed(table: Table, row_id: str, **paper: float) -> Table:
     """Return the table with other numbers in one row."""
-    rows = [dataclasses.replace(row, paper={**row.paper, **paper}) if row.id == row_id else row for row in table.rows]
-    return dataclasses.replace(table, rows=tuple(rows))
+    rows = [row.model_copy(update={"paper": {**row.paper, **paper}}) if row.id == row_id else row for row in table.rows]
+    return table.model_copy(update={"rows": rows})
 
 
 def test_bits_that_are_headed_perplexity() -> None:

@@ -4,7 +4,6 @@ import csv
 import json
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -136,7 +135,7 @@ def test_a_dry_run_sends_nothing(
 
 
 def test_a_table_without_figures_has_a_panel_of_its_main_metric(tmp_path: Path) -> None:
-    table = replace(TABLE, figures=())
+    table = TABLE.model_copy(update={"figures": []})
     shown = panels(collect(table, "paper", tmp_path))
     assert [panel.y for panel in shown] == [["train/bpc"], ["valid/bpc"]]
     put(tmp_path, "tanh", 1, 1.2, table=table)

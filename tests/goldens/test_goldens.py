@@ -10,7 +10,6 @@ Write first_rows.json again (python -m tests.goldens.test_goldens) only if numbe
 
 import csv
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,7 @@ def test_every_run_keeps_its_name(table_id: str) -> None:
     rows = {row.id: row for row in table.rows}
     for name, run in known.items():
         _, row_id, budget = name.split()
-        row = replace(rows[row_id], chosen={})  # named before anything was chosen
+        row = rows[row_id].model_copy(update={"chosen": {}})  # named before anything was chosen
         described = composed(table.overrides(row, budget, 1))
         assert identified(described) == run, f"{name} has another name: its finished runs would not be found"
 

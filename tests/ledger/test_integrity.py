@@ -181,7 +181,7 @@ def test_a_record_of_another_version_is_read(finished: RunDirectory, caplog: pyt
     write_record(finished.path, {**result, "status": "postponed", "mood": "good"})
     assert finished.status == "interrupted"
     write_record(finished.path, {key: value for key, value in result.items() if key != "cost"})
-    assert finished.result() is None and said(caplog, "result.json has no cost. This record is left out.")
+    assert finished.result() is None and said(caplog, "result.json.cost is missing. This record is left out.")
 
 
 def test_a_folder_that_is_no_seed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,7 +1,6 @@
 """Recurrent highway networks and their state gate: equations, gradients, masks, evaluation, published counts."""
 
 import csv
-import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -427,7 +426,7 @@ def test_figures_are_drawn_from_runs(short: None, tmp_path: Path) -> None:
     few = (*FEW[1:], "model.width=8")
     for row in ("rhn_10", "hsg_10"):
         trained(composed([*table.overrides(table.row(row), "smoke", 1), *few, f"outputs_dir={tmp_path}"]))
-    smaller = dataclasses.replace(table, budgets={"smoke": (*table.budgets["smoke"], *few)})
+    smaller = table.model_copy(update={"budgets": {"smoke": [*table.budgets["smoke"], *few]}})
     report, paths = write_report(collect(smaller, "smoke", tmp_path), tmp_path / "report")
     assert {path.stem for path in paths} == {"table", "convergence", "gate_values", "depth", "gradients"}
     drawn = {path.stem: path.read_text() for path in paths if path.suffix == ".svg"}

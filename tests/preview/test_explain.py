@@ -1,7 +1,6 @@
 """The page of `highway table explain`: one screen a row, whole names at any width, gates that act, what is chosen."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -45,7 +44,7 @@ def test_a_row_fits_on_one_screen(table_id: str, row_id: str, end: str) -> None:
 def test_a_gate_on_no_layer_shows_no_options(table_id: str, row_id: str, added: list[str]) -> None:
     table = load_table(table_id)
     row = table.row(row_id).with_added(added) if added else table.row(row_id)
-    text = page(replace(table, rows=(*table.rows, row)), row)
+    text = page(table.model_copy(update={"rows": [*table.rows, row]}), row)
     described = text[text.index("\nmodel ") : text.index("\ncommand ")]
     assert "No gate is added to any layer: `layers` leaves none for gate.residual=sdu.\n" in described
     assert not re.search("equation|psi|gate.activation|gate.reads|conf/gate", described)
@@ -56,7 +55,7 @@ def test_explain_shows_whole_names_at_80_columns() -> None:
     table = load_table("highway_t6")
     row = table.row("sigmoid_l6_12_as_released")
     console = Console(record=True, width=80)
-    explain_table(replace(table, rows=(table.rows[0], row)), "smoke", console)
+    explain_table(table.model_copy(update={"rows": [table.rows[0], row]}), "smoke", console)
     assert row.id in console.export_text().split()
 
 
@@ -68,7 +67,7 @@ def test_explain_says_what_validation_chooses(table_id: str, before: str) -> Non
     table = load_table(table_id)
     gru = table.row("gru")
     assert gru.choose is not None
-    few = replace(table, rows=(table.row("transformer"), gru, table.row("lstm")))
+    few = table.model_copy(update={"rows": [table.row("transformer"), gru, table.row("lstm")]})
     for budget, expected in (("paper", True), ("smoke", False)):
         console = Console(record=True, width=400)
         explain_table(few, budget, console)

@@ -1,6 +1,5 @@
 """Verdicts on claims, and the paper's numbers, from records that the tests write."""
 
-import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,7 @@ def table_of(*claims: dict[str, Any], **changes: Any) -> Table:
     settings = {"recipe": list(TABLE.recipe), "columns": [{"metric": "test_bpc"}, {"metric": "valid_loss"}]}
     texts = [{"text": str(number), "metric": "test_bpc", **claim} for number, claim in enumerate(claims)]
     claims_of = parse_table(content(**settings, rows=rows, claims=texts)).claims
-    return dataclasses.replace(TABLE, claims=claims_of, **changes)
+    return TABLE.model_copy(update={"claims": claims_of, **changes})
 
 
 def write(outputs: Path, budget: str = "paper", **rows: Any) -> None:
@@ -308,9 +307,9 @@ def test_rows_of_the_same_runs_do_not_differ(tmp_path: Path) -> None:
     """A gate that the released code applies to no layer makes such rows."""
     write(tmp_path, baseline=BASELINE, tanh=(1.47, 1.51, 1.48))
     (claim,) = table_of(ORDERED).claims
-    copy = dataclasses.replace(TABLE.row("baseline"), id="again")
-    claims = (dataclasses.replace(claim, rows=("again",)), claim)
-    collected = collect(dataclasses.replace(TABLE, rows=(*TABLE.rows, copy), claims=claims), "paper", tmp_path)
+    copy = TABLE.row("baseline").model_copy(update={"id": "again"})
+    claims = [claim.model_copy(update={"better": ["again"]}), claim]
+    collected = collect(TABLE.model_copy(update={"rows": [*TABLE.rows, copy], "claims": claims}), "paper", tmp_path)
     same, _ = verdicts(collected)
     assert same.word == "undecided" and same.detail.endswith("p 1.000")
     assert [*build_report(collected).differences] == ["tanh"]

@@ -1,6 +1,5 @@
 """The figures of a report, from records that the tests write: which lines they have, and that all are drawn."""
 
-import dataclasses
 import math
 from pathlib import Path
 
@@ -102,7 +101,7 @@ def test_rows_as_points_and_bars(tmp_path: Path) -> None:
     """BLEU over accuracy correlates by -0.30 in the paper; our values need three rows for a line."""
     put_translation(tmp_path, "t_e4h6")
     asserted = ("lengths", "bleu_accuracy", "bleu_heads", "bleu_layers")
-    table = dataclasses.replace(TRANSLATION, figures=tuple(each for each in TRANSLATION.figures if each.id in asserted))
+    table = TRANSLATION.model_copy(update={"figures": [each for each in TRANSLATION.figures if each.id in asserted]})
     _, paths = write_report(collect(table, "paper", tmp_path), tmp_path / "report")
     drawn = {path.stem: path.read_text() for path in paths if path.suffix == ".svg"}
     assert "paper (correlation -0.30)" in drawn["bleu_accuracy"] and ">ours<" in drawn["bleu_accuracy"]
@@ -135,8 +134,8 @@ def test_figures_of_states(tmp_path: Path) -> None:
 
 
 def test_a_legend_of_long_labels_is_not_cut_off(tmp_path: Path) -> None:
-    rows = [dataclasses.replace(row, label=f"{row.id} optimizer.lr=0.25 model.dropout=0.1") for row in TABLE.rows]
-    table = dataclasses.replace(TABLE, rows=tuple(rows))
+    rows = [row.model_copy(update={"label": f"{row.id} optimizer.lr=0.25 model.dropout=0.1"}) for row in TABLE.rows]
+    table = TABLE.model_copy(update={"rows": rows})
     for row in table.rows[:3]:
         put(tmp_path, row.id, 1, 1.5, table=table)
     figure = next(figure for figure in table.figures if figure.kind == "curves")
@@ -147,6 +146,6 @@ def test_a_legend_of_long_labels_is_not_cut_off(tmp_path: Path) -> None:
 
 
 def test_any_number_of_predecessors_has_a_colour(tmp_path: Path) -> None:
-    few = dataclasses.replace(TRANSLATION, rows=TRANSLATION.rows[:5])
+    few = TRANSLATION.model_copy(update={"rows": TRANSLATION.rows[:5]})
     table = with_overrides(few, ["paper"], ["gate.score.predecessors=4"])
     assert len(looks(collect(table, "paper", tmp_path))) == len(table.rows)

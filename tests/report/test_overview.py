@@ -57,7 +57,7 @@ def test_tables_of_ones_own_are_not_counted(tmp_path: Path) -> None:
     assert of(tmp_path).claims["mini"].total() == 0, "a claim with one shared seed was not tested"
     put(tmp_path, "tanh", 2, 1.4, budget="mini")
     assert of(tmp_path).claims["mini"].total() > 0
-    for own in (dataclasses.replace(TABLE, paper=""), dataclasses.replace(TABLE, id="mine")):
+    for own in (TABLE.model_copy(update={"paper": ""}), TABLE.model_copy(update={"id": "mine"})):
         found = overview([own], [build_report(dataclasses.replace(collect(TABLE, "mini", tmp_path), table=own))])
         assert (found.total, found.claims["mini"].total(), found.largest) == (0, 0, {})
 

@@ -74,11 +74,11 @@ def test_every_layout_has_the_parts_of_a_report_in_order(tmp_path: Path) -> None
 @pytest.mark.parametrize("width", [60, 80])
 def test_no_word_is_cut_off_on_a_terminal(tmp_path: Path, width: int) -> None:
     label = "R-Transformer, attention's maps start as copies"
-    rows = tuple(dataclasses.replace(row, label=label) if row.id == "tanh" else row for row in TABLE.rows)
+    rows = [row.model_copy(update={"label": label}) if row.id == "tanh" else row for row in TABLE.rows]
     for seed in (1, 2, 3):
         put(tmp_path, "baseline", seed, 1.5 + seed / 1000)
         put(tmp_path, "tanh", seed, 1.4)
-    report = build_report(collect(dataclasses.replace(TABLE, rows=rows), "paper", tmp_path))
+    report = build_report(collect(TABLE.model_copy(update={"rows": rows}), "paper", tmp_path))
     text = printed(report, width)
     assert text.count("…") == to_markdown(report).count("…") > 0, "those of the intervals alone"
     assert max(map(len, text.splitlines())) <= width
@@ -90,7 +90,7 @@ def test_a_small_spread_is_not_rounded_to_none() -> None:
 
 
 def test_a_missing_number_says_why(tmp_path: Path) -> None:
-    rows = (*TABLE.rows, dataclasses.replace(TABLE.rows[0], id="mini", label="small", budgets=("mini",)))
+    rows = [*TABLE.rows, TABLE.rows[0].model_copy(update={"id": "mini", "label": "small", "budgets": ["mini"]})]
     put(tmp_path, "baseline", 1, 1.5, metrics={"train_seconds": {"best": 9.0, "last": 9.0}})
     put(tmp_path, "tanh", 1, 1.4, cost={"exclusive": False}, metrics={"train_seconds": {"best": 9.0, "last": 9.0}})
     put(tmp_path, "sigmoid", 1, 1.4, status="diverged")
@@ -99,7 +99,8 @@ def test_a_missing_number_says_why(tmp_path: Path) -> None:
         ("test_bpc", ("1.500", "1.400")),
         ("test_accuracy", ("not measured", "not measured")),
     ):
-        table = dataclasses.replace(TABLE, columns=(Column.of(metric),), also=(), rows=rows, claims=(), figures=())
+        shown = {"columns": [Column(metric=metric)], "also": [], "rows": rows, "claims": [], "figures": []}
+        table = TABLE.model_copy(update=shown)
         shown = cells(build_report(collect(table, "paper", tmp_path)))
         assert (shown["T-L3"]["ours"], shown["+ tanh SDU"]["ours"]) == expected
         assert (shown["+ sigmoid SDU"]["n"], shown["small"]["ours"]) == ("0 of 1 (1 diverged)", "not at this budget")
@@ -115,7 +116,7 @@ def test_a_finding_is_filled_from_published_records(tmp_path: Path, monkeypatch:
         "tanh has {tanh.test_bpc} ({tanh.test_bpc.n} runs), the paper {tanh.test_bpc.paper}, "
         "{tanh.test_bpc.change} below {baseline.test_bpc.mean}."
     )
-    table = dataclasses.replace(TABLE, finding={"paper": finding})
+    table = TABLE.model_copy(update={"finding": {"paper": finding}})
     for seed in (1, 2, 3):
         put(tmp_path, "tanh", seed, 1.4 + seed / 100)
     assert "tanh has" not in build_report(collect(table, "paper", tmp_path)).conclusion
@@ -242,8 +243,8 @@ def test_what_a_record_says_is_text_everywhere(tmp_path: Path) -> None:
     markdown = (tmp_path / "report" / "table.md").read_text()
     assert "<script>" not in markdown and "&lt;script&gt;" in markdown and "\\| \\\\input{x}" in markdown
     assert "<script>" not in to_html(report) and "&lt;script&gt;" in to_html(report)
-    labels = tuple(dataclasses.replace(row, label=HOSTILE) for row in TABLE.rows)
-    report = build_report(collect(dataclasses.replace(TABLE, rows=labels), "paper", tmp_path))
+    labels = [row.model_copy(update={"label": HOSTILE}) for row in TABLE.rows]
+    report = build_report(collect(TABLE.model_copy(update={"rows": labels}), "paper", tmp_path))
     latex = "\n".join(line for line in to_latex(report).splitlines() if not line.startswith("%"))
     assert "\\textbackslash{}input\\{x\\} \\$y\\$" in latex and "<" not in latex and "\\input" not in latex
 

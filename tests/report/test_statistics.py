@@ -35,7 +35,7 @@ from highway.tasks.scoring import scores
 
 RNG = np.random.default_rng(5)
 TABLES = 6
-BETTER = Claim("", "better", ("a",), ("b",), "bleu")
+BETTER = Claim(text="", better=["a"], than=["b"], metric="bleu")
 
 
 @dataclass
@@ -156,7 +156,7 @@ def test_every_pair_has_to_hold_and_one_opposite_pair_refutes() -> None:
     given = rows()
     for name in "ab":
         given[name][:3] += 3  # all pairs hold
-    claim = Claim("", "better", ("a", "b"), ("c", "d"), "bleu")
+    claim = Claim(text="", better=["a", "b"], than=["c", "d"], metric="bleu")
     (test,) = judge([claim], Given(given))
     pairs = [(given[row], given[than]) for row, than in claim.pairs]
     assert len(pairs) == 4
@@ -174,7 +174,8 @@ def test_every_pair_has_to_hold_and_one_opposite_pair_refutes() -> None:
 
 def test_pairs_in_order_and_the_correction_for_all_claims() -> None:
     given = rows()
-    claims = [Claim("", "better", ("a", "b"), ("c", "d"), "bleu", paired=True), BETTER, BETTER]
+    pairs = Claim(text="", better=["a", "b"], than=["c", "d"], metric="bleu", paired=True)
+    claims = [pairs, BETTER, BETTER]
     assert claims[0].pairs == [("a", "c"), ("b", "d")]
     alone = [judge([claim], Given(given))[0].p for claim in claims]
     for table in range(2):
@@ -185,7 +186,8 @@ def test_pairs_in_order_and_the_correction_for_all_claims() -> None:
 def test_at_most_compares_log_ratios_with_the_share() -> None:
     times = {name: np.exp(values / 100) for name, values in rows("ab").items()}
     given = Given({name: -np.log(values) for name, values in times.items()})
-    (test,) = judge([Claim("", "at_most", ("a",), ("b",), "valid_loss", share=0.02)], given)
+    claim = Claim(text="", at_most=["a"], than=["b"], metric="valid_loss", share=0.02)
+    (test,) = judge([claim], given)
     ratios = np.log(times["a"] / times["b"])
     tested = stats.ttest_1samp(ratios, np.log(1.02), axis=1)
     assert test.p == pytest.approx(tested.pvalue) and (test.sign == -np.sign(tested.statistic)).all()
@@ -194,19 +196,21 @@ def test_at_most_compares_log_ratios_with_the_share() -> None:
 
 def test_growing_compares_each_gain_with_the_one_before() -> None:
     given = rows("abcdef")
-    (test,) = judge([Claim("", "growing", ("a", "b", "c"), ("d", "e", "f"), "bleu")], Given(given))
+    claim = Claim(text="", growing=["a", "b", "c"], than=["d", "e", "f"], metric="bleu")
+    (test,) = judge([claim], Given(given))
     gains = [given[row] - given[than] for row, than in ("ad", "be", "cf")]
     for step, found in enumerate(test.pairs):
         assert found.p == pytest.approx(paired(gains[step + 1], gains[step]))
         assert found.sign == pytest.approx(np.sign((gains[step + 1] - gains[step]).mean(1)))
     given["a"][0, 0] = -np.inf
-    (failed,) = judge([Claim("", "growing", ("a", "b"), ("d", "e"), "bleu")], Given(given))
+    claim = Claim(text="", growing=["a", "b"], than=["d", "e"], metric="bleu")
+    (failed,) = judge([claim], Given(given))
     assert failed.p[0] == 1 and failed.p[1] < 1, "gains with a failed run have no test"
 
 
 def test_sooner_compares_steps_with_the_resolution_of_validations() -> None:
     given = Given({"a": np.full((1, 3), -50.0), "b": np.full((1, 3), -100.0)}, least=12.5)
-    (test,) = judge([Claim("", "sooner", ("a",), ("b",), "valid_loss")], given)
+    (test,) = judge([Claim(text="", sooner=["a"], than=["b"], metric="valid_loss")], given)
     assert test.p == pytest.approx(2 * stats.t.sf(50 / (12.5 / math.sqrt(3)), 2)) and test.decision == 1
 
 

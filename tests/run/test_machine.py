@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from highway.config.experiment import Experiment
-from highway.ledger.record import problem
+from highway.ledger.record import check_record
 from highway.run import build, machine
 from highway.testing.runs import trained
 
@@ -50,11 +50,11 @@ def test_a_record_has_the_load_average(tiny: Compose, monkeypatch: pytest.Monkey
     monkeypatch.setattr(machine.os, "getloadavg", lambda: (next(loads), 0.0, 0.0))
     _, result = trained(tiny("trainer.max_steps=2", "trainer.validate_every=2"))
     assert result["cost"]["load_average"] == {"start": 0.12, "end": 4.5}
-    assert problem(result) is None
+    check_record(result)
     monkeypatch.delattr(machine.os, "getloadavg")
     assert machine.load_average() is None
     result["cost"]["load_average"] = {"start": None, "end": None}
-    assert problem(result) is None
+    check_record(result)
 
 
 def test_the_peak_is_of_this_program_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ from tests.support.tuned import tuned as tuned
 from tests.support.waiting import wait_for
 
 LISTS = {"optimizer.lr": {"paper": [0.01, 1000], "own": [0.5]}, "model.dropout": [0.9, 0.0]}
-BEST = ("optimizer.lr=0.5", "model.dropout=0.0")
+BEST = ["optimizer.lr=0.5", "model.dropout=0.0"]
 STEPS = ["trainer.max_steps=8", "trainer.validate_every=2", "trainer.log_every=2"]
 
 
@@ -69,13 +68,13 @@ def choices_of(tuned: Table, budget: str, outputs: Path) -> list[tuple[str, ...]
     return [line.cells for grid in grids if "chosen" in grid.heads for line in grid.lines]
 
 
-def chosen(tuned: Table, outputs: Path) -> tuple[str, ...] | None:
+def chosen(tuned: Table, outputs: Path) -> list[str] | None:
     return with_choices(tuned, "smoke", outputs)[1]["a"].chosen
 
 
-def alone(tuned: Table, outputs: Path, combination: tuple[str, ...], seed: int = 1, **settings: Any) -> Any:
+def alone(tuned: Table, outputs: Path, combination: list[str], seed: int = 1, **settings: Any) -> Any:
     """Return the experiment of a trial."""
-    row = replace(tuned.rows[0], chosen={"smoke": combination})
+    row = tuned.rows[0].model_copy(update={"chosen": {"smoke": combination}})
     changed = [f"trainer.{key}={value}" for key, value in settings.items()]
     return experiment([*tuned.overrides(row, "smoke", seed), *changed, f"outputs_dir={outputs}"])
 
@@ -144,7 +143,7 @@ def test_a_failed_trial_loses_and_may_be_tried_again(sweep: Any, tmp_path: Path)
     failed, record = trained(alone(two, tmp_path, BEST))
     write_record(failed.path, {**record, "status": "failed", "error": "the machine caught fire"})
     sweep(two, tmp_path)
-    assert chosen(two, tmp_path) == ("optimizer.lr=0.01", "model.dropout=0.0")
+    assert chosen(two, tmp_path) == ["optimizer.lr=0.01", "model.dropout=0.0"]
     sweep(two, tmp_path, "retry_failed=true")
     assert chosen(two, tmp_path) == BEST
 
@@ -166,7 +165,7 @@ def test_a_failed_trial_is_published_and_a_typed_setting_is_no_choice(sweep: Any
     failed.curves.unlink()  # as before the first step
     sweep(two, tmp_path / "here")
     assert len(publish(two, "smoke", tmp_path / "here", tmp_path / "there").copied) == 2
-    assert chosen(two, tmp_path / "there") == ("optimizer.lr=0.01", "model.dropout=0.0")
+    assert chosen(two, tmp_path / "there") == ["optimizer.lr=0.01", "model.dropout=0.0"]
     _, typed = with_overrides(two, ["smoke"], ["optimizer.lr=0.1"]).rows
     assert typed.choose is None
 
@@ -263,7 +262,7 @@ def trials(*ends: float | str) -> list[Trial]:
     """Return a trial for each end: the validation of a finished one, or another status."""
     return [
         Trial(
-            (f"model.width={number}",),
+            [f"model.width={number}"],
             RunDirectory(Path(str(number))),
             end if isinstance(end, str) else "finished",
             None if isinstance(end, str) else end,
@@ -341,8 +340,8 @@ def test_sweeps_that_are_killed_and_share_the_trials(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"by": "test_bpc"}, "not a metric of the validation split"),
-        ({"by": "valid_bpx"}, "metric valid_bpx is unknown"),
+        ({"by": "test_bpc"}, "choose.by=test_bpc is unknown. .*Available: valid_loss"),
+        ({"by": "valid_bpx"}, "t?u?n?e?d?: choose.by=valid_bpx is unknown. Did you mean 'valid_bpc'"),
         ({"by": "valid_accuracy"}, "do not measure valid_accuracy. They measure valid_loss, valid_bpc"),
         ({"optimizer.lr": [1], "model.dropout": [0]}, "leaves nothing to choose"),
         ({"optimizer.lr": [1, 1]}, "is given twice"),

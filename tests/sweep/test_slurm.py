@@ -208,7 +208,7 @@ def test_slurm_may_refuse(tmp_path: Path, pretended: Pretended) -> None:
 @pytest.mark.parametrize(
     ("word", "sentence"),
     {
-        "partition='gpu long'": "hydra.launcher.partition=gpu long must be letters, digits and _ . , : @ + -.",
+        "partition='gpu long'": "hydra.launcher.partition=gpu long must be a name of letters, digits and _ . , : @ + -",
         "minutes=abc": "hydra.launcher.minutes=abc must be a whole number",
         "cpus=0": "hydra.launcher.cpus=0 is out of range; it must be at least 1",
         "kills=-1": "hydra.launcher.kills=-1 is out of range; it must be at least 0",

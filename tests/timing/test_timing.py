@@ -3,7 +3,6 @@
 import csv
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -171,7 +170,8 @@ def test_what_is_refused(
 )
 def test_rows_share_data_and_arithmetic(override: str, difference: str) -> None:
     first, second, *others = TABLE.rows
-    changed = replace(TABLE, rows=(first, replace(second, overrides=(*second.overrides, override)), *others))
+    second = second.model_copy(update={"overrides": [*second.overrides, override]})
+    changed = TABLE.model_copy(update={"rows": [first, second, *others]})
     with pytest.raises(Refused, match=f"'baseline' and 'tanh' of a timing differ in {difference}"):
         timing.compose_rows(changed, [], "paper", [])
 
