@@ -2,7 +2,7 @@
 
 import math
 import re
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -22,6 +22,16 @@ TYPES = {  # type of a mistake -> what is right
     "dict_type": "keys with values",
     "model_type": "keys with values",
 }
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def checked(kind: type[Model], file: Yaml) -> Model:
+    """Return the content of a YAML file as a model; a mistake is refused with its file and line."""
+    try:
+        return kind.model_validate(file.content)
+    except ValidationError as error:
+        raise refused(error, kind, file=file) from None
 
 
 def refused(error: ValidationError, kind: type[BaseModel], path: str = "", file: Yaml | None = None) -> Refused:

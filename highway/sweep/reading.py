@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import ValidationError
-
 from highway.config.groups import options
-from highway.config.mistakes import refused
+from highway.config.mistakes import checked
 from highway.config.project import conf_file
 from highway.config.yaml_file import Yaml, parsed
 from highway.errors import Refused, closest, listing
@@ -37,15 +35,8 @@ def parse_table(content: dict[str, Any], file: str = "") -> Table:
 
 
 def read_table(file: Yaml) -> Table:
-    """Check a table file and return the table; a key without a value counts as left out."""
-    content = file.content
-    if isinstance(content, dict):
-        content = {key: value for key, value in content.items() if value is not None}
-    try:
-        table = Table.model_validate(content)
-    except ValidationError as error:
-        raise refused(error, Table, file=file) from None
-    table = _completed(table)
+    """Check a table file and return the table."""
+    table = _completed(checked(Table, file))
     check_table(table)
     return table
 
