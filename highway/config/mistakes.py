@@ -51,7 +51,7 @@ def refused(error: ValidationError, kind: type[BaseModel], path: str = "", file:
         known = list(keys_of(fields[-1].annotation if fields else kind))
         return Refused(f"{place}{where} is not a key.{closest(str(steps[-1]), known)} Available: {listing(known)}.")
     value = about.get("given", mistake["input"])
-    given = f"{place}{where}={as_typed(value)}"
+    given = f"{place}{where or 'the content'}={as_typed(value)}"
     if wrong == "unknown":
         options = about["options"]
         return Refused(f"{given} is unknown.{closest(value, options)} Available: {listing(options)}.")

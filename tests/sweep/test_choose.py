@@ -350,7 +350,7 @@ def test_sweeps_that_are_killed_and_share_the_trials(tmp_path: Path) -> None:
         ({"optimizer.lr": [1, 10**400]}, "must be a text, true, false, null or a number of at most"),
         (
             {"optimizer.lr": {"author": [1, 2]}},
-            r"lr={'author': \[1, 2\]} must be .* or a list for each source, as in {paper: \[0\.1\], own",
+            r"lr={'author': \[1, 2\]} must be .* for each source, as in {paper: \[0\.1\], own",
         ),
         ({"optimizer.lr": list(range(99))}, "more than 64 combinations"),
         ({"budgets": ["mini"]}, "tuned, row a: there is no budget 'mini'. Available: smoke"),

@@ -306,6 +306,11 @@ def test_a_series_is_over_what_its_rows_set() -> None:
         (("digits: 4", "digits: 99999"), "columns[0].digits=99999 is out of range; it must be from 0 to 10."),
         (("select: best", "select: best\nselect: last"), "'select' is given twice, first in line"),
         (("label: ", "labl: "), "rows[baseline].labl is not a key. Did you mean 'label'?"),
+        (("than: baseline, metric: test_bpc}", "metric: test_bpc}"), "claims[0]: `than` is missing. Name the rows"),
+        (
+            ("metric: valid_loss", "metric: valid_los"),
+            "claims[3].metric=valid_los is unknown. Did you mean 'valid_loss'?",
+        ),
         (("select: best", "select: ["), "is not valid YAML"),
         (("select: best", "select: b\xe9st"), "is not UTF-8 text. Save the file as UTF-8."),
     ],
