@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from highway.errors import Refused
 from highway.report import site
 from highway.report.curves import Point
 from highway.report.site import build_site, by_split, every_table, thinned

@@ -308,7 +308,7 @@ def test_a_series_is_over_what_its_rows_set() -> None:
         (("label: ", "labl: "), "rows[baseline].labl is not a key. Did you mean 'label'?"),
         (("than: baseline, metric: test_bpc}", "metric: test_bpc}"), "claims[0]: `than` is missing. Name the rows"),
         (
-            ("metric: valid_loss", "metric: valid_los"),
+            ("baseline, metric: valid_loss", "baseline, metric: valid_los"),
             "claims[3].metric=valid_los is unknown. Did you mean 'valid_loss'?",
         ),
         (("select: best", "select: ["), "is not valid YAML"),
