@@ -64,7 +64,7 @@ def _sentence(error: ValidationError, kind: type[BaseModel], path: str, file: Ya
         known = list(keys_of(fields[-1].annotation if fields else kind))
         return f"{place}{where} is not a key.{closest(str(steps[-1]), known)} Available: {listing(known)}."
     value = about.get("given", mistake["input"])
-    given = f"{place}{where}={as_typed(value)}"
+    given = f"{place}{where or 'the content'}={as_typed(value)}"
     null = " or null" if fields and type(None) in get_args(fields[-1].annotation) else ""
     if options := about.get("options") or (options_of(fields[-1]) if fields and wrong == "string_type" else []):
         return f"{given} is unknown.{closest(str(value), options)} Available: {listing(options)}{null}."

@@ -34,7 +34,9 @@ def _values(given: Any) -> list[tuple[str, str]]:
     """Return each value of a setting, as an override has it, and its source; a plain list is our own."""
     by_source = given if isinstance(given, dict) else {"own": given}
     if not set(by_source) <= set(SOURCES) or not all(isinstance(values, list) for values in by_source.values()):
-        raise unlike("a list of values, as in [0.1, 0.01], or a list for each source, as in {paper: [0.1]}", given)
+        raise unlike(
+            "a list of values, as in [0.1, 0.01], or a list for each source, as in {paper: [0.1], own: [0.01]}", given
+        )
     return [(_as_in_override(value), source) for source, values in by_source.items() for value in values]
 
 
@@ -43,7 +45,7 @@ def _as_in_override(value: Any) -> str:
         return as_typed(value)
     if isinstance(value, str) or (isinstance(value, int | float) and abs(value) <= LARGEST):
         return str(value)
-    raise unlike("values of a setting: numbers, texts, true, false or null", value)
+    raise unlike(f"a text, true, false, null or a number of at most {LARGEST:g}", value)
 
 
 class Choose(Written):
@@ -66,7 +68,8 @@ class Choose(Written):
         if count > LONGEST:
             raise ValueError(f"the values make more than {LONGEST} combinations. Name fewer values.")
         if count < 2:
-            raise ValueError(f"{counted(count, 'combination')} leaves nothing to choose. Name two values or more.")
+            verb = "leaves" if count == 1 else "leave"
+            raise ValueError(f"{counted(count, 'combination')} {verb} nothing to choose. Name two values or more.")
         combinations = self.combinations
         if twice := [each for each in combinations if combinations.count(each) > 1]:
             raise ValueError(f"{' '.join(twice[0])} is given twice. Leave it out once.")

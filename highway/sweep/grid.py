@@ -20,14 +20,16 @@ import yaml
 
 from highway.config import home
 from highway.config.experiment import Experiment
+from highway.config.keys import Written
 from highway.config.metrics import KINDS, SPLITS
+from highway.config.mistakes import validated
 from highway.config.project import needs_project, project
 from highway.config.tasks import metrics_of
-from highway.config.yaml_file import read_yaml
+from highway.config.yaml_file import parsed
 from highway.errors import Refused, as_typed, closest, listing
 from highway.files.writing import write_text
 from highway.ledger.identity import names_run
-from highway.sweep.reading import load_table, parse_table, table_ids
+from highway.sweep.reading import load_table, parse_table, read_table, table_ids
 from highway.sweep.shell import command_line
 from highway.sweep.table import LONGEST_ID, Table
 
@@ -35,6 +37,14 @@ log = logging.getLogger("highway")
 FOLDERS = ("bench", "cache", "cells", "dashboards", "debug", "gpu-check", "grids", "reference", "report", "wandb")
 LONGEST_NAME = 120  # characters of the name of a folder
 ALSO = ("parameters", "gate_parameters", "tokens_per_second", "train_seconds")
+
+
+class Swept(Written):
+    """The content of overrides.yaml: the rows of a table were trained with further overrides."""
+
+    table: str
+    budget: str
+    overrides: list[str]
 
 
 def as_table(
@@ -111,7 +121,7 @@ def folder_name(text: str, longest: int = LONGEST_NAME) -> str:
 
 def keep_overrides(table: str, budget: str, overrides: Sequence[str], outputs_dir: Path) -> None:
     """Note that rows of a table were trained with further overrides, for the web site."""
-    content = {"table": table, "budget": budget, "overrides": list(overrides)}
+    content = Swept(table=table, budget=budget, overrides=list(overrides)).model_dump()
     made = hashlib.sha256(repr(content).encode()).hexdigest()[:8]
     write_text(outputs_dir / "grids" / f"{table}-{made}" / "overrides.yaml", yaml.safe_dump(content, sort_keys=False))
 
@@ -120,10 +130,10 @@ def swept_with_overrides(outputs_dir: Path) -> list[tuple[str, tuple[str, ...], 
     """Return each table that was trained with further overrides: its name, the overrides, and the budgets."""
     found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for _, path in sorted(_saved("overrides.yaml", outputs_dir).items()):
-        about = read_yaml(path)
-        if isinstance(about, dict) and about.get("table") in table_ids():
-            key = str(about["table"]), tuple(map(str, about.get("overrides") or ()))
-            found.setdefault(key, []).append(str(about.get("budget")))
+        file = parsed(path.read_bytes(), str(path))
+        swept = validated(Swept, file.content, file=file)
+        if swept.table in table_ids():
+            found.setdefault((swept.table, tuple(swept.overrides)), []).append(swept.budget)
     return [(name, overrides, budgets) for (name, overrides), budgets in found.items()]
 
 
@@ -185,17 +195,17 @@ def find(name: str, outputs_dir: Path) -> Table:
 
 def _read(path: Path) -> Table:
     """Read a grid's table. A grid that needs a project which is not loaded is refused with the name of the project."""
-    content = read_yaml(path)
-    package = content.get("project") if isinstance(content, dict) else None
+    file = parsed(path.read_bytes(), str(path))
+    package = file.content.get("project") if isinstance(file.content, dict) else None
     if package is None or package in sys.modules:
-        return parse_table(content, str(path))
+        return read_table(file)
     from hydra.errors import HydraException  # takes a fifth of a second to import
 
     from highway.config.compose import experiment
     from highway.config.sentences import sentence
 
     try:
-        table = parse_table(content, str(path))
+        table = read_table(file)
         for budget in table.budgets:
             for row in table.at(budget):
                 experiment(table.overrides(row, budget, 1))

@@ -35,11 +35,8 @@ def parse_table(content: dict[str, Any], file: str = "") -> Table:
 
 
 def read_table(file: Yaml) -> Table:
-    """Check a table file and return the table; a key without a value counts as left out."""
-    content = file.content
-    if isinstance(content, dict):
-        content = {key: value for key, value in content.items() if value is not None}
-    table = _completed(validated(Table, content, file=file))
+    """Check a table file and return the table."""
+    table = _completed(validated(Table, file.content, file=file))
     check_table(table)
     return table
 

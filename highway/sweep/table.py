@@ -271,7 +271,7 @@ class Table(Part):
     def check(self) -> None:
         for part in ("rows", "columns", "budgets"):
             if not getattr(self, part):
-                raise ValueError(f"{self.id} has no {part}.")
+                raise ValueError(f"the table has no {part}.")
         if self.rounds == 1:
             raise ValueError("a timed table reports medians over rounds. Write `rounds: 2` or more.")
 

@@ -142,7 +142,7 @@ def test_a_few_steps_of_a_recurrence_count_as_all(monkeypatch: pytest.MonkeyPatc
         ({"text": "x", "rows": ["tanh"], "value": 1.0, "metric": "nothing"}, "nothing"),
         ({"text": "x", "rows": ["missing"], "parameters": 1.0}, "there is no row 'missing'"),
         ({"text": "x", "rows": ["tanh"], "metric": "test_bpc", "percent": 1.0}, "Name as many rows in `than`"),
-        ({"text": "x", "rows": "all", "parameters": 1.0}, r"rows is not a list"),
+        ({"text": "x", "rows": "all", "parameters": 1.0}, r"rows=all must be a list"),
         (
             {"text": "x", "rows": ["highway"], "metric": "test_bpc", "value": 1.0},
             "row 'highway' has no test_bpc of the paper",

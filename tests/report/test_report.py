@@ -163,7 +163,7 @@ def test_equal_rows_are_not_called_different(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("finding", "message"),
     [
-        ({"mini": "x"}, "the table lacks this budget"),
+        ({"mini": "x"}, "there is no budget 'mini'. Available: paper"),
         ({"paper": "word " * 61}, "it has 61 words"),
         ({"paper": "{b.test_bpc}"}, "{b.test_bpc} names no number"),
         ({"paper": "{a.test_bcp}"}, "{a.test_bcp} names no number"),

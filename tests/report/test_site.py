@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from highway.errors import Refused
 from highway.report import site
 from highway.report.curves import Point
 from highway.report.site import build_site, by_split, every_table, thinned
@@ -140,6 +141,10 @@ def test_a_sweep_with_further_overrides_has_a_page(tmp_path: Path) -> None:
     assert "highway_t1,trainer.max_steps=20" in (folder / "index.html").read_text()
     assert ", with trainer.max_steps=20" in (folder / "highway_t1,trainer.max_steps=20" / "index.html").read_text()
     assert len(tables) == 2 and all(len(name) < 140 and (folder / name / "index.html").exists() for name in tables)
+    path = next(tmp_path.glob("grids/*/overrides.yaml"))
+    path.write_text("table: highway_t1\nbudget: smoke\noverrides: gate=none\n")
+    with pytest.raises(Refused, match=r"overrides\.yaml, line 3: overrides=gate=none must be a list"):
+        every_table(tmp_path)
 
 
 def test_a_grid_has_a_title_in_words_and_the_columns_that_were_asked_for() -> None:

@@ -119,9 +119,9 @@ def test_a_stated_choice_trains_no_trial(sweep: Any, tmp_path: Path) -> None:
 
     assert "5 runs: 0 finished already, 5 to train." in sweep(TUNED, tmp_path), "without it the other five are trained"
     with pytest.raises(Refused, match="is not among what `choose` compares"):
-        parse_table(content(recipe=RECIPE, rows=[{**row, "chosen": {"smoke": ["optimizer.lr=3"]}}], choose=rule))
+        parse_table(content(recipe=RECIPE, rows=[{**row, "chosen": {"paper": ["optimizer.lr=3"]}}], choose=rule))
     with pytest.raises(Refused, match="`chosen` needs `choose`"):
-        parse_table(content(recipe=RECIPE, rows=stated))
+        parse_table(content(recipe=RECIPE, rows=[{**row, "chosen": {"paper": ["optimizer.lr=3"]}}]))
 
 
 @pytest.mark.parametrize("step", [1, 7])
@@ -341,16 +341,19 @@ def test_sweeps_that_are_killed_and_share_the_trials(tmp_path: Path) -> None:
     ("changes", "sentence"),
     [
         ({"by": "test_bpc"}, "choose.by=test_bpc is unknown. .*Available: valid_loss"),
-        ({"by": "valid_bpx"}, "t?u?n?e?d?: choose.by=valid_bpx is unknown. Did you mean 'valid_bpc'"),
+        ({"by": "valid_bpx"}, "tuned: choose.by=valid_bpx is unknown. Did you mean 'valid_bpc'"),
         ({"by": "valid_accuracy"}, "do not measure valid_accuracy. They measure valid_loss, valid_bpc"),
-        ({"optimizer.lr": [1], "model.dropout": [0]}, "leaves nothing to choose"),
+        ({"optimizer.lr": [1], "model.dropout": [0]}, "1 combination leaves nothing to choose"),
         ({"optimizer.lr": [1, 1]}, "is given twice"),
-        ({"optimizer.lr": 1}, "is not a list"),
-        ({"optimizer.lr": {}}, "has no values"),
-        ({"optimizer.lr": [1, 10**400]}, "is not a value of a setting"),
-        ({"optimizer.lr": {"author": [1, 2]}}, "the source 'author' is unknown"),
+        ({"optimizer.lr": 1}, r"choose\.optimizer\.lr=1 must be a list of values"),
+        ({"optimizer.lr": {}}, "0 combinations leave nothing to choose. Name two values or more"),
+        ({"optimizer.lr": [1, 10**400]}, "must be a text, true, false, null or a number of at most"),
+        (
+            {"optimizer.lr": {"author": [1, 2]}},
+            r"lr={'author': \[1, 2\]} must be .* for each source, as in {paper: \[0\.1\], own",
+        ),
         ({"optimizer.lr": list(range(99))}, "more than 64 combinations"),
-        ({"budgets": ["mini"]}, "there is no budget mini"),
+        ({"budgets": ["mini"]}, "tuned, row a: there is no budget 'mini'. Available: smoke"),
         ({"gate.kernel": [3, 5], "trainer.max_steps": [1, 2]}, "trainer.max_steps is chosen, but row a or a budget"),
     ],
 )

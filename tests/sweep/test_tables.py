@@ -158,7 +158,7 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ({"captoin": "x"}, "t: captoin is not a key. Did you mean 'caption'\\? Available: id, caption"),
         ({"rows": [{"id": "a", "label": "A", "overrides": [], "note": "x"}]}, r"t: rows\[a\]\.note is not a key\."),
         ({"rows": [{"id": "a", "label": "A"}]}, r"t: rows\[a\]\.overrides is missing\."),
-        ({"rows": []}, "t has no rows"),
+        ({"rows": []}, "t: the table has no rows"),
         ({"choices": "one sentence"}, r"t: choices=one sentence must be a list, as in \[a,b\]\."),
         (
             {"choices": [{"the rate": "is ours"}]},
@@ -215,8 +215,8 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
             {"rows": [{"id": "a", "label": "A", "overrides": [], "budgets": ["huge"]}]},
             "t, row a: there is no budget 'huge'. Available: paper",
         ),
-        ({"columns": []}, "t has no columns"),
-        ({"budgets": {}}, "t has no budgets"),
+        ({"columns": []}, "t: the table has no columns"),
+        ({"budgets": {}}, "t: the table has no budgets"),
         (
             {"columns": [{"metric": "test_bpc", "digits": 99999}]},
             r"columns\[0\]\.digits=99999 is out of range; it must be from 0 to 10",
@@ -282,7 +282,7 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ({"claims": [{**BETTER, "share": 0.1}]}, r"claims\[0\]: `share` belongs to `at_most`. Leave it out"),
         ({"claims": [{**AT_MOST, "metric": "test_accuracy"}]}, "`at_most` compares ratios of a metric of which lower"),
         ({"claims": [{"text": "x", "growing": "a", "than": "a", "metric": "test_bpc"}]}, "one gain does not grow"),
-        ({"recipe": None}, "t: recipe is missing"),
+        ({"recipe": None}, "t: recipe=null must be a list"),
     ],
 )
 def test_what_a_table_may_have_wrong(changes: dict[str, Any], sentence: str) -> None:
@@ -306,6 +306,11 @@ def test_a_series_is_over_what_its_rows_set() -> None:
         (("digits: 4", "digits: 99999"), "columns[0].digits=99999 is out of range; it must be from 0 to 10."),
         (("select: best", "select: best\nselect: last"), "'select' is given twice, first in line"),
         (("label: ", "labl: "), "rows[baseline].labl is not a key. Did you mean 'label'?"),
+        (("than: baseline, metric: test_bpc}", "metric: test_bpc}"), "claims[0]: `than` is missing. Name the rows"),
+        (
+            ("baseline, metric: valid_loss", "baseline, metric: valid_los"),
+            "claims[3].metric=valid_los is unknown. Did you mean 'valid_loss'?",
+        ),
         (("select: best", "select: ["), "is not valid YAML"),
         (("select: best", "select: b\xe9st"), "is not UTF-8 text. Save the file as UTF-8."),
     ],
@@ -338,7 +343,7 @@ def test_a_table_of_ones_own_needs_little() -> None:
 
 
 def test_no_comment_repeats_what_the_keys_say() -> None:
-    """No YAML comment lists the options of a key: the options and the description belong to its dataclass."""
+    """No YAML comment lists the options of a key: the options and the description belong to its model."""
     for path in CONF.rglob("*.yaml"):
         for line in path.read_text().splitlines():
             key, _, comment = line.partition(" # ")
