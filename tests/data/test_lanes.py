@@ -1,7 +1,5 @@
 """Lanes and the windows that walk over them."""
 
-import dataclasses
-
 import pytest
 import torch
 
@@ -43,7 +41,7 @@ def test_whole_windows_alone() -> None:
     """Word PTB in 20 lanes and 35 steps has 1,327 updates an epoch, as in the code of recurrent highway networks."""
     cut = Cut(lanes=20, window=35, stride=35, scored=35)
     assert len(Windows(torch.zeros(929_589), cut)) == 1328
-    windows = Windows(torch.zeros(929_589), dataclasses.replace(cut, whole=True))
+    windows = Windows(torch.zeros(929_589), cut.model_copy(update={"whole": True}))
     assert len(windows) == (929_589 // 20 - 1) // 35 == 1327
     assert windows[1326].inputs.shape == windows[1326].targets.shape == (20, 35)
     assert len(Windows(torch.zeros(71), Cut(lanes=1, window=35, stride=35, scored=35, whole=True))) == 2
@@ -80,7 +78,9 @@ def test_a_share_of_the_lanes_is_whole_lanes() -> None:
     parts = [Windows(torch.arange(50), cut, share, 2) for share in range(2)]
     assert [part.lanes.tolist()[0][0] for part in parts] == [0, 30]
     assert [part.lanes.shape[0] for part in parts] == [3, 2]
-    assert [len(Windows(torch.arange(50), Cut(1, 3, 3, 3), share, 2).lanes) for share in range(2)] == [1, 0]
+    assert [
+        len(Windows(torch.arange(50), Cut(lanes=1, window=3, stride=3, scored=3), share, 2).lanes) for share in range(2)
+    ] == [1, 0]
 
 
 def test_only_the_first_windows_over_and_over() -> None:

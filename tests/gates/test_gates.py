@@ -11,7 +11,7 @@ WIDTH = 6
 
 
 def residual_gate(name: str, width: int, activation: str, kernel: int) -> torch.nn.Module:
-    return made("residual", name, width, GateOptions(name, activation, kernel=kernel))
+    return made("residual", name, width, GateOptions(residual=name, activation=activation, kernel=kernel))
 
 
 def naive(name: str, activation: str, gate: torch.nn.Module, x: Tensor, fx: Tensor, reads: Tensor) -> Tensor:

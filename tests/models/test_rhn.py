@@ -99,7 +99,7 @@ def same_as_naive(device: str, masked: bool, coupled: bool, name: str, recompute
     r = [{part: some(width, width) for part in names} for _ in range(depth)]
     b = [{part: some(width) for part in names} for _ in range(depth)]
     drop = (torch.rand(batch, width, dtype=torch.float64, device=device) > 0.3) / 0.7 if masked else None
-    options = StateGateOptions(name.split()[0], dropped="undropped" not in name)
+    options = StateGateOptions(name=name.split()[0], dropped="undropped" not in name)
     state_gate = gate("state", options.name, width, options).double().to(device)
     for parameter in state_gate.parameters():
         torch.nn.init.normal_(parameter)

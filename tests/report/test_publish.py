@@ -94,7 +94,9 @@ def test_a_published_run_is_replaced_only_by_one_that_ended_better(
     write_text(run / "config.yaml", "seed: 1\n")
     there = tmp_path / "there" / "cells" / run.parent.name / run.name
     shutil.copytree(run, there)
-    write_record(there, {**read_json(run / "result.json"), "status": published, "metrics": {"other": 1}})
+    write_record(
+        there, {**read_json(run / "result.json"), "status": published, "metrics": {"other": {"best": 1, "last": 1}}}
+    )
     publication = publish(TABLE, "paper", tmp_path / "here", tmp_path / "there")
     assert RunDirectory(there).status == (local if replaced else published)
     assert publication.differing == ([] if replaced else [RunDirectory(run).id])

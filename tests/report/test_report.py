@@ -290,7 +290,7 @@ def test_a_wrong_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.Log
         flipped: "result.json is corrupt",
         curveless: "curves.csv cannot be read",
         lacking: "metrics.valid_bpc is missing, but curves.csv has it",
-        **{folder: f"result.json has no {key}" for folder, key in zip(keyless, NEEDED, strict=True)},
+        **{folder: f"result.json.{key} is missing" for folder, key in zip(keyless, NEEDED, strict=True)},
     }
     assert len(messages) == len(sentences), "each is named once"
     for folder, sentence in sentences.items():

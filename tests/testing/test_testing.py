@@ -23,7 +23,7 @@ def highway_gate(x: Tensor, fx: Tensor, reads: Tensor, **weights: Tensor) -> Ten
 
 
 def test_an_equation_is_held_with_its_gradients() -> None:
-    module = gate("residual", "highway", 4, GateOptions("highway"))
+    module = gate("residual", "highway", 4, GateOptions(residual="highway"))
     x, fx, reads = torch.randn(3, 2, 3, 4)
     testing.assert_equation(module, highway_gate, x, fx, reads)
     with pytest.raises(AssertionError):
