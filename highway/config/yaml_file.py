@@ -1,7 +1,6 @@
 """Read YAML that somebody else wrote: a mistake is refused with the name of its file and the line.
 
-Keys that are given twice, aliases that expand to more than memory holds, numbers that no float holds, and texts that
-are not UTF-8 are refused.
+Keys that are given twice, aliases that expand to more than memory holds, and texts that are not UTF-8 are refused.
 """
 
 from collections.abc import Iterator
@@ -10,7 +9,6 @@ from typing import Any
 
 import yaml
 
-from highway.config.numbers import lost_number
 from highway.errors import Refused
 
 LARGEST = 1 << 20  # the most bytes of a file
@@ -79,9 +77,7 @@ def _no_deep_nesting(text: str, name: str) -> None:
 
 
 def _count(node: yaml.Node | None, name: str, counted: dict[int, int]) -> int:
-    """Return the number of values in a node, aliases expanded; refuse too many, and wrong keys and numbers."""
-    if isinstance(node, yaml.ScalarNode) and (wrong := lost_number(node.value)):
-        raise Refused(f"{name}, line {node.start_mark.line + 1}: {wrong}.")
+    """Return the number of values in a node, aliases expanded; refuse too many, and a key that is given twice."""
     if node is None or isinstance(node, yaml.ScalarNode):
         return 1
     if id(node) in counted:
