@@ -147,7 +147,7 @@ def sets_value(override: Override) -> bool:
 @lru_cache(maxsize=4096)
 def parsed(override: str) -> Override:
     """Parse an override by Hydra's grammar."""
-    return OverridesParser.create().parse_override(override)
+    return OverridesParser.create().parse_overrides([override])[0]
 
 
 @contextmanager
