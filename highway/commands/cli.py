@@ -8,6 +8,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from hydra.core.plugins import Plugins
 from hydra.plugins.completion_plugin import CompletionPlugin
@@ -117,7 +118,8 @@ def _help(overrides: Sequence[str]) -> str:
 
 def _complete(shell: str) -> None:
     """Print what Hydra offers to complete the command line of $COMP_LINE with."""
-    for plugin in Plugins.instance().discover(CompletionPlugin):
+    plugins: Any = Plugins.instance().discover(CompletionPlugin)
+    for plugin in plugins:
         if plugin.provides() == shell:
             plugin(loader()).query(PRIMARY)
 

@@ -56,5 +56,6 @@ def check_words(overrides: Sequence[str]) -> None:
         group, option = match["group"], match["option"]
         if group.startswith("hydra/") and group not in ("hydra/launcher", "hydra/sweeper"):
             raise Refused(f"{group} cannot be chosen: of Hydra's own groups only hydra/launcher can.")
-        if is_group(group) and (option.lower() in ("", "null") or option[0] in "[{" or option.isdecimal()):
+        odd = option.lower() in ("", "null") or option[0] in "[{" or option.isdecimal() or ".." in option
+        if is_group(group) and odd:
             raise Refused(f"{override} names no option of {group}. Options of {group}: {offered(group)}.")

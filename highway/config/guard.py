@@ -6,6 +6,7 @@ their `_target_`, which must be a class of hydra_plugins/highway_sweep.py. What 
 
 import os
 import re
+import warnings
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -57,4 +58,6 @@ def _environment(name: str, default: object = NOT_SET) -> object:
     return os.environ.get(name) or default
 
 
-OmegaConf.register_new_resolver("oc.env", _environment, replace=True)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", UserWarning)  # OmegaConf 2.4 has another name for the function, which 2.3 lacks
+    OmegaConf.register_new_resolver("oc.env", _environment, replace=True)

@@ -51,6 +51,5 @@ def origins(overrides: Sequence[str]) -> dict[str, str]:
 
 def _search_path(override: Override) -> list[Path]:
     """Return the folders of options that an override adds."""
-    if override.key_or_group != SEARCH_PATH:
-        return []
-    return [Path(str(folder).removeprefix("file://")) for folder in override.value()]
+    folders = override.value() if override.key_or_group == SEARCH_PATH else []
+    return [Path(str(folder).removeprefix("file://")) for folder in folders] if isinstance(folders, list) else []

@@ -101,7 +101,7 @@ def search_path(config: DictConfig) -> list[str]:
     sources = [
         f"file://{Path(source.path).resolve()}" if source.schema == "file" else f"{source.schema}://{source.path}"
         for source in config.hydra.runtime.config_sources
-        if source.provider == "command-line" or source.provider.startswith("hydra.searchpath")
+        if source.provider.startswith("hydra.searchpath")
     ]
     return [f"hydra.searchpath=[{','.join(map(quoted, sources))}]"] if sources else []
 
