@@ -9,7 +9,7 @@ import copy
 import dataclasses
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -55,13 +55,12 @@ def dataset(overrides: Sequence[str]) -> tuple[Any, Path, Path]:
 def compose(overrides: Sequence[str]) -> DictConfig:
     """Compose the configuration that the overrides describe, without Hydra's section `hydra`."""
     check_words(overrides)
-    try:
+    with suppress(Exception):  # Hydra can do it, or says what is wrong
         return _merged(overrides)
-    except Exception:  # Hydra can do it, or says what is wrong
-        config = compose_with_hydra(overrides)
-        with open_dict(config):
-            del config["hydra"]
-        return config
+    config = compose_with_hydra(overrides)
+    with open_dict(config):
+        del config["hydra"]
+    return config
 
 
 def compose_with_hydra(overrides: Sequence[str], mode: RunMode = RunMode.RUN, name: str = PRIMARY) -> DictConfig:
