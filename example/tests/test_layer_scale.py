@@ -11,7 +11,7 @@ SMALL = ["gate=layer_scale", "dataset=counting", "model.width=16", "model.heads=
 
 def test_it_computes_its_equation() -> None:
     x, fx = torch.randn(2, 3, 5), torch.randn(2, 3, 5)
-    assert_equation(LayerScale(5, GateOptions("layer_scale")), lambda x, fx, reads, a: x + a * fx, x, fx, x)
+    assert_equation(LayerScale(5, GateOptions(residual="layer_scale")), lambda x, fx, reads, a: x + a * fx, x, fx, x)
 
 
 def test_no_position_reads_a_later_one() -> None:

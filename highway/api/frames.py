@@ -10,7 +10,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from highway.config import project
-from highway.config.compose import composer
+from highway.config.compose import chosen, compose
 from highway.config.groups import groups
 from highway.ledger.directory import RunDirectory
 from highway.report.collect import Collected, collect
@@ -88,8 +88,7 @@ def _by_key(overrides: tuple[str, ...]) -> dict[str, str]:
 
 def _in_effect(overrides: tuple[str, ...], keys: list[str]) -> dict[str, str]:
     """Return the values of settings that the overrides of a row leave as they are."""
-    compose = composer(tuple(override for override in overrides if override.startswith("hydra.")))
-    config, choices = compose(overrides), compose.choices(overrides)
+    config, choices = compose(overrides), chosen(overrides)
     values = {key: choices.get(key) if key in groups() else OmegaConf.select(config, key) for key in keys}
     return {key: yaml.safe_dump(value).split("\n")[0] for key, value in values.items() if value is not None}
 

@@ -21,9 +21,13 @@ ROOT = Path(__file__).parents[2]
 TABLE = "highway_t1"
 STATUS = ("-m", "highway", "table", "status", TABLE)
 SWEEP = f"""
+import sys
 from highway.commands import cli
-from highway.sweep import engine
-engine.TRAIN = [{trivial.__file__!r}]
+from highway.sweep.engine import EngineLauncher
+def command(launcher, planned):
+    folder = planned.directory.path.resolve()
+    return [sys.executable, {trivial.__file__!r}, str(folder), folder.name.removeprefix("seed")]
+EngineLauncher.command = command
 cli.train()
 """
 FIRST_STEP = """
@@ -57,7 +61,7 @@ def of_a_run(outputs: Path, runs: int) -> Spent:
     seeds = ",".join(str(seed) for seed in range(1, runs // 10 + 1))
     rows = ["gate=none,sdu_tanh", "optimizer.lr=0.1,0.2,0.3,0.4,0.5", "budget=smoke", f"seed={seeds}"]
     whole = spent(outputs, "-c", SWEEP, "-m", *rows, "hydra.launcher.slots=1")
-    starts = [spent(outputs, trivial.__file__, f"hydra.run.dir={outputs / 'one'}", "seed=1") for _ in range(20)]
+    starts = [spent(outputs, trivial.__file__, str(outputs / "one"), "1") for _ in range(20)]
     return {kind: whole[kind] / runs - sum(start[kind] for start in starts) / len(starts) for kind in whole}
 
 

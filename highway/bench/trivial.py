@@ -1,4 +1,7 @@
-"""Write a record without training. A sweep starts this in place of `highway train` when its overhead is measured."""
+"""Write a record without training: `python trivial.py FOLDER SEED`.
+
+A sweep starts this in place of `highway train` when its overhead is measured.
+"""
 
 import sys
 from pathlib import Path
@@ -43,5 +46,4 @@ def write(folder: Path, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    overrides = dict(override.split("=", 1) for override in sys.argv[1:])
-    write(Path(overrides["hydra.run.dir"].strip("'\"")), int(overrides["seed"]))
+    write(Path(sys.argv[1]), int(sys.argv[2]))

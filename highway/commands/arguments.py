@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from highway.commands.helps import EXAMPLES, ending
-from highway.config.numbers import lost_number
 from highway.errors import Refused, SweepFailed, Unwritable, readable
 
 
@@ -57,7 +56,7 @@ def between(low: float, high: float, open_below: bool = False) -> Callable[[str]
             value = float(text)
         except ValueError:
             value = math.nan
-        if lost_number(text) or not low <= value <= high or (open_below and value == low):
+        if not low <= value <= high or (open_below and value == low):
             raise argparse.ArgumentTypeError(
                 f"{text!r} is not a number {'above' if open_below else 'from'} {low:g} up to {high:g}"
             )

@@ -1,30 +1,33 @@
 """The command line of `highway train`: Hydra composes a configuration, highway checks it, mistakes get one line each.
 
-Hydra prints its own errors over several lines and exits with code 1. This module catches them, prints one line and
-exits with code 2; debug=trace also prints the stack trace.
+debug=trace also prints the stack trace of a mistake.
 """
 
+import argparse
 import logging
-import os
-import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from hydra.core.plugins import Plugins
+from hydra.plugins.completion_plugin import CompletionPlugin
+from hydra.types import HydraContext, RunMode
+from omegaconf import OmegaConf
 
-from highway.commands.arguments import one_sentence
+from highway.commands.arguments import Arguments, one_sentence
 from highway.commands.helps import ending
-from highway.config import compose
 from highway.config.check import check
 from highway.config.commented import commented
+from highway.config.compose import PRIMARY, compose, compose_with_hydra, loader, parsed
 from highway.config.groups import check_words, groups, offered, options
 from highway.config.guard import check_hydra
+from highway.config.sections import SWEEP_ONLY
 from highway.errors import Refused, closest
 from highway.files.device import rank
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import is_unread
-from highway.sweep.shell import command_line
+from highway.sweep.shell import command_line, quoted
 
 LAUNCHED = "logger.group="  # set for each run of a sweep; a row may ignore what its table's recipe sets
 EXIT_CODES = {"finished": 0, "failed": 1, "diverged": 3, "unwritable": 4, "interrupted": 130}
@@ -44,6 +47,7 @@ keys and their values, after the overrides on this command line:
 {config}
 
 """
+SETTINGS = {"--dry-run": "plan=true", "--dryrun": "plan=true"}  # a flag of other programs -> our setting
 log = logging.getLogger("highway")
 
 
@@ -51,103 +55,112 @@ def train() -> None:
     """Run `highway train`."""
     log.addHandler(logging.StreamHandler())
     log.setLevel(logging.INFO)
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then hands us its exceptions and prints nothing itself
-    OmegaConf.register_new_resolver("run_directory", _run_directory, replace=True)
-    OmegaConf.register_new_resolver("help_of_train", _help, replace=True)
     with one_sentence():
         rank()  # Lightning, when it is imported, fails on one that is no number
-        _check_flags(sys.argv[1:])
-        if {"-m", "--multirun"} & set(sys.argv):
-            sys.argv = [*map(_of_some_rows, sys.argv)]
-        compose.command_line(_task, _checked)
+        flags = _flags(sys.argv[1:])
+        overrides = _with_folders(flags.overrides, flags.config_dir)
+        if flags.shell_completion:
+            _complete(flags.shell_completion.removeprefix("query="))
+        elif flags.help:
+            print(_help(_of_the_sweep(overrides) if flags.multirun else overrides))
+        elif flags.cfg:
+            print(OmegaConf.to_yaml(compose(overrides), resolve=flags.resolve), end="")
+        elif flags.multirun:
+            _sweep(overrides)
+        else:
+            _run(overrides)
 
 
-def _help(_root_: DictConfig) -> str:
-    """Return the template of Hydra's help, in which `$$` stands for `$`."""
-    config = commented(OmegaConf.masked_copy(_root_, [str(key) for key in _root_ if key != "hydra"]))
-    lines = (f"  {group}: {offered(group)}" for group in groups() if options(group))
-    return (HELP.format(groups="\n".join(lines), config=config) + ending("train")).replace("$", "$$")
-
-
-def _checked(config: DictConfig, mode: RunMode) -> None:
-    """Refuse dangerous settings of Hydra, and hydra.run.dir and hydra.sweep.dir.
-
-    A launcher may set hydra.run.dir to the directory that the run has anyway.
-    """
-    check_hydra(config.hydra)
-    run, sweep = (OmegaConf.to_container(config.hydra[name], resolve=False) for name in ("run", "sweep"))
-    run_moved = run != {"dir": "${run_directory:}"}
-    if run_moved and mode is RunMode.RUN:
-        run_moved = Path(config.hydra.run.dir).resolve() != RunDirectory.of(check(config)).path.resolve()
-    if run_moved or sweep != {"dir": "${outputs_dir}", "subdir": "."}:
-        raise Refused(
-            "hydra.run.dir and hydra.sweep.dir cannot be set. Write outputs_dir=FOLDER to choose where runs are kept."
-        )
-
-
-def _of_some_rows(argument: str) -> str:
-    """Prefix an override with `++`: before a sweep Hydra composes the default run, which may lack keys of the rows."""
-    return f"++{argument}" if re.match(r"(?!hydra\.)\w+\.[\w.]+=", argument) else argument
-
-
-def _task(config: DictConfig) -> None:
-    with one_sentence():  # inside the task, since Hydra prints a line of its own before it re-raises
-        experiment = check(config)
-        directory = RunDirectory.of(experiment)
-        for override in () if LAUNCHED in " ".join(sys.argv) else sys.argv[1:]:
-            if is_unread(experiment, override):
-                log.warning("%s changes nothing: no part of this run reads it.", override)
-        from highway.train import run  # imports torch, so not before the configuration is checked
-
-        sys.exit(EXIT_CODES[run(experiment, directory, command_line(sys.argv[1:]))])
-
-
-def _run_directory(*, _root_: DictConfig) -> str:
-    """Return a run's directory for hydra.run.dir; check it and fetch its data first, so mistakes leave no folder."""
-    experiment = check(_root_)
-    directory = RunDirectory.of(experiment).path
-    if not directory.exists():
+def _run(overrides: Sequence[str]) -> None:
+    """Train one run, and exit with the code of its end."""
+    experiment = check(compose_with_hydra(overrides))
+    directory = RunDirectory.of(experiment)
+    if not directory.path.exists():
         from highway.run.beforehand import have_data
 
-        have_data([experiment])
-    return str(directory)
+        have_data([experiment])  # before the directory exists, so that a mistake leaves no folder
+    for override in () if LAUNCHED in " ".join(overrides) else overrides:
+        if is_unread(experiment, override):
+            log.warning("%s changes nothing: no part of this run reads it.", override)
+    from highway.train import run  # imports torch, so not before the configuration is checked
+
+    sys.exit(EXIT_CODES[run(experiment, directory, command_line(sys.argv[1:]))])
 
 
-NOT_OURS = {
-    "--config-path": "configurations are read from conf/",
-    "--hydra-help": "it describes Hydra itself; type highway train --help",
-    "--config-name": "every run starts from conf/train.yaml",
-    "--experimental-rerun": "type the command in result.json to repeat a run",
-}
+def _sweep(overrides: Sequence[str]) -> None:
+    """Train the runs of a table or of a grid."""
+    check_words(overrides)
+    config = compose_with_hydra(_of_the_sweep(overrides), RunMode.MULTIRUN)
+    check_hydra(config.hydra)
+    context = HydraContext(config_loader=loader(), callbacks=None)  # type: ignore[arg-type]  # there are none
+    sweeper = Plugins.instance().instantiate_sweeper(hydra_context=context, task_function=lambda _: None, config=config)
+    sweeper.sweep([override for override in overrides if not parsed(override).is_hydra_override()])
 
 
-SETTINGS = {"--dry-run": "plan=true", "--dryrun": "plan=true"}  # a flag of other programs -> our setting
+def _of_the_sweep(overrides: Sequence[str]) -> list[str]:
+    """Return the overrides that concern a sweep as a whole: Hydra's own, folders, and options that all runs share.
+
+    Values may be of keys that only some rows have.
+    """
+
+    def concerns(override: str) -> bool:
+        read = parsed(override)
+        key = read.key_or_group
+        return read.is_hydra_override() or not (read.is_sweep_override() or "." in key or key in SWEEP_ONLY)
+
+    return [*filter(concerns, overrides)]
 
 
-def _check_flags(arguments: list[str]) -> None:
-    """Refuse unknown flags, and flags that do not fit together; Hydra's own parser prints many lines."""
-    parser = compose.flags()
-    known = [name for action in parser._actions for name in action.option_strings]
+def _help(overrides: Sequence[str]) -> str:
+    lines = (f"  {group}: {offered(group)}" for group in groups() if options(group))
+    return HELP.format(groups="\n".join(lines), config=commented(compose(overrides))) + ending("train")
+
+
+def _complete(shell: str) -> None:
+    """Print what Hydra offers to complete the command line of $COMP_LINE with."""
+    plugins: Any = Plugins.instance().discover(CompletionPlugin)
+    for plugin in plugins:
+        if plugin.provides() == shell:
+            plugin(loader()).query(PRIMARY)
+
+
+def _with_folders(overrides: list[str], folders: list[str]) -> list[str]:
+    """Return the overrides with the folders of --config-dir, joined with those of hydra.searchpath."""
+    sources = []
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise Refused(f"--config-dir {folder}: this folder is not found. Name a folder with options, as in gate/.")
+        sources.append(f"file://{Path(folder).resolve()}")
+    if not sources:
+        return overrides
+    others = []
+    for override in overrides:
+        value = parsed(override).value() if override.startswith("hydra.searchpath=") else None
+        sources += value if isinstance(value, list) else []
+        others += [] if isinstance(value, list) else [override]
+    return [f"hydra.searchpath=[{','.join(map(quoted, sources))}]", *others]
+
+
+def _flags(arguments: list[str]) -> argparse.Namespace:
+    """Read the command line; refuse an unknown flag."""
+    parser = Arguments(add_help=False)
+    shown = parser.add_mutually_exclusive_group()
+    flags = [
+        shown.add_argument("-m", "--multirun", action="store_true"),
+        shown.add_argument("-c", "--cfg", choices=["job"]),
+        parser.add_argument("--resolve", action="store_true"),
+        parser.add_argument("-cd", "--config-dir", action="append", default=[]),
+        parser.add_argument("-sc", "--shell_completion", metavar="query=SHELL"),
+        parser.add_argument("-h", "--help", action="store_true"),
+    ]
+    parser.add_argument("overrides", nargs="*")
+    known = [name for flag in flags for name in flag.option_strings]
     for argument in arguments:
         name = argument.split("=", 1)[0]
         if name.startswith("-") and name not in known:
             hint = f" Did you mean {SETTINGS[name]}?" if name in SETTINGS else closest(name, known)
             raise Refused(f"{name} is not a flag.{hint} Write settings without dashes, as in trainer.max_epochs=3.")
-    parser.error = _refuse  # type: ignore[assignment]
-    flags = parser.parse_args(arguments)
-    for name, reason in NOT_OURS.items():
-        if getattr(flags, name[2:].replace("-", "_")):
-            raise Refused(f"{name} cannot be used here: {reason}.")
-    shown = [name for name in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(flags, name)]
-    if len(shown) > 1:
-        raise Refused(f"--{shown[0]} and --{shown[1]} cannot be combined: choose one of them.".replace("_", "-"))
-    if (flags.resolve or flags.package) and not flags.cfg and not flags.help:
-        raise Refused("--resolve and --package only change what --cfg job prints: add --cfg job.")
-    if flags.cfg is None and not flags.shell_completion:
-        check_words(flags.overrides)
-
-
-def _refuse(message: str) -> None:
-    unknown = "unrecognized arguments" in message
-    hint = " Write flags such as -cd FOLDER before or after all settings." if unknown else ""
-    raise Refused(f"{message}.{hint}")
+    read = parser.parse_intermixed_args(arguments)
+    if read.resolve and not read.cfg:
+        raise Refused("--resolve only changes what --cfg job prints: add --cfg job.")
+    return read

@@ -1,6 +1,6 @@
 """Print the completion of commands, tables and overrides for bash, and for zsh with bashcompinit:  highway completion
 
-Commands and tables are completed at once; after `highway train`, Hydra completes groups, options and keys.
+Commands and tables are completed at once; after `highway train`, Hydra completes groups, options and keys (its -sc).
 """
 
 from highway.commands.arguments import Arguments

@@ -4,9 +4,8 @@ import re
 from collections.abc import Sequence
 
 from highway.config import layers
-from highway.config.numbers import lost_number
 from highway.config.project import confs
-from highway.errors import Refused, as_typed, listing
+from highway.errors import Refused, listing
 
 GROUP = re.compile(r"(?P<group>hydra/\w+|\w+)=\s*(?P<option>.*?)\s*", re.DOTALL)
 
@@ -44,8 +43,11 @@ def check_words(overrides: Sequence[str]) -> None:
             raise Refused(f"{override} would remove a key, and a run needs them all. Perhaps you mean {key}=null.")
         if key == "hydra.searchpath" and (scheme := re.search(r"(\w+)://", value)) and scheme[1] != "file":
             raise Refused(f"{override} is no folder. Write one, as in hydra.searchpath=[my/conf].")
-        if wrong := lost_number(override):
-            raise Refused(f"{as_typed(override)}: {wrong}.")
+        if key.startswith("hydra.") and not key.startswith(("hydra.searchpath", "hydra.launcher.")):
+            mend = " Write outputs_dir=FOLDER to choose where runs are kept." if key.endswith(".dir") else ""
+            raise Refused(
+                f"{override} cannot be set: of Hydra's own keys only hydra.launcher.* and hydra.searchpath can.{mend}"
+            )
         match = GROUP.fullmatch(override)
         if match is not None and match["group"] == "hydra":
             raise Refused(f"{override} cannot be set: of Hydra's own groups only hydra/launcher can be chosen.")
@@ -54,5 +56,6 @@ def check_words(overrides: Sequence[str]) -> None:
         group, option = match["group"], match["option"]
         if group.startswith("hydra/") and group not in ("hydra/launcher", "hydra/sweeper"):
             raise Refused(f"{group} cannot be chosen: of Hydra's own groups only hydra/launcher can.")
-        if is_group(group) and (option.lower() in ("", "null") or option[0] in "[{" or option.isdecimal()):
+        odd = option.lower() in ("", "null") or option[0] in "[{" or option.isdecimal() or ".." in option
+        if is_group(group) and odd:
             raise Refused(f"{override} names no option of {group}. Options of {group}: {offered(group)}.")

@@ -65,11 +65,16 @@ def parsed(text: bytes, name: str) -> Yaml:
         line = text[: error.start].count(b"\n") + 1
         raise Refused(f"{name}, line {line}, is not UTF-8 text. Save the file as UTF-8.") from error
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"{name}, line {mark.line + 1}," if mark else name
-        raise Refused(f"{place} is not valid YAML: {error.problem or error.context}.") from error
+        raise not_valid(error, name) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise Refused(f"{name} is not valid YAML: {' '.join(str(error).split())}.") from error
+
+
+def not_valid(error: yaml.MarkedYAMLError, name: str = "") -> Refused:
+    """Return the refusal of a text that is no YAML; without a name, that of the file from which it was read."""
+    mark = error.problem_mark or error.context_mark
+    place = f"{name or mark.name}, line {mark.line + 1}," if mark else name
+    return Refused(f"{place} is not valid YAML: {error.problem or error.context}.")
 
 
 def _refuse_a_key_that_is_given_twice(root: yaml.Node | None, name: str) -> None:

@@ -11,9 +11,11 @@ from rich.text import Text
 
 from highway.config.check import flat
 from highway.config.code import where
-from highway.config.compose import NEUTRAL, composer, experiment
+from highway.config.compose import chosen, experiment
 from highway.config.experiment import Experiment
 from highway.config.gates import GATES, READINGS
+from highway.config.origins import NEUTRAL
+from highway.config.origins import origins as origins_of
 from highway.config.project import conf_file
 from highway.errors import counted, listing
 from highway.ledger.directory import RunDirectory
@@ -68,7 +70,7 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
         "source": (_first_comment(conf_file(f"table/{table.id}.yaml"), skip=1) or table.paper) if table.paper else "",
         "model": f"{described.model_card.description} Here {size}.",
         **_gates(described),
-        "data": _first_comment(conf_file(f"dataset/{composer().choices(overrides)['dataset']}.yaml")),
+        "data": _first_comment(conf_file(f"dataset/{chosen(overrides)['dataset']}.yaml")),
         "length": _length(described),
         "choice": _chosen(row, budget),
         "parameters": _parameters_in_words(table, row, described, budget),
@@ -203,7 +205,7 @@ def origins(table: Table, row: Row, budget: str) -> dict[str, str]:
     file = f"conf/table/{table.id}.yaml" if table.id in table_ids() else f"grids/{table.id}/table.yaml"
     part_of = {override: part for part, overrides in parts.items() for override in overrides}
     origins: dict[str, str] = {}
-    for key, source in composer().origins(table.overrides(row, budget, seed=1)).items():
+    for key, source in origins_of(table.overrides(row, budget, seed=1)).items():
         in_a_file = source == NEUTRAL or source.startswith("conf/")
         in_the_table = f"{file} ({part_of[source]})" if source in part_of else "the command"
         origins[key] = source if in_a_file else in_the_table

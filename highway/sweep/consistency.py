@@ -189,14 +189,13 @@ def _check_metrics(table: Table) -> None:
 
 def _given(table: Table) -> Sequence[str]:
     """List the metrics of a table's records, as the data set of its first row defines them."""
-    from highway.config.compose import composer, option  # imports Hydra
+    from highway.config.compose import compose  # imports Hydra
 
-    described = [*table.recipe, *table.rows[0].overrides]
-    of_hydra = tuple(override for override in described if override.startswith("hydra."))  # the folder of -cd
-    content = option("dataset", composer(of_hydra).choices(described)["dataset"], of_hydra)
-    card = DATASETS[content["name"]]
-    values = dict(override.split("=", 1) for override in described)
-    return list(metrics_of(card.task, values.get("dataset.metric", content["metric"]), card.watched))
+    values = dict(override.split("=", 1) for override in (*table.recipe, *table.rows[0].overrides))
+    options = [f"{key}={value}" for key, value in values.items() if "." not in key or key == "hydra.searchpath"]
+    dataset = compose(options).dataset
+    card = DATASETS[dataset.name]
+    return list(metrics_of(card.task, values.get("dataset.metric", dataset.metric), card.watched))
 
 
 def _keys(overrides: Sequence[str]) -> set[str]:

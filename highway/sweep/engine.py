@@ -17,7 +17,6 @@ from highway.errors import Refused, counted
 from highway.sweep.launch import EXIT_REFUSED, LOOK_AGAIN, Planned, RunLauncher, search_path
 from highway.sweep.shell import quoted
 
-TRAIN = ("-m", "highway", "train")  # arguments of python
 LOOK = 0.02  # seconds between two polls of the running jobs; a slot stays empty at most that long
 
 
@@ -87,8 +86,7 @@ class EngineLauncher(RunLauncher):
             overrides.append(f"trainer.threads={self.threads}")
         for key in ("data_dir", "outputs_dir"):
             overrides.append(f"{key}={quoted(str(Path(self.config[key]).resolve()))}")
-        overrides.append(f"hydra.run.dir={quoted(str(planned.directory.path.resolve()))}")
-        return [sys.executable, *TRAIN, *overrides]
+        return [sys.executable, "-m", "highway", "train", *overrides]
 
     def _work(self, fail_fast: bool) -> None:
         look_at = 0.0

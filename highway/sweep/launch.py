@@ -7,19 +7,16 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from hydra.core.utils import JobReturn
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-from highway.config.check import check
-from highway.config.compose import Composer
+from highway.config.compose import experiment
 from highway.config.experiment import Experiment
-from highway.config.guard import composing
 from highway.errors import Held
 from highway.ledger.directory import DONE, RunDirectory
 from highway.sweep.shell import command_line, quoted
@@ -89,7 +86,7 @@ class InlineLauncher(RunLauncher):
             waiting.remove(ready[0])
             overrides = [*search_path(self.config), *ready[0].overrides]
             try:
-                status = self.run(composed(self, overrides), ready[0].directory, command_line(overrides))
+                status = self.run(experiment(overrides), ready[0].directory, command_line(overrides))
             except Held:  # another sweep has taken the lease since next_move
                 waiting.append(ready[0])
                 continue
@@ -99,24 +96,12 @@ class InlineLauncher(RunLauncher):
                 return
 
 
-def composed(plugin: Any, overrides: Sequence[str]) -> Experiment:
-    """Compose the experiment that these overrides describe, with the sweep's own search path."""
-    hydra = plugin.config.hydra
-    composer = _composer(plugin.context.config_loader, hydra.job.config_name, tuple(hydra.overrides.hydra))
-    with composing():
-        config = composer(overrides)
-    return check(config)
-
-
-_composer = cache(Composer)
-
-
 def search_path(config: DictConfig) -> list[str]:
     """Return the override that repeats a command's -cd and hydra.searchpath elsewhere; an empty list without them."""
     sources = [
         f"file://{Path(source.path).resolve()}" if source.schema == "file" else f"{source.schema}://{source.path}"
         for source in config.hydra.runtime.config_sources
-        if source.provider == "command-line" or source.provider.startswith("hydra.searchpath")
+        if source.provider.startswith("hydra.searchpath")
     ]
     return [f"hydra.searchpath=[{','.join(map(quoted, sources))}]"] if sources else []
 

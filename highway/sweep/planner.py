@@ -10,6 +10,7 @@ from typing import Any
 
 from hydra.core.override_parser.types import Override
 
+from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
 from highway.errors import Refused
 from highway.ledger.directory import DONE, RunDirectory, roots
@@ -17,7 +18,7 @@ from highway.ledger.identity import identified, names_run
 from highway.sweep import grid
 from highway.sweep.choose import FIRST_SEED, key_of
 from highway.sweep.chosen import choice as choice_of
-from highway.sweep.launch import Planned, composed, search_path
+from highway.sweep.launch import Planned, search_path
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.shell import command_line, quoted
 from highway.sweep.table import ReportRequest, Row, Table, last_on_each_key
@@ -132,16 +133,20 @@ class Planner:
         """Return the directories in which the run of these overrides may lie: here, then among the published."""
         key = tuple(last_on_each_key(overrides))
         if key not in self.directories:  # asked again for each seed
-            here = RunDirectory.of(composed(self.sweeper, key))
+            here = RunDirectory.of(self._composed(key))
             published = roots(here.path.parents[2])[1:] if _is_result(here) else []
             self.directories[key] = [here, *(RunDirectory(root / here.id) for root in published)]
         return self.directories[key]
+
+    def _composed(self, overrides: Sequence[str]) -> Experiment:
+        """Compose and check a run, with the folders of options that the sweep has."""
+        return composed([*search_path(self.sweeper.config), *overrides])
 
     def _of_grid(
         self, overrides: dict[str, Override], name: list[str], choose: list[str], heads: dict[str, Any]
     ) -> tuple[list[Planned], list[ReportRequest]]:
         combinations = [(label or "run", choice) for label, choice in every_combination(overrides.values())]
-        experiments = [composed(self.sweeper, choice) for _, choice in combinations]
+        experiments = [self._composed(choice) for _, choice in combinations]
         plan = [
             self._described(experiment, label, choice)
             for experiment, (label, choice) in zip(experiments, combinations, strict=True)
@@ -180,7 +185,7 @@ class Planner:
         if not changing:
             return ""
         base = table.overrides(row, budget, seed)
-        before, after = (composed(self.sweeper, words) for words in (base, last_on_each_key([*base, *changing])))
+        before, after = (self._composed(words) for words in (base, last_on_each_key([*base, *changing])))
         same = identified(before) == identified(after)
         return "" if same else " ".join(changing)
 
@@ -188,7 +193,7 @@ class Planner:
         """Plan a row of a table; overrides of the command line win over those of the table."""
         overrides = last_on_each_key([*table.overrides(row, budget, seed), *choice])
         name = f"{row.id} seed {seed} {added}".strip()
-        return self._described(composed(self.sweeper, overrides), f"{table.id} {name}", overrides, table.id, name)
+        return self._described(self._composed(overrides), f"{table.id} {name}", overrides, table.id, name)
 
     def _described(
         self, experiment: Experiment, label: str, overrides: Sequence[str], group: str = "grid", run: str | None = None
@@ -206,7 +211,7 @@ class Planner:
             return
         replaced = link_view(planned.directory, table.id, budget, _view_of(row, added))
         if replaced is not None:
-            changed = "; ".join(differences(replaced, composed(self.sweeper, planned.overrides))) or "another revision"
+            changed = "; ".join(differences(replaced, self._composed(planned.overrides))) or "another revision"
             log.info("%s: the recipe has changed since the run in %s: %s.", planned.label, replaced.path, changed)
 
 

@@ -1,25 +1,50 @@
 """Composing agrees with Hydra, leaves no trace in the next composition, and knows where each value comes from."""
 
-import hydra
-from omegaconf import OmegaConf
+from pathlib import Path
 
-from highway.config import compose
-from highway.config.check import check, flat
-from highway.config.compose import experiment
-from highway.config.home import CONF
+import pytest
+from hydra import compose as compose_theirs
+from hydra import initialize_config_dir
+from omegaconf import OmegaConf, open_dict
+
+from highway.config import compose as composing
+from highway.config.check import flat
+from highway.config.compose import compose, compose_with_hydra, experiment
+from highway.config.origins import NEUTRAL, origins
 from highway.sweep.reading import load_table
 
 CHOICES = ["model=transformer_xl", "dataset=enwik8", "optimizer=adam_cosine", "gate=sdu_tanh", "layers=l1-3"]
+OVERRIDES_GATE = "# @package _global_\ndefaults: [override /gate: sdu_tanh]\nseed: 5\n"
 TYPED = [*CHOICES, "model.width=32", "seed=7"]
 
 
 def test_it_composes_as_hydra_does() -> None:
     """Tried with overrides as typed, and with a row of one table of each paper."""
     tables = map(load_table, ("highway_t5", "hsg_t1", "gated_resnet_t1", "r_transformer_t2"))
-    recipes = [table.overrides(table.rows[-1], "paper", seed=3) for table in tables]
-    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        assert compose.composer()(TYPED) == hydra.compose("train", TYPED)
-        assert all(check(hydra.compose("train", recipe)) == experiment(recipe) for recipe in map(list, recipes))
+    for overrides in (TYPED, *(table.overrides(table.rows[-1], "paper", seed=3) for table in tables)):
+        by_hydra = compose_with_hydra(overrides)
+        with open_dict(by_hydra):
+            del by_hydra["hydra"]
+        merged = composing._merged(overrides)
+        assert OmegaConf.to_yaml(merged) == OmegaConf.to_yaml(by_hydra)  # keys in the same order, too
+
+
+def test_an_option_that_chooses_of_another_group_is_left_to_hydra(tmp_path: Path) -> None:
+    (tmp_path / "debug").mkdir()
+    (tmp_path / "debug" / "mine.yaml").write_text(
+        "# @package _global_\ndefaults: [override /gate: sdu_tanh]\nseed: 5\n"
+    )
+    composed = compose(["debug=mine", f"hydra.searchpath=[file://{tmp_path}]", "model.width=32"])
+    assert (composed.gate.residual, composed.seed, composed.model.width) == ("sdu", 5, 32)
+
+
+@pytest.mark.filterwarnings("ignore:The version_base parameter")  # of Hydra 1.4
+def test_it_works_inside_another_application_of_hydra(tmp_path: Path) -> None:
+    (tmp_path / "theirs.yaml").write_text("x: 1\n")
+    composing.loader.cache_clear()
+    with initialize_config_dir(str(tmp_path), version_base="1.3"):
+        assert experiment(TYPED).seed == 7
+        assert compose_theirs("theirs", ["x=2"]) == {"x": 2}
 
 
 def test_one_recipe_leaves_no_trace_in_the_next() -> None:
@@ -31,13 +56,13 @@ def test_one_recipe_leaves_no_trace_in_the_next() -> None:
 
 
 def test_every_value_has_an_origin() -> None:
-    origins = compose.composer().origins(TYPED)
+    set_by = origins(TYPED)
     expected = {
         "seed": "seed=7",
         "model.width": "model.width=32",
         "model.heads": "conf/model/transformer_xl.yaml",
-        "trainer.threads": compose.NEUTRAL,
+        "trainer.threads": NEUTRAL,
         "layers.attention": "layers=l1-3",
     }
-    assert {key: origins[key] for key in expected} == expected
-    assert not set(flat(OmegaConf.to_container(compose.composer()(TYPED), resolve=False))) - set(origins)
+    assert {key: set_by[key] for key in expected} == expected
+    assert not set(flat(OmegaConf.to_container(compose(TYPED), resolve=False))) - set(set_by)

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from highway.config import compose
 from highway.config.check import check, flat
-from highway.config.compose import experiment
+from highway.config.compose import compose, experiment
 from highway.config.experiment import Experiment
 from highway.config.groups import groups, options
 from highway.config.sections import ROOT, SECTIONS, kinds_of
@@ -87,7 +86,7 @@ def test_any_command_line_is_refused_in_one_sentence_or_describes_a_run(line: li
 @given(st.sampled_from(list(STARTS)), st.dictionaries(known, values, max_size=3))
 def test_any_values_are_refused_in_one_sentence_or_identify_a_run(name: str, changes: dict[str, Any]) -> None:
     if name not in composed:
-        composed[name] = compose._composed(STARTS[name])
+        composed[name] = compose(STARTS[name])
     config = composed[name].copy()
     OmegaConf.set_struct(config, False)
     for key, value in changes.items():

@@ -36,9 +36,9 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "gate=": "gate= names no option of gate",
     "gate=[none,sdu_tanh]": "names no option of gate",
     "model={name:tcn}": "names no option of model",
-    "model=../table/highway_t1": "model.name=null is unknown",
+    "model=../table/highway_t1": "names no option of model",
     "model=os.system": "model=os.system does not exist",
-    "budget=../table/highway_t1": "must be a text",
+    "budget=../table/highway_t1": "names no option of budget",
     "hydra/launcher=k8s": "inline, local",
     "hydra/launcher=basic": "no launcher of this project. Options of hydra/launcher: inline, local",
     "hydra/launcher=null": "names no option of hydra/launcher",
@@ -66,7 +66,7 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "~model": "model.name=null is unknown",
     "~seed": "seed is missing",
     "~data_dir": "data_dir is missing",
-    "hydra.nothing=1": "hydra.nothing is not a key",
+    "hydra.nothing=1": "only hydra.launcher.* and hydra.searchpath can",
     # values
     "model.width=wide": "must be a whole number",
     "model.width=null": "model.width=null must be a whole number",
@@ -92,10 +92,7 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "trainer.threads=1000000": "from 1 to 1024",
     "optimizer.lr=inf": "must be a finite number",
     "optimizer.lr=nan": "must be a finite number",
-    "optimizer.lr=1e400": "optimizer.lr=1e400: a number is too large for a float, which would be inf. Write one from",
-    "optimizer.lr=1e-400": "optimizer.lr=1e-400: a number is too small for a float, which would be 0. Write one from",
-    "optimizer.betas=[0.9,1e-400]": "too small for a float",
-    "-m optimizer.lr=0.1,1e-400 gate=none": "too small for a float",
+    "optimizer.lr=1e400": "must be a finite number",
     "optimizer.clip=-1": "at least 0",
     "optimizer.betas=0.9": "must be a list",
     "optimizer.betas=null": "must be a list",
@@ -178,20 +175,19 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "outputs_dir=null": "outputs_dir=null must be a folder",
     "outputs_dir=[a]": "must be a folder",
     "data_dir={a:1}": "must be a folder",
-    "outputs_dir=/dev/null/x dataset.source=sample": "could not be written: Not a directory",
     "logger.wandb=cloud": "offline, online or null",
     "logger.project=../../x": "cannot name a W&B project",
     "hydra.searchpath=[pkg://this]": "Write one, as in hydra.searchpath=[my/conf]",
     "hydra=null": "of Hydra's own groups only hydra/launcher can be chosen",
     "~trainer.max_steps": "Perhaps you mean trainer.max_steps=null",
-    "--hydra-help": "type highway train --help",
+    "--hydra-help": "--hydra-help is not a flag. Did you mean '--help'",
     # Hydra's own settings
     "hydra.mode=MULTIRUN": "hydra.mode=MULTIRUN cannot be set. Add -m",
     "hydra.run.dir=elsewhere dataset.source=sample": "Write outputs_dir=FOLDER to choose where runs are kept",
     "hydra.sweep.dir=elsewhere": "Write outputs_dir=FOLDER to choose where runs are kept",
-    "hydra.output_subdir=.hydra": "hydra.output_subdir cannot be set",
-    "hydra.job.chdir=true": "hydra.job.chdir cannot be set",
-    "hydra.verbose=true": "hydra.verbose cannot be set",
+    "hydra.output_subdir=.hydra": "hydra.output_subdir=.hydra cannot be set",
+    "hydra.job.chdir=true": "hydra.job.chdir=true cannot be set",
+    "hydra.verbose=true": "hydra.verbose=true cannot be set",
     "hydra.searchpath=[/nowhere]": "/nowhere is not available",
     # the syntax of overrides
     "''": "'' sets nothing",
@@ -212,20 +208,19 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "--dry-run": "--dry-run is not a flag. Did you mean plan=true?",
     "-mr": "-mr is not a flag",
     "--": "-- is not a flag",
-    "model=transformer -cd folder gate=none": "gate=none. Write flags such as -cd FOLDER before or after all settings",
     "-m=1": "ignored explicit argument",
     "--resolve": "add --cfg job",
-    "--package model": "add --cfg job",
+    "--package model": "--package is not a flag",
     "--cfg": "expected one argument",
-    "--cfg nonsense": "choose from 'job', 'hydra', 'all'",
-    "--info nonsense": "choose from",
-    "-m --cfg job": "cannot be combined",
-    "--run --multirun": "cannot be combined",
+    "--cfg nonsense": "choose from 'job'",
+    "--info config": "--info is not a flag",
+    "-m --cfg job": "not allowed with argument",
+    "--run": "--run is not a flag",
     "-cd": "expected one argument",
     "-cd nowhere": "not found",
-    "-cp nowhere": "configurations are read from conf/",
-    "-cn nothing": "every run starts from conf/train.yaml",
-    "--experimental-rerun config.pickle": "--experimental-rerun cannot be used here",
+    "-cp nowhere": "-cp is not a flag",
+    "-cn nothing": "-cn is not a flag",
+    "--experimental-rerun config.pickle": "--experimental-rerun is not a flag",
     # sweeps
     "table=highway_t1": "add -m",
     "table=null": "table=null names no option",
@@ -296,7 +291,6 @@ OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in t
     "generate folder --top-p nan": "--top-p: 'nan' is not a number",
     "generate folder --temperature nan": "--temperature: 'nan' is not a number",
     "generate folder --temperature inf": "--temperature: 'inf' is not a number",
-    "generate folder --temperature 1e-400": "--temperature: '1e-400' is not a number",
     "generate folder --temperature -1": "--temperature: '-1' is not a number",
     "generate folder --length -5": "--length: '-5' is not a whole number from 1",
     "generate folder --length many": "--length: 'many' is not a whole number",
@@ -382,12 +376,18 @@ def test_one_sentence(
     line: str, here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = set(here.iterdir())
-    if "could not be written" not in WRONG[line]:  # which is only known when the data are prepared
-        monkeypatch.setattr("highway.run.beforehand.have_data", would_train)
+    monkeypatch.setattr("highway.run.beforehand.have_data", would_train)
     monkeypatch.setattr(sys, "argv", ["train.py", *shlex.split(line)])
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
     refused(*ended(cli.train, capfd), WRONG[line])
     assert set(here.iterdir()) == before
+
+
+def test_an_outputs_folder_that_cannot_be_written(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["train.py", "outputs_dir=/dev/null/x", "dataset.source=sample"])
+    code, _, err = ended(cli.train, capfd)
+    assert (code, err) == (4, "error: /dev/null/x/cache could not be written: Not a directory.\n")
 
 
 @pytest.mark.parametrize("line", OF_SCRIPTS)

@@ -52,8 +52,15 @@ def test_a_value_has_the_line_of_its_innermost_key() -> None:
     assert lines == ["x.yaml", "x.yaml, line 1", "x.yaml, line 4", "x.yaml, line 2", "x.yaml, line 2", "x.yaml"]
 
 
-def test_hydra_reads_the_same_way(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (b"residual: none\nresidual: sdu\n", "line 2, is not valid YAML: found duplicate key residual"),
+        (b"residual: none\nkernel: [1\n", "line 3, is not valid YAML: .*expected"),
+    ],
+)
+def test_a_file_that_hydra_reads(text: bytes, sentence: str, tmp_path: Path) -> None:
     (tmp_path / "gate").mkdir()
-    (tmp_path / "gate" / "mine.yaml").write_bytes(b"residual: none\nresidual: sdu\n")
-    with pytest.raises(Refused, match=r"gate/mine\.yaml, line 2: 'residual' is given twice, first in line 1"):
+    (tmp_path / "gate" / "mine.yaml").write_bytes(text)
+    with pytest.raises(Refused, match=rf"gate/mine\.yaml, {sentence}"):
         experiment([f"hydra.searchpath=[file://{tmp_path}]", "gate=mine"])

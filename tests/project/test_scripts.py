@@ -19,9 +19,9 @@ import yaml
 
 from highway.bench import field, measure
 from highway.config.check import flat
-from highway.config.compose import NEUTRAL
 from highway.config.experiment import Experiment
 from highway.config.home import CONF
+from highway.config.origins import NEUTRAL
 from highway.config.sections import SECTIONS
 from highway.files.writing import read_json, write_json
 from highway.ledger.directory import RunDirectory
