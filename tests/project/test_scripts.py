@@ -103,7 +103,7 @@ def test_every_setting_has_an_origin(experiment: Callable[..., Experiment]) -> N
             file = CONF.parent / actual[key].split(" ")[0]
             if actual[key] == NEUTRAL:
                 section = key.split(".")[0]
-                assert flat({section: dataclasses.asdict(SECTIONS[section]())})[key] == value
+                assert flat({section: SECTIONS[section]().model_dump()})[key] == value
             elif file.parent.name != "table":
                 content = flat(yaml.safe_load(file.read_text()))
                 name = key if file.parent.name == "budget" else key.split(".", 1)[1]

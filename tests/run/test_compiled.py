@@ -1,6 +1,5 @@
 """trainer.compile: one program serves a whole run."""
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -70,7 +69,7 @@ def test_a_short_last_batch_compiles_nothing_anew(tiny: Compose, counter: Any, o
 def test_a_resumed_compiled_run_is_exact(tiny: Compose, counter: Any, tmp_path: Path) -> None:
     overrides = (*FEW, SHORT_LAST, "trainer.compile=default")
     _, whole = trained(tiny(*overrides))
-    described = dataclasses.replace(tiny(*overrides), outputs_dir=tmp_path / "stopped")
+    described = tiny(*overrides).model_copy(update={"outputs_dir": tmp_path / "stopped"})
     trained(described, StopAt(3))
     _, resumed = trained(described)
     assert numbers(resumed) == numbers(whole)
@@ -79,8 +78,8 @@ def test_a_resumed_compiled_run_is_exact(tiny: Compose, counter: Any, tmp_path: 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_one_program_of_every_family(family: str, counter: Any) -> None:
     """Steps of one shape compile once, and compute what the eager model computes."""
-    still = [f"model.{item.name}=0" for item in dataclasses.fields(composed([*FAMILIES[family]]).model)
-             if item.name.startswith("dropout")]  # fmt: skip
+    keys = type(composed([*FAMILIES[family]]).model).model_fields
+    still = [f"model.{key}=0" for key in keys if key.startswith("dropout")]
     described = composed([*FAMILIES[family], *SMALL, *still])
     torch.manual_seed(0)
     batch = build.like_real(described, "cpu")

@@ -31,7 +31,10 @@ def after(rule: Schedule, loss: float) -> float:
 
 @pytest.mark.parametrize("kind", ["character", "word"])
 def test_plateau_rules(kind: str) -> None:
-    config = {"character": Plateau(5, 3, 10, True), "word": Plateau(5, 5, 2, False)}[kind]
+    config = {
+        "character": Plateau(after_epoch=5, window=3, divide_by=10, strict=True),
+        "word": Plateau(after_epoch=5, window=5, divide_by=2, strict=False),
+    }[kind]
     randomly = random.Random(1)
     for _ in range(50):
         losses = [round(3 / (epoch + 1) + randomly.choice((0, 0, 0.1, 0.5)), 1) for epoch in range(20)]
@@ -46,9 +49,13 @@ def test_plateau_rules(kind: str) -> None:
 
 def test_a_plateau_counts_epochs_and_looks_back_so_far() -> None:
     """The rate falls from the sixth epoch on, and the loss is compared with the worst of the last three alone."""
-    rule = schedule_of(Optimizer(lr=1.0, schedule="plateau", plateau=Plateau(5, 3, 2, True)), 100)
+    rule = schedule_of(
+        Optimizer(lr=1.0, schedule="plateau", plateau=Plateau(after_epoch=5, window=3, divide_by=2, strict=True)), 100
+    )
     assert [after(rule, loss) for loss in (1, 2, 3, 4, 5, 6, 7)] == [1, 1, 1, 1, 1, 0.5, 0.25]
-    rule = schedule_of(Optimizer(lr=1.0, schedule="plateau", plateau=Plateau(0, 3, 2, True)), 100)
+    rule = schedule_of(
+        Optimizer(lr=1.0, schedule="plateau", plateau=Plateau(after_epoch=0, window=3, divide_by=2, strict=True)), 100
+    )
     assert [after(rule, loss) for loss in (9, 3, 2, 1, 3.5, 3.5, 3.4)] == [1, 1, 1, 1, 0.5, 0.5, 0.5]
 
 
@@ -59,13 +66,13 @@ def test_the_rate_falls_after_every_ten_epochs() -> None:
         expected.append(lr)
         if epoch % 10 == 0:
             lr /= 10
-    rule = schedule_of(Optimizer(lr=1e-3, schedule="steps", steps=Steps(10, 10)), 30 * 7)
+    rule = schedule_of(Optimizer(lr=1e-3, schedule="steps", steps=Steps(every_epochs=10, divide_by=10)), 30 * 7)
     assert [rule.rate(7 * epoch + 6, epoch) for epoch in range(30)] == pytest.approx(expected)
 
 
 def test_steps_after_an_epoch_are_those_of_recurrent_highway_networks() -> None:
     """The rate is lr_e = 0.2 / 1.02^max(e - 19, 0) for e = 0, 1, ...: the first decay is in the 21st epoch."""
-    config = Optimizer(lr=0.2, schedule="steps", steps=Steps(1, 1.02, after_epoch=19))
+    config = Optimizer(lr=0.2, schedule="steps", steps=Steps(every_epochs=1, divide_by=1.02, after_epoch=19))
     rates = [schedule_of(config, 1).rate(7 * epoch, epoch) for epoch in range(40)]
     assert rates == pytest.approx([0.2 / 1.02 ** max(epoch - 19, 0) for epoch in range(40)])
     assert rates[19] == 0.2 > rates[20]
@@ -100,7 +107,8 @@ def test_warm_up() -> None:
 
 
 def test_adam_has_its_configured_constants() -> None:
-    group = build_optimizer([torch.zeros(1)], Optimizer("adam", 0.1, [0.8, 0.9], 1e-6)).param_groups[0]  # type: ignore[list-item]
+    config = Optimizer(name="adam", lr=0.1, betas=[0.8, 0.9], epsilon=1e-6)
+    group = build_optimizer([torch.zeros(1)], config).param_groups[0]  # type: ignore[list-item]
     assert (group["lr"], group["betas"], group["eps"]) == (0.1, (0.8, 0.9), 1e-6)
     assert math.isclose(group["weight_decay"], 0)
 
@@ -108,7 +116,7 @@ def test_adam_has_its_configured_constants() -> None:
 def test_adam_of_a_recipe_and_its_clipping() -> None:
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
     for name, kind in (("sgd", torch.optim.SGD), ("adam", torch.optim.Adam)):
-        made = build_optimizer([weight], Optimizer(name, 0.5))
+        made = build_optimizer([weight], Optimizer(name=name, lr=0.5))
         assert isinstance(made, kind) and made.param_groups[0]["lr"] == 0.5
         assert made.param_groups[0]["fused"] is True, "one pass over the weights"
 
