@@ -6,6 +6,7 @@ own process, with its own code and this file. A change that leaves the computati
 """
 
 import argparse
+import dataclasses
 import hashlib
 import json
 import os
@@ -68,7 +69,7 @@ def facts_of(tables: list[str]) -> dict[str, Any]:
     load_table, table_ids = _imported("load_table"), _imported("table_ids")
     facts: dict[str, Any] = {}
     for table in map(load_table, tables or table_ids()):
-        for row in (row.model_copy(update={"chosen": {}}) for row in table.rows):  # named as before anything was chosen
+        for row in map(_before_a_choice, table.rows):
             here = facts.setdefault(f"{table.id} {row.id}", {})
             for budget in row.budgets or table.budgets:
                 here[f"cell at {budget}"] = directory_of(experiment(table.overrides(row, budget, 1))).name
@@ -82,6 +83,13 @@ def facts_of(tables: list[str]) -> dict[str, Any]:
             here["weights after twenty steps"] = _digests(_read(directory.last))
             print(f"{table.id} {row.id}", file=sys.stderr, flush=True)
     return facts
+
+
+def _before_a_choice(row: Any) -> Any:
+    """Return a row as it was named before anything was chosen for it."""
+    if hasattr(row, "model_copy"):
+        return row.model_copy(update={"chosen": {}})
+    return dataclasses.replace(row, chosen={})  # of checkouts until 27 November 2026
 
 
 def _imported(*names: str) -> Any:
