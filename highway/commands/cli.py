@@ -135,9 +135,10 @@ def _with_folders(overrides: list[str], folders: list[str]) -> list[str]:
         return overrides
     others = []
     for override in overrides:
-        value = parsed(override).value() if override.startswith("hydra.searchpath=") else None
-        sources += value if isinstance(value, list) else []
-        others += [] if isinstance(value, list) else [override]
+        value: Any = parsed(override).value() if override.startswith("hydra.searchpath=") else None
+        joined = isinstance(value, list) and all(isinstance(source, str) for source in value)
+        sources += value if joined else []
+        others += [] if joined else [override]
     return [f"hydra.searchpath=[{','.join(map(quoted, sources))}]", *others]
 
 
@@ -150,7 +151,7 @@ def _flags(arguments: list[str]) -> argparse.Namespace:
         shown.add_argument("-c", "--cfg", choices=["job"]),
         parser.add_argument("--resolve", action="store_true"),
         parser.add_argument("-cd", "--config-dir", action="append", default=[]),
-        parser.add_argument("-sc", "--shell_completion", metavar="query=SHELL"),
+        parser.add_argument("-sc", "--shell_completion", choices=["query=bash", "query=zsh", "query=fish"]),
         parser.add_argument("-h", "--help", action="store_true"),
     ]
     parser.add_argument("overrides", nargs="*")

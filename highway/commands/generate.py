@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from highway.commands.arguments import Arguments, between, one_sentence, whole
-from highway.config.keys import LARGEST
+from highway.config.experiment import LARGEST_SEED
 from highway.errors import Refused
 from highway.use.generate import Sampling, Writer
 from highway.use.load import Trained, load
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--length", type=whole(1), default=500, help="number of symbols, or of steps of a tune")
     description = "below 1: prefer likely symbols; 0: always take the likeliest; default: 1"
     parser.add_argument("--temperature", type=between(0, 1e6), default=1.0, help=description)
-    parser.add_argument("--seed", type=whole(0, LARGEST), default=1, help="random seed; default: 1")
+    parser.add_argument("--seed", type=whole(0, LARGEST_SEED), default=1, help="random seed; default: 1")
     parser.add_argument("--last", action="store_true", help="use the last checkpoint instead of the best")
     text = parser.add_argument_group("text")
     text.add_argument("--prompt", help="text to continue; default: none")

@@ -1,5 +1,6 @@
 """Check a composed Hydra configuration: an `Experiment`, or one sentence that says what is wrong."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -7,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
 from highway.config.datasets import DATASETS
-from highway.config.experiment import Experiment
+from highway.config.experiment import Experiment, Folders
 from highway.config.guard import check_hydra
 from highway.config.keys import Written
 from highway.config.mistakes import validated
@@ -43,20 +44,26 @@ def check_recorded(values: dict[str, Any]) -> Experiment:
 
 def check_dataset(config: DictConfig) -> tuple[Any, Path, Path]:
     """Check the data set alone. Return it, data_dir and outputs_dir; the model may be anything."""
-    values = _plain(config, ("dataset", "data_dir", "outputs_dir"))
+    values = _plain(config, ("dataset", *Folders.model_fields))
+    folders = validated(Folders, {name: values[name] for name in Folders.model_fields})
     dataset = validated(_dataset_keys(values), values["dataset"], "dataset")
-    return dataset, Path(values["data_dir"]), Path(values["outputs_dir"])
+    return dataset, folders.data_dir, folders.outputs_dir
 
 
-def _plain(config: DictConfig, keys: tuple[str, ...]) -> dict[str, Any]:
+def _plain(config: DictConfig, keys: Sequence[str]) -> dict[str, Any]:
     """Return these keys as plain values, interpolations resolved."""
     try:
-        values: Any = OmegaConf.to_container(
-            OmegaConf.masked_copy(config, list(keys)), resolve=True, throw_on_missing=True
-        )
+        values = {key: config[key] for key in keys if key in config}
+        return {
+            key: (
+                OmegaConf.to_container(value, resolve=True, throw_on_missing=True)
+                if OmegaConf.is_config(value)
+                else value
+            )
+            for key, value in values.items()
+        }
     except MissingMandatoryValue as error:
         raise Refused(f"{error.full_key} has no value. Set it: {error.full_key}=VALUE.") from error
-    return dict(values)
 
 
 def _experiment(values: dict[str, Any], extra: Extra = None) -> Experiment:

@@ -1,8 +1,8 @@
 """Compose configurations with Hydra, through its public interface alone. No other module composes.
 
-Hydra takes long, mostly for its own section `hydra`, and a report composes hundreds of rows. So Hydra composes each
-option of a group once; here options are merged in the order of conf/train.yaml, and values are set. Whatever is not so
-plain, and every mistake, is left to Hydra as a whole: all errors are Hydra's own.
+Hydra takes long, mostly for its own section `hydra`, and a report composes hundreds of rows. So it composes each of our
+options once; here they are merged in the order of conf/train.yaml, and values are set. It composes each choice with an
+option of your own once. Whatever is not so plain, and every mistake, is left to Hydra: all errors are Hydra's own.
 """
 
 import copy
@@ -55,12 +55,9 @@ def dataset(overrides: Sequence[str]) -> tuple[Any, Path, Path]:
 def compose(overrides: Sequence[str]) -> DictConfig:
     """Compose the configuration that the overrides describe, without Hydra's section `hydra`."""
     check_words(overrides)
-    with suppress(Exception):  # Hydra can do it, or says what is wrong
-        return _merged(overrides)
-    config = compose_with_hydra(overrides)
-    with open_dict(config):
-        del config["hydra"]
-    return config
+    with suppress(HydraException, OmegaConfBaseException, NotPlain):  # then Hydra composes it, or says what is wrong
+        return _with_values(overrides)
+    return _without_hydra(compose_with_hydra(overrides))
 
 
 def compose_with_hydra(overrides: Sequence[str], mode: RunMode = RunMode.RUN, name: str = PRIMARY) -> DictConfig:
@@ -77,45 +74,61 @@ def chosen(overrides: Sequence[str]) -> dict[str, str]:
     return {group: typed.get(group, option) for group, option in _primary()[1].items()}
 
 
-def _merged(overrides: Sequence[str]) -> DictConfig:
-    """Merge the options and set the values. Raise an exception if that is not all that Hydra would do."""
-    each = [parsed(override) for override in overrides]
-    search_path = tuple(str(read.input_line) for read in each if read.key_or_group == SEARCH_PATH)
-    for read in each:
-        plain = read.type is OverrideType.CHANGE and not read.package and not read.is_sweep_override()
-        if not (plain and (sets_value(read) or read.key_or_group in (*_primary()[1], SEARCH_PATH))):
-            raise ValueError(read.input_line)
-    config = copy.deepcopy(_of_options(tuple(chosen(overrides).items()), search_path))
-    for read in each:
-        if sets_value(read):
-            OmegaConf.update(config, read.key_or_group, read.value(), merge=True)
+class NotPlain(Exception):
+    """An override does more than to choose one option, or to set one value."""
+
+
+def _with_values(overrides: Sequence[str]) -> DictConfig:
+    """Compose the options that the overrides choose, once, and set the values on a copy."""
+    values: list[Override] = []
+    choices: list[Override] = []
+    for read in map(parsed, overrides):
+        if read.type is not OverrideType.CHANGE or read.package or read.is_sweep_override():
+            raise NotPlain(read.input_line)
+        (values if sets_value(read) else choices).append(read)
+    config = copy.deepcopy(_of_options(tuple(str(read.input_line) for read in choices)))
+    for read in values:
+        OmegaConf.update(config, read.key_or_group, read.value(), merge=True)
     return config
 
 
 @lru_cache(maxsize=256)
-def _of_options(options: tuple[tuple[str, str], ...], search_path: tuple[str, ...]) -> DictConfig:
+def _of_options(choices: tuple[str, ...]) -> DictConfig:
+    """Compose a choice of options: Hydra does it, unless all are ours, which are merged in the order of train.yaml."""
+    options = chosen(choices)
+    known = {parsed(choice).key_or_group for choice in choices} <= {*options, SEARCH_PATH}
+    if not (known and all(group == "layers" or _file(f"{group}/{name}").is_file() for group, name in options.items())):
+        return _without_hydra(compose_with_hydra(choices))
     config = copy.deepcopy(_primary()[0])
-    for group, name in options:
-        config.merge_with(_option(f"{group}/{name}", search_path))
+    for group, name in options.items():
+        config.merge_with(_option(f"{group}/{name}"))
     OmegaConf.set_struct(config, True)
     return config
 
 
 @cache
-def _option(name: str, search_path: tuple[str, ...]) -> DictConfig:
-    """Let Hydra compose an option with those that it builds on; raise an exception if it chooses of other groups."""
-    config = compose_with_hydra(search_path, name=name)
-    if others := [group for group in config.hydra.runtime.choices if not group.startswith("hydra/")]:
-        raise ValueError(others)
+def _option(name: str) -> DictConfig:
+    """Let Hydra compose one of our options, with those of its group that it builds on."""
+    config = compose_with_hydra([], name=name)
     OmegaConf.set_struct(config, None)
     del config["hydra"]
+    return config
+
+
+def _file(name: str) -> Path:
+    return CONF / f"{name}.yaml"
+
+
+def _without_hydra(config: DictConfig) -> DictConfig:
+    with open_dict(config):
+        del config["hydra"]
     return config
 
 
 @cache
 def _primary() -> tuple[DictConfig, dict[str, str]]:
     """Return the keys of conf/train.yaml, and the option that it chooses of each group, in the order of merging."""
-    content: Any = OmegaConf.load(CONF / f"{PRIMARY}.yaml")
+    content: Any = OmegaConf.load(_file(PRIMARY))
     chosen = [entry for entry in content.pop("defaults") if OmegaConf.is_dict(entry)]
     options = {str(group): option for entry in chosen for group, option in entry.items()}
     return content, {group: name for group, name in options.items() if name and not group.startswith("override ")}

@@ -14,10 +14,13 @@ from highway.config.tasks import TASKS, TaskCard
 from highway.config.training import Debug, Logger, Optimizer, Trainer
 from highway.errors import Refused, listing
 
+LARGEST_SEED = 2**63 - 1  # the largest that torch takes
 READS = {"sequence": "one text", "pair": "a source and its target"}
 
 
 class Layers(Written):
+    """The layers whose sublayers have a gate."""
+
     attention: Any = key(
         "none",
         "all, none, l1-3 or [1,3]: which attention sublayers have a gate, counted from 1; "
@@ -44,6 +47,11 @@ class Gating:
         return self.options.residual if location is not None and layer in self.layers[location] else "none"
 
 
+class Folders(Written):
+    data_dir: Folder
+    outputs_dir: Folder
+
+
 class Experiment(Written):
     model: Any  # the keys of the model's card; `dataset` likewise
     gate: GateOptions
@@ -54,7 +62,7 @@ class Experiment(Written):
     logger: Logger
     debug: Debug
     budget: Annotated[Text, StringConstraints(min_length=1)]
-    seed: Annotated[int, Field(ge=0)]
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)]
     data_dir: Folder
     outputs_dir: Folder
 

@@ -39,8 +39,9 @@ def check_words(overrides: Sequence[str]) -> None:
         if override.lstrip("+~").startswith("hydra.mode"):
             raise Refused(f"{override} cannot be set. Add -m for a sweep of several runs; leave -m out for one run.")
         key, _, value = override.lstrip("+~").partition("=")
-        if override.startswith("~") and "." in key:
-            raise Refused(f"{override} would remove a key, and a run needs them all. Perhaps you mean {key}=null.")
+        if override.startswith("~"):
+            mend = f"Perhaps you mean {key}=null." if "." in key else "Leave it out."
+            raise Refused(f"{override} would remove a key, and a run needs them all. {mend}")
         if key == "hydra.searchpath" and (scheme := re.search(r"(\w+)://", value)) and scheme[1] != "file":
             raise Refused(f"{override} is no folder. Write one, as in hydra.searchpath=[my/conf].")
         if key.startswith("hydra.") and not key.startswith(("hydra.searchpath", "hydra.launcher.")):

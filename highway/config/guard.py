@@ -14,7 +14,7 @@ from highway.config.groups import offered
 from highway.errors import Refused, listing
 
 OURS = {
-    "launcher": re.compile(r"hydra_plugins\.highway_sweep\.\w+Launcher"),
+    "launcher": re.compile(r"hydra_plugins\.highway_sweep\.(Inline|Local|Ray|Slurm)Launcher"),
     "sweeper": re.compile(r"hydra_plugins\.highway_sweep\.HighwaySweeper"),
 }
 READ = ("HIGHWAY_DATA", "HIGHWAY_OUTPUTS")
@@ -40,8 +40,8 @@ def check_hydra(hydra: DictConfig) -> None:
         plugin = OmegaConf.to_container(hydra[section], resolve=True) if hydra[section] else {}
         assert isinstance(plugin, dict)
         target = str(plugin.pop("_target_", None))
-        if "_target_" in str(plugin):
-            raise Refused(f"hydra.{section} has a nested _target_, which is not allowed. Remove it.")
+        if "_target_" in str(plugin) or "_partial_" in plugin:
+            raise Refused(f"hydra.{section} has a nested _target_, or _partial_, which is not allowed. Remove it.")
         if not ours.fullmatch(target):
             known = offered(f"hydra/{section}")
             raise Refused(f"{target} is no {section} of this project. Options of hydra/{section}: {known}.")

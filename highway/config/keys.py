@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
+from annotated_types import Le
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -26,7 +27,7 @@ from pydantic_core import PydanticCustomError
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 Options = Sequence[str] | Callable[[], Iterable[str]]
 ReadWhen = Mapping[str, Sequence[object]]  # another key of the section -> its values with which this key has an effect
-LARGEST = 2**63 - 1  # the largest whole number that torch takes
+LARGEST = 2**31 - 1  # the largest whole number of a key that has no bound of its own
 
 
 class Written(BaseModel):
@@ -41,10 +42,11 @@ class Written(BaseModel):
         options, members = options_of(field), list(declared(field, "members"))
         if options and value is not None and value not in options:
             raise PydanticCustomError("unknown", "", {"given": value, "options": options})
-        if members and not (value and set(value) <= set(members)):
-            given = next((member for member in value if member not in members), value)
-            raise PydanticCustomError("unknown", "", {"given": given, "options": members})
-        if type(value) is int and value > LARGEST:
+        if members and (unknown := [member for member in value if member not in members]):
+            raise PydanticCustomError("unknown", "", {"given": unknown[0], "options": members})
+        if members and not value and field.default:
+            raise PydanticCustomError("empty", "", {"members": members})
+        if type(value) is int and value > LARGEST and not any(isinstance(mark, Le) for mark in field.metadata):
             raise PydanticCustomError("less_than_equal", "", {"le": LARGEST})
         return value
 
@@ -54,7 +56,10 @@ class Written(BaseModel):
         return self
 
     def check(self) -> None:
-        """Refuse values that do not fit together; the message of a ValueError is preceded by where the model stands."""
+        """Refuse values that do not fit together.
+
+        Raise `Refused` with a whole sentence, or ValueError for one that begins with where the model was written.
+        """
 
 
 def _as_text(value: Any) -> Any:

@@ -7,22 +7,23 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from highway.config.keys import LARGEST, fields_on, keys_of, options_of
+from highway.config.keys import fields_on, keys_of, options_of
 from highway.config.yaml_file import Yaml
 from highway.errors import Refused, as_typed, closest, listing
 
 Model = TypeVar("Model", bound=BaseModel)
 TYPES = {  # type of a mistake -> what is right
     "int_type": "a whole number",
-    "float_type": "a number",
+    "float_type": "a finite number",
     "finite_number": "a finite number",
     "bool_type": "true or false",
     "string_type": "a text",
     "string_too_short": "a text",
     "is_instance_of": "a folder",
     "list_type": "a list, as in [a,b]",
-    "dict_type": "keys with values",
-    "model_type": "keys with values",
+    "dict_type": "keys with values, as in {a:1}",
+    "model_type": "keys with values, as in {a:1}",
+    "invalid_key": "a text",
 }
 
 
@@ -45,7 +46,8 @@ def validated(
 
 def bounds(low: float, high: float) -> str:
     """Return the range of a number in words."""
-    return f"at least {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
+    ends = [str(end) if isinstance(end, int) else f"{end:g}" for end in (low, high)]
+    return f"at least {ends[0]}" if high == math.inf else f"from {ends[0]} to {ends[1]}"
 
 
 def _sentence(error: ValidationError, kind: type[BaseModel], path: str, file: Yaml | None) -> str:
@@ -65,7 +67,10 @@ def _sentence(error: ValidationError, kind: type[BaseModel], path: str, file: Ya
         return f"{place}{where} is not a key.{closest(str(steps[-1]), known)} Available: {listing(known)}."
     value = about.get("given", mistake["input"])
     given = f"{place}{where or 'the content'}={as_typed(value)}"
-    null = " or null" if fields and type(None) in get_args(fields[-1].annotation) else ""
+    is_its_key = len(fields) == len(steps)  # and no member of a list, and no name in a dictionary
+    null = " or null" if is_its_key and type(None) in get_args(fields[-1].annotation) else ""
+    if wrong == "empty":
+        return f"{given} is empty. Name at least one of {listing(about['members'])}."
     if options := about.get("options") or (options_of(fields[-1]) if fields and wrong == "string_type" else []):
         return f"{given} is unknown.{closest(str(value), options)} Available: {listing(options)}{null}."
     if wrong in ("greater_than_equal", "less_than_equal"):
@@ -80,10 +85,15 @@ def _dotted(path: str, steps: list[Any], content: Any) -> str:
     for step in steps:
         content = content[step] if isinstance(content, dict | list) and step in _steps(content) else None
         if isinstance(step, int):
-            path += f"[{content.get('id', step) if isinstance(content, dict) else step}]"
+            path += f"[{_name(content) or step}]"
         else:
             path = f"{path}.{step}" if path else str(step)
     return path
+
+
+def _name(content: Any) -> str | None:
+    name = content.get("id") if isinstance(content, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def _steps(content: dict[Any, Any] | list[Any]) -> Any:
@@ -91,8 +101,6 @@ def _steps(content: dict[Any, Any] | list[Any]) -> Any:
 
 
 def _range(field: FieldInfo, about: dict[str, Any]) -> str:
-    if about.get("le") == LARGEST:
-        return f"at most {LARGEST}"
-    low: Any = next(mark.ge for mark in field.metadata if isinstance(mark, Ge))
-    high: Any = next((mark.le for mark in field.metadata if isinstance(mark, Le)), math.inf)
+    low: Any = next((mark.ge for mark in field.metadata if isinstance(mark, Ge)), None)
+    high: Any = next((mark.le for mark in field.metadata if isinstance(mark, Le)), about.get("le", math.inf))
     return bounds(low, high)

@@ -1,4 +1,4 @@
-"""Read YAML that a person wrote: a mistake is refused with its file and line.
+"""Read YAML that a person wrote, and write it: a mistake is refused with its file and line.
 
 A key that is given twice is refused, and `1e-4` is a number, as it is for Hydra.
 """
@@ -26,7 +26,12 @@ class Loader(_Loader):  # type: ignore[misc]
     }
 
 
-Loader.add_implicit_resolver("tag:yaml.org,2002:float", SCIENTIFIC, list("-+0123456789"))
+class Dumper(yaml.SafeDumper):
+    """PyYAML's dumper, which quotes a text that would be read as a number."""
+
+
+for reader_or_writer in (Loader, Dumper):
+    reader_or_writer.add_implicit_resolver("tag:yaml.org,2002:float", SCIENTIFIC, list("-+0123456789"))
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,11 @@ class Yaml:
 def read_yaml(path: Path) -> Any:
     """Return the content of a YAML file."""
     return parsed(path.read_bytes(), str(path)).content
+
+
+def as_yaml(content: Any) -> str:
+    """Return content as YAML, which `read_yaml` reads back."""
+    return yaml.dump(content, Dumper=Dumper, sort_keys=False, width=120)
 
 
 def parsed(text: bytes, name: str) -> Yaml:

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 
 from highway.config.experiment import Experiment
 from highway.config.project import project
 from highway.config.training import Trainer
+from highway.config.yaml_file import as_yaml
 from highway.files.device import cores
 from highway.files.system import Process, commit, processes
 from highway.files.writing import write_text, writing
@@ -50,7 +50,7 @@ def settle(experiment: Experiment, directory: RunDirectory, threads: int | None,
 
 
 def write_down(directory: RunDirectory, described: dict[str, Any]) -> None:
-    write_text(directory.config, yaml.safe_dump(described, sort_keys=False))
+    write_text(directory.config, as_yaml(described))
 
 
 def prepare(threads: int) -> None:

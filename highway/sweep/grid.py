@@ -25,7 +25,7 @@ from highway.config.metrics import KINDS, SPLITS
 from highway.config.mistakes import validated
 from highway.config.project import needs_project, project
 from highway.config.tasks import metrics_of
-from highway.config.yaml_file import parsed
+from highway.config.yaml_file import as_yaml, parsed
 from highway.errors import Refused, as_typed, closest, listing
 from highway.files.writing import write_text
 from highway.ledger.identity import names_run
@@ -108,7 +108,7 @@ def keep(content: dict[str, Any], outputs_dir: Path) -> None:
                 before.id,
                 before.command,
             )
-    write_text(path, yaml.safe_dump(content, sort_keys=False, width=120))
+    write_text(path, as_yaml(content))
 
 
 def folder_name(text: str, longest: int = LONGEST_NAME) -> str:
@@ -123,7 +123,7 @@ def keep_overrides(table: str, budget: str, overrides: Sequence[str], outputs_di
     """Note that rows of a table were trained with further overrides, for the web site."""
     content = Swept(table=table, budget=budget, overrides=list(overrides)).model_dump()
     made = hashlib.sha256(repr(content).encode()).hexdigest()[:8]
-    write_text(outputs_dir / "grids" / f"{table}-{made}" / "overrides.yaml", yaml.safe_dump(content, sort_keys=False))
+    write_text(outputs_dir / "grids" / f"{table}-{made}" / "overrides.yaml", as_yaml(content))
 
 
 def swept_with_overrides(outputs_dir: Path) -> list[tuple[str, tuple[str, ...], list[str]]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from highway.config.extras import need
-from highway.config.keys import Text, Written, key, matching, number
+from highway.config.keys import Text, Written, matching, number
 from highway.errors import Refused
 from highway.ledger.lease import STALE
 from highway.sweep.engine import EngineLauncher, Job
@@ -53,8 +53,8 @@ class SlurmSettings(Written):
     warn_seconds: int = number(120, 1)
     array_parallelism: int | None = number(None, 1)
     kills: int = number(3, 0)
-    setup_lines: list[str] = key([])
-    parameters: dict[str, Any] = key({})
+    setup_lines: list[str] = []
+    parameters: dict[str, Any] = {}
 
     def check(self) -> None:
         if self.minutes * 60 <= self.warn_seconds + MARGIN:

@@ -149,7 +149,7 @@ class Claim(Part):
 
     @property
     def kind(self) -> str:
-        """The one of CLAIMS that it is."""
+        """The key that names its rows, one of CLAIMS."""
         return next(kind for kind in CLAIMS if getattr(self, kind))
 
     @property

@@ -11,31 +11,45 @@ from highway.config import compose as composing
 from highway.config.check import flat
 from highway.config.compose import compose, compose_with_hydra, experiment
 from highway.config.origins import NEUTRAL, origins
+from highway.files.writing import write_text
 from highway.sweep.reading import load_table
 
 CHOICES = ["model=transformer_xl", "dataset=enwik8", "optimizer=adam_cosine", "gate=sdu_tanh", "layers=l1-3"]
-OVERRIDES_GATE = "# @package _global_\ndefaults: [override /gate: sdu_tanh]\nseed: 5\n"
 TYPED = [*CHOICES, "model.width=32", "seed=7"]
 
 
+def assert_as_hydra(overrides: list[str]) -> None:
+    """Compare with what Hydra composes by itself: values, and the order of keys."""
+    by_hydra = compose_with_hydra(overrides)
+    with open_dict(by_hydra):
+        del by_hydra["hydra"]
+    assert OmegaConf.to_yaml(compose(overrides)) == OmegaConf.to_yaml(by_hydra)
+
+
 def test_it_composes_as_hydra_does() -> None:
-    """Tried with overrides as typed, and with a row of one table of each paper."""
-    tables = map(load_table, ("highway_t5", "hsg_t1", "gated_resnet_t1", "r_transformer_t2"))
-    for overrides in (TYPED, *(table.overrides(table.rows[-1], "paper", seed=3) for table in tables)):
-        by_hydra = compose_with_hydra(overrides)
-        with open_dict(by_hydra):
-            del by_hydra["hydra"]
-        merged = composing._merged(overrides)
-        assert OmegaConf.to_yaml(merged) == OmegaConf.to_yaml(by_hydra)  # keys in the same order, too
+    """Tried with overrides as typed, and with the last row of one table of each paper."""
+    assert_as_hydra(TYPED)
+    for table in map(load_table, ("highway_t5", "hsg_t1", "gated_resnet_t1", "r_transformer_t2")):
+        for budget in ("paper", "smoke"):
+            assert_as_hydra(table.overrides(table.at(budget)[-1], budget, seed=3))
 
 
-def test_an_option_that_chooses_of_another_group_is_left_to_hydra(tmp_path: Path) -> None:
-    (tmp_path / "debug").mkdir()
-    (tmp_path / "debug" / "mine.yaml").write_text(
-        "# @package _global_\ndefaults: [override /gate: sdu_tanh]\nseed: 5\n"
-    )
-    composed = compose(["debug=mine", f"hydra.searchpath=[file://{tmp_path}]", "model.width=32"])
-    assert (composed.gate.residual, composed.seed, composed.model.width) == ("sdu", 5, 32)
+OWN = {  # options of a folder of one's own, in which order and package decide
+    "gate/mine": "defaults: [sdu_tanh]\nactivation: sigmoid\n",
+    "gate/sub/mine": "defaults: [/gate/_neutral, _self_]\nkernel: 9\n",
+    "debug/mine": "# @package _global_\ndefaults: [override /gate: sdu_tanh]\nseed: 5\n",
+    "budget/whole": "# @package _global_\nbudget: paper\ndataset: {final: null}\n",
+    "budget/own": "# @package _global_\ndefaults: [whole, _self_]\ndataset: {final: {lanes: 2}}\n",
+}
+
+
+@pytest.mark.parametrize("option", OWN)
+def test_options_of_ones_own_are_composed_as_hydra_does(option: str, tmp_path: Path) -> None:
+    for name, content in OWN.items():
+        write_text(tmp_path / f"{name}.yaml", content)
+    group, _, name = option.partition("/")
+    own = [f"hydra.searchpath=[file://{tmp_path}]", f"{group}={name}"]
+    assert_as_hydra([*own, "model=rhn", "dataset=ptb_word_rhn", "model.width=32"])
 
 
 @pytest.mark.filterwarnings("ignore:The version_base parameter")  # of Hydra 1.4

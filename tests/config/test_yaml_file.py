@@ -6,7 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from highway.config.compose import experiment
-from highway.config.yaml_file import parsed, read_yaml
+from highway.config.yaml_file import as_yaml, parsed, read_yaml
 from highway.errors import Refused
 
 
@@ -64,3 +64,8 @@ def test_a_file_that_hydra_reads(text: bytes, sentence: str, tmp_path: Path) -> 
     (tmp_path / "gate" / "mine.yaml").write_bytes(text)
     with pytest.raises(Refused, match=rf"gate/mine\.yaml, {sentence}"):
         experiment([f"hydra.searchpath=[file://{tmp_path}]", "gate=mine"])
+
+
+def test_what_is_written_is_read_back() -> None:
+    content = {"values": ["1e-4", "1e5", 1e-4, "yes", None, True, "a: b", 12, "12"]}
+    assert parsed(as_yaml(content).encode(), "x").content == content

@@ -347,7 +347,6 @@ def test_sweeps_that_are_killed_and_share_the_trials(tmp_path: Path) -> None:
         ({"optimizer.lr": [1, 1]}, "is given twice"),
         ({"optimizer.lr": 1}, r"choose\.optimizer\.lr=1 must be a list of values"),
         ({"optimizer.lr": {}}, "0 combinations leave nothing to choose. Name two values or more"),
-        ({"optimizer.lr": [1, 10**400]}, "must be a text, true, false, null or a number of at most"),
         (
             {"optimizer.lr": {"author": [1, 2]}},
             r"lr={'author': \[1, 2\]} must be .* for each source, as in {paper: \[0\.1\], own",

@@ -214,7 +214,7 @@ def test_slurm_may_refuse(tmp_path: Path, pretended: Pretended) -> None:
         "kills=-1": "hydra.launcher.kills=-1 is out of range; it must be at least 0",
         "array_parallelism=1.5": "hydra.launcher.array_parallelism=1.5 must be a whole number or null",
         "memory_gb=0": "hydra.launcher.memory_gb=0 is out of range; it must be at least 0.001",
-        "memory_gb=much": "hydra.launcher.memory_gb=much must be a number or null",
+        "memory_gb=much": "hydra.launcher.memory_gb=much must be a finite number or null",
         "minutes=3": "hydra.launcher.minutes=3 leaves no time to train",
         "parameters=fast": "hydra.launcher.parameters=fast must be keys with values",
         "setup_lines=module": "hydra.launcher.setup_lines=module must be a list, as in [a,b]",

@@ -232,7 +232,7 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ({"rows": [row(paper={"test_bpc": math.inf})]}, r"rows\[a\]\.paper\.test_bpc=inf must be a finite number"),
         (
             {"rows": [row(paper={"test_bpc": "1.3"})]},
-            r"rows\[a\]\.paper\.test_bpc=1.3 must be a number\.",
+            r"rows\[a\]\.paper\.test_bpc=1.3 must be a finite number\.",
         ),
         ({"rows": [row(paper={"test_bpc": -1})]}, r"t: rows\[a\]: the paper's test_bpc=-1 must be at least 0"),
         ({"rows": [row(paper=[1.3])]}, r"rows\[a\]\.paper=\[1\.3\] must be keys with values"),
@@ -250,7 +250,7 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ({"recipe": ["++data_dir=x"]}, r"t: \+\+data_dir=x cannot be set in a table"),
         ({"rows": [row(at_budget={"paper": ["seed=3"]})]}, "t: seed=3 cannot be set in a table"),
         ({"rows": [row(id="../../x")]}, r"id=\.\./\.\./x must be a name of letters, digits"),
-        ({"rows": [row(id=3)]}, r"rows\[3\]\.id=3 must be a text\. Quote"),
+        ({"rows": [row(id=3)]}, r"rows\[0\]\.id=3 must be a text\. Quote"),
         ({"rows": [row(extra=True)]}, r"rows\[a\]\.extra is not a key"),
         ({"rows": {"a": row()}}, "t: rows={.*} must be a list"),
         ({"rows": [row(label=3)]}, r"rows\[a\]\.label=3 must be a text\. Quote a text"),
