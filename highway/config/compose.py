@@ -1,11 +1,12 @@
 """Compose configurations with Hydra, through its public interface alone. No other module composes.
 
-Hydra takes long, mostly for its own section `hydra`, and a report composes hundreds of rows. So it composes each of our
-options once; here they are merged in the order of conf/train.yaml, and values are set. It composes each choice with an
-option of your own once. Whatever is not so plain, and every mistake, is left to Hydra: all errors are Hydra's own.
+Hydra takes a fifth of a second, mostly for its own section `hydra`, and a report composes hundreds of rows. So plain
+files of conf/ are merged here, in Hydra's order and once for each choice of options, and values are set on a copy.
+Whatever is not so plain, and every mistake, is left to Hydra: all errors are Hydra's own.
 """
 
 import copy
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,15 +26,17 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from highway.config import layers
 from highway.config.check import check, check_dataset
 from highway.config.experiment import Experiment
 from highway.config.groups import check_words, is_group
 from highway.config.home import CONF
 from highway.config.sections import SECTIONS
-from highway.config.yaml_file import not_valid
+from highway.config.yaml_file import not_valid, read_yaml
 from highway.errors import Refused
 
 SEARCH_PATH = "hydra.searchpath"
+PACKAGE = re.compile(r"^# *@package +(\S+)", re.MULTILINE)
 PRIMARY = "train"  # conf/train.yaml, from which every configuration starts
 # Groups whose option files list only their differences from the neutral defaults.
 WITH_NEUTRAL = ("gate", "layers", "optimizer", "trainer", "logger", "debug")
@@ -60,12 +63,12 @@ def compose(overrides: Sequence[str]) -> DictConfig:
     return _without_hydra(compose_with_hydra(overrides))
 
 
-def compose_with_hydra(overrides: Sequence[str], mode: RunMode = RunMode.RUN, name: str = PRIMARY) -> DictConfig:
-    """Let Hydra compose conf/NAME.yaml with the overrides and its section `hydra`, which is still to check."""
+def compose_with_hydra(overrides: Sequence[str], mode: RunMode = RunMode.RUN) -> DictConfig:
+    """Let Hydra compose conf/train.yaml with the overrides and its section `hydra`, which is still to check."""
     check_words(overrides)
     hydra = loader()
     with _refusing():
-        return hydra.load_configuration(name, list(overrides), mode)
+        return hydra.load_configuration(PRIMARY, list(overrides), mode)
 
 
 def chosen(overrides: Sequence[str]) -> dict[str, str]:
@@ -75,7 +78,7 @@ def chosen(overrides: Sequence[str]) -> dict[str, str]:
 
 
 class NotPlain(Exception):
-    """An override does more than to choose one option, or to set one value."""
+    """An override does more than to choose one option or to set one value, or an option is more than its keys."""
 
 
 def _with_values(overrides: Sequence[str]) -> DictConfig:
@@ -94,29 +97,38 @@ def _with_values(overrides: Sequence[str]) -> DictConfig:
 
 @lru_cache(maxsize=256)
 def _of_options(choices: tuple[str, ...]) -> DictConfig:
-    """Compose a choice of options: Hydra does it, unless all are ours, which are merged in the order of train.yaml."""
-    options = chosen(choices)
-    known = {parsed(choice).key_or_group for choice in choices} <= {*options, SEARCH_PATH}
-    if not (known and all(group == "layers" or _file(f"{group}/{name}").is_file() for group, name in options.items())):
+    """Compose a choice of options, once: merge their files, or let Hydra do it where one is not plain."""
+    try:
+        if not {parsed(choice).key_or_group for choice in choices} <= {*_primary()[1], SEARCH_PATH}:
+            raise NotPlain(choices)
+        contents = [content for group, name in chosen(choices).items() for content in _files_of(group, name)]
+    except NotPlain:
         return _without_hydra(compose_with_hydra(choices))
     config = copy.deepcopy(_primary()[0])
-    for group, name in options.items():
-        config.merge_with(_option(f"{group}/{name}"))
+    for content in contents:
+        config.merge_with(content)
     OmegaConf.set_struct(config, True)
     return config
 
 
 @cache
-def _option(name: str) -> DictConfig:
-    """Let Hydra compose one of our options, with those of its group that it builds on."""
-    config = compose_with_hydra([], name=name)
-    OmegaConf.set_struct(config, None)
-    del config["hydra"]
-    return config
-
-
-def _file(name: str) -> Path:
-    return CONF / f"{name}.yaml"
+def _files_of(group: str, name: str) -> tuple[dict[str, Any], ...]:
+    """Return what an option of conf/ sets, a file at a time in Hydra's order: first those that it builds on."""
+    if name == "_neutral" and group in WITH_NEUTRAL:
+        return ({group: SECTIONS[group]().model_dump()},)
+    if group == "layers" and (chosen_layers := layers.option(name)):
+        return (*_files_of(group, "_neutral"), {group: chosen_layers})
+    path = CONF / group / f"{name}.yaml"
+    content: Any = read_yaml(path) if path.is_file() else None
+    if not isinstance(content, dict):
+        raise NotPlain(name)
+    package = PACKAGE.search(path.read_text(encoding="utf-8"))
+    bases = content.pop("defaults", ["_self_"])
+    simple = isinstance(bases, list) and all(isinstance(base, str) and re.fullmatch(r"\w+", base) for base in bases)
+    if not simple or bases[-1] != "_self_" or "hydra" in content or (package and package[1] != "_global_"):
+        raise NotPlain(name)
+    below = [file for base in bases[:-1] for file in _files_of(group, base)]
+    return (*below, content if package else {group: content})
 
 
 def _without_hydra(config: DictConfig) -> DictConfig:
@@ -128,7 +140,7 @@ def _without_hydra(config: DictConfig) -> DictConfig:
 @cache
 def _primary() -> tuple[DictConfig, dict[str, str]]:
     """Return the keys of conf/train.yaml, and the option that it chooses of each group, in the order of merging."""
-    content: Any = OmegaConf.load(_file(PRIMARY))
+    content: Any = OmegaConf.load(CONF / f"{PRIMARY}.yaml")
     chosen = [entry for entry in content.pop("defaults") if OmegaConf.is_dict(entry)]
     options = {str(group): option for entry in chosen for group, option in entry.items()}
     return content, {group: name for group, name in options.items() if name and not group.startswith("override ")}
