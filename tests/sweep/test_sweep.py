@@ -290,7 +290,6 @@ def test_a_folder_of_options_goes_with_every_run(tmp_path: Path, monkeypatch: py
     assert added in table.overrides(table.rows[1], "smoke", 1)
     assert experiment(table.overrides(table.rows[1], "smoke", 1)).gate.kernel == 5
     shutil.rmtree(theirs)
-    compose._option.cache_clear()
     compose._of_options.cache_clear()
     with grid.left_out("ours"):
         experiment(table.overrides(table.rows[1], "smoke", 1))
