@@ -48,11 +48,13 @@ class Gating:
 
 
 class Folders(Written):
+    """The folders of this machine."""
+
     data_dir: Folder
     outputs_dir: Folder
 
 
-class Experiment(Written):
+class Experiment(Folders):
     model: Any  # the keys of the model's card; `dataset` likewise
     gate: GateOptions
     layers: Layers
@@ -63,8 +65,6 @@ class Experiment(Written):
     debug: Debug
     budget: Annotated[Text, StringConstraints(min_length=1)]
     seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)]
-    data_dir: Folder
-    outputs_dir: Folder
 
     def check(self) -> None:
         """Refuse a model, gates, layers and a data set that do not fit together."""

@@ -37,7 +37,7 @@ class Written(BaseModel):
 
     @field_validator("*")
     @classmethod
-    def _is_an_option(cls, value: Any, info: ValidationInfo) -> Any:
+    def _is_allowed(cls, value: Any, info: ValidationInfo) -> Any:
         field = cls.model_fields[str(info.field_name)]
         options, members = options_of(field), list(declared(field, "members"))
         if options and value is not None and value not in options:

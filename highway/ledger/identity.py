@@ -10,7 +10,7 @@ import hashlib
 import json
 from typing import Any
 
-from highway.config.experiment import Experiment
+from highway.config.experiment import Experiment, Folders
 from highway.config.gates import GATES, GateOptions
 from highway.config.keys import Written, declared, fields_on, unread
 from highway.config.sections import kinds_of
@@ -49,7 +49,7 @@ def named_revisions(numbers: dict[str, int]) -> dict[str, int]:
 
 def configuration(experiment: Experiment) -> dict[str, Any]:
     """Return every value of a run, for config.yaml, without the folders of this machine."""
-    return experiment.model_dump(exclude={"data_dir", "outputs_dir"})
+    return experiment.model_dump(exclude={*Folders.model_fields})
 
 
 def neutral(kind: type[Written]) -> dict[str, Any]:
