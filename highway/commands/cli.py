@@ -19,7 +19,7 @@ from highway.commands.arguments import Arguments, one_sentence
 from highway.commands.helps import ending
 from highway.config.check import check
 from highway.config.commented import commented
-from highway.config.compose import PRIMARY, compose, compose_with_hydra, loader, parsed
+from highway.config.compose import PRIMARY, compose, compose_with_hydra, loader, override_of
 from highway.config.groups import check_words, groups, offered, options
 from highway.config.guard import check_hydra
 from highway.config.sections import SWEEP_ONLY
@@ -94,7 +94,7 @@ def _sweep(overrides: Sequence[str]) -> None:
     check_hydra(config.hydra)
     context = HydraContext(config_loader=loader(), callbacks=None)  # type: ignore[arg-type]  # there are none
     sweeper = Plugins.instance().instantiate_sweeper(hydra_context=context, task_function=lambda _: None, config=config)
-    sweeper.sweep([override for override in overrides if not parsed(override).is_hydra_override()])
+    sweeper.sweep([override for override in overrides if not override_of(override).is_hydra_override()])
 
 
 def _of_the_sweep(overrides: Sequence[str]) -> list[str]:
@@ -104,7 +104,7 @@ def _of_the_sweep(overrides: Sequence[str]) -> list[str]:
     """
 
     def concerns(override: str) -> bool:
-        read = parsed(override)
+        read = override_of(override)
         key = read.key_or_group
         return read.is_hydra_override() or not (read.is_sweep_override() or "." in key or key in SWEEP_ONLY)
 
@@ -135,7 +135,7 @@ def _with_folders(overrides: list[str], folders: list[str]) -> list[str]:
         return overrides
     others = []
     for override in overrides:
-        value: Any = parsed(override).value() if override.startswith("hydra.searchpath=") else None
+        value: Any = override_of(override).value() if override.startswith("hydra.searchpath=") else None
         joined = isinstance(value, list) and all(isinstance(source, str) for source in value)
         sources += value if joined else []
         others += [] if joined else [override]

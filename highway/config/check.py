@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
@@ -11,13 +11,11 @@ from highway.config.datasets import DATASETS
 from highway.config.experiment import Experiment, Folders
 from highway.config.guard import check_hydra
 from highway.config.keys import Written
-from highway.config.mistakes import validated
+from highway.config.mistakes import Extra, validated
 from highway.config.models import MODELS
 from highway.config.sections import ROOT, SWEEP_ONLY
 from highway.config.tasks import TASKS
 from highway.errors import Refused, as_typed, closest, listing
-
-Extra = Literal["ignore"] | None  # ignore: keys that today's code does not know are left out
 
 
 def check(config: DictConfig) -> Experiment:
@@ -53,15 +51,11 @@ def check_dataset(config: DictConfig) -> tuple[Any, Path, Path]:
 def _plain(config: DictConfig, keys: Sequence[str]) -> dict[str, Any]:
     """Return these keys as plain values, interpolations resolved."""
     try:
-        values = {key: config[key] for key in keys if key in config}
-        return {
-            key: (
-                OmegaConf.to_container(value, resolve=True, throw_on_missing=True)
-                if OmegaConf.is_config(value)
-                else value
-            )
-            for key, value in values.items()
-        }
+        values: dict[str, Any] = {key: config[key] for key in keys if key in config}
+        for key, value in values.items():
+            if OmegaConf.is_config(value):
+                values[key] = OmegaConf.to_container(value, resolve=True, throw_on_missing=True)
+        return values
     except MissingMandatoryValue as error:
         raise Refused(f"{error.full_key} has no value. Set it: {error.full_key}=VALUE.") from error
 

@@ -32,7 +32,7 @@ from highway.config.experiment import Experiment
 from highway.config.groups import check_words, is_group
 from highway.config.home import CONF
 from highway.config.sections import SECTIONS
-from highway.config.yaml_file import not_valid, read_yaml
+from highway.config.yaml_file import not_valid, parsed
 from highway.errors import Refused
 
 SEARCH_PATH = "hydra.searchpath"
@@ -73,7 +73,7 @@ def compose_with_hydra(overrides: Sequence[str], mode: RunMode = RunMode.RUN) ->
 
 def chosen(overrides: Sequence[str]) -> dict[str, str]:
     """Return the option that is chosen of each group."""
-    typed = {read.key_or_group: str(read.value()) for read in map(parsed, overrides) if not sets_value(read)}
+    typed = {read.key_or_group: str(read.value()) for read in map(override_of, overrides) if not sets_value(read)}
     return {group: typed.get(group, option) for group, option in _primary()[1].items()}
 
 
@@ -85,7 +85,7 @@ def _with_values(overrides: Sequence[str]) -> DictConfig:
     """Compose the options that the overrides choose, once, and set the values on a copy."""
     values: list[Override] = []
     choices: list[Override] = []
-    for read in map(parsed, overrides):
+    for read in map(override_of, overrides):
         if read.type is not OverrideType.CHANGE or read.package or read.is_sweep_override():
             raise NotPlain(read.input_line)
         (values if sets_value(read) else choices).append(read)
@@ -99,7 +99,7 @@ def _with_values(overrides: Sequence[str]) -> DictConfig:
 def _of_options(choices: tuple[str, ...]) -> DictConfig:
     """Compose a choice of options, once: merge their files, or let Hydra do it where one is not plain."""
     try:
-        if not {parsed(choice).key_or_group for choice in choices} <= {*_primary()[1], SEARCH_PATH}:
+        if not {override_of(choice).key_or_group for choice in choices} <= {*_primary()[1], SEARCH_PATH}:
             raise NotPlain(choices)
         contents = [content for group, name in chosen(choices).items() for content in _files_of(group, name)]
     except NotPlain:
@@ -119,10 +119,11 @@ def _files_of(group: str, name: str) -> tuple[dict[str, Any], ...]:
     if group == "layers" and (chosen_layers := layers.option(name)):
         return (*_files_of(group, "_neutral"), {group: chosen_layers})
     path = CONF / group / f"{name}.yaml"
-    content: Any = read_yaml(path) if path.is_file() else None
+    text = path.read_bytes() if path.is_file() else b""
+    content = parsed(text, str(path)).content
     if not isinstance(content, dict):
         raise NotPlain(name)
-    package = PACKAGE.search(path.read_text(encoding="utf-8"))
+    package = PACKAGE.search(text.decode())
     bases = content.pop("defaults", ["_self_"])
     simple = isinstance(bases, list) and all(isinstance(base, str) and re.fullmatch(r"\w+", base) for base in bases)
     if not simple or bases[-1] != "_self_" or "hydra" in content or (package and package[1] != "_global_"):
@@ -169,7 +170,7 @@ def sets_value(override: Override) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def parsed(override: str) -> Override:
+def override_of(override: str) -> Override:
     """Parse an override by Hydra's grammar."""
     return OverridesParser.create().parse_overrides([override])[0]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic.dataclasses import dataclass
 
-from highway.config.keys import STRICT, Written, choice, key, number, one_of, part, several
+from highway.config.keys import STRICT, Written, choice, key, number, part, several
 from highway.errors import Refused, listing
 
 PSI = "psi in the gate's equation"
@@ -124,7 +124,7 @@ class _Chosen(Written):
 class ScoreGateOptions(_Chosen):
     """The options of the score gate: how attention uses the scores of earlier layers."""
 
-    name: str = one_of("none", lambda: tuple(GATES["score"]))
+    name: str = key("none", options=lambda: tuple(GATES["score"]))
     predecessors: int = number(
         1, 1, description="number of earlier layers, or all where there are fewer", read_when={"accumulated": (False,)}
     )
@@ -160,7 +160,7 @@ class ScoreGateOptions(_Chosen):
 class StateGateOptions(_Chosen):
     """The options of the state gate: how a recurrence keeps its previous state."""
 
-    name: str = one_of("none", lambda: tuple(GATES["state"]))
+    name: str = key("none", options=lambda: tuple(GATES["state"]))
     bias: float = number(
         -2.5, -50, 50, description="initial bias of g; at the default almost nothing of the previous state is kept"
     )
@@ -174,7 +174,7 @@ class StateGateOptions(_Chosen):
 
 
 class GateOptions(_Chosen):
-    residual: str = one_of("none", lambda: tuple(GATES["residual"]), "gate on the residual connection")
+    residual: str = key("none", "gate on the residual connection", options=lambda: tuple(GATES["residual"]))
     activation: str = choice("sigmoid", "tanh", description=PSI)
     reads: str = choice(
         "stream", "normalised", description="input of the gate in a pre-norm block, where f reads the normalised x"

@@ -1,8 +1,8 @@
-"""What a person writes, as pydantic models: a field states a key's type, neutral default, bounds and description.
+"""Declare the keys that a person writes, as fields of pydantic models: type, neutral default, bounds and description.
 
-It also states whether the key names the run, and when it is read. The identity of a run consists of its differences
-from the neutral defaults. The defaults therefore never change (tests/fixtures/neutral.yaml freezes them), and a new key
-at its neutral default changes no identity.
+A field also states whether its key names the run, and when the key is read. The identity of a run consists of its
+differences from the neutral defaults. The defaults therefore never change (tests/fixtures/neutral.yaml freezes them),
+and a new key at its neutral default changes no identity.
 """
 
 import re
@@ -103,7 +103,8 @@ def key(
 ) -> Any:
     """Declare a key.
 
-    low, high: bounds of a number, both included.   options: the texts that it may be.   members: those of its list.
+    low, high: bounds of a number, both included.   options: the texts that it may be; a function is asked at each
+    check, so that a new card is an option at once.   members: the texts of its list.
     names_run: False keeps it out of a run's identity: it changes only where or how fast a run computes, or what is
     shown.   read_when: the values of other keys of the section with which this key has an effect.
     """
@@ -129,11 +130,6 @@ def rate(description: str = "") -> Any:
 def choice(default: str, *others: str, description: str = "", **more: Any) -> Any:
     """Declare a choice among fixed options, the default first."""
     return key(default, description, options=(default, *others), **more)
-
-
-def one_of(default: str, options: Callable[[], Iterable[str]], description: str = "", **more: Any) -> Any:
-    """Declare a choice among options that are looked up at each check, so that a new card is an option at once."""
-    return key(default, description, options=options, **more)
 
 
 def several(*members: str, description: str = "", **more: Any) -> Any:

@@ -12,6 +12,7 @@ from highway.config.yaml_file import Yaml
 from highway.errors import Refused, as_typed, closest, listing
 
 Model = TypeVar("Model", bound=BaseModel)
+Extra = Literal["ignore"] | None  # ignore: keys that the model does not know are left out
 TYPES = {  # type of a mistake -> what is right
     "int_type": "a whole number",
     "float_type": "a finite number",
@@ -32,9 +33,9 @@ def validated(
     values: Any,
     path: str = "",
     file: Yaml | None = None,
-    extra: Literal["ignore"] | None = None,
+    extra: Extra = None,
 ) -> Model:
-    """Return the values as a model, or refuse the first mistake; extra="ignore" leaves unknown keys out.
+    """Return the values as a model, or refuse the first mistake.
 
     `path` leads to the values, and `file` is where they were written.
     """
@@ -83,21 +84,21 @@ def _sentence(error: ValidationError, kind: type[BaseModel], path: str, file: Ya
 def _dotted(path: str, steps: list[Any], content: Any) -> str:
     """Return the steps to a value as one name, as in rows[tanh].paper; a member of a list is called by its id."""
     for step in steps:
-        content = content[step] if isinstance(content, dict | list) and step in _steps(content) else None
+        content = _inside(content, step)
         if isinstance(step, int):
-            path += f"[{_name(content) or step}]"
+            name = _inside(content, "id")
+            path += f"[{name if isinstance(name, str) else step}]"
         else:
             path = f"{path}.{step}" if path else str(step)
     return path
 
 
-def _name(content: Any) -> str | None:
-    name = content.get("id") if isinstance(content, dict) else None
-    return name if isinstance(name, str) else None
-
-
-def _steps(content: dict[Any, Any] | list[Any]) -> Any:
-    return content if isinstance(content, dict) else range(len(content))
+def _inside(content: Any, step: Any) -> Any:
+    """Return the value under a key, or of a member of a list; None if there is none."""
+    try:
+        return content[step]
+    except (LookupError, TypeError):
+        return None
 
 
 def _range(field: FieldInfo, about: dict[str, Any]) -> str:

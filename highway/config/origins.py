@@ -9,7 +9,7 @@ from hydra.types import RunMode
 
 from highway.config import layers
 from highway.config.check import flat, joined
-from highway.config.compose import PRIMARY, SEARCH_PATH, loader, parsed, sets_value
+from highway.config.compose import PRIMARY, SEARCH_PATH, loader, override_of, sets_value
 from highway.config.groups import check_words
 from highway.config.project import confs
 from highway.config.sections import SECTIONS
@@ -21,9 +21,9 @@ NEUTRAL = "the neutral default"
 def origins(overrides: Sequence[str]) -> dict[str, str]:
     """Return for each key of the composed configuration the file or the override that set it last."""
     check_words(overrides)
-    choices = [override for override in overrides if not sets_value(parsed(override))]
+    choices = [override for override in overrides if not sets_value(override_of(override))]
     typed = {override.replace("=", "/", 1): override for override in choices}
-    folders = [*confs(), *(folder for override in choices for folder in _search_path(parsed(override)))]
+    folders = [*confs(), *(folder for override in choices for folder in _search_path(override_of(override)))]
     set_by: dict[str, str] = {}
     for default in loader().compute_defaults_list(PRIMARY, choices, RunMode.RUN).defaults:
         path = str(default.config_path)
@@ -42,7 +42,7 @@ def origins(overrides: Sequence[str]) -> dict[str, str]:
         set_by |= {joined(default.package or "", key): source for key in flat(content)}
     for override in overrides:
         if override not in choices:
-            key, value = parsed(override).key_or_group, parsed(override).value()
+            key, value = override_of(override).key_or_group, override_of(override).value()
             keys = flat({key: value}) if isinstance(value, dict) else [key]
             set_by |= dict.fromkeys(keys, override)
     return set_by

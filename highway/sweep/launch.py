@@ -51,7 +51,6 @@ class RunLauncher(Launcher):
     """The base of our launchers: Hydra passes overrides to a launcher, our sweeper passes planned runs."""
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        self.context = hydra_context
         self.config = config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:

@@ -169,8 +169,8 @@ class Planner:
         table = parse_table(described)
         if choose:
             seeds = [int(seed) for seed in choices.get("seed", ["1"])]
-            unhashed = {key: typed for key, typed in overrides.items() if not names_run(key)}  # of no table
-            return self._of_rows(itertools.product([table], table.rows, table.budgets, seeds), unhashed)
+            others = {key: typed for key, typed in overrides.items() if not names_run(key)}  # of no table
+            return self._of_rows(itertools.product([table], table.rows, table.budgets, seeds), others)
         rows = {tuple(row.overrides): row for row in table.rows}
         varying = {override.split("=", 1)[0] for override in table.rows[0].overrides}
         for number, (experiment, (_, choice)) in enumerate(zip(experiments, combinations, strict=True)):
