@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from highway.config.layers import OPTIONS, option
 from highway.config.project import confs
-from highway.sweep import launch, local, ray, slurm, sweeper
+from highway.sweep import launcher, local, ray, slurm, sweeper
 
 LAYERS = "layers"
 
@@ -28,9 +28,9 @@ class HighwaySweeper(sweeper.HighwaySweeper):
     def foresee(self, every: Any, missing: Any, threads: Any) -> None:
         from rich.console import Console
 
-        from highway.preview import plan
+        from highway.sweep import cost
 
-        plan.foresee(every, missing, threads, Console())
+        cost.foresee(every, missing, threads, Console())
 
     def have_data(self, *arguments: Any) -> None:
         from highway.run.beforehand import have_data
@@ -40,7 +40,7 @@ class HighwaySweeper(sweeper.HighwaySweeper):
         warn(*arguments)
 
 
-class InlineLauncher(launch.InlineLauncher):
+class InlineLauncher(launcher.InlineLauncher):
     """The inline launcher with the function that trains a run, which imports torch."""
 
     def run(self, *arguments: Any) -> str:

@@ -19,7 +19,7 @@ from highway.config.models import Remembers
 from highway.errors import counted
 from highway.files.device import cores
 from highway.ledger.identity import identified
-from highway.preview.cost import Cost, cost
+from highway.sweep.cost import Cost, cost_of
 from highway.sweep.reading import load_table
 from highway.sweep.table import Table
 
@@ -53,8 +53,8 @@ def audit(table_ids: Sequence[str]) -> Audited:
     with ProcessPoolExecutor(cores(), mp_context=get_context("spawn")) as pool:
         row_costs = pool.map(_cost, distinct.values())
         findings = {table.id: [*of_numbers(table), *of_code(table)] for table in tables}
-        cost_of = dict(zip(distinct, row_costs, strict=True))
-    costs = {table.id: {row[1]: cost_of[name] for row, name in names.items() if row[0] == table.id} for table in tables}
+        costs_of = dict(zip(distinct, row_costs, strict=True))
+    costs = {table.id: {row[1]: costs_of[name] for row, name in names.items() if row[0] == table.id} for table in tables}
     for table in tables:
         findings[table.id] += of_sizes(table, costs[table.id])
     return Audited(tables, costs, [*itertools.chain(*findings.values()), *between(tables, experiments)])
@@ -64,7 +64,7 @@ def _cost(described: Experiment) -> Cost:
     import torch
 
     torch.set_num_threads(1)
-    return cost(described)
+    return cost_of(described)
 
 
 COLUMNS = (

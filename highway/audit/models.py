@@ -11,9 +11,9 @@ from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
 from highway.ledger.identity import identified
-from highway.preview.cost import Cost
 from highway.report.collect import authors_logs
 from highway.run import build
+from highway.sweep.cost import Cost
 from highway.sweep.table import Row, Stated, Table
 
 CLOSE = 0.03  # relative tolerance for a number of parameters that the paper rounds

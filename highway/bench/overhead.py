@@ -23,7 +23,7 @@ STATUS = ("-m", "highway", "table", "status", TABLE)
 SWEEP = f"""
 import sys
 from highway.commands import cli
-from highway.sweep.engine import EngineLauncher
+from highway.sweep.launcher import EngineLauncher
 def command(launcher, planned):
     folder = planned.directory.path.resolve()
     return [sys.executable, {trivial.__file__!r}, str(folder), folder.name.removeprefix("seed")]

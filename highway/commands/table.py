@@ -57,7 +57,7 @@ def main() -> None:
 
 def explain(table: Table, row: str | None, budget: str, added: Sequence[str], console: Console) -> None:
     """Print how a row, or each row of a table, is configured."""
-    from highway.preview.explain import explain_row, explain_table
+    from highway.sweep.explain import explain_row, explain_table
 
     if row:
         chosen = table.row(row).with_added(added) if added else table.row(row)

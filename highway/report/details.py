@@ -16,8 +16,7 @@ from highway.report.collect import Collected
 from highway.report.counting import is_unchecked, unlearned
 from highway.report.grid import Grid, Line, without_empty
 from highway.report.sample import Sample
-from highway.sweep.choose import FIRST_SEED
-from highway.sweep.chosen import Choice, Trial
+from highway.sweep.choose import FIRST_SEED, Choice, Trial
 from highway.sweep.table import Row
 
 CSV_COLUMNS = (

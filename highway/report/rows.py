@@ -7,8 +7,7 @@ from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.ledger.directory import RunDirectory, roots
 from highway.ledger.identity import identified
-from highway.sweep.choose import FIRST_SEED
-from highway.sweep.chosen import Choice, choice
+from highway.sweep.choose import FIRST_SEED, Choice, choice
 from highway.sweep.table import Row, Table, last_on_each_key
 
 Choices = dict[str, Choice]  # by row

@@ -18,7 +18,7 @@ from highway.ledger.directory import DONE, RunDirectory, seed_directories
 from highway.report.rows import name_of_runs, overrides_of, with_choice
 from highway.report.sample import records
 from highway.report.times import measurements
-from highway.sweep.chosen import Choice
+from highway.sweep.choose import Choice
 from highway.sweep.table import Row, Table
 
 MANY = 50  # rows; no table of the papers has so many

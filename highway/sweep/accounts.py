@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from highway.errors import SweepFailed, counted
 from highway.ledger.directory import is_published
-from highway.sweep.launch import Planned, last_line
+from highway.sweep.launcher import Planned, last_line
 
 log = logging.getLogger("highway")
 

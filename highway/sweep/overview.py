@@ -14,7 +14,7 @@ from rich.text import Text
 
 from highway.clock import clock
 from highway.errors import counted
-from highway.sweep.launch import EXIT_REFUSED, Planned, last_line
+from highway.sweep.launcher import EXIT_REFUSED, Planned, last_line
 
 LINES_EVERY = 60.0  # seconds between two summaries where there is no terminal
 HEADS = ("step", "training loss", "validation loss", "tokens/s", "time left")

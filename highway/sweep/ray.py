@@ -22,8 +22,7 @@ from highway.config.project import SETTING, project
 from highway.errors import Refused
 from highway.files.writing import append_text
 from highway.ledger.lease import SWEEP
-from highway.sweep.engine import EngineLauncher, Job
-from highway.sweep.launch import EXIT_REFUSED, Planned
+from highway.sweep.launcher import EXIT_REFUSED, EngineLauncher, Job, Planned
 
 ANSWERS = 10.0  # seconds within which a cluster must answer; Ray itself tries for two minutes
 INTERRUPTED = 130

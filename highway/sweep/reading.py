@@ -1,15 +1,23 @@
 """Read table files: a mistake anywhere in a file is refused with a message before anything runs."""
 
-from collections.abc import Sequence
+import itertools
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from highway.config.datasets import DATASETS
 from highway.config.groups import options
+from highway.config.metrics import OF_A_RECORD, OF_A_TIMING
 from highway.config.mistakes import validated
 from highway.config.project import conf_file
+from highway.config.sections import SECTIONS
+from highway.config.tasks import metrics_of
 from highway.config.yaml_file import Yaml, parsed
 from highway.errors import Refused, closest, listing
-from highway.sweep.consistency import check_table
-from highway.sweep.table import Claim, Table
+from highway.sweep.table import PLACEHOLDER, Claim, Table
+
+RECIPE = ("model", "dataset", *SECTIONS)
+LONGEST_FINDING = 60  # words
 
 
 def table_ids(trained: bool = False) -> list[str]:
@@ -63,3 +71,189 @@ def _with_rows(claim: Claim, papers: list[str]) -> Claim:
 def _named(names: list[str], papers: list[str], others: Sequence[str]) -> list[str]:
     """Return row ids; `all` and `rest` stand for every row of the paper but `others`."""
     return [name for name in papers if name not in others] if names in (["all"], ["rest"]) else names
+
+
+def check_table(table: Table) -> None:
+    """Refuse a table whose parts do not fit together."""
+    _check_names(table)
+    _check_claims(table)
+    _check_overrides(table)
+    _check_choices(table)
+    _check_budgets(table)
+    _check_findings(table)
+    _check_metrics(table)
+
+
+def _check_names(table: Table) -> None:
+    """Refuse a name that two parts have, and a row or a budget that is named and not there."""
+    for what, names in (
+        ("rows have the id", [row.id for row in table.rows]),
+        ("figures have the id", [figure.id for figure in table.figures]),
+        ("columns show", [column.metric for column in (*table.columns, *table.also)]),
+        ("baselines are compared with row", [row for rows in table.against.values() for row in rows]),
+    ):
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise Refused(f"{table.id}: two {what} {twice[0]}. Leave one of them out.")
+    rows = [row.id for row in table.rows]
+    for claim in table.claims:
+        _refuse_unknown(f"{table.id}, claim '{claim.text}'", "row", [*claim.rows, *claim.than], rows)
+    for figure in table.figures:
+        of_groups = itertools.chain.from_iterable(figure.groups.values())
+        _refuse_unknown(f"{table.id}, figure {figure.id}", "row", [*figure.rows, *of_groups], rows)
+    for stated in table.stated:
+        _refuse_unknown(f"{table.id}, stated '{stated.text}'", "row", [*stated.rows, *stated.than], rows)
+    for base, names in table.against.items():
+        _refuse_unknown(f"{table.id}, against", "row", [base, *names], rows)
+        if base in names:
+            raise Refused(f"{table.id}, against: row {base} is compared with itself.")
+    _refuse_unknown(table.id, "budget", table.budgets, options("budget"))
+    _refuse_unknown(f"{table.id}, finding", "budget", table.finding, list(table.budgets))
+    for row in table.rows:
+        budgets = [*row.budgets, *row.at_budget, *row.chosen, *(row.choose.budgets if row.choose else ())]
+        _refuse_unknown(f"{table.id}, row {row.id}", "budget", budgets, list(table.budgets))
+
+
+def _refuse_unknown(where: str, kind: str, names: Iterable[str], known: list[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise Refused(f"{where}: there is no {kind} '{name}'.{closest(name, known)} Available: {listing(known)}.")
+
+
+def _check_claims(table: Table) -> None:
+    """Refuse a claim or a statement that its rows do not allow, and a series over a key that a row does not set."""
+    for claim in table.claims:
+        where = f"{table.id}, claim '{claim.text}'"
+        if not claim.than and not claim.to:
+            raise Refused(f"{where}: `rest` leaves no row to compare with. Name the rows in `than`.")
+        if (claim.paired or claim.kind == "growing") and len(claim.rows) != len(claim.than):
+            raise Refused(
+                f"{where}: it pairs {len(claim.rows)} rows with {len(claim.than)}. Name as many rows in `than`."
+            )
+        if claim.kind == "growing" and len(claim.rows) < 2:
+            raise Refused(f"{where}: one gain does not grow. Name two rows or more.")
+        if itself := [row for row, other in claim.pairs if row == other]:
+            raise Refused(f"{where}: it compares row {itself[0]} with itself.")
+    for stated in (stated for stated in table.stated if stated.of_metric):
+        for name in (*stated.rows, *stated.than):
+            if stated.metric not in table.row(name).paper:
+                where = f"{table.id}, stated '{stated.text}'"
+                raise Refused(f"{where}: row '{name}' has no {stated.metric} of the paper. Add it under `paper`.")
+    for figure in (figure for figure in table.figures if figure.along):
+        for name in itertools.chain.from_iterable(figure.groups.values()):
+            if table.row(name).sets(figure.along) is None:
+                raise Refused(f"{table.id}, figure {figure.id}: row {name} does not set {figure.along}.")
+
+
+def _check_overrides(table: Table) -> None:
+    """Refuse overrides that are not of a run's recipe, such as the folder where results are kept."""
+    of_rows = [
+        changes
+        for row in table.rows
+        for changes in (row.overrides, *row.at_budget.values(), *(row.choose.combinations if row.choose else ()))
+    ]
+    for override in itertools.chain(table.recipe, *table.budgets.values(), *of_rows):
+        section = re.split(r"[.=]", override.lstrip("+"))[0]
+        if section not in RECIPE and not override.startswith("hydra.searchpath="):
+            raise Refused(
+                f"{table.id}: {override} cannot be set in a table, only keys of {listing(list(RECIPE))}. "
+                "Type it on the command line."
+            )
+
+
+def _check_choices(table: Table) -> None:
+    """Refuse a setting that is chosen and that the row or a budget sets, too."""
+    for row in table.rows:
+        if row.choose is None:
+            if row.chosen:
+                raise Refused(f"{table.id}, row {row.id}: `chosen` needs `choose`, which lists what was compared.")
+            continue
+        for budget, settings in row.chosen.items():
+            where = f"{table.id}, row {row.id}, chosen"
+            if not row.choose.at(budget):
+                raise Refused(f"{where}: `choose` chooses nothing at {budget}. Add {budget} to its `budgets`.")
+            if settings not in row.choose.combinations:
+                listed = listing([" ".join(combination) for combination in row.choose.combinations])
+                raise Refused(
+                    f"{where}: {' '.join(settings)} is not among what `choose` compares. Write one of {listed}."
+                )
+        if table.timed:
+            raise Refused(f"{table.id}: a timed table has no validation, so it cannot choose. Leave `choose` out.")
+        by_budget = [
+            set[str]().union(*map(_keys, (table.budgets[budget], row.at_budget.get(budget, ()))))
+            for budget in table.budgets
+        ]
+        for key in row.choose.keys:
+            if key in _keys(row.overrides).union(*by_budget):
+                raise Refused(f"{table.id}: {key} is chosen, but row {row.id} or a budget sets it, too. Leave one out.")
+
+
+def _check_budgets(table: Table) -> None:
+    """Refuse a budget that sets what a row sets, so that it is clear which of them counts."""
+    for budget, overrides in table.budgets.items():
+        for row in table.at(budget):
+            for key in _keys(row.overrides) & _keys(overrides):
+                raise Refused(
+                    f"{table.id}: budget {budget} sets {key}, which row {row.id} sets too. "
+                    "Set the key for this row under its `at_budget`, or leave it out of the budget."
+                )
+
+
+def _check_findings(table: Table) -> None:
+    """Refuse a conclusion that is long, or that names a number which no report has."""
+    for budget, text in table.finding.items():
+        where = f"{table.id}, finding at {budget}"
+        if (words := len(text.split())) > LONGEST_FINDING:
+            raise Refused(f"{where}: it has {words} words. Write at most {LONGEST_FINDING}.")
+        for name in re.findall(PLACEHOLDER, text):
+            try:
+                row, metric, part = table.number_named(name)
+            except Refused as refused:
+                raise Refused(f"{where}: {refused}") from None
+            if part == "paper" and metric not in row.paper:
+                raise Refused(f"{where}: row '{row.id}' has no {metric} of the paper. Add it under `paper`.")
+            if part == "change" and metric != table.headline:
+                compared = f"{{{row.id}.{table.headline}.change}}"
+                raise Refused(f"{where}: rows are compared by {table.headline}. Write {compared}.")
+
+
+def _check_metrics(table: Table) -> None:
+    """Refuse a table that names a metric which its records lack."""
+    available = OF_A_TIMING if table.timed else [*_given(table), *OF_A_RECORD]
+    shown = [column.metric for column in (*table.columns, *table.also)]
+    used = [*shown, *(metric for row in table.rows for metric in row.paper)]
+    used += [metric for claim in table.claims for metric in (claim.metric, claim.to) if metric]
+    used += [
+        f"{split}_{metric}" if figure.kind == "curves" else metric
+        for figure in table.figures
+        for metric in figure.metrics
+        for split in figure.splits or ("",)
+        if split != "train"  # every task shows its loss there
+    ]
+    for by in {row.choose.by for row in table.rows if row.choose}:
+        if by not in available:
+            validations = [metric for metric in available if metric.startswith("valid_")]
+            mend = f"They measure {listing(validations)}."
+            if not validations:
+                mend = "They have no validation split: hold out a part of the training set as a data set of its own."
+            raise Refused(f"{table.id}, choose: its runs do not measure {by}. {mend}")
+    for metric in used:
+        if metric not in available:
+            raise Refused(f"{table.id}: its runs do not measure {metric}. They measure {listing(list(available))}.")
+    for metric in [metric for figure in table.figures if figure.kind != "curves" for metric in figure.metrics]:
+        if metric not in shown:
+            raise Refused(f"{table.id}: a figure draws {metric}, which is not a column. Add it to columns or also.")
+
+
+def _given(table: Table) -> Sequence[str]:
+    """List the metrics of a table's records, as the data set of its first row defines them."""
+    from highway.config.compose import compose  # imports Hydra
+
+    values = dict(override.split("=", 1) for override in (*table.recipe, *table.rows[0].overrides))
+    options = [f"{key}={value}" for key, value in values.items() if "." not in key or key == "hydra.searchpath"]
+    dataset = compose(options).dataset
+    card = DATASETS[dataset.name]
+    return list(metrics_of(card.task, values.get("dataset.metric", dataset.metric), card.watched))
+
+
+def _keys(overrides: Sequence[str]) -> set[str]:
+    return {override.split("=", 1)[0].lstrip("+~") for override in overrides}

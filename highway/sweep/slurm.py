@@ -18,8 +18,7 @@ from highway.config.extras import need
 from highway.config.keys import Text, Written, matching, number
 from highway.errors import Refused
 from highway.ledger.lease import STALE
-from highway.sweep.engine import EngineLauncher, Job
-from highway.sweep.launch import Planned
+from highway.sweep.launcher import EngineLauncher, Job, Planned
 from highway.sweep.submitted import Becomes
 
 log = logging.getLogger("highway")

@@ -31,9 +31,9 @@ from highway.errors import Held, Refused
 from highway.ledger.directory import DONE
 from highway.ledger.identity import is_unread
 from highway.sweep.accounts import summarise, to_do
-from highway.sweep.chosen import ENDED
-from highway.sweep.launch import Planned
-from highway.sweep.planner import Planner
+from highway.sweep.choose import ENDED
+from highway.sweep.launcher import Planned
+from highway.sweep.plan import Planner
 from highway.sweep.table import ReportRequest
 from highway.sweep.typed import is_true
 

@@ -12,9 +12,9 @@ import yaml
 from highway.audit.contradictions import Finding, of_numbers, tau_by_chance
 from highway.audit.models import of_code
 from highway.config.compose import experiment
-from highway.preview.cost import cost
 from highway.report.statistics import kendall_tau
 from highway.run import build
+from highway.sweep.cost import cost_of
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import Table
 
@@ -113,7 +113,7 @@ def test_what_a_step_costs() -> None:
     ]
     overrides += ["model.dropout_embedding=0", "model.dropout_attention=0"]
     described = experiment(overrides)
-    counted, width, symbols = cost(described), described.model.width, described.dataset.vocabulary_size
+    counted, width, symbols = cost_of(described), described.model.width, described.dataset.vocabulary_size
     maps, window = 4 * width**2 + 8 * width**2, described.dataset.train.window
     scored = described.dataset.train.scored
     products = maps + 2 * window * width + symbols * width * scored / window  # of one token in the forward pass
@@ -128,9 +128,9 @@ def test_what_a_step_costs() -> None:
 
 def test_a_few_steps_of_a_recurrence_count_as_all(monkeypatch: pytest.MonkeyPatch) -> None:
     overrides = ["model=rhn", "dataset=ptb_word_rhn", "gate=hsg", "model.depth=2", "model.width=64"]
-    few = cost(experiment(overrides))
-    monkeypatch.setattr("highway.preview.cost.STEPS", 1000)
-    every = cost(experiment(overrides))
+    few = cost_of(experiment(overrides))
+    monkeypatch.setattr("highway.sweep.cost.STEPS", 1000)
+    every = cost_of(experiment(overrides))
     assert few.tokens == every.tokens and few.operations == pytest.approx(every.operations, rel=0.02)
     assert few.kept_bytes == pytest.approx(every.kept_bytes, rel=0.1)
 

@@ -13,7 +13,7 @@ import pytest
 from highway.config.experiment import Experiment
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity, names_run
-from highway.sweep.launch import Planned
+from highway.sweep.launcher import Planned
 from highway.sweep.overview import Overview
 from tests.support.commands import TRAIN
 from tests.support.overrides import FEW, MUSIC, TINY

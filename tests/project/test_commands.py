@@ -59,7 +59,7 @@ def test_every_training_that_is_shown_composes(monkeypatch: pytest.MonkeyPatch, 
     """Sweeps are checked as with plan=true, but nothing is timed."""
     monkeypatch.chdir(tmp_path)
     planned: list[int] = []
-    monkeypatch.setattr("highway.preview.plan.foresee", lambda every, *_: planned.append(len(every)))
+    monkeypatch.setattr("highway.sweep.cost.foresee", lambda every, *_: planned.append(len(every)))
     sweeps = [overrides for overrides in TRAINING if "-m" in overrides]
     for overrides in sweeps:
         monkeypatch.setattr(sys, "argv", ["train.py", *overrides, *({"plan=true"} - set(overrides))])

@@ -26,9 +26,9 @@ from highway.config.sections import SECTIONS
 from highway.files.writing import read_json, write_json
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import PARTS, configuration
-from highway.preview.explain import origins
 from highway.run.trial import Entry
 from highway.sweep import grid
+from highway.sweep.explain import origins
 from highway.sweep.reading import load_table
 from tests.support.data import REAL_DATA, needs_real_data, write_corpus
 from tests.support.tables import put, write_ended

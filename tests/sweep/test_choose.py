@@ -22,9 +22,9 @@ from highway.report.details import details
 from highway.report.publish import publish
 from highway.report.rows import with_choices
 from highway.report.status import row_status
-from highway.sweep.chosen import Trial, best
+from highway.sweep.choose import Trial, best
 from highway.sweep.grid import find
-from highway.sweep.launch import Planned
+from highway.sweep.launcher import Planned
 from highway.sweep.reading import parse_table
 from highway.sweep.table import Table
 from highway.testing.runs import StopAt, curve, numbers, same_weights, trained
@@ -54,7 +54,7 @@ def sweep(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that trains a table in this process."""
 
     def train(tuned: Table, outputs: Path, *overrides: str) -> str:
-        monkeypatch.setattr("highway.sweep.planner.load_table", lambda _: tuned)
+        monkeypatch.setattr("highway.sweep.plan.load_table", lambda _: tuned)
         code, output = inline(monkeypatch, outputs, "table=highway_t1", "budget=smoke", *overrides)
         assert code == 0, output
         return output
@@ -153,7 +153,7 @@ def test_nothing_is_trained_after_all_trials_have_failed(tmp_path: Path, monkeyp
     for combination in two.rows[0].choose.combinations:  # type: ignore[union-attr]
         failed, record = trained(alone(two, tmp_path, combination))
         write_record(failed.path, {**record, "status": "failed", "error": "the machine caught fire"})
-    monkeypatch.setattr("highway.sweep.planner.load_table", lambda _: two)
+    monkeypatch.setattr("highway.sweep.plan.load_table", lambda _: two)
     code, output = inline(monkeypatch, tmp_path, "table=highway_t1", "budget=smoke", "seeds=1,2")
     assert code == 1 and output.count("failed (the machine caught fire)") == 2
 
@@ -205,7 +205,7 @@ def test_a_plan_does_not_count_published_trials(sweep: Any, tmp_path: Path, monk
     sweep(short, tmp_path / "published")
     monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "published")
     missing: list[Planned] = []
-    monkeypatch.setattr("highway.preview.plan.foresee", lambda _, planned, *__: missing.extend(planned))
+    monkeypatch.setattr("highway.sweep.cost.foresee", lambda _, planned, *__: missing.extend(planned))
     sweep(longer, tmp_path / "here", "plan=true")
     assert [run.label.removeprefix("tuned a seed 1 ") for run in missing] == [
         "optimizer.lr=0.4 model.dropout=0.0",
@@ -250,7 +250,7 @@ def test_a_grid_that_chooses_keeps_what_is_typed(monkeypatch: pytest.MonkeyPatch
 def test_a_budget_without_rows_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     rows = [{"id": "a", "label": "A", "overrides": ["gate=none"], "budgets": ["paper"]}]
     tuned = parse_table(content(id="tuned", recipe=RECIPE, rows=rows, budgets={"paper": [], "smoke": STEPS}))
-    monkeypatch.setattr("highway.sweep.planner.load_table", lambda _: tuned)
+    monkeypatch.setattr("highway.sweep.plan.load_table", lambda _: tuned)
     code, _ = inline(monkeypatch, tmp_path, "table=highway_t1", "budget=smoke")
     assert code == 2
 

@@ -10,7 +10,7 @@ import pytest
 
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
-from highway.sweep.launch import Planned
+from highway.sweep.launcher import Planned
 from highway.sweep.ray import RayLauncher, Task
 
 

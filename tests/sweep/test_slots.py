@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from highway.errors import Refused
-from highway.sweep.slots import Slots, slots_for, visible_gpus
+from highway.sweep.local import Slots, slots_for, visible_gpus
 
 
 def test_each_gpu_takes_its_share_the_emptiest_first() -> None:
@@ -34,7 +34,7 @@ def test_gpus_that_are_visible(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 def test_slots_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("highway.sweep.slots.cores", lambda: 8)
+    monkeypatch.setattr("highway.sweep.local.cores", lambda: 8)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
     slots, on_gpus = slots_for({"auto"}, devices=1, to_run=9, slots=None, per_gpu=2)
     assert (slots.count, on_gpus) == (6, True)

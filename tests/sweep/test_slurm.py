@@ -16,8 +16,7 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.run.processes import environment, first_process
 from highway.sweep import slurm
-from highway.sweep.engine import EngineLauncher, Job
-from highway.sweep.launch import Planned
+from highway.sweep.launcher import EngineLauncher, Job, Planned
 from highway.sweep.slurm import SlurmLauncher
 from highway.sweep.submitted import Becomes
 from tests.support.tables import write_ended

@@ -22,8 +22,7 @@ from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
 from highway.report.render import show_reports
 from highway.sweep import grid
-from highway.sweep.engine import EngineLauncher
-from highway.sweep.launch import Planned
+from highway.sweep.launcher import EngineLauncher, Planned
 from highway.sweep.overview import Overview
 from highway.sweep.reading import load_table
 from highway.testing.runs import same_weights

@@ -10,10 +10,10 @@ from rich.console import Console
 from highway.config.compose import experiment
 from highway.files.device import device_name
 from highway.ledger.directory import RunDirectory
-from highway.preview import plan
-from highway.preview.cost import cost
+from highway.sweep import cost
 from highway.sweep.accounts import to_do
-from highway.sweep.launch import Planned
+from highway.sweep.cost import cost_of
+from highway.sweep.launcher import Planned
 from highway.sweep.reading import load_table
 from tests.support.sweeps import inline
 from tests.support.tables import put
@@ -29,19 +29,19 @@ def planned(outputs: Path, row_id: str, seed: int) -> Planned:
 
 @pytest.fixture
 def no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "operations_a_second", lambda described, taken, threads: 1e9)
-    monkeypatch.setattr(plan, "start_up_seconds", lambda: 2.5)
+    monkeypatch.setattr(cost, "operations_a_second", lambda described, taken, threads: 1e9)
+    monkeypatch.setattr(cost, "start_up_seconds", lambda: 2.5)
 
 
 @pytest.mark.usefixtures("no_trial")
 def test_rows_with_records_and_without(tmp_path: Path) -> None:
-    put(tmp_path, "baseline", 1, 1.4, budget="smoke", cost={"device": device_name(plan._device()), "seconds": 50.0})
+    put(tmp_path, "baseline", 1, 1.4, budget="smoke", cost={"device": device_name(cost._device()), "seconds": 50.0})
     planned_runs = [planned(tmp_path, row, seed) for row in ("baseline", "tanh") for seed in (1, 2)]
-    baseline, tanh = plan.lines(planned_runs, set(planned_runs[1:]))
+    baseline, tanh = cost.lines(planned_runs, set(planned_runs[1:]))
     assert (baseline.label, baseline.done, baseline.missing) == ("highway_t1 baseline", 1, 1)
     assert (baseline.seconds, baseline.source) == (50.0, "records")
     described = experiment(list(planned_runs[2].overrides))
-    steps, taken = described.trainer.max_steps, cost(described)
+    steps, taken = described.trainer.max_steps, cost_of(described)
     assert steps is not None and tanh.seconds == pytest.approx(steps * taken.operations * taken.tokens / 1e9)
     assert tanh.cost.of_gates > 0
 
@@ -49,11 +49,11 @@ def test_rows_with_records_and_without(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_trial")
 def test_the_first_line_warns_of_days(tmp_path: Path) -> None:
     directory = planned(tmp_path, "tanh", 1)
-    (line,) = plan.lines([directory], {directory})
-    assert str(plan.layout([line], 2.5)[0]).startswith("1 run to train, 0 done: about ")
-    long = plan.layout([dataclasses.replace(line, seconds=3.0 * plan.DAY)], 2.5)[0]
+    (line,) = cost.lines([directory], {directory})
+    assert str(cost.layout([line], 2.5)[0]).startswith("1 run to train, 0 done: about ")
+    long = cost.layout([dataclasses.replace(line, seconds=3.0 * cost.DAY)], 2.5)[0]
     assert str(long).startswith("More than a day: 3.0 days. 1 run to train")
-    nothing = plan.layout([dataclasses.replace(line, done=1, missing=0)], 2.5)[0]
+    nothing = cost.layout([dataclasses.replace(line, done=1, missing=0)], 2.5)[0]
     assert nothing == "0 runs to train, 1 done: nothing to do."
 
 
@@ -66,17 +66,17 @@ def test_runs_that_are_published_are_told(tmp_path: Path, monkeypatch: pytest.Mo
     put(reference, "tanh", 1, 1.4, budget="smoke")
     assert to_do(runs, runs).endswith("3 to train. 1 of these runs is published already: highway report shows it.")
     put(reference, "tanh", 3, 1.4, budget="smoke", status="diverged")
-    plan.foresee(runs, runs, 1, Console(file=(shown := io.StringIO()), width=100))
+    cost.foresee(runs, runs, 1, Console(file=(shown := io.StringIO()), width=100))
     assert shown.getvalue().splitlines()[1] == "2 of these runs are published already: highway report shows them."
 
 
 def test_a_trial_of_a_large_step_has_fewer_lanes() -> None:
     described = experiment(["model=transformer_xl", "dataset=enwik8", "trainer=xl_l6"])
-    small = plan._smaller(described, cost(described))
+    small = cost._smaller(described, cost_of(described))
     assert 1 <= small.dataset.train.lanes < described.dataset.train.lanes
     tiny = experiment([*TABLE.overrides(TABLE.row("tanh"), "smoke", 1)])
-    assert plan._smaller(tiny, cost(tiny)) is tiny
-    assert plan.operations_a_second(tiny, cost(tiny), 1) > 1e6
+    assert cost._smaller(tiny, cost_of(tiny)) is tiny
+    assert cost.operations_a_second(tiny, cost_of(tiny), 1) > 1e6
 
 
 @pytest.mark.usefixtures("no_trial")
@@ -88,9 +88,9 @@ def test_missing_data_is_told(tmp_path: Path) -> None:
     )
     directory = RunDirectory.of(experiment(list(arguments)))
     planned_run = Planned("tanh seed 1", arguments, directory, "cpu", 1)
-    (line,) = plan.lines([planned_run], {planned_run})
+    (line,) = cost.lines([planned_run], {planned_run})
     assert line.seconds is None and line.source == "no data" and "ptb" in line.why
-    assert plan.layout([line], 2.5)[-1] == line.why
+    assert cost.layout([line], 2.5)[-1] == line.why
 
 
 @pytest.mark.usefixtures("no_trial")

@@ -5,7 +5,7 @@ import re
 import pytest
 from rich.console import Console
 
-from highway.preview.explain import explain_row, explain_table
+from highway.sweep.explain import explain_row, explain_table
 from highway.sweep.reading import load_table
 from highway.sweep.table import Row, Table
 

@@ -14,24 +14,86 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.flop_counter import FlopCounterMode
 
 from highway.clock import clock
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
+from highway.config.models import Remembers
+from highway.describe import parameter_counts
 from highway.errors import Refused, counted, listing
 from highway.files.device import cores, device_name
 from highway.ledger.directory import seed_directories
 from highway.ledger.record import read_record
-from highway.preview.cost import Cost, cost
 from highway.run import build
 from highway.run.cautions import cautions
 from highway.run.trial import Entry
 from highway.sweep.accounts import published
-from highway.sweep.launch import Planned
+from highway.sweep.launcher import Planned
 
 DAY = 24 * 3600
 OPERATIONS = 1e11  # the most in one step of a trial: a few seconds on any machine
 TRIAL_SECONDS = 1.5
+
+
+@dataclass(frozen=True)
+class Cost:
+    parameters: int
+    of_gates: int
+    without_gradient: int  # parameters that get no gradient in a training step
+    operations: float  # floating-point operations per token, in the products of a training step
+    kept_bytes: int  # bytes of the tensors that the forward pass of a step keeps for the backward pass
+    tokens: int  # tokens in a training step
+
+
+STEPS = 10  # counted steps of a window that is read step by step: all steps cost the same, and counting is slow
+
+
+def cost_of(described: Experiment) -> Cost:
+    """Count the cost of a training step on the recipe's own batch, in fp32."""
+    described, times = _shorter(described)
+    with torch.device("meta"):
+        task = build.task(described).train()
+        batch = build.like_real(described, "meta")
+        kept: dict[int, int] = {}
+        of_parameters = {_storage(parameter) for parameter in task.parameters()}
+
+        def keep(tensor: Tensor) -> Tensor:
+            if _storage(tensor) not in of_parameters:
+                kept[_storage(tensor)] = tensor.untyped_storage().nbytes()
+                alive.append(tensor)  # else a later tensor could get the same storage and not be counted
+            return tensor
+
+        alive: list[Tensor] = []
+        with FlopCounterMode(display=False) as counter:
+            with saved_tensors_hooks(keep, lambda tensor: tensor):
+                objective = task.learn(batch).objective
+            objective.backward()
+    counts = parameter_counts(task.model)
+    return Cost(
+        counts["total"],
+        counts["gate"],
+        sum(parameter.numel() for parameter in task.parameters() if parameter.grad is None),
+        counter.get_total_flops() / task.tokens(batch),
+        round(sum(kept.values()) * times),
+        round(task.tokens(batch) * times),
+    )
+
+
+def _shorter(described: Experiment) -> tuple[Experiment, float]:
+    """Shorten the window if a state is carried from step to step. Return the factor by which it is shorter, too."""
+    cut = getattr(described.dataset, "train", None)
+    if described.remembers is not Remembers.STATE or cut is None or cut.stride != cut.window or cut.window <= STEPS:
+        return described, 1
+    fewer = cut.model_copy(update={"window": STEPS, "stride": STEPS, "scored": STEPS})
+    dataset = described.dataset.model_copy(update={"train": fewer})
+    return described.model_copy(update={"dataset": dataset}), cut.window / STEPS
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
 
 
 @dataclass(frozen=True)
@@ -122,7 +184,7 @@ def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None =
     for folder, seeds in rows.items():
         described = seeds[0].experiment or experiment(list(seeds[0].overrides))
         to_run = sum(planned in missing for planned in seeds)
-        taken = cost(described)
+        taken = cost_of(described)
         of_a_run = described.trainer.threads or threads or cores()
         seconds, source, why = _recorded(folder), "records", ""
         if seconds is None and to_run:

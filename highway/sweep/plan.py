@@ -17,8 +17,8 @@ from highway.ledger.directory import DONE, RunDirectory, roots
 from highway.ledger.identity import identified, names_run
 from highway.sweep import grid
 from highway.sweep.choose import FIRST_SEED, key_of
-from highway.sweep.chosen import choice as choice_of
-from highway.sweep.launch import Planned, search_path
+from highway.sweep.choose import choice as choice_of
+from highway.sweep.launcher import Planned, search_path
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.shell import command_line, quoted
 from highway.sweep.table import ReportRequest, Row, Table, last_on_each_key
