@@ -28,7 +28,8 @@ from highway.report.rows import composed, overrides_of
 from highway.report.times import read_lines, times_file, write_lines
 from highway.run import machine
 from highway.run.trial import Contender, Entry, peak_memory, seconds_of
-from highway.sweep.table import Table, last_on_each_key
+from highway.sweep.table import Table
+from highway.sweep.typed import last_on_each_key
 
 BLOCK_SECONDS = 0.5  # least time of the first row in a round
 TYPED = ("trainer.accelerator", "trainer.precision", "trainer.compile", "trainer.threads")  # times.csv has these

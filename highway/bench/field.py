@@ -10,7 +10,8 @@ from highway.config.experiment import Experiment
 from highway.errors import Refused, listing
 from highway.run.trial import Entry
 from highway.sweep.reading import load_table, table_ids
-from highway.sweep.table import Row, Table, last_on_each_key
+from highway.sweep.table import Row, Table
+from highway.sweep.typed import last_on_each_key
 
 PRECISIONS = ("32", "bf16")
 

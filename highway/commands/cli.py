@@ -27,7 +27,7 @@ from highway.errors import Refused, closest
 from highway.files.device import rank
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import is_unread
-from highway.sweep.shell import command_line, quoted
+from highway.sweep.typed import command_line, quoted
 
 LAUNCHED = "logger.group="  # set for each run of a sweep; a row may ignore what its table's recipe sets
 EXIT_CODES = {"finished": 0, "failed": 1, "diverged": 3, "unwritable": 4, "interrupted": 130}

@@ -22,8 +22,8 @@ from highway.report.finding import conclusion
 from highway.report.grid import Grid, Line, without_empty
 from highway.report.statistics import kendall_tau
 from highway.sweep.grid import command
-from highway.sweep.shell import as_override
 from highway.sweep.table import Column, Figure, Row
+from highway.sweep.typed import as_override
 
 COPIED = "†"
 FEWEST_RANKED = 4  # rows whose order is compared with the paper's

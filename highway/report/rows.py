@@ -8,7 +8,8 @@ from highway.config.experiment import Experiment
 from highway.ledger.directory import RunDirectory, roots
 from highway.ledger.identity import identified
 from highway.sweep.choose import FIRST_SEED, Choice, choice
-from highway.sweep.table import Row, Table, last_on_each_key
+from highway.sweep.table import Row, Table
+from highway.sweep.typed import last_on_each_key
 
 Choices = dict[str, Choice]  # by row
 

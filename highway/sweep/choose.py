@@ -111,10 +111,6 @@ class Choose(Written):
         return not self.budgets or budget in self.budgets
 
 
-def key_of(override: str) -> str:
-    return override.split("=", 1)[0]
-
-
 @dataclass(frozen=True)
 class Trial:
     """A run with one combination of the settings that are chosen."""

@@ -22,8 +22,8 @@ from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
 from highway.sweep.grid import command
 from highway.sweep.reading import table_ids
-from highway.sweep.shell import as_override, command_line
 from highway.sweep.table import Row, Table
+from highway.sweep.typed import as_override, command_line
 
 NUMBERS = 46  # characters that the columns of numbers take, with the space between columns
 

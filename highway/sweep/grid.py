@@ -6,12 +6,11 @@ grids, in outputs/reference/grids/.
 
 import contextlib
 import hashlib
-import itertools
 import logging
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,19 +18,17 @@ from typing import Any
 import yaml
 
 from highway.config import home
-from highway.config.experiment import Experiment
 from highway.config.keys import Written
 from highway.config.metrics import KINDS, SPLITS
 from highway.config.mistakes import validated
 from highway.config.project import needs_project, project
-from highway.config.tasks import metrics_of
 from highway.config.yaml_file import as_yaml, parsed
 from highway.errors import Refused, as_typed, closest, listing
 from highway.files.writing import write_text
 from highway.ledger.identity import names_run
-from highway.sweep.reading import load_table, parse_table, read_table, table_ids
-from highway.sweep.shell import command_line
+from highway.sweep.reading import load_table, metrics_of_runs, parse_table, read_table, table_ids
 from highway.sweep.table import LONGEST_ID, Table
+from highway.sweep.typed import Typed, command_line, every_combination
 
 log = logging.getLogger("highway")
 FOLDERS = ("bench", "cache", "cells", "dashboards", "debug", "gpu-check", "grids", "reference", "report", "wandb")
@@ -47,41 +44,43 @@ class Swept(Written):
     overrides: list[str]
 
 
-def as_table(
-    name: str | None,
-    command: str,
-    choices: dict[str, list[str]],
-    run: Sequence[Experiment],
-    choose: Sequence[str] = (),
-    title: str = "",
-    columns: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Return the content of table.yaml.
+def as_table(typed: Typed, folders: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the content of table.yaml for a grid; `folders` is the override that names folders of options, if any.
 
-    `choices` maps each key to its values as typed; `run` holds every experiment of the grid. The keys in `choose` make
-    no rows: validation chooses among their values.
+    The keys that are chosen by validation make no rows.
     """
-    for key in choose:
+    choices = {**typed.overrides, **{key: [value] for key, _, value in (each.partition("=") for each in folders)}}
+    for key in typed.choose:
         if len(choices.get(key, ())) < 2:
             raise Refused(f"choose={key} needs two or more values of {key}, as in {key}=1,2,3.")
-    content = described({key: values for key, values in choices.items() if key not in choose}, run)
-    if columns:
-        content["columns"] = [{"metric": metric} for metric in columns]
-        content["also"] = [column for column in content["also"] if column["metric"] not in columns]
-    if choose:
-        by = f"valid_{_shown(run)[0]}"
-        content["choose"] = {**{key: choices[key] for key in choose}, "by": by}
-        command = f"{command} choose={','.join(choose)}"
-    if title:
-        command = f"{command} {shlex.quote(f'title={title!r}')}"
-    if columns:
-        command = f"{command} columns={','.join(columns)}"
+    content = _content({key: values for key, values in choices.items() if key not in typed.choose})
+    if typed.columns:
+        content["columns"] = [{"metric": metric} for metric in typed.columns]
+        content["also"] = [column for column in content["also"] if column["metric"] not in typed.columns]
+    if typed.choose:
+        by = f"valid_{_shown(content)[0]}"
+        content["choose"] = {**{key: choices[key] for key in typed.choose}, "by": by}
     made = hashlib.sha256(yaml.safe_dump(content).encode()).hexdigest()[:8]
-    caption = title or in_words(content["rows"], content["recipe"])
-    about = {"id": _checked(name or f"grid-{made}"), "caption": caption, "command": command}
+    about = {
+        "id": _checked(typed.name or f"grid-{made}"),
+        "caption": typed.title or in_words(content["rows"], content["recipe"]),
+        "command": _command(typed, choices),
+    }
     if loaded := project():
         about["project"] = loaded.package
     return {**about, **content}
+
+
+def _command(typed: Typed, choices: Mapping[str, list[str]]) -> str:
+    """Return the command that trains a grid, but for its name."""
+    command = command_line(["-m", *(f"{key}={','.join(values)}" for key, values in choices.items())])
+    if typed.choose:
+        command += f" choose={','.join(typed.choose)}"
+    if typed.title:
+        command += f" {shlex.quote(f'title={typed.title!r}')}"
+    if typed.columns:
+        command += f" columns={','.join(typed.columns)}"
+    return command
 
 
 def in_words(rows: Sequence[dict[str, Any]], fixed: Sequence[str]) -> str:
@@ -137,45 +136,39 @@ def swept_with_overrides(outputs_dir: Path) -> list[tuple[str, tuple[str, ...], 
     return [(name, overrides, budgets) for (name, overrides), budgets in found.items()]
 
 
-def described(choices: dict[str, list[str]], run: Sequence[Experiment]) -> dict[str, Any]:
-    """Return a grid's table without its id and caption: the parts from which the default name is hashed."""
-    chosen = {key: values for key, values in choices.items() if key not in ("seed", "budget")}
-    varying = [key for key, values in chosen.items() if len(values) > 1]
-    fixed = [
-        f"{key}={value[0]}"
-        for key, value in chosen.items()
-        if key == "hydra.searchpath" or (key not in varying and names_run(key))
+def _content(choices: Mapping[str, list[str]]) -> dict[str, Any]:
+    """Return a grid's table without what names it: the parts from which the default name is hashed."""
+    settings = {key: values for key, values in choices.items() if key not in ("seed", "budget")}
+    varying = [key for key, values in settings.items() if len(values) > 1]
+    content: dict[str, Any] = {
+        "recipe": [
+            f"{key}={value[0]}"
+            for key, value in settings.items()
+            if key == "hydra.searchpath" or (key not in varying and names_run(key))
+        ]
+    }
+    combinations = every_combination({key: settings[key] for key in varying})
+    rows = [
+        {"id": folder_name(label, LONGEST_ID), "label": label, "overrides": overrides}
+        for label, overrides in ((" ".join(overrides) or "run", overrides) for overrides in combinations)
     ]
-    rows = []
-    for combination in itertools.product(*(chosen[key] for key in varying)):
-        overrides = [f"{key}={value}" for key, value in zip(varying, combination, strict=True)]
-        rows.append(
-            {
-                "id": folder_name(" ".join(overrides) or "run", LONGEST_ID),
-                "label": " ".join(overrides) or "run",
-                "overrides": overrides,
-            }
-        )
-    kind, splits = _shown(run)
+    kind, splits = _shown({**content, "rows": rows})
+    curves = {"id": "curves", "caption": "Training and evaluation", "metrics": [kind], "splits": ["train", splits[0]]}
     return {
-        "recipe": fixed,
+        **content,
         "columns": [{"metric": f"{split}_{kind}"} for split in splits],
         "also": [{"metric": metric} for metric in ALSO],
         "rows": rows,
-        "figures": [
-            {"id": "curves", "caption": "Training and evaluation", "metrics": [kind], "splits": ["train", splits[0]]}
-        ],
+        "figures": [curves],
         "budgets": {budget: [] for budget in choices.get("budget", ["paper"])},
     }
 
 
-def _shown(run: Sequence[Experiment]) -> tuple[str, list[str]]:
-    """Return a kind of metric that all experiments measure, and the splits on which all measure it."""
-    available = [
-        set(metrics_of(experiment.task, experiment.metric, experiment.dataset_card.watched)) for experiment in run
-    ]
-    common = set.intersection(*available)
-    for kind in (run[0].metric, *KINDS):
+def _shown(content: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Return a kind of metric that all rows of a grid measure, and the splits on which all measure it."""
+    measured = [metrics_of_runs([*content["recipe"], *row["overrides"]]) for row in content["rows"]]
+    common = set.intersection(*(set(available) for _, available in measured))
+    for kind in (measured[0][0], *KINDS):
         splits = [split for split in SPLITS if f"{split}_{kind}" in common]
         if splits:
             return kind, splits

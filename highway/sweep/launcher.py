@@ -24,7 +24,7 @@ from highway.config.keys import Written
 from highway.config.mistakes import validated
 from highway.errors import Held, Refused, counted
 from highway.ledger.directory import DONE, RunDirectory
-from highway.sweep.shell import command_line, quoted
+from highway.sweep.typed import command_line, quoted
 
 log = logging.getLogger("highway")
 EXIT_REFUSED = 2  # the exit code of a run that was refused, for example because another process trains it

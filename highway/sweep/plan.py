@@ -1,218 +1,278 @@
-"""The runs that a command line describes, each composed and checked; and the reports that show them."""
+"""Plan a sweep: the runs that a command line describes, those of them that are missing, and what shows them.
+
+What was typed becomes rows of tables; a grid becomes a table, each combination of its values a row. Settings that
+validation chooses are put in, or else their trials are planned first. Each row is composed and checked, its
+configuration names the directory of its run, and the files there tell whether the run is missing.
+"""
 
 import hashlib
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
 
-from hydra.core.override_parser.types import Override
-
-from highway.config.compose import experiment as composed
+from highway.config.check import flat
+from highway.config.compose import experiment
 from highway.config.experiment import Experiment
-from highway.errors import Refused
-from highway.ledger.directory import DONE, RunDirectory, roots
-from highway.ledger.identity import identified, names_run
+from highway.config.yaml_file import read_yaml
+from highway.errors import Held, Refused, counted, listing
+from highway.ledger.directory import DONE, RunDirectory, is_published, roots
+from highway.ledger.identity import PARTS, configuration, identified, is_unread, names_run
 from highway.sweep import grid
-from highway.sweep.choose import FIRST_SEED, key_of
-from highway.sweep.choose import choice as choice_of
-from highway.sweep.launcher import Planned, search_path
+from highway.sweep.choose import FIRST_SEED, choice
+from highway.sweep.launcher import Planned
 from highway.sweep.reading import load_table, parse_table
-from highway.sweep.shell import command_line, quoted
-from highway.sweep.table import ReportRequest, Row, Table, last_on_each_key
-from highway.sweep.typed import every_combination, is_true, seeds_of, values_of
-from highway.sweep.views import differences, link_view
+from highway.sweep.table import ReportRequest, Row, Table
+from highway.sweep.typed import Typed, every_combination, key_of, last_on_each_key, quoted
 
 log = logging.getLogger("highway")
+MOST_CHANGES = 3  # settings that a message names
+Overrides = Mapping[str, Sequence[str]]  # key -> values
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A row of a table at a budget, with overrides of the command line, which win over those of the table."""
+
+    table: Table
+    budget: str
+    row: Row
+    typed: tuple[str, ...]
+
+    def overrides(self, seed: int) -> list[str]:
+        return last_on_each_key([*self.table.overrides(self.row, self.budget, seed), *self.typed])
+
+    def choosing(self, settings: list[str]) -> "Variant":
+        """Return this row with chosen settings."""
+        return replace(self, row=self.row.model_copy(update={"chosen": {self.budget: settings}}))
 
 
 class Planner:
-    """Plans each stage of a sweep: `sweeper` has the configuration that runs are composed from."""
+    """Plans each stage of a sweep. folders: the override that names folders of options, if the sweep has any."""
 
-    def __init__(self, sweeper: Any, foresees: bool, retry_failed: bool) -> None:
-        self.sweeper = sweeper
-        self.foresees = foresees  # plan=true: trials and rows are planned at once, and nothing is written
-        self.retry_failed = retry_failed
-        self.trained: set[RunDirectory] = set()  # in the stages before
-        self.choosing: list[str] = []  # rows whose settings are still to be chosen
-        self.then: list[Callable[[], None]] = []  # writes, postponed until nothing can be refused any more
-        self.directories: dict[tuple[str, ...], list[RunDirectory]] = {}
+    def __init__(self, typed: Typed, folders: Sequence[str]) -> None:
+        self.typed, self.folders = typed, folders
+        self.trained: set[RunDirectory] = set()  # in earlier stages
+        self._compositions: dict[tuple[str, ...], Experiment] = {}
 
-    def plan(self, overrides: dict[str, Override]) -> tuple[list[Planned], list[ReportRequest]]:
-        """Compose and check all runs that these overrides describe; return them, and the reports that show them."""
-        self.choosing, self.then = [], []
-        tables, seeds, extra_rows, rows, name, choose = (
-            overrides.pop(key, None) for key in ("table", "seeds", "extra_rows", "rows", "name", "choose")
-        )
-        title, columns = overrides.pop("title", None), values_of(overrides.pop("columns", None))
-        if tables is None or tables.value() is None:
-            for key, override in (("seeds", seeds), ("extra_rows", extra_rows), ("rows", rows)):
-                if override is not None:
-                    hint = "For a grid, write seed=1,2" if key == "seeds" else "It chooses among the rows of a table"
-                    raise Refused(f"{key}= needs table=. {hint}.")
-            heads = {"title": _words(title), "columns": columns}
-            return self._of_grid(overrides, values_of(name), values_of(choose), heads)
-        if choose is not None:
-            raise Refused("choose= is for a grid. A table's file says what is chosen, under its key `choose`.")
-        if title or columns:
-            raise Refused("title= and columns= describe a grid. A table's file has its caption and its columns.")
-        if values_of(name) not in ([], ["null"]):
-            raise Refused("name= names a grid, but table= is given. Leave name= out.")
-        if "seed" in overrides:
-            raise Refused("seed= is for a single run or a grid. Choose the seeds of a table with seeds=1,2,3.")
-        budgets = values_of(overrides.pop("budget", None)) or ["paper"]
-        if timed := next((table for table in map(load_table, values_of(tables)) if table.timed), None):
-            raise Refused(f"{timed.id} is measured, not trained. Type {timed.time_command(budgets[0])}.")
-        combinations = [
-            (table, row, budget, seed)
-            for table, budget in itertools.product(map(load_table, values_of(tables)), budgets)
-            for row, seed in itertools.product(_rows(table, budget, rows, extra_rows), seeds_of(seeds))
-        ]
-        return self._of_rows(combinations, overrides)
+    def plan(self) -> "Plan":
+        """Plan the next stage: the runs of rows whose settings are known, and the trials of the others."""
+        plan = Plan()
+        for variant in self._variants(plan):
+            ready = self._with_choice(plan, variant)
+            if ready is not None:
+                added = self._added(ready)
+                plan.add(variant, added, [self._run(ready, added, seed) for seed in self.typed.seeds])
+                plan.show(variant, added)
+        if not plan.runs:
+            raise Refused("Nothing to train: no row is at this budget. Choose another, or add extra_rows=true.")
+        self._refuse_unread(plan.runs)
+        plan.again = [run for run in plan.runs if self._is_again(run)]
+        plan.missing = [run for run in plan.runs if self._is_again(run) or self._is_missing(run.directory, run.before)]
+        return plan
 
-    def _of_rows(
-        self, combinations: Iterable[tuple[Table, Row, str, int]], overrides: dict[str, Override]
-    ) -> tuple[list[Planned], list[ReportRequest]]:
-        """Plan rows of tables, each with every combination of the overrides."""
-        plan: list[Planned] = []
-        reported: dict[tuple[str, str, tuple[str, ...]], ReportRequest] = {}
-        for table, written, budget, seed in combinations:
-            for _, choice in every_combination(overrides.values()):
-                row, trials = self._chosen(table, written, budget, choice)
-                plan += trials
-                if trials and not self.foresees:
-                    continue  # the row itself follows when its settings are chosen
-                added = self._added(table, row, budget, seed, choice)
-                settings = (
-                    tuple(override for override in choice if names_run(override.split("=", 1)[0])) if added else ()
-                )
-                planned = self._row(table, row, budget, seed, added, choice)
-                key = (table.id, budget, settings)
-                if settings and key not in reported and _is_result(planned.directory):
-                    self.then.append(partial(grid.keep_overrides, *key, planned.directory.path.parents[2]))
-                reported[key] = (table, budget, settings)
-                self.then.append(partial(self._link, planned, table, budget, row, added))
-                plan.append(planned)
-        extended = {
-            key[:2] for key in reported if key[2]
-        }  # reports with overrides also show the table's unchanged rows
-        return plan, [entry for key, entry in reported.items() if key[2] or key[:2] not in extended]
+    def _variants(self, plan: "Plan") -> Iterator[Variant]:
+        """Yield each row to train, at each budget, with each combination of the overrides that all rows get."""
+        tables, for_all_rows = self._tables(plan)
+        combinations = every_combination(for_all_rows)
+        for table, budget in itertools.product(tables, self.typed.budgets):
+            named = [table.row(name) for name in self.typed.rows]
+            usual = [row for row in table.at(budget) if self.typed.extra_rows or not row.extra]
+            for row, typed in itertools.product(named or usual, combinations):
+                yield Variant(table, budget, row, tuple(typed))
 
-    def _chosen(self, table: Table, row: Row, budget: str, choice: list[str]) -> tuple[Row, list[Planned]]:
-        """Return a row with its chosen settings; or, until they are chosen, the trials to train first."""
-        if row.choose and any(key_of(override) in row.choose.keys for override in choice):
-            row = row.model_copy(update={"choose": None})  # typed on the command line
-        if budget in row.chosen:
-            return row, []
-        found = choice_of(table, row, budget, lambda overrides: self._directories([*overrides, *choice]))
-        if found is None:
-            return row, []
-        missing = [trial for trial in found.trials if self.is_missing(trial.directory, trial.status)]
+    def _tables(self, plan: "Plan") -> tuple[list[Table], Overrides]:
+        """Return the tables to train, and the overrides that all of their rows get."""
+        typed = self.typed
+        if typed.tables:
+            tables = [load_table(name) for name in typed.tables]
+            if timed := next((table for table in tables if table.timed), None):
+                raise Refused(f"{timed.id} is measured, not trained. Type {timed.time_command(typed.budgets[0])}.")
+            return tables, _without(typed.overrides, ("budget",))
+        first = self._experiment([f"{key}={values[0]}" for key, values in typed.overrides.items()], FIRST_SEED)
+        content = grid.as_table(typed, self.folders)
+        if not first.debug.scratch:
+            plan.saves.append(partial(grid.keep, content, first.outputs_dir))
+        table = parse_table(content)
+        in_rows = {key_of(override) for row in table.rows for override in (*table.recipe, *row.overrides)}
+        return [table], _without(typed.overrides, (*in_rows, *typed.choose, "seed", "budget"))
+
+    def _with_choice(self, plan: "Plan", variant: Variant) -> Variant | None:
+        """Return a row with its chosen settings; None if its trials, which are planned instead, have to choose first.
+
+        plan=true foresees trials and row together.
+        """
+        row, budget = variant.row, variant.budget
+        if row.choose and {*map(key_of, variant.typed)} & {*row.choose.keys}:
+            return replace(variant, row=row.model_copy(update={"choose": None}))  # typed on the command line
+        found = choice(variant.table, row, budget, lambda tried: self._directories([*tried, *variant.typed]))
+        if found is None or budget in row.chosen:
+            return variant
+        plan.trials |= {trial.directory for trial in found.trials}
+        missing = [trial for trial in found.trials if self._is_missing(trial.directory, trial.status)]
         if found.chosen and not missing:
-            return row.model_copy(update={"chosen": {budget: found.chosen}}), []
-        self.choosing.append(f"{table.id} {row.id}")
-        trials = []
+            return variant.choosing(found.chosen)
+        plan.choosing.append(f"{variant.table.id} {row.id}")
         for trial in missing or found.trials:  # none is missing if all have failed: the sweep ends by saying so
-            candidate = row.model_copy(update={"chosen": {budget: trial.combination}})
-            tried = " ".join(trial.combination)
-            added = f"{tried} {self._added(table, candidate, budget, FIRST_SEED, choice)}".strip()
-            planned = self._row(table, candidate, budget, FIRST_SEED, added, choice)
-            self.then.append(partial(self._link, planned, table, budget, row, added))
-            trials.append(planned)
-        return row, trials
+            tried = variant.choosing(trial.combination)
+            added = [*trial.combination, *self._added(tried)]
+            plan.add(variant, added, [self._run(tried, added, FIRST_SEED)])
+        return variant if self.typed.plan else None
 
-    def is_missing(self, directory: RunDirectory, status: str) -> bool:
+    def _added(self, variant: Variant) -> list[str]:
+        """Return the typed overrides that make a row a different run; none of them if the run stays the same."""
+        changing = [override for override in variant.typed if names_run(key_of(override))]
+        if not changing:
+            return []
+        unchanged = replace(variant, typed=())
+        before, after = (self._experiment(each.overrides(FIRST_SEED), FIRST_SEED) for each in (unchanged, variant))
+        return changing if identified(before) != identified(after) else []
+
+    def _run(self, variant: Variant, added: list[str], seed: int) -> Planned:
+        """Compose, check and name a run."""
+        overrides = variant.overrides(seed)
+        composed = self._experiment(overrides, seed)
+        name = " ".join([variant.row.id, f"seed {seed}", *added])
+        mirror = (f"logger.group={quoted(variant.table.id)}", f"logger.run={quoted(name)}")
+        directory, trainer = RunDirectory.of(composed), composed.trainer
+        return Planned(
+            label=f"{variant.table.id} {name}",
+            overrides=(*overrides, *mirror),
+            directory=directory,
+            accelerator=trainer.accelerator,
+            devices=trainer.devices,
+            nodes=trainer.nodes,
+            before=directory.status,
+            experiment=composed,
+        )
+
+    def _experiment(self, overrides: Sequence[str], seed: int) -> Experiment:
+        """Compose and check a run; its seeds share a composition."""
+        recipe = tuple(override for override in last_on_each_key(overrides) if key_of(override) != "seed")
+        if recipe not in self._compositions:
+            self._compositions[recipe] = experiment([*self.folders, *recipe])
+        return self._compositions[recipe].model_copy(update={"seed": seed})
+
+    def _directories(self, overrides: Sequence[str]) -> list[RunDirectory]:
+        """Return the directories in which a trial may lie: here, then among the published."""
+        here = RunDirectory.of(self._experiment(overrides, FIRST_SEED))
+        published = roots(here.path.parents[2])[1:] if _is_result(here) else []
+        return [here, *(RunDirectory(root / here.id) for root in published)]
+
+    def _is_missing(self, directory: RunDirectory, status: str) -> bool:
         """Return True if a run is to be trained in this stage."""
         if status == "failed":
-            return self.retry_failed and directory not in self.trained
+            return self.typed.retry_failed and directory not in self.trained
         return status not in DONE
 
-    def _directories(self, overrides: list[str]) -> list[RunDirectory]:
-        """Return the directories in which the run of these overrides may lie: here, then among the published."""
-        key = tuple(last_on_each_key(overrides))
-        if key not in self.directories:  # asked again for each seed
-            here = RunDirectory.of(self._composed(key))
-            published = roots(here.path.parents[2])[1:] if _is_result(here) else []
-            self.directories[key] = [here, *(RunDirectory(root / here.id) for root in published)]
-        return self.directories[key]
+    def _is_again(self, run: Planned) -> bool:
+        """Return True if a finished run is to be trained again."""
+        return self.typed.rerun and run.before in DONE and run.directory not in self.trained
 
-    def _composed(self, overrides: Sequence[str]) -> Experiment:
-        """Compose and check a run, with the folders of options that the sweep has."""
-        return composed([*search_path(self.sweeper.config), *overrides])
+    def _refuse_unread(self, runs: Iterable[Planned]) -> None:
+        """Refuse a key that was typed, and that no run of the sweep reads."""
+        experiments = [run.experiment for run in runs if run.experiment]
+        for key, values in self.typed.overrides.items():
+            if all(is_unread(experiment, key) for experiment in experiments):
+                typed = f"{key}={','.join(values)}"
+                raise Refused(f"{typed} changes nothing: no run of this sweep reads it. Leave it out.")
 
-    def _of_grid(
-        self, overrides: dict[str, Override], name: list[str], choose: list[str], heads: dict[str, Any]
-    ) -> tuple[list[Planned], list[ReportRequest]]:
-        combinations = [(label or "run", choice) for label, choice in every_combination(overrides.values())]
-        experiments = [self._composed(choice) for _, choice in combinations]
-        plan = [
-            self._described(experiment, label, choice)
-            for experiment, (label, choice) in zip(experiments, combinations, strict=True)
+
+@dataclass
+class Plan:
+    """The runs of one stage of a sweep, each once, and what shows them."""
+
+    missing: list[Planned] = field(default_factory=list)
+    again: list[Planned] = field(default_factory=list)  # finished runs among the missing, which are set aside first
+    choosing: list[str] = field(default_factory=list)  # rows whose settings are not chosen yet
+    trials: set[RunDirectory] = field(default_factory=set)  # of all rows that choose settings
+    saves: list[Callable[[], None]] = field(default_factory=list)  # for when nothing can be refused any more
+    _runs: dict[RunDirectory, Planned] = field(default_factory=dict)
+    _links: dict[Path, Planned] = field(default_factory=dict)
+    _reports: dict[tuple[str, str, tuple[str, ...]], ReportRequest] = field(default_factory=dict)
+
+    @property
+    def runs(self) -> list[Planned]:
+        """All runs, each once."""
+        return list(self._runs.values())
+
+    @property
+    def outputs(self) -> Path:
+        """The folder of all results."""
+        return self.runs[0].directory.path.parents[2]
+
+    @property
+    def reports(self) -> list[ReportRequest]:
+        """The reports to show; one with overrides also shows the unchanged rows of its table."""
+        extended = {key[:2] for key in self._reports if key[2]}
+        return [request for key, request in self._reports.items() if key[2] or key[:2] not in extended]
+
+    @property
+    def summary(self) -> str:
+        """One line that counts the runs: finished, ended otherwise and not to be repeated, and to train."""
+        ended = Counter(run.before for run in {*self.runs} - {*self.missing})
+        finished = ended.pop("finished", 0)
+        others = "".join(f"{count} {status} already, " for status, count in sorted(ended.items()))
+        sentences = [
+            f"{counted(len(self.runs), 'run')}: {finished} finished already, {others}{len(self.missing)} to train."
         ]
-        if (self.foresees and not choose) or not all(_is_result(planned.directory) for planned in plan):
-            return plan, []
-        choices = {
-            override.get_key_element().removeprefix("++"): values_of(override) for override in overrides.values()
-        }
-        for override in search_path(self.sweeper.config):
-            key, _, value = override.partition("=")
-            choices[key] = [value]
-        command = command_line([f"{key}={','.join(values)}" for key, values in choices.items()])
-        if len(name) > 1:
-            raise Refused(f"name={','.join(name)} gives several names, but a grid has one. Write name={name[0]}.")
-        given_name = name[0] if name and name[0] != "null" else None
-        typed = command.replace("highway train", "highway train -m", 1)
-        described = grid.as_table(given_name, typed, choices, experiments, choose, **heads)
-        self.then.append(partial(grid.keep, described, experiments[0].outputs_dir))
-        table = parse_table(described)
-        if choose:
-            seeds = [int(seed) for seed in choices.get("seed", ["1"])]
-            others = {key: typed for key, typed in overrides.items() if not names_run(key)}  # of no table
-            return self._of_rows(itertools.product([table], table.rows, table.budgets, seeds), others)
-        rows = {tuple(row.overrides): row for row in table.rows}
-        varying = {override.split("=", 1)[0] for override in table.rows[0].overrides}
-        for number, (experiment, (_, choice)) in enumerate(zip(experiments, combinations, strict=True)):
-            row = rows[tuple(override for override in choice if override.split("=", 1)[0] in varying)]
-            plan[number] = _of_row(plan[number], table, row, choice)
-            self.then.append(partial(self._link, plan[number], table, experiment.budget, row, ""))
-        return plan, [(table, budget, ()) for budget in table.budgets]
+        if self.choosing:
+            sentences.append(f"They are trials, which choose settings of {listing([*dict.fromkeys(self.choosing)])}.")
+        elif self.trials:
+            sentences.append(f"Their settings were chosen by {counted(len(self.trials), 'trial')}.")
+        return " ".join([*sentences, *published(self.missing)])
 
-    def _added(self, table: Table, row: Row, budget: str, seed: int, choice: list[str]) -> str:
-        """Return the overrides that make a row a different run; "" if the run stays the same."""
-        changing = [override for override in choice if names_run(override.split("=", 1)[0])]
-        if not changing:
-            return ""
-        base = table.overrides(row, budget, seed)
-        before, after = (self._composed(words) for words in (base, last_on_each_key([*base, *changing])))
-        same = identified(before) == identified(after)
-        return "" if same else " ".join(changing)
+    def add(self, variant: Variant, added: list[str], runs: Iterable[Planned]) -> None:
+        """Add runs of a row, and the links to them: outputs/<table>/<budget>/<row>/seed<k>."""
+        for run in runs:
+            self._runs[run.directory] = run
+            if _is_result(run.directory):
+                view = self.outputs / variant.table.id / variant.budget / _view_of(variant.row, added)
+                self._links[view / run.directory.path.name] = run
 
-    def _row(self, table: Table, row: Row, budget: str, seed: int, added: str, choice: list[str]) -> Planned:
-        """Plan a row of a table; overrides of the command line win over those of the table."""
-        overrides = last_on_each_key([*table.overrides(row, budget, seed), *choice])
-        name = f"{row.id} seed {seed} {added}".strip()
-        return self._described(self._composed(overrides), f"{table.id} {name}", overrides, table.id, name)
+    def show(self, variant: Variant, added: list[str]) -> None:
+        """Add the report of a row's table, with overrides of the command line."""
+        key = (variant.table.id, variant.budget, tuple(added))
+        if _is_result(self.runs[0].directory) and key not in self._reports:
+            self._reports[key] = (variant.table, variant.budget, tuple(added))
+            if added:
+                self.saves.append(partial(grid.keep_overrides, *key, self.outputs))
 
-    def _described(
-        self, experiment: Experiment, label: str, overrides: Sequence[str], group: str = "grid", run: str | None = None
-    ) -> Planned:
-        mirror = [f"logger.group={quoted(group)}", f"logger.run={quoted(run or f'{label} seed {experiment.seed}')}"]
-        directory, trainer = RunDirectory.of(experiment), experiment.trainer
-        overrides = (*overrides, *mirror)
-        needs = (trainer.accelerator, trainer.devices)
-        details: dict[str, Any] = {"nodes": trainer.nodes, "experiment": experiment}
-        return Planned(label, overrides, directory, *needs, directory.status, **details)
+    def write(self) -> None:
+        """Set aside what is trained again, save what was typed for reports, and link rows to their runs."""
+        for run in self.again:
+            with suppress(Held), run.directory.leased():  # a run that still holds its lease has only just finished
+                if run.directory.done:  # unless another sweep has set it aside meanwhile
+                    run.directory.set_aside()
+                    log.info("%s is trained again; its record is now in %s/earlier.", run.label, run.directory.path)
+        self.missing = [run for run in self.missing if run.before not in DONE or not run.directory.done]
+        for save in self.saves:
+            save()
+        replaced = {run: _link(link, run.directory) for link, run in self._links.items()}
+        changed = [(run, earlier) for run, earlier in replaced.items() if earlier]
+        if changed:
+            run, earlier = changed[0]
+            log.info(
+                "%s changed since the last sweep, and the earlier ones stay: %s was %s (%s).",
+                "1 recipe has" if len(changed) == 1 else f"{len(changed)} recipes have",
+                *(run.label, earlier.path, _changes(earlier, run)),
+            )
 
-    def _link(self, planned: Planned, table: Table, budget: str, row: Row, added: str) -> None:
-        """Link a row to its run; if the row was linked to another run, log what has changed."""
-        if not _is_result(planned.directory):
-            return
-        replaced = link_view(planned.directory, table.id, budget, _view_of(row, added))
-        if replaced is not None:
-            changed = "; ".join(differences(replaced, self._composed(planned.overrides))) or "another revision"
-            log.info("%s: the recipe has changed since the run in %s: %s.", planned.label, replaced.path, changed)
+
+def published(runs: Iterable[Planned]) -> list[str]:
+    """Return a sentence if the numbers of some of these runs are published, so that nobody waits days for them."""
+    count = sum(is_published(run.directory) for run in runs)
+    are, them = ("is", "it") if count == 1 else ("are", "them")
+    return [f"{count} of these runs {are} published already: highway report shows {them}."] if count else []
+
+
+def _without(overrides: Overrides, keys: Iterable[str]) -> Overrides:
+    return {key: values for key, values in overrides.items() if key not in {*keys}}
 
 
 def _is_result(directory: RunDirectory) -> bool:
@@ -220,29 +280,36 @@ def _is_result(directory: RunDirectory) -> bool:
     return directory.path.parents[1].name == "cells"
 
 
-def _words(title: Override | None) -> str:
-    """Return a title as typed; with a comma it looks like a list of values."""
-    if title is None:
-        return ""
-    return (title.input_line or "").partition("=")[2] if title.is_sweep_override() else str(title.value())
-
-
-def _of_row(planned: Planned, table: Table, row: Row, choice: Sequence[str]) -> Planned:
-    """Name a run of a grid as the grid's table names its row."""
-    seed = next((override for override in choice if override.startswith("seed=")), "seed=1").replace("=", " ")
-    mirror = (f"logger.group={quoted(table.id)}", f"logger.run={quoted(f'{row.id} {seed}')}")
-    return replace(planned, overrides=(*planned.overrides[: -len(mirror)], *mirror))
-
-
-def _view_of(row: Row, added: str) -> str:
+def _view_of(row: Row, added: Sequence[str]) -> str:
     """Name the view of a row; a hash ends a name that would be too long for a file system."""
-    name = ",".join([row.id, *added.split()])
+    name = ",".join([row.id, *added]).replace("/", "_")
     if len(name) <= grid.LONGEST_NAME:
         return name
-    return f"{row.id[: grid.LONGEST_NAME]},{hashlib.sha256((added or row.id).encode()).hexdigest()[:8]}"
+    return f"{row.id[: grid.LONGEST_NAME]},{hashlib.sha256((' '.join(added) or row.id).encode()).hexdigest()[:8]}"
 
 
-def _rows(table: Table, budget: str, rows: Override | None, extra_rows: Override | None) -> list[Row]:
-    if values_of(rows) not in ([], ["null"]):
-        return [table.row(row_id) for row_id in values_of(rows)]
-    return [row for row in table.at(budget) if is_true(extra_rows) or not row.extra]
+def _link(link: Path, directory: RunDirectory) -> RunDirectory | None:
+    """Link a row to its run; return the run to which the row was linked before, or None if it is the same or new."""
+    target = os.path.relpath(directory.path, link.parent)
+    before = os.readlink(link) if link.is_symlink() else None
+    if before == target:
+        return None
+    directory.path.mkdir(parents=True, exist_ok=True)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    new = link.with_name(f".{link.name}.{os.getpid()}")
+    new.unlink(missing_ok=True)
+    new.symlink_to(target)
+    new.replace(link)
+    return RunDirectory((link.parent / before).resolve()) if before else None
+
+
+def _changes(earlier: RunDirectory, run: Planned) -> str:
+    """Return what has changed in a recipe since an earlier run, as in `model.width 128 -> 64`."""
+    if not earlier.config.exists() or not run.experiment:
+        return "never started"
+    old, new = read_yaml(earlier.config), configuration(run.experiment)
+    before, after = (flat({name: values[name] for name in PARTS}) for values in (old, new))
+    keys = [key for key, value in before.items() if value != after.get(key) and names_run(key)]
+    changes = [f"{key} {before[key]} -> {after.get(key, 'absent')}" for key in keys]
+    more = [f"and {len(changes) - MOST_CHANGES} more"] if len(changes) > MOST_CHANGES else []
+    return "; ".join([*changes[:MOST_CHANGES], *more]) or "another revision"

@@ -218,7 +218,8 @@ def _check_findings(table: Table) -> None:
 
 def _check_metrics(table: Table) -> None:
     """Refuse a table that names a metric which its records lack."""
-    available = OF_A_TIMING if table.timed else [*_given(table), *OF_A_RECORD]
+    _, of_runs = metrics_of_runs([*table.recipe, *table.rows[0].overrides])
+    available = OF_A_TIMING if table.timed else [*of_runs, *OF_A_RECORD]
     shown = [column.metric for column in (*table.columns, *table.also)]
     used = [*shown, *(metric for row in table.rows for metric in row.paper)]
     used += [metric for claim in table.claims for metric in (claim.metric, claim.to) if metric]
@@ -244,15 +245,15 @@ def _check_metrics(table: Table) -> None:
             raise Refused(f"{table.id}: a figure draws {metric}, which is not a column. Add it to columns or also.")
 
 
-def _given(table: Table) -> Sequence[str]:
-    """List the metrics of a table's records, as the data set of its first row defines them."""
+def metrics_of_runs(overrides: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the metric shown beside the loss, and all metrics that runs measure, as their data set defines them."""
     from highway.config.compose import compose  # imports Hydra
 
-    values = dict(override.split("=", 1) for override in (*table.recipe, *table.rows[0].overrides))
+    values = dict(override.split("=", 1) for override in overrides)
     options = [f"{key}={value}" for key, value in values.items() if "." not in key or key == "hydra.searchpath"]
     dataset = compose(options).dataset
-    card = DATASETS[dataset.name]
-    return list(metrics_of(card.task, values.get("dataset.metric", dataset.metric), card.watched))
+    card, metric = DATASETS[dataset.name], values.get("dataset.metric", dataset.metric)
+    return metric, list(metrics_of(card.task, metric, card.watched))
 
 
 def _keys(overrides: Sequence[str]) -> set[str]:

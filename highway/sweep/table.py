@@ -14,7 +14,8 @@ from highway.config.keys import Written, choice, key, matching, number
 from highway.config.metrics import KINDS, METRICS, SPLITS
 from highway.config.mistakes import bounds
 from highway.errors import Refused, closest, listing
-from highway.sweep.choose import Choose, Combination, key_of
+from highway.sweep.choose import Choose, Combination
+from highway.sweep.typed import key_of, last_on_each_key
 
 AXES = ("epoch", "step", "seconds", "tokens")  # horizontal axes of curves
 LONGEST_ID = 200  # characters
@@ -351,13 +352,3 @@ class Table(Part):
 ReportRequest = tuple[
     Table, str, tuple[str, ...]
 ]  # what a report shows: table, budget, overrides from the command line
-
-
-def last_on_each_key(overrides: Sequence[str]) -> list[str]:
-    """Drop repeated keys from overrides: the last override of a key counts, in its place."""
-    last: dict[str, str] = {}
-    for override in overrides:
-        key = override.split("=", 1)[0]
-        last.pop(key, None)
-        last[key] = override
-    return list(last.values())

@@ -1,42 +1,116 @@
-"""The values that a sweep was typed with: lists of them, every combination, seeds, true and false."""
+"""What was typed for a sweep, and how a run is typed again.
+
+Nothing imports Hydra before a sweep is read: reports spell commands too, and have to start quickly.
+"""
 
 import itertools
 import math
-from collections.abc import Iterable
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from hydra.core.override_parser.types import Override, ValueType
-from hydra.errors import HydraException
-
+from highway.config.experiment import LARGEST_SEED
 from highway.config.groups import check_words
-from highway.errors import Refused, listing
+from highway.config.sections import SWEEP_ONLY
+from highway.errors import Refused, as_typed, listing
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
 
 MOST_RUNS = 50_000
+OF_TABLES = {  # key -> what to do without table=
+    "seeds": "For a grid, write seed=1,2",
+    "rows": "It chooses among the rows of a table",
+    "extra_rows": "It chooses among the rows of a table",
+}
+OF_GRIDS = {  # key -> what to do with table=
+    "name": "name= names a grid, but table= is given. Leave name= out.",
+    "title": "title= and columns= describe a grid. A table's file has its caption and its columns.",
+    "columns": "title= and columns= describe a grid. A table's file has its caption and its columns.",
+    "choose": "choose= is for a grid. A table's file says what is chosen, under its key `choose`.",
+    "seed": "seed= is for a single run or a grid. Choose the seeds of a table with seeds=1,2,3.",
+}
 
 
-def every_combination(overrides: Iterable[Override]) -> list[tuple[str, list[str]]]:
-    """List every combination of the overrides' values, each with a label that names the values that vary."""
-    choices = [
-        [f"{override.get_key_element().removeprefix('++')}={value}" for value in values_of(override)]
-        for override in overrides
-    ]
-    if math.prod(map(len, choices)) > MOST_RUNS:
+@dataclass(frozen=True)
+class Typed:
+    """What the command line of a sweep asks for. Without tables, it asks for a grid."""
+
+    tables: Sequence[str] = ()
+    rows: Sequence[str] = ()  # of the tables; empty: all
+    extra_rows: bool = False
+    seeds: Sequence[int] = (1,)
+    budgets: Sequence[str] = ("paper",)
+    name: str | None = None  # of the grid
+    title: str = ""
+    columns: Sequence[str] = ()
+    choose: Sequence[str] = ()  # keys of the grid
+    fail_fast: bool = False
+    retry_failed: bool = False
+    rerun: bool = False
+    plan: bool = False
+    overrides: Mapping[str, list[str]] = field(default_factory=dict)  # of the runs: key -> values, in the typed order
+
+
+def read_typed(parsed: Sequence["Override"]) -> Typed:
+    """Read the overrides of a sweep; refuse what does not fit together."""
+    typed: dict[str, Override] = {}
+    for override in parsed:
+        key = override.key_or_group
+        if key in SWEEP_ONLY and key in typed:
+            raise Refused(f"{key}= is given twice. Write several values with commas, as in seeds=1,2,3.")
+        typed[key] = override
+    given = {key: [value for value in values_of(typed[key]) if value != "null"] for key in SWEEP_ONLY if key in typed}
+    overrides = {
+        override.get_key_element().removeprefix("++"): values_of(override)
+        for key, override in typed.items()
+        if key not in SWEEP_ONLY
+    }
+    tables = given.get("table", [])
+    for key, hint in OF_TABLES.items():
+        if key in typed and not tables:
+            raise Refused(f"{key}= needs table=. {hint}.")
+    for key, sentence in OF_GRIDS.items():
+        if tables and (given.get(key) or key in overrides):
+            raise Refused(sentence)
+    names = given.get("name", [])
+    if len(names) > 1:
+        raise Refused(f"name={','.join(names)} gives several names, but a grid has one. Write name={names[0]}.")
+    if math.prod(map(len, [*overrides.values(), given.get("seeds", [""])])) > MOST_RUNS:
         raise Refused(
-            f"this grid has more than {MOST_RUNS:,} runs, and each is checked before the first one starts. "
+            f"this sweep has more than {MOST_RUNS:,} runs, and each is checked before the first one starts. "
             "Name fewer values."
         )
-    varying = [len(options) > 1 for options in choices]
-    plan = []
-    for combination in itertools.product(*choices):
+    return Typed(
+        tables=tables,
+        rows=given.get("rows", []),
+        seeds=_seeds("seeds", given.get("seeds", [])) if tables else _seeds("seed", overrides.get("seed", [])),
+        budgets=overrides.get("budget", ["paper"]),
+        name=names[0] if names else None,
+        title=_title(typed["title"]) if given.get("title") else "",
+        columns=given.get("columns", []),
+        choose=given.get("choose", []),
+        overrides=overrides,
+        **{key: _is_true(key, given) for key in ("extra_rows", "fail_fast", "retry_failed", "rerun", "plan")},
+    )
+
+
+def every_combination(choices: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """List every combination of the values of these keys, as overrides."""
+    settings = [[f"{key}={value}" for value in values] for key, values in choices.items()]
+    combinations = [list(combination) for combination in itertools.product(*settings)]
+    for combination in combinations:
         check_words(combination)
-        label = " ".join(override for override, varies in zip(combination, varying, strict=True) if varies)
-        plan.append((label, list(combination)))
-    return plan
+    return combinations
 
 
-def values_of(override: Override | None) -> list[str]:
-    """Return the values that an override lists; empty without an override."""
-    if override is None:
-        return []
+def values_of(override: "Override") -> list[str]:
+    """Return the values that an override lists."""
+    from hydra.core.override_parser.types import ValueType
+    from hydra.errors import HydraException
+
     if not override.is_sweep_override():
         return [override.get_value_element_as_str()]
     try:
@@ -53,18 +127,56 @@ def values_of(override: Override | None) -> list[str]:
     return values
 
 
-def seeds_of(override: Override | None) -> list[int]:
-    """Return the seeds of a table's rows; seed 1 unless an override names others."""
-    values = values_of(override) or ["1"]
-    if not all(value.isdecimal() for value in values):
-        raise Refused(f"seeds={','.join(values)} is not a list of whole numbers. Write seeds=1,2,3.")
-    return [int(value) for value in values]
+def _seeds(key: str, values: list[str]) -> list[int]:
+    """Return the seeds that are given; seed 1 if none is."""
+    for value in values:
+        if not value.isdecimal() or int(value) > LARGEST_SEED:
+            raise Refused(f"{key}={value} must be a whole number from 0 to {LARGEST_SEED}. Write {key}=1,2,3.")
+    return [int(value) for value in values] or [1]
 
 
-def is_true(override: Override | None) -> bool:
-    """Return the value of an override that is true or false; false without one."""
-    value = (values_of(override) or ["false"])[0].lower()
+def _is_true(key: str, given: Mapping[str, list[str]]) -> bool:
+    value = given.get(key, ["false"])[0].lower()
     if value not in ("true", "false"):
-        assert override is not None
-        raise Refused(f"{override.key_or_group}={value} is unknown; it takes {listing(['true', 'false'])}.")
+        raise Refused(f"{key}={value} is unknown; it takes {listing(['true', 'false'])}.")
     return value == "true"
+
+
+def _title(override: "Override") -> str:
+    """Return a title as typed; with a comma it looks like a list of values."""
+    return str(override.input_line).partition("=")[2] if override.is_sweep_override() else str(override.value())
+
+
+def command_line(overrides: Sequence[str]) -> str:
+    """Return the shell command that repeats a run, without the folders and logger that a launcher adds."""
+    repeated = [
+        override
+        for override in overrides
+        if not re.match(r"(hydra\.(?!searchpath=)|(data_dir|outputs_dir)=|logger[.=])", override)
+    ]
+    return f"highway train {shlex.join(repeated)}"
+
+
+def as_override(key: str, value: Any) -> str:
+    """Return a setting as one types it: `layers.attention=[1,2,3]`."""
+    text = as_typed(value) if value is None or isinstance(value, bool) else str(value).replace(", ", ",")
+    return f"{key}={text}"
+
+
+def quoted(text: str) -> str:
+    """Quote a text for Hydra's grammar, which treats backslashes before a quote, before `${` and at the end."""
+    escaped = re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
+    return "'" + re.sub(r"(\\*)('|$)", lambda match: match[1] * 2 + match[2].replace("'", "\\'"), escaped) + "'"
+
+
+def key_of(override: str) -> str:
+    return override.split("=", 1)[0]
+
+
+def last_on_each_key(overrides: Sequence[str]) -> list[str]:
+    """Drop repeated keys from overrides: the last override of a key counts, in its place."""
+    last: dict[str, str] = {}
+    for override in overrides:
+        last.pop(key_of(override), None)
+        last[key_of(override)] = override
+    return list(last.values())

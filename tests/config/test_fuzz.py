@@ -23,7 +23,7 @@ from highway.config.sentences import sentence
 from highway.errors import Refused
 from highway.ledger.identity import configuration, identified
 from highway.ledger.record import read_record
-from highway.sweep.shell import quoted
+from highway.sweep.typed import quoted
 
 REFUSALS = (Refused, HydraException, OmegaConfBaseException)
 KEYS = [

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from highway.commands import cli
 from highway.errors import Refused
 from highway.run.checkpoint import save_weights
-from highway.sweep.shell import quoted
+from highway.sweep.typed import quoted
 from highway.use.load import load
 from tests.support.overrides import TINY
 

@@ -26,6 +26,7 @@ from highway.report.report import Report, build_report
 from highway.sweep.grid import as_table
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import Column
+from highway.sweep.typed import Typed
 from tests.support.tables import content, put
 
 TABLE = load_table("highway_t1")
@@ -194,8 +195,7 @@ def test_a_table_of_ones_own_speaks_of_no_paper(tmp_path: Path) -> None:
         "gate": ["none", "sdu_tanh", "sdu_sigmoid"],
         "optimizer.lr": ["0.25"],
     }
-    run = [collect(TABLE, "paper", tmp_path).experiment("baseline")]
-    grid = parse_table(as_table("rates", "highway train -m", choices, run))
+    grid = parse_table(as_table(Typed(name="rates", overrides=choices)))
     values = {"gate=none": (1.5, 1.51, 1.52), "gate=sdu_tanh": (1.4, 1.41, 1.42), "gate=sdu_sigmoid": (1.6, 1.61, 1.62)}
     for row, of_row in values.items():
         for seed, value in enumerate(of_row, 1):

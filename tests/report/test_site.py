@@ -22,6 +22,7 @@ from highway.report.watch import watch
 from highway.sweep import grid
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import Table
+from highway.sweep.typed import Typed
 from tests.support.tables import TABLE, content, put
 
 
@@ -149,13 +150,13 @@ def test_a_sweep_with_further_overrides_has_a_page(tmp_path: Path) -> None:
 
 def test_a_grid_has_a_title_in_words_and_the_columns_that_were_asked_for() -> None:
     choices = {"model": ["transformer"], "dataset": ["ptb_char"], "gate": ["none", "sdu_tanh"], "seed": ["1", "2"]}
-    runs = [site.collect(TABLE, "paper", Path("nothing")).experiment("baseline")]
-    table = parse_table(grid.as_table(None, "highway train -m gate=none,sdu_tanh", choices, runs))
+    table = parse_table(grid.as_table(Typed(overrides=choices)))
     assert table.caption == "gate (none, sdu_tanh): transformer, ptb_char"
     assert len({column.title for column in table.columns}) == len(table.columns) > 1, "heads of valid and test differ"
-    assert grid.command(table, "paper") == "highway train -m gate=none,sdu_tanh"
+    command = "highway train -m model=transformer dataset=ptb_char gate=none,sdu_tanh seed=1,2"
+    assert grid.command(table, "paper") == command
     heads: dict[str, Any] = {"title": "Do gates help?", "columns": ["test_bpc", "parameters"]}
-    table = parse_table(grid.as_table("mine", "highway train -m", choices, runs, **heads))
+    table = parse_table(grid.as_table(Typed(name="mine", overrides=choices, **heads)))
     assert table.caption == "Do gates help?" and "columns=test_bpc,parameters" in table.command
     assert [column.metric for column in table.columns] == heads["columns"]
     assert "parameters" not in [column.metric for column in table.also]

@@ -11,9 +11,9 @@ from highway.config.compose import experiment
 from highway.files.device import device_name
 from highway.ledger.directory import RunDirectory
 from highway.sweep import cost
-from highway.sweep.accounts import to_do
 from highway.sweep.cost import cost_of
 from highway.sweep.launcher import Planned
+from highway.sweep.plan import published
 from highway.sweep.reading import load_table
 from tests.support.sweeps import inline
 from tests.support.tables import put
@@ -62,9 +62,9 @@ def test_runs_that_are_published_are_told(tmp_path: Path, monkeypatch: pytest.Mo
     """A plan and a sweep say so, because a researcher may wait days for numbers that a report already has."""
     monkeypatch.setattr("highway.config.home.REFERENCE", reference := tmp_path / "reference")
     runs = [planned(tmp_path / "outputs", "tanh", seed) for seed in (1, 2, 3)]
-    assert to_do(runs, runs).endswith("3 to train.")
+    assert published(runs) == []
     put(reference, "tanh", 1, 1.4, budget="smoke")
-    assert to_do(runs, runs).endswith("3 to train. 1 of these runs is published already: highway report shows it.")
+    assert published(runs) == ["1 of these runs is published already: highway report shows it."]
     put(reference, "tanh", 3, 1.4, budget="smoke", status="diverged")
     cost.foresee(runs, runs, 1, Console(file=(shown := io.StringIO()), width=100))
     assert shown.getvalue().splitlines()[1] == "2 of these runs are published already: highway report shows them."

@@ -25,6 +25,7 @@ from highway.sweep import grid
 from highway.sweep.launcher import EngineLauncher, Planned
 from highway.sweep.overview import Overview
 from highway.sweep.reading import load_table
+from highway.sweep.typed import Typed
 from highway.testing.runs import same_weights
 from tests.support.commands import TRAIN, typed
 from tests.support.overrides import FEW, TINY
@@ -98,18 +99,15 @@ def test_a_sweep_with_a_title_and_columns(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_grids_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    overrides = ("gate=none", *TINY, *FEW)
     for name, sentence in (
         ("highway_t1", "is the name of a table"),
         ("cells", "is the name of another folder of outputs/"),
         ("../x", "cannot name a folder"),
     ):
         with pytest.raises(Refused, match=sentence):
-            grid.as_table(name, "command", {"gate": ["none"]}, [experiment([*overrides, f"outputs_dir={tmp_path}"])])
+            grid.as_table(Typed(name=name, overrides={"gate": ["none"]}))
     first, second, other = (
-        grid.as_table(
-            None, "command", {"gate": ["none"], "seed": seeds, "optimizer.lr": rates}, [experiment([*overrides])]
-        )
+        grid.as_table(Typed(overrides={"gate": ["none"], "seed": seeds, "optimizer.lr": rates}))
         for seeds, rates in ((["1"], ["1", "2"]), (["2"], ["1", "2"]), (["1"], ["1", "3"]))
     )
     assert first["id"] == second["id"] != other["id"], "more seeds are the same grid"
@@ -122,19 +120,20 @@ def test_grids_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_grid_tells_which_other_grid_of_its_name_it_replaces(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def keep(command: str, **choices: list[str]) -> str:
+    def keep(gate: str, rates: list[str], **seeds: list[str]) -> str:
         caplog.clear()
-        typed = {key.replace("_", ".", 1): values for key, values in choices.items()}
-        grid.keep(grid.as_table("mine", command, typed, [experiment([*TINY, *FEW])]), tmp_path)
+        choices = {"gate": [gate], "optimizer.lr": rates, **seeds}
+        grid.keep(grid.as_table(Typed(name="mine", overrides=choices)), tmp_path)
         return caplog.text
 
-    assert keep("first", gate=["none"], optimizer_lr=["1", "2"]) == ""
-    assert keep("more", gate=["none"], optimizer_lr=["1", "2", "3"], seed=["1", "2"]) == "", "all rows are shown"
-    assert "see them again, give its command with another name: more" in keep("less", gate=["none"], optimizer_lr=["1"])
-    assert "another name: less" in keep("other", gate=["highway"], optimizer_lr=["1", "2"])
+    assert keep("none", ["1", "2"]) == ""
+    assert keep("none", ["1", "2", "3"], seed=["1", "2"]) == "", "all rows are shown"
+    before = "another name: highway train -m gate=none optimizer.lr=1,2,3 seed=1,2"
+    assert f"see them again, give its command with {before}" in keep("none", ["1"])
+    assert "another name: highway train -m gate=none optimizer.lr=1" in keep("highway", ["1", "2"])
     (tmp_path / "grids" / "mine" / "table.yaml").write_text("nothing: [")
-    assert keep("mended", gate=["none"], optimizer_lr=["1"]) == ""
-    assert grid.find("mine", tmp_path).command == "mended"
+    assert keep("none", ["1"]) == ""
+    assert grid.find("mine", tmp_path).command == "highway train -m gate=none optimizer.lr=1"
 
 
 @pytest.mark.parametrize("launcher", ["local", "slurm"])

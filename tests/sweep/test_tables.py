@@ -17,7 +17,8 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.sweep.reading import load_table, parse_table, table_ids
-from highway.sweep.table import Row, Table, last_on_each_key
+from highway.sweep.table import Row, Table
+from highway.sweep.typed import last_on_each_key
 from highway.testing.runs import trained
 from tests.support.overrides import two_steps
 from tests.support.tables import SMOKE_ROWS, content
