@@ -83,7 +83,8 @@ def test_the_best_validation_wins_and_its_run_is_the_undisturbed_run(sweep: Any,
     """Six trials, of which two diverge at once; the winner is known, and further seeds take its settings."""
     assert choices_of(TUNED, "smoke", tmp_path / "tried")[0][:2] == ("A", "not yet: 6 trials to train")
     output = sweep(TUNED, tmp_path / "tried", "seeds=1,2")
-    assert "6 runs: 0 finished already, 6 to train." in output and "choose settings of tuned a" in output
+    assert "6 runs: 0 finished already, 6 to train. They are trials, which choose settings of tuned a." in output
+    assert "2 runs: 1 finished already, 1 to train. Their settings were chosen by 6 trials." in output
     assert chosen(TUNED, tmp_path / "tried") == BEST
     statuses = sorted(RunDirectory(path.parent).status for path in tmp_path.glob("tried/cells/*/seed1/result.json"))
     assert statuses == ["diverged"] * 2 + ["finished"] * 4
