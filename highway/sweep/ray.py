@@ -49,9 +49,8 @@ class Task:
             why = f"the Ray worker could not start the run: {error.cause}"
         except RayError as error:
             why = f"Ray lost the run, after every retry: {type(error).__name__}"
-        append_text(
-            made_folder(self.planned.directory.path) / self.planned.directory.log.name, " ".join(why.split()) + "\n"
-        )
+        made_folder(self.planned.directory.path)
+        append_text(self.planned.directory.log, " ".join(why.split()) + "\n")
         return 1
 
     def terminate(self) -> None:

@@ -1,7 +1,7 @@
 """The core of the launchers, with jobs that end as the test says."""
 
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from tests.support.tables import write_ended
 
 
 class Scripted(Launcher):
-    """A launcher of one slot: the jobs that it starts end with these exit codes, one after another."""
+    """A launcher without slots: the jobs that it starts end with these exit codes, one after another."""
 
     def __init__(self, *codes: int) -> None:
         super().__init__()
@@ -51,8 +51,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[Planned]:
-    yield Planned("run", (), RunDirectory(tmp_path / "cells" / "transformer-0123456789ab" / "seed1"), "cpu", 1)
+def run(tmp_path: Path) -> Planned:
+    return Planned("run", (), RunDirectory(tmp_path / "seed1"), "cpu", 1)
 
 
 def test_a_run_that_was_refused_has_one_second_try(run: Planned) -> None:
@@ -110,12 +110,7 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_runs_in_this_process(inline: Any, tmp_path: Path) -> None:
-    runs = [
-        Planned(
-            f"seed {seed}", (), RunDirectory(tmp_path / "cells" / "transformer-0123456789ab" / f"seed{seed}"), "cpu", 1
-        )
-        for seed in (1, 2, 3)
-    ]
+    runs = [Planned(name, (), RunDirectory(tmp_path / name / "seed1"), "cpu", 1) for name in ("a", "b", "c")]
     inline("held", "failed", "finished", "finished").launch_runs(runs, 3, False)
     assert sorted(run.directory.status for run in runs) == ["failed", "finished", "finished"]
 
