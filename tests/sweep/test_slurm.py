@@ -150,9 +150,9 @@ def test_the_exit_code_of_a_job_brings_it_back_for_any_run_that_can_go_on(return
 
 def test_runs_of_one_device_share_a_job(tmp_path: Path, pretended: Pretended) -> None:
     through = launcher(tmp_path, per_gpu=2, cpus=5)
-    large = planned(tmp_path, 9, "gpu", 2)
-    planned_runs = [large, *(planned(tmp_path, seed, "gpu") for seed in (1, 2, 3))]
-    assert [job.number for job in jobs_of(through, planned_runs)] == ["8", "7_0", "7_0", "7_1"]  # type: ignore[attr-defined]
+    large = [planned(tmp_path, seed, "gpu", 2) for seed in (8, 9)]
+    jobs = jobs_of(through, [*large, *(planned(tmp_path, seed, "gpu") for seed in (1, 2, 3))])
+    assert [job.number for job in jobs] == ["8_0", "8_1", "7_0", "7_0", "7_1"]  # type: ignore[attr-defined]
     assert "#SBATCH --gpus-per-node=1\n" in pretended.script() and "--cpus-per-task=5\n" in pretended.script()
     (shared, _) = sorted((tmp_path / "outputs" / "slurm").glob("7_*_submitted.pkl"))
     job = pickle.loads(shared.read_bytes()).function
