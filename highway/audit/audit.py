@@ -54,9 +54,7 @@ def audit(table_ids: Sequence[str]) -> Audited:
         row_costs = pool.map(_cost, distinct.values())
         findings = {table.id: [*of_numbers(table), *of_code(table)] for table in tables}
         costs_of = dict(zip(distinct, row_costs, strict=True))
-    costs = {
-        table.id: {row[1]: costs_of[name] for row, name in names.items() if row[0] == table.id} for table in tables
-    }
+    costs = {table.id: {row[1]: costs_of[name] for row, name in names.items() if row[0] == table.id} for table in tables}
     for table in tables:
         findings[table.id] += of_sizes(table, costs[table.id])
     return Audited(tables, costs, [*itertools.chain(*findings.values()), *between(tables, experiments)])

@@ -131,10 +131,8 @@ class RayLauncher(Launcher):
         for planned in to_run:
             needs = self.needs(planned)
             task = ray.remote(num_cpus=needs["CPU"], num_gpus=needs["GPU"], max_retries=self.settings.retries)(ray_task)
-            yield (
-                planned,
-                Task(planned, task.remote(self.command(planned), planned.directory.log.resolve(), environment)),
-            )
+            reference = task.remote(self.command(planned), planned.directory.log.resolve(), environment)
+            yield planned, Task(planned, reference)
 
 
 def _room(node: dict[str, float], needs: dict[str, float]) -> int:

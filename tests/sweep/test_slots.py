@@ -1,12 +1,16 @@
-"""Slots: which devices a run gets, tested without a GPU."""
+"""hydra/launcher=local: which devices a run gets, tested without a GPU."""
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from highway.errors import Refused
-from highway.sweep.local import LocalSettings, Slots, slots_for, visible_gpus
+from highway.ledger.directory import RunDirectory
+from highway.sweep import local
+from highway.sweep.launcher import Planned
+from highway.sweep.local import LocalLauncher, LocalSettings, Slots, slots_for, visible_gpus
 
 
 def test_each_gpu_takes_its_share_the_emptiest_first() -> None:
@@ -48,3 +52,22 @@ def test_slots_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slots_for({"auto"}, devices=1, to_run=3, settings=LocalSettings()).count == 3
     with pytest.raises(Refused, match="no GPU is visible"):
         slots_for({"gpu"}, devices=1, to_run=3, settings=LocalSettings())
+
+
+def test_a_run_sees_only_the_gpus_of_its_slots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    surroundings: list[dict[str, str]] = []
+
+    def start(command: Any, log: Path, environment: dict[str, str]) -> None:
+        surroundings.append(environment)
+
+    monkeypatch.setattr(local, "start_process", start)
+    monkeypatch.setattr(local, "cores", lambda: 8)
+    monkeypatch.setattr(LocalLauncher, "command", lambda *_: [])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    runs = [Planned(f"run {number}", (), RunDirectory(tmp_path / str(number)), "auto", 1) for number in range(5)]
+    launcher = LocalLauncher(per_gpu=2)
+    assert launcher.prepare(runs, 5) == 4
+    assert [launcher.take(run) for run in runs] == [True, True, True, True, False]
+    list(launcher.start(runs[:4]))
+    assert [environment["CUDA_VISIBLE_DEVICES"] for environment in surroundings] == ["4", "5", "4", "5"]
+    assert surroundings[0]["HIGHWAY_SLOTS"] == "4" and surroundings[0]["OMP_NUM_THREADS"] == "2"
