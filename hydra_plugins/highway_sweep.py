@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from highway.config.layers import OPTIONS, option
 from highway.config.project import confs
-from highway.sweep import launcher, local, ray, slurm, sweeper
+from highway.sweep import inline, local, ray, slurm, sweeper
 
 LAYERS = "layers"
 
@@ -40,7 +40,7 @@ class HighwaySweeper(sweeper.HighwaySweeper):
         warn(*arguments)
 
 
-class InlineLauncher(launcher.InlineLauncher):
+class InlineLauncher(inline.InlineLauncher):
     """The inline launcher with the function that trains a run, which imports torch."""
 
     def run(self, *arguments: Any) -> str:

@@ -23,11 +23,11 @@ STATUS = ("-m", "highway", "table", "status", TABLE)
 SWEEP = f"""
 import sys
 from highway.commands import cli
-from highway.sweep.launcher import EngineLauncher
+from highway.sweep.launcher import Launcher
 def command(launcher, planned):
     folder = planned.directory.path.resolve()
     return [sys.executable, {trivial.__file__!r}, str(folder), folder.name.removeprefix("seed")]
-EngineLauncher.command = command
+Launcher.command = command
 cli.train()
 """
 FIRST_STEP = """

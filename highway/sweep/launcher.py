@@ -1,32 +1,31 @@
-"""The base of every launcher that starts each run as a process: builds the commands, and watches them until they end.
+"""The core of every launcher: take a slot for each missing run, start it as a job, poll the job, and stop it.
 
-A subclass reserves room (`take`, `give_back`) and starts commands (`start`). Local processes, Slurm jobs and Ray tasks
-all implement `Job`. A run that another sweep has started is left to that sweep, and taken over if that sweep dies.
+A subclass says what a slot and a job are: a process of this machine (local.py), a Slurm job (slurm.py), a Ray task
+(ray.py), or a call in this process (inline.py). A run that another sweep has started is left to that sweep, and taken
+over if that sweep dies.
 """
 
-import logging
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from hydra.core.utils import JobReturn
-from hydra.plugins.launcher import Launcher
+from hydra.plugins.launcher import Launcher as HydraLauncher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.config.keys import Written
 from highway.config.mistakes import validated
-from highway.errors import Held, Refused, counted
+from highway.errors import Refused, counted
 from highway.ledger.directory import DONE, RunDirectory
-from highway.sweep.typed import command_line, quoted
+from highway.sweep.typed import quoted
 
-log = logging.getLogger("highway")
 EXIT_REFUSED = 2  # the exit code of a run that was refused, for example because another process trains it
 LOOK_AGAIN = 1.0  # seconds between two checks of runs that other sweeps have started
 LOOK = 0.02  # seconds between two polls of the running jobs; a slot stays empty at most that long
@@ -46,15 +45,36 @@ class Planned:
     experiment: Experiment | None = field(default=None, compare=False)  # None: not composed
 
     def next_move(self) -> Literal["start", "wait", "leave"]:
-        """Decide what to do now. wait: another process is training it. leave: another sweep has ended it meanwhile."""
+        """Decide what to do now. wait: another process is training it. leave: it has ended since the sweep began."""
         status = self.directory.status
         if status == "running":
             return "wait"
         return "leave" if status in DONE or (status == "failed" and self.before != "failed") else "start"
 
 
-class RunLauncher(Launcher):
+class Job(Protocol):
+    """A run that was started. A process of subprocess is a job as it is."""
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while the job waits, runs, or is about to run again."""
+
+    def terminate(self) -> None:
+        """Ask the job to save a checkpoint and exit; the job may still be queued."""
+
+    def wait(self) -> Any:
+        """Block until the job has ended."""
+
+
+class Launcher(HydraLauncher):
     """The base of our launchers: Hydra passes overrides to a launcher, our sweeper passes planned runs."""
+
+    Settings: type[Written] = Written  # the keys of hydra.launcher, which a file of conf/hydra/launcher/ explains
+    threads: int | None = None  # threads of a run that does not set trainer.threads; None: every core of its machine
+    spans_nodes = False  # True if a run may use several machines
+    queues = False  # True if a run may wait in a queue after it has been started
+
+    def __init__(self, **given: Any) -> None:
+        self.settings: Any = validated(self.Settings, given, "hydra.launcher")
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.config = config
@@ -63,84 +83,49 @@ class RunLauncher(Launcher):
         raise NotImplementedError("highway's launchers work with hydra/sweeper=highway")
 
     def threads_of_a_run(self, missing: Sequence[Planned], planned: int) -> int | None:
-        """Return the threads of a run that does not set trainer.threads, or None for every core of its machine."""
-        return None
-
-    def launch_runs(self, to_run: Sequence[Planned], planned: int, fail_fast: bool) -> None:
-        """Run these, of `planned` in the sweep, until all have ended here or in other sweeps.
-
-        With fail_fast, return when the first run fails.
-        """
-        raise NotImplementedError
-
-
-class Job(Protocol):
-    def poll(self) -> int | None:
-        """Return the exit code, or None while the job waits, runs, or is about to run again."""
-
-    def stop(self) -> None:
-        """Ask the job to save a checkpoint and exit; the job may still be queued."""
-
-    def wait(self) -> Any:
-        """Block until the job has ended."""
-
-
-class EngineLauncher(RunLauncher):
-    Settings: type[Written] = Written  # the keys of hydra.launcher, which a file of conf/hydra/launcher/ explains
-    threads: int  # threads of a run whose overrides do not set trainer.threads
-    spans_nodes = False  # True if a run may use several machines
-    queues = False  # True if a run may wait in a queue after it has been started
-
-    def __init__(self, **given: Any) -> None:
-        self.settings: Any = validated(self.Settings, given, "hydra.launcher")
-
-    def threads_of_a_run(self, missing: Sequence[Planned], planned: int) -> int | None:
+        """Return `threads` for these runs, out of `planned` in the sweep, without starting anything."""
         return self.threads
 
     def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
         """Get ready for these runs, out of `planned` in the sweep; return how many can run at once."""
         raise NotImplementedError
 
-    def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
-        """Start these runs, for which `take` has reserved room; yield each with its job."""
-        raise NotImplementedError
-
     def take(self, planned: Planned) -> bool:
-        """Reserve room for a run and return True, or False if none is free; Slurm and Ray queue the run themselves."""
+        """Take a slot for a run and return True, or False if none is free; Slurm and Ray queue the run themselves."""
         return True
 
     def give_back(self, planned: Planned) -> None:
-        """Release the room that a run has taken."""
+        """Give back the slot of a run."""
 
-    def launch_runs(self, to_run: Sequence[Planned], planned: int, fail_fast: bool) -> None:
+    def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
+        """Start these runs, which have their slots; yield each with its job."""
+        raise NotImplementedError
+
+    def overview_of(self, to_run: Sequence[Planned], at_once: int) -> Any:
+        """Return the view of the sweep's progress."""
         from highway.sweep.overview import Overview  # imports rich: Hydra loads this file for single runs too
 
+        return Overview(to_run, at_once, self.queues)
+
+    def launch_runs(self, to_run: Sequence[Planned], planned: int, fail_fast: bool) -> None:
+        """Run these, of `planned` in the sweep, until all have ended here or in other sweeps.
+
+        With fail_fast, return when the first run fails.
+        """
         wide = next((run for run in to_run if run.nodes > 1), None)
         if wide and not self.spans_nodes:
             raise Refused(
                 f"trainer.nodes={wide.nodes} needs hydra/launcher=slurm: only Slurm starts a run on several machines."
             )
         at_once = self.prepare(to_run, planned)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # an ignored SIGHUP comes from nohup and stays ignored; a shell's & ignores SIGINT without meaning it
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, signal.default_int_handler)
         self.waiting = list(to_run)
         self.running: dict[Planned, Job] = {}
-        with Overview(to_run, at_once, self.queues) as self.overview:
+        self.tried_again: set[Planned] = set()  # runs that were refused once, though no other process had them
+        with _interruptible(), self.overview_of(to_run, at_once) as self.overview:
             try:
                 self._work(fail_fast)
             finally:
                 self._stop()
-
-    def command(self, planned: Planned) -> list[str]:
-        """Return the command that trains a run, the same for every launcher."""
-        overrides = [*search_path(self.config), *map(str, planned.overrides)]
-        if not any(override.startswith("trainer.threads=") for override in overrides):
-            overrides.append(f"trainer.threads={self.threads}")
-        for key in ("data_dir", "outputs_dir"):
-            overrides.append(f"{key}={quoted(str(Path(self.config[key]).resolve()))}")
-        return [sys.executable, "-m", "highway", "train", *overrides]
 
     def _work(self, fail_fast: bool) -> None:
         look_at = 0.0
@@ -157,10 +142,13 @@ class EngineLauncher(RunLauncher):
             time.sleep(LOOK)
 
     def _ended(self, planned: Planned, code: int) -> bool:
-        """Release the room of a job that has ended; return False if its run failed."""
+        """Give back the slot of a job that has ended; return False if its run failed."""
         del self.running[planned]
         self.give_back(planned)
         move = planned.next_move()
+        if code == EXIT_REFUSED and move == "start" and planned not in self.tried_again:
+            self.tried_again.add(planned)
+            move = "wait"  # perhaps another process had the lease and has ended since: the core starts it again
         if move == "wait" or (code == EXIT_REFUSED and move == "leave"):  # another sweep took the lease first
             self.waiting.append(planned)
             return True
@@ -168,7 +156,7 @@ class EngineLauncher(RunLauncher):
         return code == 0
 
     def _fill(self) -> None:
-        """Start every run for which there is room; skip runs of other sweeps, and drop those that have ended there."""
+        """Start every run that gets a slot; skip runs of other sweeps, and drop those that have ended there."""
         ready = []
         for planned in list(self.waiting):
             if not self.take(planned):
@@ -191,36 +179,33 @@ class EngineLauncher(RunLauncher):
         if self.running:
             self.overview.say(f"stopping {counted(len(self.running), 'run')}; progress is saved first ...")
         for job in self.running.values():
-            job.stop()
+            job.terminate()
         for job in self.running.values():
             job.wait()
 
+    def command(self, planned: Planned) -> list[str]:
+        """Return the command that trains a run in a process of its own, the same for every launcher."""
+        overrides = [*search_path(self.config), *map(str, planned.overrides)]
+        if not any(override.startswith("trainer.threads=") for override in overrides):
+            overrides.append(f"trainer.threads={self.threads}")
+        for key in ("data_dir", "outputs_dir"):
+            overrides.append(f"{key}={quoted(str(Path(self.config[key]).resolve()))}")
+        return [sys.executable, "-m", "highway", "train", *overrides]
 
-class InlineLauncher(RunLauncher):
-    """A launcher that trains one run after another in this process."""
 
-    run: Callable[[Experiment, RunDirectory, str], str]  # trains a run and returns its status
-
-    def launch_runs(self, to_run: Sequence[Planned], planned: int, fail_fast: bool) -> None:
-        waiting = list(to_run)
-        while waiting:
-            moves = {entry: entry.next_move() for entry in waiting}
-            waiting = [entry for entry in waiting if moves[entry] != "leave"]
-            ready = [entry for entry in waiting if moves[entry] == "start"]
-            if not ready:
-                time.sleep(LOOK_AGAIN)
-                continue
-            waiting.remove(ready[0])
-            overrides = [*search_path(self.config), *ready[0].overrides]
-            try:
-                status = self.run(experiment(overrides), ready[0].directory, command_line(overrides))
-            except Held:  # another sweep has taken the lease since next_move
-                waiting.append(ready[0])
-                continue
-            if status == "interrupted":
-                raise KeyboardInterrupt
-            if fail_fast and status != "finished":
-                return
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP interrupt a sweep as Ctrl-C does, so that it stops its runs first."""
+    before: dict[int, Any] = {}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # an ignored SIGHUP comes from nohup and stays ignored; a shell's & ignores SIGINT without meaning it
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            before[number] = signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for changed, handler in before.items():
+            signal.signal(changed, handler)
 
 
 def search_path(config: DictConfig) -> list[str]:

@@ -1,28 +1,23 @@
 """hydra/launcher=ray: trains each run as a task on a Ray cluster.
 
 The cluster is an existing one, or a local one that lasts as long as the sweep. A task starts the run's command as a
-process and waits for it. When the Ray worker is lost, the process saves a checkpoint and exits, and another task
-resumes the run.
+process and waits for it. When Ray loses the worker, the process saves a checkpoint and stops, and Ray restarts the
+task. A task that finds the process still saving is refused, and started again when the run is free.
 """
 
 import os
-import signal
 import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
-from functools import partial
 from typing import Any
 
 from highway.config.extras import need
 from highway.config.keys import Written, number
 from highway.config.project import SETTING, project
 from highway.errors import Refused
-from highway.files.writing import append_text
-from highway.ledger.lease import SWEEP
-from highway.sweep.launcher import EXIT_REFUSED, EngineLauncher, Job, Planned
+from highway.files.writing import append_text, made_folder
+from highway.sweep.launcher import Job, Launcher, Planned
+from highway.sweep.process import ray_task
 
 ANSWERS = 10.0  # seconds within which a cluster must answer; Ray itself tries for two minutes
 INTERRUPTED = 130
@@ -33,86 +28,40 @@ QUIET = {
 }
 
 
-def run_cell(command: list[str], output: str, surroundings: dict[str, str]) -> int:
-    """Train a run as a process in a Ray worker, and return the exit code of the process.
-
-    The run saves a checkpoint when the task is cancelled, and when the node that started the worker is lost.
-    """
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & ignores SIGINT, and children inherit that
-    node, stopping = os.getppid(), False
-    surroundings = {**os.environ, **surroundings, SWEEP: str(os.getpid())}
-    with open(output, "ab") as file:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=surroundings, start_new_session=True
-        )
-    while True:
-        try:
-            while process.poll() is None and (stopping or os.getppid() == node):
-                time.sleep(0.1)
-            if process.returncode is not None and os.getppid() != node:
-                os._exit(1)  # the sweep then sees a lost worker; an exit code could arrive as a mere interruption
-            if process.returncode is not None:
-                return process.returncode
-        except KeyboardInterrupt:  # Ray cancels a task with it, perhaps several times
-            pass
-        if not stopping:
-            process.terminate()
-        stopping = True
-
-
 class Task:
-    """A run as a Ray task, which is submitted again when Ray has lost it."""
+    """A run as a Ray task."""
 
-    def __init__(self, planned: Planned, submit: Callable[[], Any], retries: int) -> None:
-        self.planned, self.submit, self.retries = planned, submit, retries
-        self.losses = 0
-        self.reference = submit()
+    def __init__(self, planned: Planned, reference: Any) -> None:
+        self.planned, self.reference = planned, reference
 
     def poll(self) -> int | None:
         import ray
+        from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
-        if self.reference is not None:
-            return self._code() if ray.wait([self.reference], timeout=0)[0] else None
-        if self.planned.directory.status != "running":  # the lost worker's process has saved and let go of the lease
-            self.reference = self.submit()
-        return None
+        if not ray.wait([self.reference], timeout=0)[0]:
+            return None
+        try:
+            code: int = ray.get(self.reference)
+            return code
+        except TaskCancelledError:
+            return INTERRUPTED
+        except RayTaskError as error:
+            why = f"the Ray worker could not start the run: {error.cause}"
+        except RayError as error:
+            why = f"Ray lost the run, after every retry: {type(error).__name__}"
+        made_folder(self.planned.directory.path)
+        append_text(self.planned.directory.log, " ".join(why.split()) + "\n")
+        return 1
 
-    def stop(self) -> None:
+    def terminate(self) -> None:
         import ray
 
-        if self.reference is not None:
-            ray.cancel(self.reference)
+        ray.cancel(self.reference)  # Ray does not restart a cancelled task
 
     def wait(self) -> None:
         import ray
 
-        if self.reference is not None:
-            ray.wait([self.reference])
-
-    def _code(self) -> int | None:
-        import ray
-        from ray.exceptions import RayError, RayTaskError, TaskCancelledError
-
-        try:
-            code: int = ray.get(self.reference)
-            if code != EXIT_REFUSED or not self.losses:
-                return code
-            why = "the run was still leased"  # by the process of the lost worker, which has not noticed the loss yet
-        except TaskCancelledError:
-            return INTERRUPTED
-        except RayTaskError as error:
-            return self._failed(f"the Ray worker could not start the run: {error.cause}")
-        except RayError as error:
-            why = type(error).__name__
-        self.losses += 1
-        if self.losses > self.retries:
-            return self._failed(f"Ray lost the run {self.losses} times; the last error was: {why}")
-        self.reference = None
-        return None
-
-    def _failed(self, why: str) -> int:
-        append_text(self.planned.directory.log, " ".join(why.split()) + "\n")
-        return 1
+        ray.wait([self.reference])
 
 
 class RaySettings(Written):
@@ -130,7 +79,7 @@ class RaySettings(Written):
             )
 
 
-class RayLauncher(EngineLauncher):
+class RayLauncher(Launcher):
     Settings = RaySettings
     settings: RaySettings
     queues = True
@@ -171,21 +120,19 @@ class RayLauncher(EngineLauncher):
         gpus = 0.0
         if self.on_gpus and planned.accelerator != "cpu":
             gpus = planned.devices if planned.devices > 1 else 10_000 // self.settings.per_gpu / 10_000
-        return {"CPU": self.threads * planned.devices, "GPU": gpus}
+        return {"CPU": self.settings.num_cpus * planned.devices, "GPU": gpus}
 
     def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
-        return ((planned, Task(planned, partial(self._submit, planned), self.settings.retries)) for planned in to_run)
-
-    def _submit(self, planned: Planned) -> Any:
         import ray
 
-        planned.directory.path.mkdir(parents=True, exist_ok=True)
-        surroundings = {"HIGHWAY_SLOTS": str(self.at_once), "OMP_NUM_THREADS": str(self.threads)}
+        environment = {"HIGHWAY_SLOTS": str(self.at_once), "OMP_NUM_THREADS": str(self.threads)}
         if own := project():
-            surroundings[SETTING] = str(own.folder)
-        needs = self.needs(planned)
-        task = ray.remote(num_cpus=needs["CPU"], num_gpus=needs["GPU"], max_retries=0)(run_cell)
-        return task.remote(self.command(planned), str(planned.directory.log.resolve()), surroundings)
+            environment[SETTING] = str(own.folder)
+        for planned in to_run:
+            needs = self.needs(planned)
+            task = ray.remote(num_cpus=needs["CPU"], num_gpus=needs["GPU"], max_retries=self.settings.retries)(ray_task)
+            reference = task.remote(self.command(planned), planned.directory.log.resolve(), environment)
+            yield planned, Task(planned, reference)
 
 
 def _room(node: dict[str, float], needs: dict[str, float]) -> int:
@@ -198,15 +145,10 @@ def _connect(address: str | None, cores: int | None) -> None:
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     import ray
-    from ray import cloudpickle
 
-    cloudpickle.register_pickle_by_value(
-        sys.modules[__name__]
-    )  # a worker can then unpickle run_cell without importing highway
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None:
-        local_options: dict[str, Any] = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": OBJECTS}
-        ray.init(address="local", **options, **local_options)
+        ray.init(address="local", num_cpus=cores, include_dashboard=False, object_store_memory=OBJECTS, **options)
         return
     cluster = (os.environ.get("RAY_ADDRESS") or address) if address == "auto" else address
     host, colon, port = cluster.removeprefix("ray://").rpartition(":")

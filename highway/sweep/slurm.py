@@ -1,7 +1,7 @@
-"""hydra/launcher=slurm: trains each run as a Slurm job; submitit submits the jobs of a sweep in a few arrays.
+"""hydra/launcher=slurm: trains each run in a Slurm job; submitit submits the jobs of a sweep in a few arrays.
 
-Slurm sends SIGTERM before a job's time limit and before it pre-empts a job. The run then saves a checkpoint
-and exits with 130; the job is requeued and resumes. After `scancel` a job saves a checkpoint and is not requeued.
+Slurm sends SIGTERM before a job's time limit and before it pre-empts a job. Its runs then save checkpoints and exit
+with 130; the job is requeued and they resume. After `scancel` a job saves checkpoints and is not requeued.
 """
 
 import logging
@@ -12,16 +12,17 @@ import time
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from highway.config.extras import need
 from highway.config.keys import Text, Written, matching, number
 from highway.errors import Refused
 from highway.ledger.lease import STALE
-from highway.sweep.launcher import EngineLauncher, Job, Planned
-from highway.sweep.submitted import Becomes
+from highway.sweep.launcher import Job, Launcher, Planned
+from highway.sweep.process import SlurmRuns
 
 log = logging.getLogger("highway")
+T = TypeVar("T")
 ASK_EVERY = 3.0  # seconds between two calls of squeue, each for all jobs
 STOP_WITHIN = 120.0  # seconds for which a sweep waits for its cancelled jobs
 LARGEST_ARRAY = 1000  # jobs; the default of Slurm's MaxArraySize is 1001
@@ -29,8 +30,8 @@ MARGIN = 60  # seconds by which Slurm may warn early
 
 Name = Annotated[Text, matching(r"[\w.,:@+-]+", "a name of letters, digits and _ . , : @ + -")]
 
-# Runs in the job after the run's command. A kill may be the fault of the node, or of the run; the latter would be
-# requeued for ever, so the number of restarts after a kill is limited.
+# Shell lines of the job after its runs have ended. A kill may be the fault of the node, or of the run; the latter would
+# be requeued for ever, so the number of restarts after a kill is limited.
 AGAIN = """code=$? again=no
 case $code in
 130 | 143) again=yes ;; # asked to stop, and saved
@@ -46,6 +47,7 @@ class SlurmSettings(Written):
     partition: Name | None = None
     account: Name | None = None
     qos: Name | None = None
+    per_gpu: int = number(1, 1)
     cpus: int = number(4, 1)
     memory_gb: float | None = number(None, 0.001)
     minutes: int = number(720, 1)
@@ -67,14 +69,14 @@ class SlurmSettings(Written):
                 raise Refused(f"hydra.launcher.parameters: {name!r} has a line break. Write each option by itself.")
 
 
-class SlurmLauncher(EngineLauncher):
+class SlurmLauncher(Launcher):
     Settings = SlurmSettings
     settings: SlurmSettings
     spans_nodes = queues = True
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self.threads = self.settings.cpus
+        self.threads = max(self.settings.cpus // self.settings.per_gpu, 1)
 
     def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
         need("submitit", "slurm", "hydra/launcher=slurm")
@@ -83,38 +85,42 @@ class SlurmLauncher(EngineLauncher):
                 "hydra/launcher=slurm needs sbatch and srun, which this machine lacks: start it on a login node."
             )
         self.queue = Queue()
-        return min(self.settings.array_parallelism or planned, planned)
+        jobs = self.settings.array_parallelism or planned
+        return min(jobs * self.settings.per_gpu, planned)
 
     def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
-        for _, alike in groupby(sorted(to_run, key=_needs), key=_needs):
-            same = list(alike)
-            for first in range(0, len(same), LARGEST_ARRAY):
-                yield from self._submit(same[first : first + LARGEST_ARRAY]).items()
+        """Submit an array for runs that need the same; a job has one run, or up to per_gpu runs of one device each."""
+        for (nodes, devices, _), alike in groupby(sorted(to_run, key=_needs), key=_needs):
+            size = self.settings.per_gpu if nodes * devices == 1 else 1
+            for array in batched([*batched([*alike], size)], LARGEST_ARRAY):
+                for job, runs in zip(self._submit(array), array, strict=True):
+                    yield from ((planned, Submitted(planned, job, len(runs) > 1, self.queue)) for planned in runs)
 
-    def _submit(self, to_run: Sequence[Planned]) -> dict[Planned, Job]:
+    def _submit(self, jobs: Sequence[Sequence[Planned]]) -> list[str]:
+        """Submit an array of jobs, each of these runs; return the number of each job."""
         from submitit import SlurmExecutor
         from submitit.core.utils import FailedJobError
         from submitit.helpers import clean_env
 
         executor = SlurmExecutor(folder=Path(self.config.outputs_dir).resolve() / "slurm")
-        executor.update_parameters(**self._asked(to_run[0], len(to_run)))
+        executor.update_parameters(**self._asked(jobs[0][0], len(jobs)))
         kept = {name: os.environ[name] for name in ("SLURM_CONF",) if name in os.environ}
         try:
             with clean_env(), executor.batch():  # a sweep that is a job itself must not pass its SLURM_ variables on
                 os.environ.update(kept)
-                submitted = [
-                    executor.submit(Becomes(self.command(run), run.directory.log.resolve(), self.threads))
-                    for run in to_run
-                ]
+                submitted = [executor.submit(self._job(runs)) for runs in jobs]
         except FailedJobError as error:
             answer = " ".join(str(error).split())
             hint = ". Write trainer.accelerator=cpu to ask for no GPU" if "gres" in answer else ""
             raise Refused(f"Slurm refused the jobs: {answer}{hint}.") from error
-        numbers = [job.job_id for job in submitted]
-        return {run: Submitted(run, number, self.queue) for run, number in zip(to_run, numbers, strict=True)}
+        return [job.job_id for job in submitted]
 
-    def _asked(self, planned: Planned, to_run: int) -> dict[str, Any]:
-        """Return the options of sbatch, under submitit's names."""
+    def _job(self, runs: Sequence[Planned]) -> SlurmRuns:
+        environment = {"HIGHWAY_SLOTS": str(len(runs)), "OMP_NUM_THREADS": str(self.threads)}
+        return SlurmRuns([*map(self.command, runs)], [run.directory.log.resolve() for run in runs], environment)
+
+    def _asked(self, planned: Planned, jobs: int) -> dict[str, Any]:
+        """Return the options of sbatch for an array of so many jobs with the needs of this run, by submitit's names."""
         settings = self.settings
         options = {
             "job_name": "highway",
@@ -127,7 +133,7 @@ class SlurmLauncher(EngineLauncher):
             "cpus_per_task": settings.cpus,
             "mem": f"{int(settings.memory_gb * 1024)}M" if settings.memory_gb else None,
             "time": settings.minutes,
-            "array_parallelism": settings.array_parallelism or to_run,
+            "array_parallelism": settings.array_parallelism or jobs,
             "setup": list(settings.setup_lines),
             "teardown": AGAIN.format(kills=settings.kills).splitlines(),
             # since Slurm 22.05 srun does not inherit --cpus-per-task from sbatch
@@ -148,7 +154,7 @@ class Queue:
         self.reasons: dict[str, str] = {}  # number of a queued job -> why it does not run; "None" if it does
         self.held: set[str] = set()  # jobs of which it was said that Slurm holds them
         self.asked = self.answered = -ASK_EVERY
-        self.unwanted: list[str] = []
+        self.unwanted: set[str] = set()
         self.leave_at = float("inf")
 
     def holds(self, number: str, since: float) -> bool:
@@ -171,27 +177,29 @@ class Queue:
     def cancel(self) -> None:
         """Cancel all unwanted jobs with one call; some may have ended by themselves."""
         if self.unwanted:
-            subprocess.run(["scancel", *self.unwanted], capture_output=True, check=False)
-            self.unwanted, self.leave_at = [], time.monotonic() + STOP_WITHIN
+            subprocess.run(["scancel", *sorted(self.unwanted)], capture_output=True, check=False)
+            self.unwanted, self.leave_at = set(), time.monotonic() + STOP_WITHIN
 
 
 class Submitted:
-    """A Slurm job from submission to end; its run directory tells how it ended."""
+    """A run in a Slurm job, from submission to end; its run directory tells how it ended."""
 
-    def __init__(self, planned: Planned, number: str, queue: Queue) -> None:
-        self.planned, self.number, self.queue = planned, number, queue
+    def __init__(self, planned: Planned, number: str, shares: bool, queue: Queue) -> None:
+        """shares: other runs are in the same job, which may go on when this run has ended."""
+        self.planned, self.number, self.shares, self.queue = planned, number, shares, queue
         self.submitted = self.seen = time.monotonic()
+        self.looked = 0.0
 
     def poll(self) -> int | None:
-        if self._is_queued():
+        if self._is_queued() and not (self.shares and self._has_ended()):
             return None
         status = self.planned.directory.status
         if status == "running" and time.monotonic() - self.seen <= STALE + ASK_EVERY:
             return None  # killed on another machine: the run counts as running until its lease is stale
         return int(status != "finished")
 
-    def stop(self) -> None:
-        self.queue.unwanted.append(self.number)
+    def terminate(self) -> None:
+        self.queue.unwanted.add(self.number)
 
     def wait(self) -> None:
         self.queue.cancel()
@@ -204,7 +212,19 @@ class Submitted:
             self.seen = time.monotonic()
         return queued
 
+    def _has_ended(self) -> bool:
+        """Look into the run directory, as often as squeue is asked: there may be thousands of runs."""
+        if self.looked == self.queue.asked:
+            return False
+        self.looked = self.queue.asked
+        return self.planned.next_move() == "leave"
+
 
 def _needs(planned: Planned) -> tuple[int, int, bool]:
     """Return the resources by which runs are grouped: all jobs of an array ask for the same."""
     return planned.nodes, planned.devices, planned.accelerator == "cpu"
+
+
+def batched(entries: Sequence[T], size: int) -> list[Sequence[T]]:
+    """Cut a list into lists of `size` entries; the last may be shorter."""
+    return [entries[first : first + size] for first in range(0, len(entries), size)]

@@ -177,6 +177,21 @@ def test_a_job_that_is_stopped_and_a_node_that_is_lost(
     assert_undisturbed(tmp_path, undisturbed, 1)
 
 
+@on_slurm
+def test_two_runs_in_one_job(
+    tmp_path: Path, started: Callable[..., "subprocess.Popen[str]"], undisturbed: Path
+) -> None:
+    """Asked to stop, both runs of the job save; the job goes back to the queue, and both resume."""
+    process = started(tmp_path, *SLURM, *RUNS, "hydra.launcher.per_gpu=2", "hydra.launcher.cpus=2")
+    pid, number, _ = caught(tmp_path, process)
+    assert list(queue()) == [number]
+    tool("scancel", "--signal=TERM", number)
+    os.kill(pid, signal.SIGCONT)
+    until(process, lambda: restarts(number) == 1)
+    assert "did not finish" not in ended(process)
+    assert_undisturbed(tmp_path, undisturbed)
+
+
 def caught(folder: Path, sweep: "subprocess.Popen[str]") -> tuple[int, str, str]:
     """Stop the process of a run that has a checkpoint; return its number, that of its job, and its node."""
     pids: list[int] = []

@@ -1,7 +1,6 @@
-"""hydra/launcher=ray: what it refuses, and lost tasks of a pretended Ray; test_clusters.py has a real one."""
+"""hydra/launcher=ray: what it refuses, and how tasks of a pretended Ray end; test_clusters.py has a real one."""
 
 import sys
-from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -63,74 +62,41 @@ def test_what_a_cell_needs(
     assert launcher.needs(Planned("cell", (), RunDirectory(Path("cell")), accelerator, devices)) == needs
 
 
-class Lost(Exception):
-    pass
-
-
 @pytest.fixture
-def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Install a fake Ray; return the list of its tasks' results, in turn: exit codes, or the errors in their place."""
-    ends: list[Any] = []
+def ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Return a function that polls a task of a fake Ray, which ends as given; it returns the code and the run's log."""
+    exceptions: Any = ModuleType("ray.exceptions")
+    exceptions.RayError = type("RayError", (Exception,), {})
+    exceptions.RayTaskError = type("RayTaskError", (exceptions.RayError,), {"cause": "no such file"})
+    exceptions.TaskCancelledError = type("TaskCancelledError", (exceptions.RayError,), {})
 
-    def get(number: int) -> int:
-        if isinstance(ends[number], Exception):
-            raise ends[number]
-        code: int = ends[number]
-        return code
+    def get(end: Any) -> Any:
+        if isinstance(end, str):
+            raise getattr(exceptions, end)
+        return end
 
     fake: Any = ModuleType("ray")
-    fake.wait, fake.get = lambda tasks, timeout: (tasks, []), get
-    fake.exceptions = ModuleType("ray.exceptions")
-    fake.exceptions.RayError = Lost
-    fake.exceptions.RayTaskError = type("RayTaskError", (Lost,), {"cause": "no such file"})
-    fake.exceptions.TaskCancelledError = type("TaskCancelledError", (Lost,), {})
+    fake.wait, fake.get, fake.exceptions = lambda tasks, timeout: (tasks, []), get, exceptions
     monkeypatch.setitem(sys.modules, "ray", fake)
-    monkeypatch.setitem(sys.modules, "ray.exceptions", fake.exceptions)
-    return ends
+    monkeypatch.setitem(sys.modules, "ray.exceptions", exceptions)
+
+    def poll(end: Any) -> tuple[int | None, str]:
+        directory = RunDirectory(tmp_path / "seed1")
+        code = Task(Planned("run", (), directory, "cpu", 1), end).poll()
+        return code, directory.log.read_text() if directory.log.exists() else ""
+
+    return poll
 
 
-def task(folder: Path, retries: int = 3) -> Task:
-    return Task(Planned("cell", (), RunDirectory(folder), "cpu", 1), count().__next__, retries)
+def test_how_a_task_ends(ended: Any) -> None:
+    assert ended(0) == (0, "") and ended(2) == (2, "") and ended("TaskCancelledError") == (130, "")
 
 
-def codes(task: Task) -> list[int | None]:
-    """Poll a task until it has ended, and return all answers."""
-    seen = [task.poll()]
-    while seen[-1] is None:
-        seen.append(task.poll())
-    return seen
+def test_a_task_that_ray_gives_up_says_why_in_the_log_of_the_run(ended: Any) -> None:
+    code, log = ended("RayError")
+    assert code == 1 and log == "Ray lost the run, after every retry: RayError\n"
 
 
-def test_a_lost_task_is_submitted_again(outcomes: list[Any], tmp_path: Path) -> None:
-    outcomes += [Lost(), Lost(), 0]
-    assert codes(task(tmp_path)) == [None, None, None, None, 0]
-
-
-def test_the_cell_of_a_lost_task_is_left_to_its_process_until_that_has_saved(
-    outcomes: list[Any], tmp_path: Path
-) -> None:
-    outcomes += [Lost(), 0]
-    lost = task(tmp_path)
-    assert lost.poll() is None
-    with lost.planned.directory.leased():
-        assert [lost.poll(), lost.poll(), lost.reference] == [None, None, None]
-    assert codes(lost) == [None, 0]
-
-
-def test_who_finds_the_lost_process_still_at_it_tries_again(outcomes: list[Any], tmp_path: Path) -> None:
-    outcomes += [Lost(), 2, 0]
-    assert codes(task(tmp_path))[-1] == 0
-    outcomes[:] = [2]
-    assert codes(task(tmp_path)) == [2], "nothing was lost: the command is wrong, or another sweep is first"
-
-
-def test_a_task_that_is_lost_too_often_fails(outcomes: list[Any], tmp_path: Path) -> None:
-    outcomes += [Lost()] * 3
-    assert codes(task(tmp_path, retries=2))[-1] == 1
-    assert (tmp_path / "log.txt").read_text() == "Ray lost the run 3 times; the last error was: Lost\n"
-
-
-def test_what_a_worker_cannot_start_is_said(outcomes: list[Any], tmp_path: Path) -> None:
-    outcomes += [sys.modules["ray.exceptions"].RayTaskError()]
-    assert codes(task(tmp_path)) == [1]
-    assert (tmp_path / "log.txt").read_text() == "the Ray worker could not start the run: no such file\n"
+def test_what_a_worker_cannot_start_is_said(ended: Any) -> None:
+    code, log = ended("RayTaskError")
+    assert code == 1 and log == "the Ray worker could not start the run: no such file\n"

@@ -3,8 +3,10 @@
 import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,13 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.run.processes import environment, first_process
 from highway.sweep import slurm
-from highway.sweep.launcher import EngineLauncher, Job, Planned
+from highway.sweep.launcher import Job, Launcher, Planned
+from highway.sweep.process import SlurmRuns, job_code
 from highway.sweep.slurm import SlurmLauncher
-from highway.sweep.submitted import Becomes
 from tests.support.tables import write_ended
+from tests.support.waiting import wait_for
+
+THREADS = {"OMP_NUM_THREADS": "3"}
 
 
 def planned(folder: Path, seed: int = 1, accelerator: str = "cpu", devices: int = 1, **more: Any) -> Planned:
@@ -105,16 +110,71 @@ def test_cells_of_one_kind_are_one_array(tmp_path: Path, pretended: Pretended, m
     assert [job.number for job in jobs] == ["7_0", "9", "7_1", "8"]  # type: ignore[attr-defined]
 
 
-def test_a_job_is_the_command_of_its_cell(tmp_path: Path, pretended: Pretended) -> None:
-    """A job's command replaces the process that Slurm started: there is one process, to which every signal goes."""
-    say = "import os, sys; print(os.getpid(), os.environ['OMP_NUM_THREADS']); sys.exit(130)"
-    log = tmp_path / "cell" / "log.txt"
+RUN = """
+import os, signal, sys, time
+print(sys.argv[1], os.environ["OMP_NUM_THREADS"], flush=True)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
+time.sleep(60 if sys.argv[1] == "long" else 0)
+"""
+
+
+def test_a_job_passes_a_signal_on_to_its_runs_and_waits_for_all(tmp_path: Path) -> None:
+    names = ("short", "long")
+    logs = [tmp_path / name / "log.txt" for name in names]
     job = tmp_path / "job"
-    job.write_bytes(pickle.dumps(Becomes([sys.executable, "-c", say], log, 3)))
+    job.write_bytes(pickle.dumps(SlurmRuns([[sys.executable, "-c", RUN, name] for name in names], logs, THREADS)))
     start = f"import pickle; pickle.load(open({str(job)!r}, 'rb'))()"
     process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", start])
-    assert process.wait(timeout=60) == 130
-    assert log.read_text() == f"{process.pid} 3\n"
+    wait_for(lambda: all(log.exists() and log.read_text() for log in logs))
+    time.sleep(0.5)  # until the run has its handler, and the short one has ended
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 130
+    assert [log.read_text() for log in logs] == ["short 3\n", "long 3\n"]
+
+
+@pytest.mark.parametrize(
+    ("returncodes", "code"),
+    [
+        ([0], 0),
+        ([0, 3, 1], 3),
+        ([1, 130, -9], 130),  # the run that saved would otherwise not go on
+        ([0, -15], 143),
+        ([1, -9], 137),
+        ([-11, 0], 139),
+    ],
+)
+def test_the_exit_code_of_a_job_brings_it_back_for_any_run_that_can_go_on(returncodes: list[int], code: int) -> None:
+    assert job_code(returncodes) == code
+
+
+def test_runs_of_one_device_share_a_job(tmp_path: Path, pretended: Pretended) -> None:
+    through = launcher(tmp_path, per_gpu=2, cpus=5)
+    large = [planned(tmp_path, seed, "gpu", 2) for seed in (8, 9)]
+    jobs = jobs_of(through, [*large, *(planned(tmp_path, seed, "gpu") for seed in (1, 2, 3))])
+    assert [job.number for job in jobs] == ["8_0", "8_1", "7_0", "7_0", "7_1"]  # type: ignore[attr-defined]
+    assert "#SBATCH --gpus-per-node=1\n" in pretended.script() and "--cpus-per-task=5\n" in pretended.script()
+    (shared, _) = sorted((tmp_path / "outputs" / "slurm").glob("7_*_submitted.pkl"))
+    job = pickle.loads(shared.read_bytes()).function
+    assert [log.parent.name for log in job.logs] == ["seed1", "seed2"]
+    assert [command[-3] for command in job.commands] == ["trainer.threads=2"] * 2
+    assert job.environment == {"HIGHWAY_SLOTS": "2", "OMP_NUM_THREADS": "2"}
+
+
+def test_each_run_of_a_shared_job_ends_by_itself(tmp_path: Path, pretended: Pretended) -> None:
+    planned_runs = [planned(tmp_path, seed) for seed in (1, 2, 3)]
+    jobs = jobs_of(launcher(tmp_path, per_gpu=3), planned_runs)
+    pretended.queue.write_text("7 None\n")
+    write_ended(planned_runs[0].directory.path, "finished")
+    write_ended(planned_runs[1].directory.path, "failed")
+    write_ended(planned_runs[2].directory.path, "interrupted")  # the job goes back to the queue with it
+    assert [job.poll() for job in jobs] == [0, 1, None]
+    for job in jobs[1:]:
+        job.terminate()
+    pretended.queue.write_text("")
+    for job in jobs[1:]:
+        job.wait()
+    assert (pretended.folder / "cancelled").read_text() == "7\n", "once"
 
 
 @pytest.mark.parametrize(
@@ -189,7 +249,7 @@ def test_a_cell_that_seems_to_run_is_waited_for(
 def test_stopping_cancels(tmp_path: Path, pretended: Pretended) -> None:
     jobs = jobs_of(launcher(tmp_path), [planned(tmp_path, seed) for seed in (1, 2)])
     for job in jobs:
-        job.stop()
+        job.terminate()
     for job in jobs:
         job.wait()
     assert (pretended.folder / "cancelled").read_text() == "7_0 7_1\n"
@@ -249,7 +309,7 @@ def test_where_there_is_no_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_only_slurm_has_several_nodes(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"trainer.nodes=2 needs hydra/launcher=slurm"):
-        EngineLauncher().launch_runs([planned(tmp_path, nodes=2)], 1, False)
+        Launcher().launch_runs([planned(tmp_path, nodes=2)], 1, False)
 
 
 STARTED = {"MASTER_ADDR": "127.0.0.1"}  # set for each of several processes, with its rank

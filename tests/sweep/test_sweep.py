@@ -22,7 +22,7 @@ from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
 from highway.report.render import show_reports
 from highway.sweep import grid
-from highway.sweep.launcher import EngineLauncher, Planned
+from highway.sweep.launcher import Launcher, Planned
 from highway.sweep.overview import Overview
 from highway.sweep.reading import load_table
 from highway.sweep.typed import Typed
@@ -144,11 +144,11 @@ def test_every_launcher_hands_on_the_folder_of_options(
     (tmp_path / "gate" / "mine.yaml").write_text("defaults: [_neutral, _self_]\nresidual: sdu\n")
     commands: list[list[str]] = []
 
-    def launch(self: EngineLauncher, to_run: list[Planned], *_: object) -> None:
+    def launch(self: Launcher, to_run: list[Planned], *_: object) -> None:
         self.threads = 1
         commands.extend(map(self.command, to_run))
 
-    monkeypatch.setattr(EngineLauncher, "launch_runs", launch)
+    monkeypatch.setattr(Launcher, "launch_runs", launch)
     words = ("-m", f"hydra/launcher={launcher}", *TINY, "dataset.source=sample", "gate=mine", "-cd", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["train.py", *words])
     with pytest.raises(SystemExit):

@@ -1,0 +1,76 @@
+"""hydra/launcher=inline: trains one run after another in this process, for tests and debugging."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from highway.config.compose import experiment
+from highway.config.experiment import Experiment
+from highway.errors import Held
+from highway.ledger.directory import RunDirectory
+from highway.sweep.launcher import EXIT_REFUSED, Job, Launcher, Planned, search_path
+from highway.sweep.typed import command_line
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A job that has ended before anybody could poll it."""
+
+    code: int
+
+    def poll(self) -> int:
+        return self.code
+
+    def terminate(self) -> None:
+        """There is nothing left to stop."""
+
+    def wait(self) -> None:
+        """There is nothing left to wait for."""
+
+
+class Silent:
+    """An overview that shows nothing: a run in this process prints its own progress."""
+
+    def __enter__(self) -> "Silent":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+    def show(self, *_: Any) -> None:
+        pass
+
+    started = ended = update = say = show
+
+
+class InlineLauncher(Launcher):
+    run: Callable[[Experiment, RunDirectory, str], str]  # trains a run and returns its status
+
+    def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
+        self.busy = False
+        return 1
+
+    def overview_of(self, to_run: Sequence[Planned], at_once: int) -> Silent:
+        return Silent()
+
+    def take(self, planned: Planned) -> bool:
+        free, self.busy = not self.busy, True
+        return free
+
+    def give_back(self, planned: Planned) -> None:
+        self.busy = False
+
+    def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
+        for planned in to_run:
+            yield planned, Ended(self._code(planned))
+
+    def _code(self, planned: Planned) -> int:
+        """Train a run; return the exit code that a process would have ended with."""
+        overrides = [*search_path(self.config), *planned.overrides]
+        try:
+            status = self.run(experiment(overrides), planned.directory, command_line(overrides))
+        except Held:  # another sweep has taken the lease since the core looked
+            return EXIT_REFUSED
+        if status == "interrupted":
+            raise KeyboardInterrupt
+        return 0 if status == "finished" else 1

@@ -1,0 +1,123 @@
+"""The core of the launchers, with jobs that end as the test says."""
+
+import signal
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highway.errors import Held
+from highway.ledger.directory import RunDirectory
+from highway.sweep import launcher
+from highway.sweep.inline import Ended, InlineLauncher, Silent
+from highway.sweep.launcher import Job, Launcher, Planned
+from tests.support.tables import write_ended
+
+
+class Scripted(Launcher):
+    """A launcher without slots: the jobs that it starts end with these exit codes, one after another."""
+
+    def __init__(self, *codes: int) -> None:
+        super().__init__()
+        self.codes, self.seen = list(codes), Seen()
+
+    def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
+        return 1
+
+    def overview_of(self, to_run: Sequence[Planned], at_once: int) -> "Seen":
+        return self.seen
+
+    def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
+        for planned in to_run:
+            if (code := self.codes.pop(0)) == 0:
+                write_ended(planned.directory.path, "finished")
+            yield planned, Ended(code)
+
+
+class Seen(Silent):
+    """An overview that keeps the exit codes with which runs have ended."""
+
+    def __init__(self) -> None:
+        self.ends: list[int | None] = []
+
+    def ended(self, planned: Planned, code: int | None) -> None:  # type: ignore[override]
+        self.ends.append(code)
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "LOOK_AGAIN", 0.0)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Planned:
+    return Planned("run", (), RunDirectory(tmp_path / "seed1"), "cpu", 1)
+
+
+def test_a_run_that_was_refused_has_one_second_try(run: Planned) -> None:
+    """Another process may have had its lease, and have ended before we look."""
+    for codes, ends in (((2, 0), [0]), ((2, 2), [2]), ((1,), [1])):
+        scripted = Scripted(*codes)
+        scripted.launch_runs([run], 1, False)
+        assert (scripted.seen.ends, scripted.codes) == (ends, [])
+        (run.directory.path / "result.json").unlink(missing_ok=True)
+
+
+def test_a_run_that_another_sweep_has_finished_is_not_started_again(run: Planned) -> None:
+    scripted = Scripted(2)
+    start = scripted.start
+
+    def finished_elsewhere(to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
+        for planned, job in start(to_run):
+            write_ended(planned.directory.path, "finished")
+            yield planned, job
+
+    scripted.start = finished_elsewhere  # type: ignore[method-assign]
+    scripted.launch_runs([run], 1, True)
+    assert scripted.seen.ends == [None], "by another sweep"
+
+
+def test_a_sweep_leaves_signals_as_it_found_them(run: Planned) -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    Scripted(0).launch_runs([run], 1, False)
+    assert signal.signal(signal.SIGTERM, before) == signal.SIG_IGN
+
+
+@pytest.fixture
+def inline(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that makes an inline launcher whose runs end with these statuses, one after another."""
+    monkeypatch.setattr("highway.sweep.inline.search_path", lambda _: [])
+    monkeypatch.setattr("highway.sweep.inline.experiment", lambda _: None)
+
+    def made(*statuses: str) -> InlineLauncher:
+        ends = list(statuses)
+
+        class Trained(InlineLauncher):
+            config: Any = None
+
+            def run(self, _: Any, directory: RunDirectory, command: str) -> str:
+                status = ends.pop(0)
+                if status == "held":
+                    raise Held("another process")
+                if status != "interrupted":
+                    write_ended(directory.path, status)
+                return status
+
+        return Trained()
+
+    return made
+
+
+def test_runs_in_this_process(inline: Any, tmp_path: Path) -> None:
+    runs = [Planned(name, (), RunDirectory(tmp_path / name / "seed1"), "cpu", 1) for name in ("a", "b", "c")]
+    inline("held", "failed", "finished", "finished").launch_runs(runs, 3, False)
+    assert sorted(run.directory.status for run in runs) == ["failed", "finished", "finished"]
+
+
+def test_in_this_process_a_failure_or_an_interruption_ends_the_sweep(inline: Any, tmp_path: Path) -> None:
+    runs = [Planned(name, (), RunDirectory(tmp_path / name / "seed1"), "cpu", 1) for name in ("a", "b")]
+    with pytest.raises(KeyboardInterrupt):
+        inline("interrupted").launch_runs(runs, 2, False)
+    inline("diverged").launch_runs(runs, 2, True)
+    assert [run.directory.status for run in runs] == ["diverged", "waiting"]
