@@ -1,15 +1,14 @@
 """Compose the rows of a table, each once; name the directories of their runs; find what validation has chosen."""
 
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.ledger.directory import RunDirectory, roots
 from highway.ledger.identity import identified
-from highway.sweep.choose import FIRST_SEED, Choice, choice
+from highway.sweep.choose import FIRST_SEED, Choice, Combination, choice
 from highway.sweep.table import Row, Table
-from highway.sweep.typed import last_on_each_key
 
 Choices = dict[str, Choice]  # by row
 
@@ -39,15 +38,12 @@ def with_choices(table: Table, budget: str, outputs_dir: Path) -> tuple[Table, C
 
 def with_choice(table: Table, row: Row, budget: str, outputs_dir: Path) -> tuple[Row, Choice | None]:
     """Return a row with the settings that its trials choose, and the choice; None if the row has none."""
-    if not row.at(budget):
+    if not row.at(budget) or row.choose is None or not row.choose.at(budget):
         return row, None
-    found = choice(table, row, budget, partial(_directories, outputs_dir=outputs_dir))
-    if found is None or found.chosen is None:
-        return row, found
-    return row.model_copy(update={"chosen": {**row.chosen, budget: found.chosen}}), found
 
+    def directories(settings: Combination) -> list[RunDirectory]:
+        name = name_of_runs(overrides_of(table, row.choosing(budget, settings), budget))
+        return [RunDirectory(root / name / f"seed{FIRST_SEED}") for root in roots(outputs_dir)]
 
-def _directories(overrides: list[str], outputs_dir: Path) -> list[RunDirectory]:
-    """Return the directories in which a trial may lie, those of this machine first."""
-    name = name_of_runs(tuple(last_on_each_key([*overrides, "seed=0"])))
-    return [RunDirectory(root / name / f"seed{FIRST_SEED}") for root in roots(outputs_dir)]
+    found = choice(row.choose, table.select, directories, stated=row.chosen.get(budget))
+    return row.choosing(budget, found.chosen) if found.chosen else row, found

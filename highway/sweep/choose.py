@@ -13,7 +13,6 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
@@ -22,16 +21,13 @@ from highway.config.metrics import METRICS
 from highway.errors import as_typed, closest, counted, listing
 from highway.ledger.directory import DONE, RunDirectory
 
-if TYPE_CHECKING:
-    from highway.sweep.table import Row, Table
-
 SOURCES = ("paper", "own")
 LONGEST = 64  # combinations of a row
 FIRST_SEED = 1  # the seed that chooses for all
 
 Combination = list[str]  # overrides
 ENDED = (*DONE, "failed")
-Directories = Callable[[list[str]], list[RunDirectory]]  # overrides of a run -> where it may be, this machine first
+Directories = Callable[[Combination], Sequence[RunDirectory]]  # of a trial: where it may be, this machine first
 
 
 def _by_validation() -> list[str]:
@@ -142,16 +138,10 @@ class Choice:
         return next((trial for trial in self.trials if trial.combination == self.chosen), None)
 
 
-def choice(table: "Table", row: "Row", budget: str, directories: Directories) -> Choice | None:
-    """Return what the trials of a row choose, or what its file states; None if nothing is chosen at this budget."""
-    if row.choose is None or not row.choose.at(budget):
-        return None
-    trials = []
-    for combination in row.choose.combinations:
-        tried = table.overrides(row.model_copy(update={"chosen": {budget: combination}}), budget, FIRST_SEED)
-        trials.append(_trial(combination, directories(tried), row.choose.by, table.select))
-    stated = row.chosen.get(budget)
-    return Choice(tuple(trials), stated or best(trials, METRICS[row.choose.by].better))
+def choice(rule: Choose, select: str, directories: Directories, stated: Combination | None = None) -> Choice:
+    """Return the trials of a row, and what they choose unless it is stated; select: the checkpoint that counts."""
+    trials = tuple(_trial(tried, directories(tried), rule.by, select) for tried in rule.combinations)
+    return Choice(trials, stated or best(trials, METRICS[rule.by].better))
 
 
 def best(trials: Sequence[Trial], better: str) -> Combination | None:

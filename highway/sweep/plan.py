@@ -49,7 +49,7 @@ class Variant:
 
     def choosing(self, settings: list[str]) -> "Variant":
         """Return this row with chosen settings."""
-        return replace(self, row=self.row.model_copy(update={"chosen": {self.budget: settings}}))
+        return replace(self, row=self.row.choosing(self.budget, settings))
 
 
 class Planner:
@@ -110,9 +110,9 @@ class Planner:
         row, budget = variant.row, variant.budget
         if row.choose and {*map(key_of, variant.typed)} & {*row.choose.keys}:
             return replace(variant, row=row.model_copy(update={"choose": None}))  # typed on the command line
-        found = choice(variant.table, row, budget, lambda tried: self._directories([*tried, *variant.typed]))
-        if found is None or budget in row.chosen:
+        if row.choose is None or not row.choose.at(budget) or budget in row.chosen:
             return variant
+        found = choice(row.choose, variant.table.select, lambda settings: self._directories(variant.choosing(settings)))
         plan.trials |= {trial.directory for trial in found.trials}
         missing = [trial for trial in found.trials if self._is_missing(trial.directory, trial.status)]
         if found.chosen and not missing:
@@ -158,9 +158,9 @@ class Planner:
             self._compositions[recipe] = experiment([*self.folders, *recipe])
         return self._compositions[recipe].model_copy(update={"seed": seed})
 
-    def _directories(self, overrides: Sequence[str]) -> list[RunDirectory]:
+    def _directories(self, trial: Variant) -> list[RunDirectory]:
         """Return the directories in which a trial may lie: here, then among the published."""
-        here = RunDirectory.of(self._experiment(overrides, FIRST_SEED))
+        here = RunDirectory.of(self._experiment(trial.overrides(FIRST_SEED), FIRST_SEED))
         published = roots(here.path.parents[2])[1:] if _is_result(here) else []
         return [here, *(RunDirectory(root / here.id) for root in published)]
 

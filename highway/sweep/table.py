@@ -106,6 +106,10 @@ class Row(Part):
         """Return the settings that are chosen at a budget; until something is chosen, the first combination."""
         return self.chosen.get(budget, self.choose.combinations[0]) if self.choose else []
 
+    def choosing(self, budget: str, settings: Combination) -> "Row":
+        """Return this row with settings that are chosen at a budget."""
+        return self.model_copy(update={"chosen": {**self.chosen, budget: settings}})
+
     def sets(self, key: str) -> str | None:
         """Return the value to which the row itself sets a key, or None."""
         return next((override.split("=", 1)[1] for override in self.overrides if override.startswith(f"{key}=")), None)
