@@ -7,12 +7,17 @@
       budgets: [paper]          at the other budgets, and until something is chosen, the first combination counts
 
 A row may state what was chosen before, as in `chosen: {paper: [optimizer.lr=0.0005]}`; then no trial is trained.
+
+A trial is an ordinary run of the first seed. When every trial has finished, diverged or failed, the best validation
+wins; until then, and if all have failed, nothing is chosen. That follows from the files of the trials alone, so two
+sweeps, a sweep that was killed, and a report agree. No test metric is read.
 """
 
 import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
