@@ -126,7 +126,7 @@ class HeldLease:
 @contextmanager
 def leased(folder: Path, run: str | None = None) -> Iterator[HeldLease]:
     """Hold the lease, of a run if one is named, while the block runs. Raise `Held` if another process holds it."""
-    content = {
+    content: dict[str, Any] = {
         "run": run,
         "host": socket.gethostname(),
         "machine": this_machine(),
