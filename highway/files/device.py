@@ -3,21 +3,22 @@
 import os
 
 from highway.errors import Refused
-from highway.files.system import processor_name, vector_instructions
+from highway.files.system import processor_name
 
 UNSET = "Type `unset RANK LOCAL_RANK WORLD_SIZE MASTER_ADDR`, and start again."
 
 
 def device_name(kind: str) -> str:
-    """Return the name of the `cuda` or `cpu` device; a processor's names its vector instructions, such as AVX512.
+    """Return the name of the `cuda` or `cpu` device; a processor's with the vector instructions that torch uses.
 
     A virtual machine may call processors with and without AVX-512 by one name, and they round differently.
     """
-    if kind == "cuda":
-        import torch
+    import torch
 
+    if kind == "cuda":
         return torch.cuda.get_device_name()
-    return ", ".join(filter(None, (processor_name(), vector_instructions())))
+    vectors = torch.backends.cpu.get_cpu_capability()
+    return f"{processor_name()}, {vectors}" if vectors in ("AVX512", "AVX2") else processor_name()
 
 
 def cores() -> int:

@@ -4,7 +4,6 @@ import contextlib
 import ctypes
 import gc
 import logging
-import math
 import os
 import platform
 import resource
@@ -15,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
 from highway.config.experiment import Experiment
@@ -22,7 +22,7 @@ from highway.config.project import project
 from highway.config.training import Trainer
 from highway.config.yaml_file import as_yaml
 from highway.files.device import cores
-from highway.files.system import Process, commit, processes
+from highway.files.system import commit
 from highway.files.writing import write_text, writing
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import configuration
@@ -160,43 +160,36 @@ def out_of_memory(failure: Exception) -> bool:
 
 
 class Neighbours:
-    """The load of other processes while this one measures, which makes its times wrong."""
+    """The load of other processes while this run measures, which makes its times wrong."""
 
     def __init__(self) -> None:
-        self.before, self.since = _seconds_of_others(), time.monotonic()
+        self._seconds, self._since = _seconds_of_others(), time.monotonic()
 
     def processors(self) -> float:
-        """Return the mean number of processors that others have kept busy since this object was made.
-
-        If the system does not tell, return infinity, so that no time counts as undisturbed.
-        """
-        now = _seconds_of_others()
-        if self.before is None or now is None:
-            log.warning(
-                "this system does not tell what other processes do (it has no /proc and no ps), so its times count as "
-                "disturbed; install ps (package procps)."
-            )
-            return math.inf
-        spent = sum(seconds - self.before.get(process, 0.0) for process, seconds in now.items())
-        return spent / max(time.monotonic() - self.since, 1e-9)
+        """Return the mean number of processors that others have kept busy since this object was made."""
+        return (_seconds_of_others() - self._seconds) / max(time.monotonic() - self._since, 1e-9)
 
 
-def _seconds_of_others() -> dict[Process, float] | None:
-    """Return the processor seconds of every process outside this run; None if the system does not tell.
+def _seconds_of_others() -> float:
+    """Return the processor seconds that this machine has spent since its boot on anything but this run.
 
-    This process, its children, and processes that srun started with it belong to the run. On Linux, the time of a
-    process includes its children that have ended; otherwise the time of short-lived processes would be lost.
+    In a container, the other processes of its host count; on a virtual machine, so does the time that others took.
     """
-    me = str(os.getpid())
-    parents = {me, str(os.getppid())} if started_by_srun() > 1 else {me}
-    seen = processes()
-    if seen is None:
-        return None
-    return {
-        process: spent.seconds
-        for process, spent in seen.items()
-        if process.number != me and spent.parent not in parents
-    }
+    total = psutil.cpu_times()
+    return total.user + total.nice + total.system + getattr(total, "steal", 0.0) - _seconds_of_run(psutil.Process())
+
+
+def _seconds_of_run(me: psutil.Process) -> float:
+    """Return the processor seconds of a process, its descendants, and the processes that srun started with it."""
+    processes = [me]
+    with contextlib.suppress(psutil.AccessDenied):  # where /proc is closed to other users, children count as others
+        first = (started_by_srun() > 1 and me.parent()) or me
+        processes = [first, *first.children(recursive=True)]
+    seconds = 0.0
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            seconds += sum(process.cpu_times()[:4])  # user and system, its own and of its children that have ended
+    return seconds
 
 
 def load_average() -> float | None:

@@ -6,10 +6,12 @@ import shutil
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from highway.errors import Refused, Unwritable
+from highway.errors import Held, Refused, Unwritable
+from highway.files.system import this_machine
 from highway.files.writing import read_json, write_json
 from highway.ledger import lease
 from highway.ledger.lease import Lease, leased
@@ -20,9 +22,13 @@ from tests.support.waiting import wait_for
 def of_another_machine(folder: Path, seconds_ago: float) -> Path:
     path = folder / "1.json"
     folder.mkdir(parents=True)
-    write_json(path, {"machine": "far", "host": "far", "pid": 1, "born": "1", "ended": False})
-    os.utime(path, (time.time() - seconds_ago,) * 2)
+    write_json(path, {"machine": "far", "host": "far", "pid": 1, "started": 1.0, "ended": False})
+    set_age(path, seconds_ago)
     return path
+
+
+def set_age(path: Path, seconds: float) -> None:
+    os.utime(path, (time.time() - seconds,) * 2)
 
 
 def test_one_holder_at_a_time_and_a_dead_one_is_followed(tmp_path: Path) -> None:
@@ -60,9 +66,39 @@ def test_a_lease_of_another_machine_lives_while_it_beats(tmp_path: Path) -> None
     path = of_another_machine(tmp_path / "leases", seconds_ago=0)
     assert Lease(path).alive
     for seconds_ago in (lease.STALE + 1, -7 * lease.STALE):
-        os.utime(path, (time.time() - seconds_ago,) * 2)
+        set_age(path, seconds_ago)
         assert not Lease(path).alive
     assert [actual.name for actual in path.parent.iterdir()] == ["1.json"]  # reading a lease leaves nothing behind
+
+
+def test_a_stopped_process_keeps_its_lease(tmp_path: Path) -> None:
+    process = holder(tmp_path)
+    process.send_signal(signal.SIGSTOP)
+    set_age(tmp_path / "1.json", lease.STALE + 5)
+    assert Lease(tmp_path / "1.json").alive
+    process.kill()
+    process.wait()
+    assert not Lease(tmp_path / "1.json").alive
+
+
+@pytest.mark.parametrize("start", [{"started": 1.0}, {"born": "8472"}])
+def test_a_process_id_alone_does_not_keep_a_lease(start: dict[str, Any], tmp_path: Path) -> None:
+    """The age decides if the id now belongs to another process, or in a lease of our older code (`born`)."""
+    path = tmp_path / "1.json"
+    write_json(path, {"machine": this_machine(), "host": "here", "pid": os.getpid(), **start})
+    assert Lease(path).alive
+    set_age(path, lease.STALE + 5)
+    assert not Lease(path).alive
+
+
+def test_a_half_written_lease_counts_for_a_minute(tmp_path: Path) -> None:
+    path = tmp_path / "1.json"
+    path.write_text('{"run": "x/se')
+    with pytest.raises(Held, match="being run by a process that has not yet written its name"), leased(tmp_path):
+        pass
+    set_age(path, lease.STALE + 5)
+    with leased(tmp_path) as held:
+        assert held.path.name == "2.json"
 
 
 def test_half_a_lease_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +116,7 @@ def test_a_number_that_is_behind_is_given_up(tmp_path: Path, monkeypatch: pytest
     """A process that slept gives up a number that other processes have passed and removed since it read the folder."""
     of_another_machine(tmp_path / "leases", seconds_ago=lease.STALE + 5)
     before = Lease(tmp_path / "leases" / "1.json")
+    before.content["ended"] = True
     (tmp_path / "leases" / "1.json").rename(tmp_path / "leases" / "3.json")
     monkeypatch.setattr(Lease, "latest", lambda folder, run: before)
     with pytest.raises(Refused, match="was taken by another process"), leased(tmp_path / "leases"):

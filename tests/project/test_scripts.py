@@ -114,7 +114,7 @@ def test_status_of_a_table(typed: Callable[..., tuple[int, str, str]], experimen
     table = load_table("highway_t3")
     ends = {1: "finished", 2: "failed", 4: "failed"}
     progress = {"step": 150, "steps": 600, "tokens_per_second": 1.0, "seconds_left": 1.0}
-    lease = {"pid": 1, "born": "1", "host": "another", "machine": "another", "progress": progress}
+    lease = {"pid": 1, "started": 1.0, "host": "another", "machine": "another", "progress": progress}
     for seed in (1, 2, 3, 4):
         directory = RunDirectory.of(experiment(*table.overrides(table.row("tanh"), "smoke", seed)))
         write_json(directory.leases / "1.json", lease | {"ended": seed != 3})

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
 from highway.data.lanes import Batch, lanes_of
-from highway.files.system import born
+from highway.files.system import started
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
 from highway.run import build
@@ -243,7 +243,7 @@ def test_a_run_moves_between_numbers_of_processes(tmp_path: Path) -> None:
         process.terminate()
         process.communicate(timeout=60)
         assert process.returncode == 130
-        assert [born(other) for other in others] == [None] * (devices - 1)
+        assert [started(other) for other in others] == [None] * (devices - 1)
         steps.append(read_json(directory.path / "result.json")["steps"])
     assert 0 < steps[1] < steps[2] < 60
     ended(tmp_path / "moved", 2, *overrides)
@@ -272,7 +272,7 @@ def test_kill_minus_nine_of_one_process_ends_all(tmp_path: Path) -> None:
     assert len(others) == 2
     process.kill()
     process.communicate()
-    wait_for(lambda: all(born(other) is None for other in others), 10)
+    wait_for(lambda: all(started(other) is None for other in others), 10)
     assert directory.status == "interrupted"
 
 

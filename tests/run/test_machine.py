@@ -1,20 +1,28 @@
 """The message of a run when memory runs out, and what its record says about the machine."""
 
-from collections.abc import Callable
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 import torch
 
 from highway.config.experiment import Experiment
 from highway.ledger.record import check_record
 from highway.run import build, machine
+from highway.run.recorder import Recorder
 from highway.testing.runs import trained
+from tests.support.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 MIB = 2**20
 Compose = Callable[..., Experiment]
+SPIN = f"{sys.executable} -c 'while True: pass'"
 
 
 @pytest.mark.parametrize(
@@ -64,3 +72,76 @@ def test_the_peak_is_of_this_program_alone(tmp_path: Path, monkeypatch: pytest.M
         assert 50 * MIB < machine.peak_memory_bytes() < 1 << 40
     monkeypatch.setattr(machine, "Path", lambda _: tmp_path / "nothing")
     assert machine.peak_memory_bytes() >= 1 << 40
+
+
+@pytest.fixture
+def idle() -> Iterator[psutil.Process]:
+    """A process that does nothing: it stands for one that trains, so that only its relatives spend time."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield psutil.Process(process.pid)
+        process.kill()
+
+
+@pytest.fixture
+def busy() -> Iterator[psutil.Process]:
+    """A process that waits for its child, whose own child is busy."""
+    with subprocess.Popen(["sh", "-c", f'sh -c "{SPIN} & wait" & wait'], start_new_session=True) as process:
+        yield psutil.Process(process.pid)
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_processes_of_nobody_in_the_run_are_neighbours() -> None:
+    number = subprocess.check_output(f"{SPIN} > /dev/null & echo $!", shell=True, text=True)
+    stranger, neighbours = psutil.Process(int(number)), machine.Neighbours()
+    try:
+        wait_for(lambda: sum(stranger.cpu_times()[:2]) > 0.5)
+        assert neighbours.processors() > machine.QUIET / 2  # this machine may have few processors, and more to do
+    finally:
+        stranger.kill()
+
+
+def test_descendants_are_no_neighbours(busy: psutil.Process) -> None:
+    wait_for(lambda: machine._seconds_of_run(busy) > 0.2)
+
+
+def test_a_child_that_has_ended_is_no_neighbour() -> None:
+    before = machine._seconds_of_run(psutil.Process())
+    subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.5: pass"], check=True)
+    assert machine._seconds_of_run(psutil.Process()) > before + 0.5
+
+
+def test_processes_of_srun_are_no_neighbours(
+    idle: psutil.Process, busy: psutil.Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """srun starts all processes of a run, here two: `idle`, which asks, and `busy`."""
+    wait_for(lambda: machine._seconds_of_run(busy) > 0.2)
+    spinning = busy.children(recursive=True)[-1]
+    assert machine._seconds_of_run(idle) < 0.1
+    monkeypatch.setattr(machine, "started_by_srun", lambda: 2)
+    before, spent = machine._seconds_of_run(idle), sum(spinning.cpu_times()[:2])
+    wait_for(lambda: sum(spinning.cpu_times()[:2]) > spent + 0.5)
+    assert machine._seconds_of_run(idle) > before + 0.5
+
+
+def test_neighbours_are_counted_where_proc_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where users cannot see one another's processes (hidepid), psutil cannot list children."""
+
+    def closed(*_: object, **__: object) -> None:
+        raise psutil.AccessDenied
+
+    monkeypatch.setattr(psutil.Process, "children", closed)
+    assert machine._seconds_of_run(psutil.Process()) > 0
+
+
+@pytest.mark.parametrize(
+    ("before", "slots", "processors", "exclusive"),
+    [(True, "1", 0.1, True), (True, "1", 0.5, False), (True, "2", 0.1, False), (False, "1", 0.1, False)],
+)
+def test_a_run_is_exclusive_if_nothing_else_ran_in_any_start(
+    before: bool, slots: str, processors: float, exclusive: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIGHWAY_SLOTS", slots)
+    monkeypatch.setattr(machine.Neighbours, "processors", lambda _: processors)
+    recorder = Recorder.__new__(Recorder)
+    recorder.exclusive_before, recorder.neighbours = before, machine.Neighbours()
+    assert recorder.exclusive is exclusive
