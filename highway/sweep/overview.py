@@ -103,9 +103,9 @@ class Overview:
             self._said = now
             self.say(self.summary(states))
             for planned in [run for run, state in states.items() if state == "running"][:LINES_OF_RUNS]:
-                cells = zip(HEADS, self._cells(planned, "running"), strict=True)
-                said = ", ".join(f"{head} {cell}" for head, cell in cells if cell and head not in LEFT_OUT_FIRST)
-                self.say(f"          {shortened(planned.label, LINE // 2)}: {said}")
+                cells = self._cells(planned, "running")
+                numbers = ", ".join(f"{head} {cells[head]}" for head in ("step", "time left") if head in cells)
+                self.say(f"          {shortened(planned.label, LINE // 2)}: {numbers}")
         # Thousands of runs on a slow file system: a look must not take the time of the runs themselves.
         self._look_at = now + max(LOOK_EVERY, 20 * (time.monotonic() - now))
 
@@ -136,31 +136,33 @@ class Overview:
         return "running" if progress["step"] < progress["steps"] else "testing"
 
     def table(self, states: dict[Planned, str]) -> Group:
+        """Return the live table, as wide as the terminal, and the summary."""
         room = max(self.console.height - 5, 1)
         rows = [(planned, state) for planned, state in states.items() if state in ACTIVE][:room]
-        cells = {planned: dict(zip(HEADS, self._cells(planned, state), strict=True)) for planned, state in rows}
-        heads = [head for head in HEADS if any(row[head] for row in cells.values())]
-        longest = max((len(planned.label) for planned, _ in rows), default=0)
+        cells = {planned: self._cells(planned, state) for planned, state in rows}
+        heads = [head for head in HEADS if any(head in row for row in cells.values())]
+        width = min(NAME, max((len(planned.label) for planned in cells), default=0))
         unlimited = self.console.options.update(width=1000)  # rich would squeeze the columns
         for head in (None, *LEFT_OUT_FIRST):
             heads = [kept for kept in heads if kept != head]
-            grid = _grid(cells, heads, min(NAME, longest))
-            spare = self.width - self.console.measure(grid, options=unlimited).maximum
-            if spare >= 0:
+            needed = self.console.measure(_grid(cells, heads, width), options=unlimited).maximum
+            if needed <= self.width:
                 break
-        parts = [_grid(cells, heads, min(NAME, longest) + spare)] if rows else []
-        return Group(*parts, Text(self.summary(states)))
+        grids = [_grid(cells, heads, width + self.width - needed)] if cells else []
+        return Group(*grids, Text(self.summary(states)))
 
-    def _cells(self, planned: Planned, state: str) -> list[str]:
-        """Return the text below each of HEADS, empty if it is not measured."""
-        progress = self.estimate.progress.get(planned)
+    def _cells(self, planned: Planned, state: str) -> dict[str, str]:
+        """Return what is known of a run by the head of its column."""
+        cells = {"state": state}
+        if progress := self.estimate.progress.get(planned):
+            cells["step"] = f"{progress['step']:,}/{progress['steps']:,}"
+            losses = {"train loss": "train_loss", "valid loss": "valid_loss"}
+            cells |= {head: f"{progress[name]:.4f}" for head, name in losses.items() if name in progress}
+            cells["tokens/s"] = f"{progress['tokens_per_second']:,.0f}"
         left = None if state in ("queued", "waiting") else self.estimate.left(planned)
-        time_left = clock(left) if left is not None and left >= 1 else ""  # an overdue run says no time
-        if not progress:
-            return [state, "", "", "", "", time_left]
-        train, valid = (f"{progress[name]:.4f}" if name in progress else "" for name in ("train_loss", "valid_loss"))
-        step = f"{progress['step']:,}/{progress['steps']:,}"
-        return [state, step, train, valid, f"{progress['tokens_per_second']:,.0f}", time_left]
+        if left is not None and left >= 1:  # an overdue run says no time
+            cells["time left"] = clock(left)
+        return cells
 
     def summary(self, states: dict[Planned, str]) -> str:
         """Return one line: the number of runs in each state, and the time left."""
@@ -184,10 +186,9 @@ def _grid(cells: dict[Planned, dict[str, str]], heads: Sequence[str], width: int
     for head in heads:
         grid.add_column(head, justify="left" if head == "state" else "right", no_wrap=True)
     for planned, row in cells.items():
-        style = COLOURS.get(row["state"], "dim")
-        grid.add_row(
-            shortened(planned.label, width), *(Text(row[head], style if head == "state" else "") for head in heads)
-        )
+        colour = {"state": COLOURS.get(row["state"], "dim")}
+        texts = [Text(row.get(head, ""), colour.get(head, "")) for head in heads]
+        grid.add_row(Text(shortened(planned.label, width)), *texts)
     return grid
 
 
