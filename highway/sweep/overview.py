@@ -26,7 +26,8 @@ LINES_OF_RUNS = 3  # running runs below such a summary
 LINE = 120  # characters of a line where there is no terminal
 NAME = 28  # characters of a run's name that the table keeps as long as a column can be left out instead
 COLOURS = {"running": "cyan", "testing": "cyan", "running elsewhere": "blue"}
-ACTIVE = ("running", "testing", "starting", "queued", "running elsewhere", "waiting")  # as the table sorts them
+INACTIVE = ("queued", "running elsewhere", "waiting")  # listed below those that run here
+ACTIVE = ("running", "testing", "starting", *INACTIVE)
 ORDER = ("finished", *ACTIVE, "diverged", "failed", "interrupted", "refused")
 HEADS = ("state", "step", "train loss", "valid loss", "tokens/s", "time left")
 LEFT_OUT_FIRST = ("tokens/s", "train loss", "valid loss", "state")  # where the terminal is too narrow
@@ -118,7 +119,8 @@ class Overview:
         for planned, state in states.items():
             if state in ("running", "testing", "running elsewhere"):
                 self.estimate.measure(planned, planned.directory.progress)
-        return dict(sorted(states.items(), key=lambda entry: ORDER.index(entry[1])))
+        here = {planned: state for planned, state in states.items() if state not in INACTIVE}
+        return here | {run: state for listed in INACTIVE for run, state in states.items() if state == listed}
 
     def _state(self, planned: Planned) -> str:
         """Return the state of a run of ours: its record counts as soon as it is written, though its process exits."""

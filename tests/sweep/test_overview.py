@@ -99,15 +99,15 @@ def test_the_table_on_a_terminal(
     heads = ["train loss", "valid loss", "tokens/s"] if width == 120 else ["valid loss"]
     assert re.split(r"\s{2,}", halfway[0]) == ["run", "state", "step", *heads, "time left"]
     losses = ["4.5000", "4.7500", "1,234"] if width == 120 else ["4.7500"]
-    assert halfway[2].split()[-len(losses) - 3 :] == ["running", "50/200", *losses, "1:31"]  # the first was 1 s late
-    assert re.search(r"testing +200/200 .* 0:05$", halfway[3]) and halfway[4].endswith("waiting")
+    assert halfway[3].split()[-len(losses) - 3 :] == ["running", "50/200", *losses, "1:31"]  # the first was 1 s late
+    assert re.search(r"testing +200/200 .* 0:05$", halfway[2]) and halfway[4].endswith("waiting")
     assert halfway[-1] == "6 runs: 1 finished, 1 running, 1 testing, 3 waiting; about 3:29 left"
 
     for run in every[1:]:
         finish(run)
     exiting = shown(overview, [], every[1:])
     assert exiting == ["6 runs: 6 finished"], "their records are written, although their processes exit"
-    for lines, listed in ((begun, every), (halfway, [every[2], every[1], *every[3:]])):
+    for lines, listed in ((begun, every), (halfway, every[1:])):
         names = [line.split("  ")[0] for line in lines[2:-1]]
         assert names == [shortened(run.label, len(names[0])) for run in listed] and max(map(len, lines)) <= width
 
@@ -164,8 +164,14 @@ def test_a_state_is_true_at_each_moment(tmp_path: Path, at: Now, advance: Advanc
     assert states == ["waiting", "starting", "starting", "running", "testing", "failed"]
     overview.ended(run, 1)
     assert overview.summary(overview.look([], [])) == "1 run: 1 failed"
-    queued = Overview([run], 1, queued=True)
-    assert queued.summary(queued.look([], [run])) == "1 run: 1 queued"
+    for queued, stopped in ((True, "queued"), (False, "interrupted")):  # Slurm runs a job again that it has preempted
+        (run,) = runs(tmp_path, 2 + queued)
+        overview = Overview([run], 1, queued)
+        before = overview.look([], [run])[run]
+        with run.directory.leased():
+            overview.look([], [run])
+        write_ended(run.directory.path, "interrupted")
+        assert (before, overview.look([], [run])[run]) == ("queued" if queued else "starting", stopped)
 
 
 def test_a_killed_run_says_what_to_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,6 +210,7 @@ def test_equal_runs_take_turns_in_the_slots(tmp_path: Path, at: Now) -> None:
     assert estimate.left_of_sweep(states, 3) == 600
     at(599)
     assert estimate.left_of_sweep(states, 2) == 601
+    assert estimate.left_of_sweep({**states, every[0]: "finished"}, 2) == 600, "its process is exiting"
 
 
 def test_a_finished_seed_predicts_another(tmp_path: Path, at: Now) -> None:
