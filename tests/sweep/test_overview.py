@@ -96,6 +96,7 @@ def test_the_table_on_a_terminal(
     shown(overview, every[3:], every[1:3])
     advance(every[2], 50, 90.0, train_loss=4.5, valid_loss=4.75)
     halfway = shown(overview, every[3:], every[1:3])
+    assert max(map(len, halfway)) == width, "the names fill it"
     heads = ["train loss", "valid loss", "tokens/s"] if width == 120 else ["valid loss"]
     assert re.split(r"\s{2,}", halfway[0]) == ["run", "state", "step", *heads, "time left"]
     losses = ["4.5000", "4.7500", "1,234"] if width == 120 else ["4.7500"]
