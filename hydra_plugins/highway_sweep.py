@@ -16,7 +16,7 @@ LAYERS = "layers"
 
 
 class HighwaySweeper(sweeper.HighwaySweeper):
-    """The sweeper with the functions of other rooms: the report, the cost estimate, and the download of data."""
+    """The sweeper with the function that prints reports, which a room above its own has."""
 
     def tell(self, *arguments: Any) -> None:
         from rich.console import Console
@@ -24,20 +24,6 @@ class HighwaySweeper(sweeper.HighwaySweeper):
         from highway.report.render import show_reports
 
         show_reports(*arguments, Console())
-
-    def foresee(self, every: Any, missing: Any, threads: Any) -> None:
-        from rich.console import Console
-
-        from highway.sweep import cost
-
-        cost.foresee(every, missing, threads, Console())
-
-    def have_data(self, *arguments: Any) -> None:
-        from highway.run.beforehand import have_data
-        from highway.run.cautions import warn
-
-        have_data(*arguments)
-        warn(*arguments)
 
 
 class InlineLauncher(inline.InlineLauncher):

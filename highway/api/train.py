@@ -109,7 +109,8 @@ def bar(numbers: Mapping[str, Any]) -> str:
         f"{name.replace('_', ' ')} {numbers[name]:.4f}" for name in ("train_loss", "valid_loss") if name in numbers
     ]
     line = f"{'█' * round(share * BAR):░<{BAR}} {share:4.0%}  step {numbers['step']:,}/{numbers['steps']:,}"
-    return "  ".join([line, *losses, f"{clock(numbers['seconds_left'])} left"]).ljust(100)
+    left = [f"{clock(numbers['seconds_left'])} left"] if "seconds_left" in numbers else []
+    return "  ".join([line, *losses, *left]).ljust(100)
 
 
 def _last_line(output: IO[bytes]) -> str:

@@ -83,7 +83,7 @@ class Lease:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """The run's step, steps, tokens_per_second and seconds_left, and perhaps train_loss and valid_loss.
+        """The run's step, steps, seconds and tokens_per_second; and if known seconds_left, train_loss and valid_loss.
 
         Empty before the first step.
         """

@@ -26,6 +26,7 @@ CSV_COLUMNS = (
 FIRST_DIVIDED, TIMES_DIVIDED = "rate_first_divided_after_epoch", "rate_divided_times"
 DIVIDED = "Validation decides when the learning rate is divided, which is part of the spread over seeds."
 COUNTS = "Times and speeds count only where nothing else ran on the machine."
+NONE_COUNTS = "Every run trained beside other work, so no time and no speed counts."
 
 
 def status_of(sample: Sample, select: str) -> str:
@@ -147,9 +148,10 @@ def _divisions(collected: Collected) -> Grid:
 
 def _cost(collected: Collected) -> Grid:
     lines = []
+    all_beside = not any(sample.result["cost"].get("exclusive", True) for sample in collected.every)
     for row, sample in () if collected.table.timed else collected.runs:
         cost, parameters = sample.result["cost"], sample.result.get("parameters") or {}
-        beside = "" if cost.get("exclusive", True) else "yes"
+        beside = "" if cost.get("exclusive", True) or all_beside else "yes"
         cells = (
             *(row.label, str(sample.seed)),
             *(_number(parameters.get(name), ",.0f") for name in ("total", "gate")),
@@ -159,7 +161,7 @@ def _cost(collected: Collected) -> Grid:
         lines.append(Line(cells, row.extra))
     numeric = ("seed", "parameters", "of gates", "hours", "tokens/s", "MiB")
     heads = ("model", *numeric, "device", "beside other work")
-    return Grid("Parameters and cost", heads, tuple(lines), numeric, COUNTS)
+    return Grid("Parameters and cost", heads, tuple(lines), numeric, NONE_COUNTS if all_beside else COUNTS)
 
 
 def _number(value: float | None, form: str, unit: float = 1) -> str:

@@ -49,7 +49,7 @@ class Recorder(pl.Callback):
         self.listeners: list[Callable[[list[Row]], None]] = []
         self.seconds_before = 0.0  # seconds of training in earlier starts of this run
         self._started: float | None = None
-        self._steps_at_start = self._tokens_at_start = self._total = 0
+        self._tokens_at_start = 0
         self.neighbours: machine.Neighbours | None = None
         self.exclusive_before = True  # True if nothing else ran beside the run in its earlier starts
         self.tokens = 0
@@ -87,8 +87,7 @@ class Recorder(pl.Callback):
         self._started = time.monotonic()
         self._gates = [weight for gate in gates_of(pl_module.model).values() for weight in gate.parameters()]
         self.neighbours = machine.Neighbours()
-        self._steps_at_start, self._tokens_at_start = self.steps, self.tokens
-        self._total = pl_module.total_steps
+        self._tokens_at_start = self.tokens
         if trainer.is_global_zero:
             self._go_on_with_the_curve()
 
@@ -190,10 +189,6 @@ class Recorder(pl.Callback):
     def tokens_per_second(self) -> float:
         """The tokens per second in this start, validations included."""
         return (self.tokens - self._tokens_at_start) / max(self._elapsed, 1e-9)
-
-    @property
-    def seconds_left(self) -> float:
-        return self._elapsed / max(self.steps - self._steps_at_start, 1) * (self._total - self.steps)
 
     def state_dict(self) -> dict[str, Any]:
         nats, units = self._counted()

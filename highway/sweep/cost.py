@@ -30,8 +30,8 @@ from highway.ledger.record import read_record
 from highway.run import build
 from highway.run.cautions import cautions
 from highway.run.trial import Entry
-from highway.sweep.launcher import Planned
 from highway.sweep.plan import published
+from highway.sweep.planned import Planned
 
 DAY = 24 * 3600
 OPERATIONS = 1e11  # the most in one step of a trial: a few seconds on any machine

@@ -8,8 +8,9 @@ from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.errors import Held
 from highway.ledger.directory import RunDirectory
-from highway.sweep.launcher import EXIT_REFUSED, Job, Launcher, Planned, search_path
-from highway.sweep.typed import command_line
+from highway.sweep.launcher import Job, Launcher
+from highway.sweep.planned import EXIT_REFUSED, Planned
+from highway.sweep.typed import command_line, search_path
 
 
 @dataclass(frozen=True)

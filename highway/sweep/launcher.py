@@ -10,46 +10,22 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from hydra.core.utils import JobReturn
 from hydra.plugins.launcher import Launcher as HydraLauncher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-from highway.config.experiment import Experiment
 from highway.config.keys import Written
 from highway.config.mistakes import validated
 from highway.errors import Refused, counted
-from highway.ledger.directory import DONE, RunDirectory
-from highway.sweep.typed import quoted
+from highway.sweep.planned import EXIT_REFUSED, Planned
+from highway.sweep.typed import quoted, search_path
 
-EXIT_REFUSED = 2  # the exit code of a run that was refused, for example because another process trains it
 LOOK_AGAIN = 1.0  # seconds between two checks of runs that other sweeps have started
 LOOK = 0.02  # seconds between two polls of the running jobs; a slot stays empty at most that long
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A run of a sweep: its overrides, its directory, and the devices that it needs."""
-
-    label: str
-    overrides: tuple[str, ...]
-    directory: RunDirectory
-    accelerator: str
-    devices: int
-    before: str = "waiting"  # status when the sweep began; a run that had failed is planned only with retry_failed=true
-    nodes: int = 1  # machines, each with `devices` devices
-    experiment: Experiment | None = field(default=None, compare=False)  # None: not composed
-
-    def next_move(self) -> Literal["start", "wait", "leave"]:
-        """Decide what to do now. wait: another process is training it. leave: it has ended since the sweep began."""
-        status = self.directory.status
-        if status == "running":
-            return "wait"
-        return "leave" if status in DONE or (status == "failed" and self.before != "failed") else "start"
 
 
 class Job(Protocol):
@@ -206,22 +182,3 @@ def _interruptible() -> Iterator[None]:
     finally:
         for changed, handler in before.items():
             signal.signal(changed, handler)
-
-
-def search_path(config: DictConfig) -> list[str]:
-    """Return the override that repeats a command's -cd and hydra.searchpath elsewhere; an empty list without them."""
-    sources = [
-        f"file://{Path(source.path).resolve()}" if source.schema == "file" else f"{source.schema}://{source.path}"
-        for source in config.hydra.runtime.config_sources
-        if source.provider.startswith("hydra.searchpath")
-    ]
-    return [f"hydra.searchpath=[{','.join(map(quoted, sources))}]"] if sources else []
-
-
-def last_line(path: Path) -> str:
-    """Return the last line of a log, with its path."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    except FileNotFoundError:
-        lines = []
-    return f"{lines[-1]} ({path})" if lines else str(path)

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from highway.config.keys import Written, number
 from highway.errors import Refused
 from highway.files.device import cores
-from highway.sweep.launcher import Job, Launcher, Planned
+from highway.sweep.launcher import Job, Launcher
+from highway.sweep.planned import Planned
 from highway.sweep.process import start_process
 
 MOST_ON_CPU = 4  # parallel runs on the CPU if hydra.launcher.slots is not set

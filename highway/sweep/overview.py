@@ -3,6 +3,7 @@
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,25 +15,35 @@ from rich.text import Text
 
 from highway.clock import clock
 from highway.errors import counted
-from highway.sweep.launcher import EXIT_REFUSED, Planned, last_line
+from highway.ledger.directory import DONE
+from highway.ledger.record import STATUSES
+from highway.sweep.estimate import Estimate
+from highway.sweep.planned import EXIT_REFUSED, Planned, last_line
 
+LOOK_EVERY = 1.0  # seconds between two looks at the runs
 LINES_EVERY = 60.0  # seconds between two summaries where there is no terminal
-HEADS = ("step", "training loss", "validation loss", "tokens/s", "time left")
-COLOURS = {"running": "cyan", "elsewhere": "blue"}
+LINES_OF_RUNS = 3  # running runs below such a summary
+LINE = 120  # characters of a line where there is no terminal
+NAME = 28  # characters of a run's name that the table keeps as long as a column can be left out instead
+COLOURS = {"running": "cyan", "testing": "cyan", "running elsewhere": "blue"}
+INACTIVE = ("queued", "running elsewhere", "waiting")  # listed below those that run here
+ACTIVE = ("running", "testing", "starting", *INACTIVE)
+ORDER = ("finished", *ACTIVE, "diverged", "failed", "interrupted", "refused")
+HEADS = ("state", "step", "train loss", "valid loss", "tokens/s", "time left")
+LEFT_OUT_FIRST = ("tokens/s", "train loss", "valid loss", "state")  # where the terminal is too narrow
 
 
 class Overview:
     """A view of a sweep's progress, to be entered with `with`."""
 
-    def __init__(self, planned_runs: Sequence[Planned], slots: int, queued: bool = False) -> None:
+    def __init__(self, to_run: Sequence[Planned], slots: int, queued: bool = False) -> None:
         """`queued`: a run may wait in a queue after it has been started."""
-        self.total, self.slots = len(planned_runs), slots
+        self.total, self.slots = len(to_run), slots
         self.before = "queued" if queued else "starting"
-        self.counts: dict[str, int] = {}  # status -> number of runs that ended with it
-        self.seconds: list[float] = []  # training time of each finished run of this sweep
-        self.begun: dict[str, float] = {}  # label of a run of ours -> when it began to start up
-        self.startup: dict[str, float] = {}  # label -> seconds before it trained; of a run that has ended, also after
-        self._looked = self._said = time.monotonic()
+        self.ends: dict[Planned, str] = {}  # run that has ended -> how
+        self.seen: set[Planned] = set()  # runs of ours that have begun to write
+        self.estimate = Estimate()
+        self._look_at, self._said = 0.0, time.monotonic()
         self.console = Console(file=sys.stderr, soft_wrap=True, highlight=False)
         self.live: Live | None = None
         if self.console.is_terminal:  # rich would otherwise capture what a launcher prints on stdout
@@ -47,115 +58,140 @@ class Overview:
         if self.live:
             self.live.stop()
 
+    @property
+    def width(self) -> int:
+        return self.console.width if self.console.is_terminal else LINE
+
     def say(self, line: str) -> None:
         self.console.print(line, markup=False)
 
     def started(self, planned: Planned) -> None:
         if self.before == "starting":
-            self.begun[planned.label] = time.monotonic()
+            self.estimate.begin(planned)
         if not self.live:
-            self.say(f"{'queued' if self.before == 'queued' else 'started':9} {planned.label}")
+            self.say(f"{self.before if self.before == 'queued' else 'started':9} {shortened(planned.label, LINE - 10)}")
 
     def ended(self, planned: Planned, code: int | None) -> None:
         """Report a run that has ended. `code` is the exit code of our process, or None if another sweep ended it."""
         status, result = planned.directory.status, planned.directory.result() or {}
-        self.counts[status] = self.counts.get(status, 0) + 1
-        if status == "finished":
-            self.seconds.append(result["cost"]["seconds"])
-            self._note_startup(planned, result["cost"]["seconds"])
-            best = {name: values["best"] for name, values in result["metrics"].items()}
-            shown = "  ".join(f"{name} {value:.4g}" for name, value in best.items() if name.startswith("test"))
-            where = "" if code is not None else ", by another sweep"
-            self.say(f"finished  {planned.label}  {shown}  ({clock(result['cost']['seconds'])}{where})")
-        else:
+        stopped = status if status in STATUSES else "failed"  # one that never began to write has no status of its own
+        self.ends[planned] = state = "refused" if code == EXIT_REFUSED else stopped
+        name = shortened(planned.label, self.width // 2)
+        if state != "finished":
+            self.estimate.end(planned, None)
             why = result.get("error") or last_line(planned.directory.log)
-            self.say(f"{'refused' if code == EXIT_REFUSED else status:9} {planned.label}: {_how(planned, code)}{why}")
+            self.say(f"{state:9} {name}: {_how(planned, code)}{why}")
+            return
+        seconds = result["cost"]["seconds"]
+        self.estimate.end(planned, seconds)
+        line = f"finished  {name}"
+        took = f"  ({clock(seconds)}{'' if code is not None else ', by another sweep'})"
+        for metric, values in result["metrics"].items():
+            value = f"  {metric} {values['best']:.4g}"
+            if metric.startswith("test") and len(line + value + took) <= self.width:
+                line += value
+        self.say(line + took)
 
     def update(self, waiting: Sequence[Planned], ours: Sequence[Planned]) -> None:
         """Show the progress now and then. `ours`: the runs that this sweep has started or queued and that go on."""
         now = time.monotonic()
-        if self.live and now - self._looked >= 0.5:
-            self._looked = now
-            self.live.update(self._table(waiting, ours), refresh=True)
-        elif not self.live and now - self._said >= LINES_EVERY:
+        if now < self._look_at:
+            return
+        states = self.look(waiting, ours)
+        if self.live:
+            self.live.update(self.table(states), refresh=True)
+        elif now - self._said >= LINES_EVERY:
             self._said = now
-            running = self._running(ours)
-            self.say(self._summary(waiting, ours, running))
-            for planned in running:
-                headed = [f"{head} {value}" for head, value in zip(HEADS, _cells(planned), strict=False) if value]
-                self.say(f"          {planned.label}: {', '.join(headed) or 'starting'}")
+            self.say(self.summary(states))
+            for planned in [run for run, state in states.items() if state == "running"][:LINES_OF_RUNS]:
+                cells = self._cells(planned, "running")
+                numbers = ", ".join(f"{head} {cells[head]}" for head in ("step", "time left") if head in cells)
+                self.say(f"          {shortened(planned.label, LINE // 2)}: {numbers}")
+        # Thousands of runs on a slow file system: a look must not take the time of the runs themselves.
+        self._look_at = now + max(LOOK_EVERY, 20 * (time.monotonic() - now))
 
-    def _table(self, waiting: Sequence[Planned], ours: Sequence[Planned]) -> Group:
-        running = self._running(ours)
-        grid = Table(box=SIMPLE_HEAD, expand=False)
-        grid.add_column("run", no_wrap=True)
-        grid.add_column("status")
-        for head in HEADS:
-            grid.add_column(head, justify="right")
-        room = max(self.console.height - 7, 1)  # reads no files of runs that do not fit, which may be thousands
-        for planned in running[:room]:
-            grid.add_row(Text(planned.label), Text("running", COLOURS["running"]), *(_cells(planned) or ["starting"]))
-        for planned in [entry for entry in ours if entry not in running][: max(room - len(running), 0)]:
-            grid.add_row(Text(planned.label), Text(self.before, "dim"))
-        looked_at = [(planned, planned.directory.status) for planned in waiting[: max(room - len(ours), 0)]]
-        for planned, status in sorted(looked_at, key=lambda entry: entry[1] != "running"):
-            if status == "running":
-                grid.add_row(
-                    Text(planned.label),
-                    Text("running elsewhere", COLOURS["elsewhere"]),
-                    *(_cells(planned) or ["starting"]),
-                )
-            else:
-                grid.add_row(Text(planned.label, "dim"), Text(status, "dim"))
-        return Group(grid, Text(self._summary(waiting, ours, running)))
+    def look(self, waiting: Sequence[Planned], ours: Sequence[Planned]) -> dict[Planned, str]:
+        """Read how far all runs are that have not ended; return the state of each, in the order of the table."""
+        states = {planned: self._state(planned) for planned in ours}
+        for planned in waiting:
+            status = planned.directory.status
+            states[planned] = "running elsewhere" if status == "running" else status if status in DONE else "waiting"
+        for planned, state in states.items():
+            if state in ("running", "testing", "running elsewhere"):
+                self.estimate.measure(planned, planned.directory.progress)
+        here = {planned: state for planned, state in states.items() if state not in INACTIVE}
+        return here | {run: state for listed in INACTIVE for run, state in states.items() if state == listed}
 
-    def _summary(self, waiting: Sequence[Planned], ours: Sequence[Planned], running: Sequence[Planned]) -> str:
-        to_begin = len(ours) - len(running)
-        before = f", {to_begin} {self.before}" if to_begin else ""
-        ended = "".join(f", {count} {status}" for status, count in sorted(self.counts.items()))
-        left = self._seconds_left(len(waiting) + to_begin, running)
-        about = f"; about {clock(left)} left" if left is not None else ""
-        return f"{counted(self.total, 'run')}: {len(running)} running{before}, {len(waiting)} waiting{ended}{about}"
+    def _state(self, planned: Planned) -> str:
+        """Return the state of a run of ours: its record counts as soon as it is written, though its process exits."""
+        status = planned.directory.status
+        if status in DONE:
+            return status
+        if status != "running":
+            queued_again = status == "interrupted" and self.before == "queued"  # Slurm repeats what it has preempted
+            return status if planned in self.seen and not queued_again else self.before
+        self.seen.add(planned)
+        self.estimate.begin(planned)
+        progress = planned.directory.progress
+        if not progress:
+            return "starting"
+        return "running" if progress["step"] < progress["steps"] else "testing"
 
-    def _running(self, ours: Sequence[Planned]) -> list[Planned]:
-        """Return the runs that are running, and note when each was first seen to, unless we started it at once."""
-        running = [planned for planned in ours if planned.directory.status == "running"]
-        for planned in running:
-            self.begun.setdefault(planned.label, time.monotonic())
-        return running
+    def table(self, states: dict[Planned, str]) -> Group:
+        """Return the live table, as wide as the terminal, and the summary."""
+        room = max(self.console.height - 5, 1)
+        rows = [(planned, state) for planned, state in states.items() if state in ACTIVE][:room]
+        cells = {planned: self._cells(planned, state) for planned, state in rows}
+        heads = [head for head in HEADS if any(head in row for row in cells.values())]
+        width = min(NAME, max((len(planned.label) for planned in cells), default=0))
+        unlimited = self.console.options.update(width=1000)  # rich would squeeze the columns
+        for head in (None, *LEFT_OUT_FIRST):
+            heads = [kept for kept in heads if kept != head]
+            needed = self.console.measure(_grid(cells, heads, width), options=unlimited).maximum
+            if needed <= self.width:
+                break
+        grids = [_grid(cells, heads, width + self.width - needed)] if cells else []
+        return Group(*grids, Text(self.summary(states)))
 
-    def _note_startup(self, planned: Planned, trained: float) -> None:
-        """Note the time that a run has spent outside training; a resumed run has trained for longer than it is here."""
-        if planned.label in self.begun:
-            passed = time.monotonic() - self.begun[planned.label]
-            if passed > trained:
-                self.startup[planned.label] = passed - trained
+    def _cells(self, planned: Planned, state: str) -> dict[str, str]:
+        """Return what is known of a run by the head of its column."""
+        cells = {"state": state}
+        if progress := self.estimate.progress.get(planned):
+            cells["step"] = f"{progress['step']:,}/{progress['steps']:,}"
+            losses = {"train loss": "train_loss", "valid loss": "valid_loss"}
+            cells |= {head: f"{progress[name]:.4f}" for head, name in losses.items() if name in progress}
+            cells["tokens/s"] = f"{progress['tokens_per_second']:,.0f}"
+        left = None if state in ("queued", "waiting") else self.estimate.left(planned)
+        if left is not None and left >= 1:  # an overdue run says no time
+            cells["time left"] = clock(left)
+        return cells
 
-    def _seconds_left(self, to_begin: int, running: Sequence[Planned]) -> float | None:
-        """Estimate the time left: running runs by their own estimates, the others by the mean run and start-up."""
-        left, whole = [], []
-        for planned in running:
-            if progress := planned.directory.progress:
-                left.append(progress["seconds_left"])
-                whole.append(left[-1] * progress["steps"] / max(progress["steps"] - progress["step"], 1))
-                if planned.label not in self.startup:
-                    self._note_startup(planned, whole[-1] - left[-1])
-        usual, before = [*self.seconds, *whole], [*self.startup.values()]
-        if not usual or not (running or to_begin) or (running and not left):
-            return None
-        each = sum(usual) / len(usual) + sum(before) / max(len(before), 1)
-        ahead = sum(left) + (to_begin + len(running) - len(left)) * each
-        return max([ahead / self.slots, *left])
+    def summary(self, states: dict[Planned, str]) -> str:
+        """Return one line: the number of runs in each state, and the time left."""
+        count = Counter([*states.values(), *self.ends.values()])
+        shown = ", ".join(f"{count[state]} {state}" for state in ORDER if count[state])
+        left = self.estimate.left_of_sweep(states, self.slots)
+        about = f"; about {clock(left)} left" if left is not None and left >= 1 else ""
+        return f"{counted(self.total, 'run')}: {shown}{about}"
 
 
-def _cells(planned: Planned) -> list[str]:
-    """Return how far a run is: a text for each of HEADS, empty if not measured yet; [] before the first step."""
-    progress = planned.directory.progress
-    if not progress:
-        return []
-    train, valid = (f"{progress[name]:.4f}" if name in progress else "" for name in ("train_loss", "valid_loss"))
-    step = f"{progress['step']:,}/{progress['steps']:,}"
-    return [step, train, valid, f"{progress['tokens_per_second']:,.0f}", clock(progress["seconds_left"])]
+def shortened(name: str, width: int) -> str:
+    """Return a name of at most `width` characters; a longer one loses its middle: both ends tell runs apart."""
+    tail = (width - 1) // 2
+    return name if len(name) <= width else f"{name[: width - 1 - tail]}…{name[len(name) - tail :]}"
+
+
+def _grid(cells: dict[Planned, dict[str, str]], heads: Sequence[str], width: int) -> Table:
+    """Lay out the table: a line per run, with names of at most `width` characters."""
+    grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    grid.add_column("run", no_wrap=True)
+    for head in heads:
+        grid.add_column(head, justify="left" if head == "state" else "right", no_wrap=True)
+    for planned, row in cells.items():
+        colour = {"state": COLOURS.get(row["state"], "dim")}
+        texts = [Text(row.get(head, ""), colour.get(head, "")) for head in heads]
+        grid.add_row(Text(shortened(planned.label, width)), *texts)
+    return grid
 
 
 def _how(planned: Planned, code: int | None) -> str:

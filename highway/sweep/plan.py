@@ -25,7 +25,7 @@ from highway.ledger.directory import DONE, RunDirectory, is_published, roots
 from highway.ledger.identity import PARTS, configuration, identified, is_unread, names_run
 from highway.sweep import grid
 from highway.sweep.choose import FIRST_SEED, choice
-from highway.sweep.launcher import Planned
+from highway.sweep.planned import Planned
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import ReportRequest, Row, Table
 from highway.sweep.typed import Typed, every_combination, key_of, last_on_each_key, quoted

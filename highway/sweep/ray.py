@@ -16,7 +16,8 @@ from highway.config.keys import Written, number
 from highway.config.project import SETTING, project
 from highway.errors import Refused
 from highway.files.writing import append_text, made_folder
-from highway.sweep.launcher import Job, Launcher, Planned
+from highway.sweep.launcher import Job, Launcher
+from highway.sweep.planned import Planned
 from highway.sweep.process import ray_task
 
 ANSWERS = 10.0  # seconds within which a cluster must answer; Ray itself tries for two minutes

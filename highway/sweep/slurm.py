@@ -18,7 +18,8 @@ from highway.config.extras import need
 from highway.config.keys import Text, Written, matching, number
 from highway.errors import Refused
 from highway.ledger.lease import STALE
-from highway.sweep.launcher import Job, Launcher, Planned
+from highway.sweep.launcher import Job, Launcher
+from highway.sweep.planned import Planned
 from highway.sweep.process import SlurmRuns
 
 log = logging.getLogger("highway")

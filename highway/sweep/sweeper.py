@@ -27,20 +27,18 @@ from highway.config.experiment import Experiment
 from highway.errors import SweepFailed, counted
 from highway.ledger.directory import DONE
 from highway.sweep.choose import ENDED
-from highway.sweep.launcher import Planned, last_line, search_path
 from highway.sweep.plan import Planner
+from highway.sweep.planned import Planned, last_line
 from highway.sweep.table import ReportRequest
-from highway.sweep.typed import read_typed
+from highway.sweep.typed import read_typed, search_path
 
 log = logging.getLogger("highway")
 
 
 class HighwaySweeper(Sweeper):
-    """The sweeper; hydra_plugins/highway_sweep.py supplies the three functions that other rooms implement."""
+    """The sweeper; hydra_plugins/highway_sweep.py supplies `tell`, since the room of reports is above this one."""
 
-    tell: Callable[[list[ReportRequest], Path], None]  # print the report, given the outputs folder
-    foresee: Callable[[list[Planned], list[Planned], int | None], None]  # print the cost of all runs and missing ones
-    have_data: Callable[[list[Experiment]], None]  # fetch the data of these, or refuse
+    tell: Callable[[list[ReportRequest], Path], None]  # print reports, given the outputs folder
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context = hydra_context
@@ -57,10 +55,10 @@ class HighwaySweeper(Sweeper):
             plan = planner.plan()
             if typed.plan:
                 threads = self.launcher.threads_of_a_run(plan.missing, len(plan.runs)) if plan.missing else None
-                self.foresee(plan.runs, plan.missing, threads)
+                foresee(plan.runs, plan.missing, threads)
                 return
             if plan.missing:  # before anything is written: a refusal leaves no folder behind
-                self.have_data([run.experiment for run in plan.missing if run.experiment])
+                have_data([run.experiment for run in plan.missing if run.experiment])
             plan.write()
             log.info(plan.summary)
             if plan.missing:
@@ -71,6 +69,23 @@ class HighwaySweeper(Sweeper):
         if plan.reports:
             self.tell(plan.reports, plan.outputs)
         refuse_unfinished(plan.runs)
+
+
+def foresee(runs: Sequence[Planned], missing: Sequence[Planned], threads: int | None) -> None:
+    """Print what the missing runs would cost."""
+    from rich.console import Console
+
+    from highway.sweep import cost  # imports torch
+
+    cost.foresee(runs, missing, threads, Console())
+
+
+def have_data(experiments: Sequence[Experiment]) -> None:
+    """Fetch and check the data of these runs, and warn about recipes that do not fit this machine."""
+    from highway.run import beforehand, cautions  # they import torch
+
+    beforehand.have_data(experiments)
+    cautions.warn(experiments)
 
 
 def refuse_unfinished(runs: Sequence[Planned]) -> None:

@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from highway.config.experiment import LARGEST_SEED
@@ -18,6 +19,7 @@ from highway.errors import Refused, as_typed, listing
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
+    from omegaconf import DictConfig
 
 MOST_RUNS = 50_000
 OF_TABLES = {  # key -> what to do without table=
@@ -155,6 +157,16 @@ def command_line(overrides: Sequence[str]) -> str:
         if not re.match(r"(hydra\.(?!searchpath=)|(data_dir|outputs_dir)=|logger[.=])", override)
     ]
     return f"highway train {shlex.join(repeated)}"
+
+
+def search_path(config: "DictConfig") -> list[str]:
+    """Return the override that repeats a command's -cd and hydra.searchpath elsewhere; an empty list without them."""
+    sources = [
+        f"file://{Path(source.path).resolve()}" if source.schema == "file" else f"{source.schema}://{source.path}"
+        for source in config.hydra.runtime.config_sources
+        if source.provider.startswith("hydra.searchpath")
+    ]
+    return [f"hydra.searchpath=[{','.join(map(quoted, sources))}]"] if sources else []
 
 
 def as_override(key: str, value: Any) -> str:

@@ -13,8 +13,6 @@ import pytest
 from highway.config.experiment import Experiment
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity, names_run
-from highway.sweep.launcher import Planned
-from highway.sweep.overview import Overview
 from tests.support.commands import TRAIN
 from tests.support.overrides import FEW, MUSIC, TINY
 from tests.support.sweeps import directories, inline, results, sweep
@@ -91,25 +89,6 @@ def test_a_cell_of_another_sweep_that_dies_is_taken_over(tmp_path: Path) -> None
     _, said = second.communicate(timeout=120)
     assert second.returncode == 0, said
     assert (directory.status, [path.name for path in directory.leases.glob("*.json")]) == ("finished", ["2.json"])
-
-
-def test_the_overview_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The overview shows the active runs, how far they are, and what is left. This process holds the leases."""
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "120")
-    planned = [
-        Planned(f"row seed {seed}", (), RunDirectory(tmp_path / f"seed{seed}"), "cpu", 1, "waiting")
-        for seed in (1, 2, 3)
-    ]
-    overview = Overview(planned, slots=1)
-    with planned[0].directory.leased() as held, planned[1].directory.leased():
-        held.progress = {"step": 50, "steps": 200, "train_loss": 4.5, "tokens_per_second": 1234.5, "seconds_left": 30.0}
-        held._write()
-        with overview.console.capture() as shown:
-            overview.console.print(overview._table(planned[1:], planned[:1]))
-    text = shown.get()
-    for part in ("50/200", "4.5000", "1,234", "0:30", "running elsewhere", "3 runs: 1 running, 2 waiting"):
-        assert part in text
 
 
 def test_the_bound_of_divergence_is_part_of_the_identity(experiment: Compose) -> None:

@@ -24,7 +24,7 @@ from highway.report.rows import with_choices
 from highway.report.status import row_status
 from highway.sweep.choose import Trial, best
 from highway.sweep.grid import find
-from highway.sweep.launcher import Planned
+from highway.sweep.planned import Planned
 from highway.sweep.reading import parse_table
 from highway.sweep.table import Table
 from highway.testing.runs import StopAt, curve, numbers, same_weights, trained

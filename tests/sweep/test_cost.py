@@ -12,8 +12,8 @@ from highway.files.device import device_name
 from highway.ledger.directory import RunDirectory
 from highway.sweep import cost
 from highway.sweep.cost import cost_of
-from highway.sweep.launcher import Planned
 from highway.sweep.plan import published
+from highway.sweep.planned import Planned
 from highway.sweep.reading import load_table
 from tests.support.sweeps import inline
 from tests.support.tables import put

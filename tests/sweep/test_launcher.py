@@ -11,7 +11,8 @@ from highway.errors import Held
 from highway.ledger.directory import RunDirectory
 from highway.sweep import launcher
 from highway.sweep.inline import Ended, InlineLauncher, Silent
-from highway.sweep.launcher import Job, Launcher, Planned
+from highway.sweep.launcher import Job, Launcher
+from highway.sweep.planned import Planned
 from tests.support.tables import write_ended
 
 

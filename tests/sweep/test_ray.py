@@ -9,7 +9,7 @@ import pytest
 
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
-from highway.sweep.launcher import Planned
+from highway.sweep.planned import Planned
 from highway.sweep.ray import RayLauncher, Task
 
 

@@ -9,8 +9,8 @@ import pytest
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.sweep import local
-from highway.sweep.launcher import Planned
 from highway.sweep.local import LocalLauncher, LocalSettings, Slots, slots_for, visible_gpus
+from highway.sweep.planned import Planned
 
 
 def test_each_gpu_takes_its_share_the_emptiest_first() -> None:

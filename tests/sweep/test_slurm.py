@@ -18,7 +18,8 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.run.processes import environment, first_process
 from highway.sweep import slurm
-from highway.sweep.launcher import Job, Launcher, Planned
+from highway.sweep.launcher import Job, Launcher
+from highway.sweep.planned import Planned
 from highway.sweep.process import SlurmRuns, job_code
 from highway.sweep.slurm import SlurmLauncher
 from tests.support.tables import write_ended

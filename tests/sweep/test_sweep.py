@@ -22,8 +22,8 @@ from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
 from highway.report.render import show_reports
 from highway.sweep import grid
-from highway.sweep.launcher import Launcher, Planned
-from highway.sweep.overview import Overview
+from highway.sweep.launcher import Launcher
+from highway.sweep.planned import Planned
 from highway.sweep.reading import load_table
 from highway.sweep.typed import Typed
 from highway.testing.runs import same_weights
@@ -154,18 +154,6 @@ def test_every_launcher_hands_on_the_folder_of_options(
     with pytest.raises(SystemExit):
         cli.train()
     assert [f"hydra.searchpath=['file://{tmp_path}']" in command for command in commands] == [True]
-
-
-def test_a_killed_run_says_what_to_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Linux kills what takes too much memory, without a word: the sweep says what needs less."""
-    described = experiment([*TINY, "trainer.accumulate=2"])
-    run = Planned("a run", (), RunDirectory(tmp_path / "seed1"), "cpu", 1, experiment=described)
-    overview = Overview([run], 1)
-    overview.ended(run, -signal.SIGKILL)
-    overview.ended(run, -signal.SIGSEGV)
-    killed, crashed = capsys.readouterr().err.splitlines()
-    assert "killed by signal 9, as systems do when memory runs out; if that is why, type trainer.accumulate=3" in killed
-    assert "killed by signal 11; " in crashed and "memory" not in crashed
 
 
 def test_a_failing_run_does_not_stop_the_others(
