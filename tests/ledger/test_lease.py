@@ -112,16 +112,19 @@ def test_half_a_lease_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_number_that_is_behind_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that slept gives up a number that other processes have passed and removed since it read the folder."""
-    of_another_machine(tmp_path / "leases", seconds_ago=lease.STALE + 5)
-    before = Lease(tmp_path / "leases" / "1.json")
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_process_that_slept_takes_no_number(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since this process read the folder, another has taken the number that it would take (2), or a later one (3)."""
+    path = of_another_machine(tmp_path / "leases", seconds_ago=lease.STALE + 5)
+    before = Lease(path)
     before.content["ended"] = True
-    (tmp_path / "leases" / "1.json").rename(tmp_path / "leases" / "3.json")
+    taken = path.rename(path.with_name(f"{number}.json"))
+    content = taken.read_text()
     monkeypatch.setattr(Lease, "latest", lambda folder, run: before)
-    with pytest.raises(Refused, match="was taken by another process"), leased(tmp_path / "leases"):
+    with pytest.raises(Held, match="was taken by another process"), leased(tmp_path / "leases"):
         pass
-    assert [path.name for path in (tmp_path / "leases").iterdir()] == ["3.json"]
+    assert [path.name for path in taken.parent.iterdir()] == [taken.name]
+    assert taken.read_text() == content
 
 
 def test_progress_is_told_and_a_lost_claim_stops_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
