@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
@@ -15,44 +14,25 @@ from highway.sweep.typed import command_line, search_path
 
 @dataclass(frozen=True)
 class Ended:
-    """A job that has ended before anybody could poll it."""
+    """A job that had ended before anybody could poll it."""
 
     code: int
 
     def poll(self) -> int:
         return self.code
 
-    def terminate(self) -> None:
-        """There is nothing left to stop."""
+    def terminate(self) -> None: ...
 
-    def wait(self) -> None:
-        """There is nothing left to wait for."""
-
-
-class Silent:
-    """An overview that shows nothing: a run in this process prints its own progress."""
-
-    def __enter__(self) -> "Silent":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        pass
-
-    def show(self, *_: Any) -> None:
-        pass
-
-    started = ended = update = say = show
+    def wait(self) -> None: ...
 
 
 class InlineLauncher(Launcher):
     run: Callable[[Experiment, RunDirectory, str], str]  # trains a run and returns its status
+    in_this_process = True
 
     def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
         self.busy = False
         return 1
-
-    def overview_of(self, to_run: Sequence[Planned], at_once: int) -> Silent:
-        return Silent()
 
     def take(self, planned: Planned) -> bool:
         free, self.busy = not self.busy, True

@@ -48,6 +48,7 @@ class Launcher(HydraLauncher):
     threads: int | None = None  # threads of a run that does not set trainer.threads; None: every core of its machine
     spans_nodes = False  # True if a run may use several machines
     queues = False  # True if a run may wait in a queue after it has been started
+    in_this_process = False  # True if runs print their own progress here
 
     def __init__(self, **given: Any) -> None:
         self.settings: Any = validated(self.Settings, given, "hydra.launcher")
@@ -77,17 +78,13 @@ class Launcher(HydraLauncher):
         """Start these runs, which have their slots; yield each with its job."""
         raise NotImplementedError
 
-    def overview_of(self, to_run: Sequence[Planned], at_once: int) -> Any:
-        """Return the view of the sweep's progress."""
-        from highway.sweep.overview import Overview  # imports rich: Hydra loads this file for single runs too
-
-        return Overview(to_run, at_once, self.queues)
-
     def launch_runs(self, to_run: Sequence[Planned], planned: int, fail_fast: bool) -> None:
         """Run these, of `planned` in the sweep, until all have ended here or in other sweeps.
 
         With fail_fast, return when the first run fails.
         """
+        from highway.sweep.overview import Overview  # imports rich: Hydra loads this file for single runs too
+
         wide = next((run for run in to_run if run.nodes > 1), None)
         if wide and not self.spans_nodes:
             raise Refused(
@@ -97,7 +94,7 @@ class Launcher(HydraLauncher):
         self.waiting = list(to_run)
         self.running: dict[Planned, Job] = {}
         self.tried_again: set[Planned] = set()  # runs that were refused once, though no other process had them
-        with _interruptible(), self.overview_of(to_run, at_once) as self.overview:
+        with _interruptible(), Overview(to_run, at_once, self.queues, self.in_this_process) as self.overview:
             try:
                 self._work(fail_fast)
             finally:

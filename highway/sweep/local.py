@@ -37,7 +37,7 @@ class LocalLauncher(Launcher):
         self.slots = slots_for(accelerators, devices, planned, self.settings)
         self.threads = max(cores() // self.slots.count, 1)
         self.taken: dict[Planned, list[str]] = {}
-        return self.slots.count
+        return self.slots.count // devices
 
     def take(self, planned: Planned) -> bool:
         names = self.slots.take(planned.devices)

@@ -36,8 +36,8 @@ LEFT_OUT_FIRST = ("tokens/s", "train loss", "valid loss", "state")  # where the 
 class Overview:
     """A view of a sweep's progress, to be entered with `with`."""
 
-    def __init__(self, to_run: Sequence[Planned], slots: int, queued: bool = False) -> None:
-        """`queued`: a run may wait in a queue after it has been started."""
+    def __init__(self, to_run: Sequence[Planned], slots: int, queued: bool = False, plain: bool = False) -> None:
+        """`queued`: a run may wait in a queue after it has been started. `plain`: never show a live table."""
         self.total, self.slots = len(to_run), slots
         self.before = "queued" if queued else "starting"
         self.ends: dict[Planned, str] = {}  # run that has ended -> how
@@ -46,7 +46,7 @@ class Overview:
         self._look_at, self._said = 0.0, time.monotonic()
         self.console = Console(file=sys.stderr, soft_wrap=True, highlight=False)
         self.live: Live | None = None
-        if self.console.is_terminal:  # rich would otherwise capture what a launcher prints on stdout
+        if self.console.is_terminal and not plain:  # rich would otherwise capture what a launcher prints on stdout
             self.live = Live(console=self.console, auto_refresh=False, transient=True, redirect_stdout=False)
 
     def __enter__(self) -> "Overview":

@@ -137,7 +137,7 @@ class Planner:
         """Compose, check and name a run."""
         overrides = variant.overrides(seed)
         composed = self._experiment(overrides, seed)
-        name = " ".join([variant.row.id, f"seed {seed}", *added])
+        name = " ".join([variant.row.id, *added, f"seed {seed}"])
         mirror = (f"logger.group={quoted(variant.table.id)}", f"logger.run={quoted(name)}")
         directory, trainer = RunDirectory.of(composed), composed.trainer
         return Planned(

@@ -33,7 +33,7 @@ def test_a_failed_run_trains_again_only_when_asked(
     with monkeypatch.context() as patch:
         patch.setattr("highway.train.save_probes", no_gates)
         code, said = inline(monkeypatch, tmp_path, *overrides)
-    assert code == 1 and "gate=sdu_tanh: failed (ValueError: that was to be expected)" in said
+    assert code == 1 and "gate=sdu_tanh seed 1: failed (ValueError: that was to be expected)" in said
     ended = capsys.readouterr().err
     assert "1 of 2 runs did not finish" in ended and "Add retry_failed=true to train failed runs again" in ended
     code, said = inline(monkeypatch, tmp_path, *overrides)
@@ -47,7 +47,7 @@ def test_fail_fast_stops_at_the_first_failure(tmp_path: Path) -> None:
     overrides = (*TINY, *FEW, "optimizer.clip=null", "trainer.log_every=1", "optimizer.lr=1e9,0.1", "fail_fast=true")
     done = sweep(tmp_path, *overrides, "hydra.launcher.slots=1")
     assert done.returncode == 1
-    assert "diverged" in done.stderr and "optimizer.lr=0.1: waiting" in done.stderr
+    assert "diverged" in done.stderr and "optimizer.lr=0.1 seed 1: waiting" in done.stderr
     assert len(results(tmp_path)) == 1
 
 

@@ -10,8 +10,9 @@ import pytest
 from highway.errors import Held
 from highway.ledger.directory import RunDirectory
 from highway.sweep import launcher
-from highway.sweep.inline import Ended, InlineLauncher, Silent
+from highway.sweep.inline import Ended, InlineLauncher
 from highway.sweep.launcher import Job, Launcher
+from highway.sweep.overview import Overview
 from highway.sweep.planned import Planned
 from tests.support.tables import write_ended
 
@@ -21,13 +22,10 @@ class Scripted(Launcher):
 
     def __init__(self, *codes: int) -> None:
         super().__init__()
-        self.codes, self.seen = list(codes), Seen()
+        self.codes = list(codes)
 
     def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
         return 1
-
-    def overview_of(self, to_run: Sequence[Planned], at_once: int) -> "Seen":
-        return self.seen
 
     def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
         for planned in to_run:
@@ -36,19 +34,13 @@ class Scripted(Launcher):
             yield planned, Ended(code)
 
 
-class Seen(Silent):
-    """An overview that keeps the exit codes with which runs have ended."""
-
-    def __init__(self) -> None:
-        self.ends: list[int | None] = []
-
-    def ended(self, planned: Planned, code: int | None) -> None:  # type: ignore[override]
-        self.ends.append(code)
-
-
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def ends(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """Return the exit codes of which the overview is told, None for a run that another sweep has ended."""
+    codes: list[int | None] = []
     monkeypatch.setattr(launcher, "LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(Overview, "ended", lambda _, planned, code: codes.append(code))
+    return codes
 
 
 @pytest.fixture
@@ -56,16 +48,17 @@ def run(tmp_path: Path) -> Planned:
     return Planned("run", (), RunDirectory(tmp_path / "seed1"), "cpu", 1)
 
 
-def test_a_run_that_was_refused_has_one_second_try(run: Planned) -> None:
+@pytest.mark.parametrize(("codes", "end"), [((2, 0), 0), ((2, 2), 2), ((1,), 1)])
+def test_a_run_that_was_refused_has_one_second_try(
+    run: Planned, ends: list[int | None], codes: tuple[int, ...], end: int
+) -> None:
     """Another process may have had its lease, and have ended before we look."""
-    for codes, ends in (((2, 0), [0]), ((2, 2), [2]), ((1,), [1])):
-        scripted = Scripted(*codes)
-        scripted.launch_runs([run], 1, False)
-        assert (scripted.seen.ends, scripted.codes) == (ends, [])
-        (run.directory.path / "result.json").unlink(missing_ok=True)
+    scripted = Scripted(*codes)
+    scripted.launch_runs([run], 1, False)
+    assert (ends, scripted.codes) == ([end], [])
 
 
-def test_a_run_that_another_sweep_has_finished_is_not_started_again(run: Planned) -> None:
+def test_a_run_that_another_sweep_has_finished_is_not_started_again(run: Planned, ends: list[int | None]) -> None:
     scripted = Scripted(2)
     start = scripted.start
 
@@ -76,7 +69,7 @@ def test_a_run_that_another_sweep_has_finished_is_not_started_again(run: Planned
 
     scripted.start = finished_elsewhere  # type: ignore[method-assign]
     scripted.launch_runs([run], 1, True)
-    assert scripted.seen.ends == [None], "by another sweep"
+    assert ends == [None], "by another sweep"
 
 
 def test_a_sweep_leaves_signals_as_it_found_them(run: Planned) -> None:
