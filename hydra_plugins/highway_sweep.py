@@ -16,9 +16,9 @@ LAYERS = "layers"
 
 
 class HighwaySweeper(sweeper.HighwaySweeper):
-    """The sweeper with the function that prints reports, which a room above its own has."""
+    """The sweeper with the function that prints reports."""
 
-    def tell(self, *arguments: Any) -> None:
+    def print_reports(self, *arguments: Any) -> None:
         from rich.console import Console
 
         from highway.report.render import show_reports

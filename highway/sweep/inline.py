@@ -30,7 +30,7 @@ class InlineLauncher(Launcher):
     run: Callable[[Experiment, RunDirectory, str], str]  # trains a run and returns its status
     in_this_process = True
 
-    def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
+    def prepare(self, to_run: Sequence[Planned], in_sweep: int) -> int:
         self.busy = False
         return 1
 

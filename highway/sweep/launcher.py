@@ -24,8 +24,8 @@ from highway.errors import Refused, counted
 from highway.sweep.planned import EXIT_REFUSED, Planned
 from highway.sweep.typed import quoted, search_path
 
-LOOK_AGAIN = 1.0  # seconds between two checks of runs that other sweeps have started
-LOOK = 0.02  # seconds between two polls of the running jobs; a slot stays empty at most that long
+LOOK_EVERY = 1.0  # seconds between two checks of runs that other sweeps have started
+POLL_EVERY = 0.02  # seconds between two polls of the running jobs; a slot stays empty at most that long
 
 
 class Job(Protocol):
@@ -59,12 +59,12 @@ class Launcher(HydraLauncher):
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         raise NotImplementedError("highway's launchers work with hydra/sweeper=highway")
 
-    def threads_of_a_run(self, missing: Sequence[Planned], planned: int) -> int | None:
-        """Return `threads` for these runs, out of `planned` in the sweep, without starting anything."""
+    def threads_of_a_run(self, to_run: Sequence[Planned], in_sweep: int) -> int | None:
+        """Return `threads` for these runs, out of all in the sweep, without starting anything."""
         return self.threads
 
-    def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
-        """Get ready for these runs, out of `planned` in the sweep; return how many can run at once."""
+    def prepare(self, to_run: Sequence[Planned], in_sweep: int) -> int:
+        """Get ready for these runs, out of all in the sweep; return how many can run at once."""
         raise NotImplementedError
 
     def take(self, planned: Planned) -> bool:
@@ -78,8 +78,8 @@ class Launcher(HydraLauncher):
         """Start these runs, which have their slots; yield each with its job."""
         raise NotImplementedError
 
-    def launch_runs(self, to_run: Sequence[Planned], planned: int, fail_fast: bool) -> None:
-        """Run these, of `planned` in the sweep, until all have ended here or in other sweeps.
+    def launch_runs(self, to_run: Sequence[Planned], in_sweep: int, fail_fast: bool) -> None:
+        """Run these, out of all in the sweep, until all have ended here or in other sweeps.
 
         With fail_fast, return when the first run fails.
         """
@@ -90,7 +90,7 @@ class Launcher(HydraLauncher):
             raise Refused(
                 f"trainer.nodes={wide.nodes} needs hydra/launcher=slurm: only Slurm starts a run on several machines."
             )
-        at_once = self.prepare(to_run, planned)
+        at_once = self.prepare(to_run, in_sweep)
         self.waiting = list(to_run)
         self.running: dict[Planned, Job] = {}
         self.tried_again: set[Planned] = set()  # runs that were refused once, though no other process had them
@@ -110,20 +110,20 @@ class Launcher(HydraLauncher):
                 return
             if ended or time.monotonic() >= look_at:
                 self._fill()
-                look_at = time.monotonic() + LOOK_AGAIN
+                look_at = time.monotonic() + LOOK_EVERY
             self.overview.update(self.waiting, list(self.running))
-            time.sleep(LOOK)
+            time.sleep(POLL_EVERY)
 
     def _ended(self, planned: Planned, code: int) -> bool:
         """Give back the slot of a job that has ended; return False if its run failed."""
         del self.running[planned]
         self.give_back(planned)
         move = planned.next_move()
-        if code == EXIT_REFUSED and move == "start" and planned not in self.tried_again:
+        second_try = code == EXIT_REFUSED and move == "start" and planned not in self.tried_again
+        if second_try:
             self.tried_again.add(planned)
-            move = "wait"  # perhaps another process had the lease and has ended since: the core starts it again
-        if move == "wait" or (code == EXIT_REFUSED and move == "leave"):  # another sweep took the lease first
-            self.waiting.append(planned)
+        if move == "wait" or second_try or (code == EXIT_REFUSED and move == "leave"):
+            self.waiting.append(planned)  # another process had its lease, and perhaps has ended since: look again
             return True
         self.overview.ended(planned, code)
         return code == 0
@@ -159,7 +159,7 @@ class Launcher(HydraLauncher):
     def command(self, planned: Planned) -> list[str]:
         """Return the command that trains a run in a process of its own, the same for every launcher."""
         overrides = [*search_path(self.config), *map(str, planned.overrides)]
-        if not any(override.startswith("trainer.threads=") for override in overrides):
+        if self.threads and not any(override.startswith("trainer.threads=") for override in overrides):
             overrides.append(f"trainer.threads={self.threads}")
         for key in ("data_dir", "outputs_dir"):
             overrides.append(f"{key}={quoted(str(Path(self.config[key]).resolve()))}")

@@ -28,13 +28,13 @@ class LocalLauncher(Launcher):
     Settings = LocalSettings
     settings: LocalSettings
 
-    def threads_of_a_run(self, missing: Sequence[Planned], planned: int) -> int | None:
-        self.prepare(missing, planned)  # counts the slots among which the cores are divided; starts nothing
+    def threads_of_a_run(self, to_run: Sequence[Planned], in_sweep: int) -> int | None:
+        self.prepare(to_run, in_sweep)  # counts the slots among which the cores are divided; starts nothing
         return self.threads
 
-    def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
+    def prepare(self, to_run: Sequence[Planned], in_sweep: int) -> int:
         accelerators, devices = {run.accelerator for run in to_run}, max(run.devices for run in to_run)
-        self.slots = slots_for(accelerators, devices, planned, self.settings)
+        self.slots = slots_for(accelerators, devices, in_sweep, self.settings)
         self.threads = max(cores() // self.slots.count, 1)
         self.taken: dict[Planned, list[str]] = {}
         return self.slots.count // devices

@@ -5,7 +5,6 @@ validation chooses are put in, or else their trials are planned first. Each row 
 configuration names the directory of its run, and the files there tell whether the run is missing.
 """
 
-import hashlib
 import itertools
 import logging
 import os
@@ -24,7 +23,7 @@ from highway.errors import Held, Refused, counted, listing
 from highway.ledger.directory import DONE, RunDirectory, is_published, roots
 from highway.ledger.identity import PARTS, configuration, identified, is_unread, names_run
 from highway.sweep import grid
-from highway.sweep.choose import FIRST_SEED, choice
+from highway.sweep.choose import FIRST_SEED, Choice, choice
 from highway.sweep.planned import Planned
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import ReportRequest, Row, Table
@@ -37,15 +36,15 @@ Overrides = Mapping[str, Sequence[str]]  # key -> values
 
 @dataclass(frozen=True)
 class Variant:
-    """A row of a table at a budget, with overrides of the command line, which win over those of the table."""
+    """A row of a table at a budget, with further overrides of the command line, which win over those of the table."""
 
     table: Table
     budget: str
     row: Row
-    typed: tuple[str, ...]
+    further: tuple[str, ...]
 
     def overrides(self, seed: int) -> list[str]:
-        return last_on_each_key([*self.table.overrides(self.row, self.budget, seed), *self.typed])
+        return last_on_each_key([*self.table.overrides(self.row, self.budget, seed), *self.further])
 
     def choosing(self, settings: list[str]) -> "Variant":
         """Return this row with chosen settings."""
@@ -53,10 +52,10 @@ class Variant:
 
 
 class Planner:
-    """Plans each stage of a sweep. folders: the override that names folders of options, if the sweep has any."""
+    """Plans each stage of a sweep. search_path: the override that names folders of options, or nothing."""
 
-    def __init__(self, typed: Typed, folders: Sequence[str]) -> None:
-        self.typed, self.folders = typed, folders
+    def __init__(self, typed: Typed, search_path: Sequence[str]) -> None:
+        self.typed, self.search_path = typed, search_path
         self.trained: set[RunDirectory] = set()  # in earlier stages
         self._compositions: dict[tuple[str, ...], Experiment] = {}
 
@@ -64,16 +63,19 @@ class Planner:
         """Plan the next stage: the runs of rows whose settings are known, and the trials of the others."""
         plan = Plan()
         for variant in self._variants(plan):
-            ready = self._with_choice(plan, variant)
-            if ready is not None:
-                added = self._added(ready)
-                plan.add(variant, added, [self._run(ready, added, seed) for seed in self.typed.seeds])
-                plan.show(variant, added)
+            choice = self._choice(plan, variant)
+            if choice and self._is_open(choice):
+                self._add_trials(plan, variant, choice)
+                if not self.typed.plan:  # plan=true foresees trials and row together
+                    continue
+            elif choice and choice.chosen:
+                variant = variant.choosing(choice.chosen)
+            self._add_row(plan, variant)
         if not plan.runs:
             raise Refused("Nothing to train: no row is at this budget. Choose another, or add extra_rows=true.")
         self._refuse_unread(plan.runs)
         plan.again = [run for run in plan.runs if self._is_again(run)]
-        plan.missing = [run for run in plan.runs if self._is_again(run) or self._is_missing(run.directory, run.before)]
+        plan.to_train = [run for run in plan.runs if self._is_again(run) or self._is_missing(run.directory, run.before)]
         return plan
 
     def _variants(self, plan: "Plan") -> Iterator[Variant]:
@@ -81,10 +83,10 @@ class Planner:
         tables, for_all_rows = self._tables(plan)
         combinations = every_combination(for_all_rows)
         for table, budget in itertools.product(tables, self.typed.budgets):
-            named = [table.row(name) for name in self.typed.rows]
+            named = [table.row(name) for name in self.typed.rows]  # also extra rows, and those of other budgets
             usual = [row for row in table.at(budget) if self.typed.extra_rows or not row.extra]
-            for row, typed in itertools.product(named or usual, combinations):
-                yield Variant(table, budget, row, tuple(typed))
+            for row, further in itertools.product(named or usual, combinations):
+                yield Variant(table, budget, row, tuple(further))
 
     def _tables(self, plan: "Plan") -> tuple[list[Table], Overrides]:
         """Return the tables to train, and the overrides that all of their rows get."""
@@ -94,46 +96,56 @@ class Planner:
             if timed := next((table for table in tables if table.timed), None):
                 raise Refused(f"{timed.id} is measured, not trained. Type {timed.time_command(typed.budgets[0])}.")
             return tables, _without(typed.overrides, ("budget",))
-        first = self._experiment([f"{key}={values[0]}" for key, values in typed.overrides.items()], FIRST_SEED)
-        content = grid.as_table(typed, self.folders)
+        first = self._experiment(  # finds most mistakes, and knows the folder of the outputs
+            [f"{key}={values[0]}" for key, values in typed.overrides.items()], FIRST_SEED
+        )
+        content = grid.as_table(typed, self.search_path)
         if not first.debug.scratch:
             plan.saves.append(partial(grid.keep, content, first.outputs_dir))
         table = parse_table(content)
-        in_rows = {key_of(override) for row in table.rows for override in (*table.recipe, *row.overrides)}
-        return [table], _without(typed.overrides, (*in_rows, *typed.choose, "seed", "budget"))
+        in_table = {key_of(override) for row in table.rows for override in (*table.recipe, *row.overrides)}
+        return [table], _without(typed.overrides, (*in_table, *typed.choose, "seed", "budget"))
 
-    def _with_choice(self, plan: "Plan", variant: Variant) -> Variant | None:
-        """Return a row with its chosen settings; None if its trials, which are planned instead, have to choose first.
-
-        plan=true foresees trials and row together.
-        """
+    def _choice(self, plan: "Plan", variant: Variant) -> Choice | None:
+        """Return the trials of a row and what they choose; None if it has no settings to choose."""
         row, budget = variant.row, variant.budget
-        if row.choose and {*map(key_of, variant.typed)} & {*row.choose.keys}:
-            return replace(variant, row=row.model_copy(update={"choose": None}))  # typed on the command line
         if row.choose is None or not row.choose.at(budget) or budget in row.chosen:
-            return variant
-        found = choice(row.choose, variant.table.select, lambda settings: self._directories(variant.choosing(settings)))
+            return None
+        if {*map(key_of, variant.further)} & {*row.choose.keys}:  # typed instead
+            return None
+        found = choice(row.choose, variant.table.select, lambda tried: self._directories(variant.choosing(tried)))
         plan.trials |= {trial.directory for trial in found.trials}
+        return found
+
+    def _is_open(self, found: Choice) -> bool:
+        """Return True if trials are still to be trained, or if all have failed."""
+        return found.chosen is None or any(self._is_missing(trial.directory, trial.status) for trial in found.trials)
+
+    def _add_trials(self, plan: "Plan", variant: Variant, found: Choice) -> None:
+        """Plan the trials that are missing; if all have failed, plan all, so that the sweep ends by naming them."""
+        plan.choosing.append(f"{variant.table.id} {variant.row.id}")
         missing = [trial for trial in found.trials if self._is_missing(trial.directory, trial.status)]
-        if found.chosen and not missing:
-            return variant.choosing(found.chosen)
-        plan.choosing.append(f"{variant.table.id} {row.id}")
-        for trial in missing or found.trials:  # none is missing if all have failed: the sweep ends by saying so
+        for trial in missing or found.trials:
             tried = variant.choosing(trial.combination)
             added = [*trial.combination, *self._added(tried)]
-            plan.add(variant, added, [self._run(tried, added, FIRST_SEED)])
-        return variant if self.typed.plan else None
+            plan.add(variant, added, [self._planned(tried, added, FIRST_SEED)])
+
+    def _add_row(self, plan: "Plan", variant: Variant) -> None:
+        """Plan the runs of a row, and the report of its table."""
+        added = self._added(variant)
+        plan.add(variant, added, [self._planned(variant, added, seed) for seed in self.typed.seeds])
+        plan.request_report(variant, added)
 
     def _added(self, variant: Variant) -> list[str]:
-        """Return the typed overrides that make a row a different run; none of them if the run stays the same."""
-        changing = [override for override in variant.typed if names_run(key_of(override))]
-        if not changing:
+        """Return the further overrides that go into a row's name: those that may change a run, if they do change it."""
+        candidates = [override for override in variant.further if names_run(key_of(override))]
+        if not candidates:
             return []
-        unchanged = replace(variant, typed=())
-        before, after = (self._experiment(each.overrides(FIRST_SEED), FIRST_SEED) for each in (unchanged, variant))
-        return changing if identified(before) != identified(after) else []
+        plain = replace(variant, further=())
+        before, after = (self._experiment(each.overrides(FIRST_SEED), FIRST_SEED) for each in (plain, variant))
+        return candidates if identified(before) != identified(after) else []
 
-    def _run(self, variant: Variant, added: list[str], seed: int) -> Planned:
+    def _planned(self, variant: Variant, added: list[str], seed: int) -> Planned:
         """Compose, check and name a run."""
         overrides = variant.overrides(seed)
         composed = self._experiment(overrides, seed)
@@ -155,7 +167,7 @@ class Planner:
         """Compose and check a run; its seeds share a composition."""
         recipe = tuple(override for override in last_on_each_key(overrides) if key_of(override) != "seed")
         if recipe not in self._compositions:
-            self._compositions[recipe] = experiment([*self.folders, *recipe])
+            self._compositions[recipe] = experiment([*self.search_path, *recipe])
         return self._compositions[recipe].model_copy(update={"seed": seed})
 
     def _directories(self, trial: Variant) -> list[RunDirectory]:
@@ -165,13 +177,13 @@ class Planner:
         return [here, *(RunDirectory(root / here.id) for root in published)]
 
     def _is_missing(self, directory: RunDirectory, status: str) -> bool:
-        """Return True if a run is to be trained in this stage."""
+        """Return True if a run has not ended yet, or has failed and is to be tried again."""
         if status == "failed":
             return self.typed.retry_failed and directory not in self.trained
         return status not in DONE
 
     def _is_again(self, run: Planned) -> bool:
-        """Return True if a finished run is to be trained again."""
+        """Return True if a run that is done, finished or diverged, is to be trained again."""
         return self.typed.rerun and run.before in DONE and run.directory not in self.trained
 
     def _refuse_unread(self, runs: Iterable[Planned]) -> None:
@@ -187,8 +199,8 @@ class Planner:
 class Plan:
     """The runs of one stage of a sweep, each once, and what shows them."""
 
-    missing: list[Planned] = field(default_factory=list)
-    again: list[Planned] = field(default_factory=list)  # finished runs among the missing, which are set aside first
+    to_train: list[Planned] = field(default_factory=list)
+    again: list[Planned] = field(default_factory=list)  # those that are done, and are set aside first
     choosing: list[str] = field(default_factory=list)  # rows whose settings are not chosen yet
     trials: set[RunDirectory] = field(default_factory=set)  # of all rows that choose settings
     saves: list[Callable[[], None]] = field(default_factory=list)  # for when nothing can be refused any more
@@ -204,41 +216,46 @@ class Plan:
     @property
     def outputs(self) -> Path:
         """The folder of all results."""
-        return self.runs[0].directory.path.parents[2]
+        return next(iter(self._runs)).path.parents[2]
 
     @property
     def reports(self) -> list[ReportRequest]:
-        """The reports to show; one with overrides also shows the unchanged rows of its table."""
+        """The reports to show. One with overrides has all rows of its table, so the plain one is then left out."""
         extended = {key[:2] for key in self._reports if key[2]}
         return [request for key, request in self._reports.items() if key[2] or key[:2] not in extended]
 
     @property
     def summary(self) -> str:
         """One line that counts the runs: finished, ended otherwise and not to be repeated, and to train."""
-        ended = Counter(run.before for run in {*self.runs} - {*self.missing})
+        ended = Counter(run.before for run in {*self.runs} - {*self.to_train})
         finished = ended.pop("finished", 0)
         others = "".join(f"{count} {status} already, " for status, count in sorted(ended.items()))
         sentences = [
-            f"{counted(len(self.runs), 'run')}: {finished} finished already, {others}{len(self.missing)} to train."
+            f"{counted(len(self.runs), 'run')}: {finished} finished already, {others}{len(self.to_train)} to train."
         ]
         if self.choosing:
             sentences.append(f"They are trials, which choose settings of {listing([*dict.fromkeys(self.choosing)])}.")
         elif self.trials:
             sentences.append(f"Their settings were chosen by {counted(len(self.trials), 'trial')}.")
-        return " ".join([*sentences, *published(self.missing)])
+        return " ".join([*sentences, *published(self.to_train)])
 
     def add(self, variant: Variant, added: list[str], runs: Iterable[Planned]) -> None:
         """Add runs of a row, and the links to them: outputs/<table>/<budget>/<row>/seed<k>."""
         for run in runs:
             self._runs[run.directory] = run
             if _is_result(run.directory):
-                view = self.outputs / variant.table.id / variant.budget / _view_of(variant.row, added)
+                view = (
+                    self.outputs
+                    / variant.table.id
+                    / variant.budget
+                    / grid.folder_name(",".join([variant.row.id, *added]))
+                )
                 self._links[view / run.directory.path.name] = run
 
-    def show(self, variant: Variant, added: list[str]) -> None:
-        """Add the report of a row's table, with overrides of the command line."""
+    def request_report(self, variant: Variant, added: list[str]) -> None:
+        """Show the report of a row's table, with these overrides of the command line."""
         key = (variant.table.id, variant.budget, tuple(added))
-        if _is_result(self.runs[0].directory) and key not in self._reports:
+        if _is_result(next(iter(self._runs))) and key not in self._reports:
             self._reports[key] = (variant.table, variant.budget, tuple(added))
             if added:
                 self.saves.append(partial(grid.keep_overrides, *key, self.outputs))
@@ -250,17 +267,20 @@ class Plan:
                 if run.directory.done:  # unless another sweep has set it aside meanwhile
                     run.directory.set_aside()
                     log.info("%s is trained again; its record is now in %s/earlier.", run.label, run.directory.path)
-        self.missing = [run for run in self.missing if run.before not in DONE or not run.directory.done]
+        self.to_train = [  # without those that could not be set aside, since another sweep trains them
+            run for run in self.to_train if run.before not in DONE or not run.directory.done
+        ]
         for save in self.saves:
             save()
-        replaced = {run: _link(link, run.directory) for link, run in self._links.items()}
-        changed = [(run, earlier) for run, earlier in replaced.items() if earlier]
+        replaced = [(run, link.parent, _link(link, run.directory)) for link, run in self._links.items()]
+        changed = [(run, row, earlier) for run, row, earlier in replaced if earlier]
         if changed:
-            run, earlier = changed[0]
+            rows = {row for _, row, _ in changed}
+            run, row, earlier = changed[0]
             log.info(
-                "%s changed since the last sweep, and the earlier ones stay: %s was %s (%s).",
-                "1 recipe has" if len(changed) == 1 else f"{len(changed)} recipes have",
-                *(run.label, earlier.path, _changes(earlier, run)),
+                "%s another configuration than before; %s: %s. The earlier runs stay in %s.",
+                "1 row has" if len(rows) == 1 else f"{len(rows)} rows have",
+                *(row.name, _changes(earlier, run), earlier.path.parents[1]),
             )
 
 
@@ -278,14 +298,6 @@ def _without(overrides: Overrides, keys: Iterable[str]) -> Overrides:
 def _is_result(directory: RunDirectory) -> bool:
     """Return True unless debug=... has moved the run out of the results."""
     return directory.path.parents[1].name == "cells"
-
-
-def _view_of(row: Row, added: Sequence[str]) -> str:
-    """Name the view of a row; a hash ends a name that would be too long for a file system."""
-    name = ",".join([row.id, *added]).replace("/", "_")
-    if len(name) <= grid.LONGEST_NAME:
-        return name
-    return f"{row.id[: grid.LONGEST_NAME]},{hashlib.sha256((' '.join(added) or row.id).encode()).hexdigest()[:8]}"
 
 
 def _link(link: Path, directory: RunDirectory) -> RunDirectory | None:

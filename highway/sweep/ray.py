@@ -90,17 +90,17 @@ class RayLauncher(Launcher):
         super().__init__(**given)
         self.threads = self.settings.num_cpus
 
-    def launch_runs(self, to_run: Sequence[Planned], planned: int, fail_fast: bool) -> None:
+    def launch_runs(self, to_run: Sequence[Planned], in_sweep: int, fail_fast: bool) -> None:
         import ray
 
         with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # Ray prints warnings of its nodes on stdout
             _connect(self.settings.address, self.settings.cores)
             try:
-                super().launch_runs(to_run, planned, fail_fast)
+                super().launch_runs(to_run, in_sweep, fail_fast)
             finally:
                 ray.shutdown()
 
-    def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
+    def prepare(self, to_run: Sequence[Planned], in_sweep: int) -> int:
         import ray
 
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]

@@ -79,15 +79,15 @@ class SlurmLauncher(Launcher):
         super().__init__(**given)
         self.threads = max(self.settings.cpus // self.settings.per_gpu, 1)
 
-    def prepare(self, to_run: Sequence[Planned], planned: int) -> int:
+    def prepare(self, to_run: Sequence[Planned], in_sweep: int) -> int:
         need("submitit", "slurm", "hydra/launcher=slurm")
         if not (shutil.which("sbatch") and shutil.which("srun")):
             raise Refused(
                 "hydra/launcher=slurm needs sbatch and srun, which this machine lacks: start it on a login node."
             )
         self.queue = Queue()
-        jobs = self.settings.array_parallelism or planned
-        return min(jobs * self.settings.per_gpu, planned)
+        jobs = self.settings.array_parallelism or in_sweep
+        return min(jobs * self.settings.per_gpu, in_sweep)
 
     def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
         """Submit an array for runs that need the same; a job has one run, or up to per_gpu runs of one device each."""

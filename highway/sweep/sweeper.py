@@ -36,9 +36,9 @@ log = logging.getLogger("highway")
 
 
 class HighwaySweeper(Sweeper):
-    """The sweeper; hydra_plugins/highway_sweep.py supplies `tell`, since the room of reports is above this one."""
+    """The sweeper. Reports import sweeps and not the reverse, so hydra_plugins/highway_sweep.py adds print_reports."""
 
-    tell: Callable[[list[ReportRequest], Path], None]  # print reports, given the outputs folder
+    print_reports: Callable[[list[ReportRequest], Path], None]  # given the outputs folder
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context = hydra_context
@@ -50,28 +50,29 @@ class HighwaySweeper(Sweeper):
     def sweep(self, arguments: list[str]) -> None:
         typed = read_typed(OverridesParser.create(self.context.config_loader).parse_overrides(arguments))
         planner = Planner(typed, search_path(self.config))
-        rows_follow = True
-        while rows_follow:
+        another_stage = True
+        while another_stage:
             plan = planner.plan()
             if typed.plan:
-                threads = self.launcher.threads_of_a_run(plan.missing, len(plan.runs)) if plan.missing else None
-                foresee(plan.runs, plan.missing, threads)
+                threads = self.launcher.threads_of_a_run(plan.to_train, len(plan.runs)) if plan.to_train else None
+                print_cost(plan.runs, plan.to_train, threads)
                 return
-            if plan.missing:  # before anything is written: a refusal leaves no folder behind
-                have_data([run.experiment for run in plan.missing if run.experiment])
+            if plan.to_train:  # before anything is written: a refusal leaves no folder behind
+                prepare_data([run.experiment for run in plan.to_train if run.experiment])
             plan.write()
             log.info(plan.summary)
-            if plan.missing:
-                self.launcher.launch_runs(plan.missing, len(plan.runs), typed.fail_fast)
-            planner.trained |= {run.directory for run in plan.missing}
-            statuses = {run.directory.status for run in plan.missing}
-            rows_follow = bool(plan.choosing and plan.missing and statuses <= {*(DONE if typed.fail_fast else ENDED)})
+            if plan.to_train:
+                self.launcher.launch_runs(plan.to_train, len(plan.runs), typed.fail_fast)
+            planner.trained |= {run.directory for run in plan.to_train}
+            statuses = {run.directory.status for run in plan.to_train}
+            trials_ended = plan.choosing and statuses <= {*(DONE if typed.fail_fast else ENDED)}
+            another_stage = bool(plan.to_train and trials_ended)  # now they choose, and the rows follow
         if plan.reports:
-            self.tell(plan.reports, plan.outputs)
+            self.print_reports(plan.reports, plan.outputs)
         refuse_unfinished(plan.runs)
 
 
-def foresee(runs: Sequence[Planned], missing: Sequence[Planned], threads: int | None) -> None:
+def print_cost(runs: Sequence[Planned], missing: Sequence[Planned], threads: int | None) -> None:
     """Print what the missing runs would cost."""
     from rich.console import Console
 
@@ -80,7 +81,7 @@ def foresee(runs: Sequence[Planned], missing: Sequence[Planned], threads: int | 
     cost.foresee(runs, missing, threads, Console())
 
 
-def have_data(experiments: Sequence[Experiment]) -> None:
+def prepare_data(experiments: Sequence[Experiment]) -> None:
     """Fetch and check the data of these runs, and warn about recipes that do not fit this machine."""
     from highway.run import beforehand, cautions  # they import torch
 
@@ -95,8 +96,7 @@ def refuse_unfinished(runs: Sequence[Planned]) -> None:
         error = (run.directory.result() or {}).get("error") or last_line(run.directory.log)
         log.error("%s: %s (%s)", run.label, status, error)
     if unfinished:
-        again = " Add retry_failed=true to train failed runs again." if "failed" in unfinished.values() else ""
-        raise SweepFailed(
-            f"{len(unfinished)} of {counted(len(runs), 'run')} did not finish. "
-            f"Type the same command again to resume interrupted runs.{again}"
-        )
+        statuses = {*unfinished.values()}
+        resume = " Type the same command again to resume interrupted runs." if statuses - {*ENDED} else ""
+        again = " Add retry_failed=true to train failed runs again." if "failed" in statuses else ""
+        raise SweepFailed(f"{len(unfinished)} of {counted(len(runs), 'run')} did not finish.{resume}{again}")

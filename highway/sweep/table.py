@@ -1,7 +1,7 @@
 """Tables as data: the models whose fields are the keys of a file in conf/table/.
 
 Sweeps, make targets, reports and figures all derive from these files, which highway/sweep/reading.py reads. A model
-refuses what is wrong within itself; highway/sweep/consistency.py refuses what does not fit together in a table.
+refuses what is wrong within itself; reading.py also refuses what does not fit together in a table.
 """
 
 import itertools

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 MOST_RUNS = 50_000
-OF_TABLES = {  # key -> what to do without table=
+NEEDS_TABLE = {  # key -> what to do without table=
     "seeds": "For a grid, write seed=1,2",
     "rows": "It chooses among the rows of a table",
     "extra_rows": "It chooses among the rows of a table",
 }
-OF_GRIDS = {  # key -> what to do with table=
+NOT_WITH_TABLE = {  # key -> what to do with table=
     "name": "name= names a grid, but table= is given. Leave name= out.",
     "title": "title= and columns= describe a grid. A table's file has its caption and its columns.",
     "columns": "title= and columns= describe a grid. A table's file has its caption and its columns.",
@@ -58,23 +58,23 @@ class Typed:
 
 def read_typed(parsed: Sequence["Override"]) -> Typed:
     """Read the overrides of a sweep; refuse what does not fit together."""
-    typed: dict[str, Override] = {}
+    by_key: dict[str, Override] = {}
     for override in parsed:
         key = override.key_or_group
-        if key in SWEEP_ONLY and key in typed:
+        if key in SWEEP_ONLY and key in by_key:
             raise Refused(f"{key}= is given twice. Write several values with commas, as in seeds=1,2,3.")
-        typed[key] = override
-    given = {key: [value for value in values_of(typed[key]) if value != "null"] for key in SWEEP_ONLY if key in typed}
+        by_key[key] = override
+    given = {key: [value for value in values_of(by_key[key]) if value != "null"] for key in SWEEP_ONLY if key in by_key}
     overrides = {
         override.get_key_element().removeprefix("++"): values_of(override)
-        for key, override in typed.items()
+        for key, override in by_key.items()
         if key not in SWEEP_ONLY
     }
     tables = given.get("table", [])
-    for key, hint in OF_TABLES.items():
-        if key in typed and not tables:
+    for key, hint in NEEDS_TABLE.items():
+        if key in by_key and not tables:
             raise Refused(f"{key}= needs table=. {hint}.")
-    for key, sentence in OF_GRIDS.items():
+    for key, sentence in NOT_WITH_TABLE.items():
         if tables and (given.get(key) or key in overrides):
             raise Refused(sentence)
     names = given.get("name", [])
@@ -91,7 +91,7 @@ def read_typed(parsed: Sequence["Override"]) -> Typed:
         seeds=_seeds("seeds", given.get("seeds", [])) if tables else _seeds("seed", overrides.get("seed", [])),
         budgets=overrides.get("budget", ["paper"]),
         name=names[0] if names else None,
-        title=_title(typed["title"]) if given.get("title") else "",
+        title=_title(by_key["title"]) if given.get("title") else "",
         columns=given.get("columns", []),
         choose=given.get("choose", []),
         overrides=overrides,
@@ -138,7 +138,7 @@ def _seeds(key: str, values: list[str]) -> list[int]:
 
 
 def _is_true(key: str, given: Mapping[str, list[str]]) -> bool:
-    value = given.get(key, ["false"])[0].lower()
+    value = (given.get(key) or ["false"])[0].lower()
     if value not in ("true", "false"):
         raise Refused(f"{key}={value} is unknown; it takes {listing(['true', 'false'])}.")
     return value == "true"
@@ -150,7 +150,7 @@ def _title(override: "Override") -> str:
 
 
 def command_line(overrides: Sequence[str]) -> str:
-    """Return the shell command that repeats a run, without the folders and logger that a launcher adds."""
+    """Return the shell command that repeats a run, without the folders and the logger's settings that a sweep adds."""
     repeated = [
         override
         for override in overrides

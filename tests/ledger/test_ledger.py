@@ -62,7 +62,7 @@ def test_a_changed_recipe_shows_what_changed(tmp_path: Path, monkeypatch: pytest
     link.unlink()
     link.symlink_to(os.path.relpath(earlier.path, link.parent))  # as before an edit of the table's file
     _, said = inline(monkeypatch, tmp_path, *row, "model.width=24")
-    assert f"was {earlier.path} (model.width 16 -> 24)." in said
+    assert "1 row has another configuration than before; " in said and ": model.width 16 -> 24. The earlier" in said
     assert link.resolve() == today and earlier.status == "finished"
 
 

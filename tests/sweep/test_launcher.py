@@ -38,7 +38,7 @@ class Scripted(Launcher):
 def ends(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
     """Return the exit codes of which the overview is told, None for a run that another sweep has ended."""
     codes: list[int | None] = []
-    monkeypatch.setattr(launcher, "LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(launcher, "LOOK_EVERY", 0.0)
     monkeypatch.setattr(Overview, "ended", lambda _, planned, code: codes.append(code))
     return codes
 

@@ -23,8 +23,8 @@ def typed(*overrides: str) -> Typed:
     return read_typed(OverridesParser.create().parse_overrides(list(overrides)))
 
 
-def planned(outputs: Path, *overrides: str, folders: Sequence[str] = ()) -> Plan:
-    return Planner(typed(f"outputs_dir={outputs}", *overrides), folders).plan()
+def planned(outputs: Path, *overrides: str, search_path: Sequence[str] = ()) -> Plan:
+    return Planner(typed(f"outputs_dir={outputs}", *overrides), search_path).plan()
 
 
 def test_the_runs_of_a_table_are_those_of_its_file(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_the_runs_of_a_table_are_those_of_its_file(tmp_path: Path) -> None:
         for row in ("baseline", "tanh")
         for seed in (1, 2)
     ]
-    assert [run.directory for run in plan.runs] == [run.directory for run in plan.missing] == expected
+    assert [run.directory for run in plan.runs] == [run.directory for run in plan.to_train] == expected
     assert [run.label for run in plan.runs][:2] == ["highway_t1 baseline seed 1", "highway_t1 baseline seed 2"]
     assert [run.experiment.seed for run in plan.runs if run.experiment] == [1, 2, 1, 2]
     assert plan.summary.startswith("4 runs: 0 finished already, 4 to train.")
@@ -61,10 +61,10 @@ def test_what_has_ended_is_not_missing(tmp_path: Path) -> None:
     write_ended(finished.path, "finished")
     write_ended(failed.path, "failed", error="x")
     plan = planned(tmp_path, *words)
-    assert len(plan.missing) == 1 and "3 runs: 1 finished already, 1 failed already, 1 to train." in plan.summary
-    assert len(planned(tmp_path, *words, "retry_failed=true").missing) == 2
+    assert len(plan.to_train) == 1 and "3 runs: 1 finished already, 1 failed already, 1 to train." in plan.summary
+    assert len(planned(tmp_path, *words, "retry_failed=true").to_train) == 2
     again = planned(tmp_path, *words, "rerun=true")
-    assert [run.directory for run in again.again] == [finished] and len(again.missing) == 2
+    assert [run.directory for run in again.again] == [finished] and len(again.to_train) == 2
     again.write()
     assert (finished.path / "earlier" / "1" / "result.json").exists() and finished.status == "waiting"
 
@@ -86,7 +86,7 @@ def test_changed_recipes_take_one_line(tmp_path: Path, caplog: pytest.LogCapture
     with caplog.at_level(logging.INFO, "highway"):
         plan.write()
     (line,) = caplog.messages
-    assert line.startswith("9 recipes have changed since the last sweep, and the earlier ones stay: ")
+    assert line.startswith("3 rows have another configuration than before; baseline: ")
     assert len(line.removeprefix(str(tmp_path))) < 300
 
 
