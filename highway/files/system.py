@@ -33,10 +33,10 @@ def this_machine() -> str:
 
 
 def started(pid: int) -> float | None:
-    """Return when a process started, in seconds after the boot; None if it does not exist or is a zombie.
+    """Return a number that tells when a process started; None if it does not exist or is a zombie.
 
     Return NaN if it exists and /proc hides it from this user. On Linux the times of creation and of boot both move when
-    the system clock is set; their difference does not.
+    the system clock is set; their difference does not. Elsewhere the time of creation stays.
     """
     try:
         os.kill(pid, 0)
@@ -46,7 +46,8 @@ def started(pid: int) -> float | None:
         pass
     try:
         process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time() - psutil.boot_time()
+        boot = psutil.boot_time() if psutil.LINUX else 0.0
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time() - boot
     except psutil.Error:
         return math.nan
 

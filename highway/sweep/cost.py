@@ -1,7 +1,6 @@
 """Estimate what a sweep would cost, before it runs: a sentence, and a line for every row."""
 
 import math
-import re
 import subprocess
 import sys
 import time
@@ -195,7 +194,7 @@ def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None =
                 key = (described.model.name, described.trainer.precision, size, of_a_run)
                 rates[key] = rates.get(key) or operations_a_second(described, taken, of_a_run)
                 seconds = taken.operations * taken.tokens * steps / rates[key]
-        label = re.sub(r" ?seed[ =]\d+", "", seeds[0].label)
+        label = seeds[0].label.rpartition(" seed ")[0]
         estimate = (taken, seconds, source if to_run else "", of_a_run, why)
         estimates.append(Line(label, len(seeds) - to_run, to_run, *estimate))
     return estimates

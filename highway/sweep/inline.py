@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
@@ -13,13 +14,10 @@ from highway.sweep.typed import command_line, search_path
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A job that had ended before anybody could poll it."""
+class Call:
+    """A job that trains its run when it is polled."""
 
-    code: int
-
-    def poll(self) -> int:
-        return self.code
+    poll: Callable[[], int]
 
     def terminate(self) -> None: ...
 
@@ -43,9 +41,9 @@ class InlineLauncher(Launcher):
 
     def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
         for planned in to_run:
-            yield planned, Ended(self._code(planned))
+            yield planned, Call(partial(self._train, planned))
 
-    def _code(self, planned: Planned) -> int:
+    def _train(self, planned: Planned) -> int:
         """Train a run; return the exit code that a process would have ended with."""
         overrides = [*search_path(self.config), *planned.overrides]
         try:

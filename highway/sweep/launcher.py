@@ -156,11 +156,15 @@ class Launcher(HydraLauncher):
         for job in self.running.values():
             job.wait()
 
+    def threads_of(self, planned: Planned) -> int | None:
+        """Return the threads of a run that does not set trainer.threads."""
+        return self.threads
+
     def command(self, planned: Planned) -> list[str]:
         """Return the command that trains a run in a process of its own, the same for every launcher."""
         overrides = [*search_path(self.config), *map(str, planned.overrides)]
-        if self.threads and not any(override.startswith("trainer.threads=") for override in overrides):
-            overrides.append(f"trainer.threads={self.threads}")
+        if not any(override.startswith("trainer.threads=") for override in overrides):
+            overrides.append(f"trainer.threads={self.threads_of(planned)}")
         for key in ("data_dir", "outputs_dir"):
             overrides.append(f"{key}={quoted(str(Path(self.config[key]).resolve()))}")
         return [sys.executable, "-m", "highway", "train", *overrides]

@@ -150,7 +150,7 @@ class Overview:
             needed = self.console.measure(_grid(cells, heads, width), options=unlimited).maximum
             if needed <= self.width:
                 break
-        grids = [_grid(cells, heads, width + self.width - needed)] if cells else []
+        grids = [_grid(cells, heads, max(width + self.width - needed, 1))] if cells else []
         return Group(*grids, Text(self.summary(states)))
 
     def _cells(self, planned: Planned, state: str) -> dict[str, str]:

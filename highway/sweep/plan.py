@@ -31,7 +31,7 @@ from highway.sweep.typed import Typed, every_combination, key_of, last_on_each_k
 
 log = logging.getLogger("highway")
 MOST_CHANGES = 3  # settings that a message names
-Overrides = Mapping[str, Sequence[str]]  # key -> values
+Choices = Mapping[str, Sequence[str]]  # key -> its values
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,8 @@ class Planner:
             raise Refused("Nothing to train: no row is at this budget. Choose another, or add extra_rows=true.")
         self._refuse_unread(plan.runs)
         plan.again = [run for run in plan.runs if self._is_again(run)]
-        plan.to_train = [run for run in plan.runs if self._is_again(run) or self._is_missing(run.directory, run.before)]
+        missing = [run for run in plan.runs if self._is_missing(run.directory, run.before)]
+        plan.to_train = [*plan.again, *missing]
         return plan
 
     def _variants(self, plan: "Plan") -> Iterator[Variant]:
@@ -88,7 +89,7 @@ class Planner:
             for row, further in itertools.product(named or usual, combinations):
                 yield Variant(table, budget, row, tuple(further))
 
-    def _tables(self, plan: "Plan") -> tuple[list[Table], Overrides]:
+    def _tables(self, plan: "Plan") -> tuple[list[Table], Choices]:
         """Return the tables to train, and the overrides that all of their rows get."""
         typed = self.typed
         if typed.tables:
@@ -149,7 +150,8 @@ class Planner:
         """Compose, check and name a run."""
         overrides = variant.overrides(seed)
         composed = self._experiment(overrides, seed)
-        name = " ".join([variant.row.id, *added, f"seed {seed}"])
+        budget = [f"budget={variant.budget}"] if len(self.typed.budgets) > 1 else []
+        name = " ".join([variant.row.id, *added, *budget, f"seed {seed}"])
         mirror = (f"logger.group={quoted(variant.table.id)}", f"logger.run={quoted(name)}")
         directory, trainer = RunDirectory.of(composed), composed.trainer
         return Planned(
@@ -291,7 +293,7 @@ def published(runs: Iterable[Planned]) -> list[str]:
     return [f"{count} of these runs {are} published already: highway report shows {them}."] if count else []
 
 
-def _without(overrides: Overrides, keys: Iterable[str]) -> Overrides:
+def _without(overrides: Choices, keys: Iterable[str]) -> Choices:
     return {key: values for key, values in overrides.items() if key not in {*keys}}
 
 

@@ -16,7 +16,7 @@ from highway.ledger.lease import SWEEP
 
 STOPPED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # exit codes of a run that was asked to stop
 KILLED = 128 + signal.SIGKILL
-LOOK = 0.1  # seconds between two looks at the processes of a job
+POLL_EVERY = 0.1  # seconds between two looks at the processes of a job
 
 
 def start_process(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
@@ -42,7 +42,9 @@ class SlurmRuns:
     environment: dict[str, str]
 
     def __call__(self) -> None:
-        """Start every run, pass SIGTERM on to all, and exit when all have ended."""
+        """Start every run, pass SIGTERM on to all, and exit when all have ended; a single run replaces this process."""
+        if len(self.commands) == 1:
+            become(self.commands[0], self.logs[0], self.environment)
         asked_to_stop: list[int] = []
         signal.signal(signal.SIGTERM, lambda number, _: asked_to_stop.append(number))
         processes = [
@@ -53,12 +55,21 @@ class SlurmRuns:
                 asked_to_stop.clear()
                 for process in processes:
                     process.terminate()
-            time.sleep(LOOK)
+            time.sleep(POLL_EVERY)
         sys.exit(job_code([process.returncode for process in processes]))
 
 
+def become(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+    """Replace this process by a run: srun then sees it, signals it, and starts it beside the others of its run."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.execve(command[0], list(command), {**os.environ, **environment})
+
+
 def job_code(returncodes: Sequence[int]) -> int:
-    """Return the exit code of a job of several runs; a run that can resume decides, so that the job is requeued."""
+    """Return 130, 143 or 137 if a run ended with it, so that Slurm requeues the job of several; else the largest."""
     codes = [code if code >= 0 else 128 - code for code in returncodes]
     return next((code for code in (*STOPPED, KILLED) if code in codes), max(codes))
 
@@ -73,7 +84,7 @@ def ray_task(command: Sequence[str], log: Path, environment: Mapping[str, str]) 
             while process.poll() is None:
                 if os.getppid() != node:
                     os._exit(1)  # the node is lost: without this worker the run saves and stops, and resumes elsewhere
-                time.sleep(LOOK)
+                time.sleep(POLL_EVERY)
             return process.returncode
         except KeyboardInterrupt:  # Ray cancels a task with it, perhaps several times
             process.terminate()

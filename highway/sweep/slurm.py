@@ -97,6 +97,9 @@ class SlurmLauncher(Launcher):
                 for job, runs in zip(self._submit(array), array, strict=True):
                     yield from ((planned, Submitted(planned, job, len(runs) > 1, self.queue)) for planned in runs)
 
+    def threads_of(self, planned: Planned) -> int:
+        return self.settings.cpus if planned.nodes * planned.devices > 1 else int(self.threads or 1)
+
     def _submit(self, jobs: Sequence[Sequence[Planned]]) -> list[str]:
         """Submit an array of jobs, each of these runs; return the number of each job."""
         from submitit import SlurmExecutor
@@ -117,7 +120,7 @@ class SlurmLauncher(Launcher):
         return [job.job_id for job in submitted]
 
     def _job(self, runs: Sequence[Planned]) -> SlurmRuns:
-        environment = {"HIGHWAY_SLOTS": str(len(runs)), "OMP_NUM_THREADS": str(self.threads)}
+        environment = {"HIGHWAY_SLOTS": str(len(runs)), "OMP_NUM_THREADS": str(self.threads_of(runs[0]))}
         return SlurmRuns([*map(self.command, runs)], [run.directory.log.resolve() for run in runs], environment)
 
     def _asked(self, planned: Planned, jobs: int) -> dict[str, Any]:

@@ -77,6 +77,8 @@ def read_typed(parsed: Sequence["Override"]) -> Typed:
     for key, sentence in NOT_WITH_TABLE.items():
         if tables and (given.get(key) or key in overrides):
             raise Refused(sentence)
+    if len(overrides.get("debug", [])) > 1:
+        raise Refused("debug= takes one option in a sweep: debugged runs are not among the results. Name one of them.")
     names = given.get("name", [])
     if len(names) > 1:
         raise Refused(f"name={','.join(names)} gives several names, but a grid has one. Write name={names[0]}.")
@@ -138,7 +140,7 @@ def _seeds(key: str, values: list[str]) -> list[int]:
 
 
 def _is_true(key: str, given: Mapping[str, list[str]]) -> bool:
-    value = (given.get(key) or ["false"])[0].lower()
+    value = ",".join(given.get(key) or ["false"]).lower()
     if value not in ("true", "false"):
         raise Refused(f"{key}={value} is unknown; it takes {listing(['true', 'false'])}.")
     return value == "true"

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from highway.errors import Held
 from highway.ledger.directory import RunDirectory
 from highway.sweep import launcher
-from highway.sweep.inline import Ended, InlineLauncher
+from highway.sweep.inline import Call, InlineLauncher
 from highway.sweep.launcher import Job, Launcher
 from highway.sweep.overview import Overview
 from highway.sweep.planned import Planned
@@ -31,7 +32,7 @@ class Scripted(Launcher):
         for planned in to_run:
             if (code := self.codes.pop(0)) == 0:
                 write_ended(planned.directory.path, "finished")
-            yield planned, Ended(code)
+            yield planned, Call(partial(int, code))
 
 
 @pytest.fixture(autouse=True)

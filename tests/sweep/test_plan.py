@@ -48,6 +48,16 @@ def test_the_seeds_of_a_row_share_a_composition(tmp_path: Path, monkeypatch: pyt
     assert len(composed) == 3
 
 
+def test_labels_name_the_budget_where_there_are_several(tmp_path: Path) -> None:
+    plan = planned(tmp_path, *TINY[1:], "gate=none", "budget=mini,smoke", "name=mine")
+    assert [run.label for run in plan.runs] == ["mine run budget=mini seed 1", "mine run budget=smoke seed 1"]
+
+
+def test_null_is_not_given(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "table=highway_t1", "rows=null", "rerun=null", "seeds=null", "budget=mini")
+    assert len(plan.to_train) == 3
+
+
 def test_a_run_that_two_rows_share_is_trained_once(tmp_path: Path) -> None:
     plan = planned(tmp_path, *TINY, "gate=none,sdu_tanh", "layers=l1,all", "seed=1,2")
     assert len(plan.runs) == 6, "no gate on layer 1 is no gate on all"
@@ -102,6 +112,8 @@ def test_changed_recipes_take_one_line(tmp_path: Path, caplog: pytest.LogCapture
         (("gate=none", "name=x,y"), "gives several names"),
         (("table=highway_t1", "seeds=1", "seeds=2"), "seeds= is given twice"),
         (("gate=none", "plan=maybe"), "plan=maybe is unknown; it takes true, false"),
+        (("gate=none", "plan=true,false"), "plan=true,false is unknown; it takes true, false"),
+        (("gate=none", "debug=none,few"), "debug= takes one option in a sweep"),
         (("table=highway_t1", "seeds=-1"), "seeds=-1 must be a whole number"),
         (("seed=99999999999999999999", "gate=none"), "must be a whole number from 0 to 9223372036854775807"),
         (("table=highway_t7",), "is measured, not trained"),
