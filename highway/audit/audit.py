@@ -69,7 +69,7 @@ def _cost(described: Experiment) -> Cost:
 
 COLUMNS = (
     "no gradient: parameters that a training step gives no gradient; MFLOP/token: million floating-point operations "
-    "of a training step, for each token; MiB kept: what the forward pass keeps for the backward pass."
+    "of a training step, for each token."
 )
 MARKS: dict[bool | None, tuple[str, str]] = {
     True: ("agrees", "green"),
@@ -82,7 +82,7 @@ def show(audited: Audited, console: Console) -> None:
     for table in audited.tables:
         grid = Grid(box=SIMPLE_HEAD, title=Text(table.heading, style="table.title"), title_justify="left")
         grid.add_column("row", overflow="fold")
-        for head in ("parameters", "of gates", "no gradient", "MFLOP/token", "MiB kept"):
+        for head in ("parameters", "of gates", "no gradient", "MFLOP/token"):
             grid.add_column(head, justify="right", no_wrap=True, min_width=len(head))
         for row_id, row_cost in audited.costs[table.id].items():
             grid.add_row(row_id, *cells(row_cost))
@@ -104,7 +104,6 @@ def cells(row_cost: Cost) -> list[str]:
     return [
         *(f"{number:,}" for number in numbers),
         f"{row_cost.operations / 1e6:,.1f}",
-        f"{row_cost.kept_bytes / 2**20:,.0f}",
     ]
 
 

@@ -13,8 +13,6 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
-from torch import Tensor
-from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from highway.clock import clock
@@ -35,6 +33,7 @@ from highway.sweep.planned import Planned
 DAY = 24 * 3600
 OPERATIONS = 1e11  # the most in one step of a trial: a few seconds on any machine
 TRIAL_SECONDS = 1.5
+STEPS = 10  # counted steps of a window that is read step by step: all steps cost the same, and counting is slow
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,7 @@ class Cost:
     of_gates: int
     without_gradient: int  # parameters that get no gradient in a training step
     operations: float  # floating-point operations per token, in the products of a training step
-    kept_bytes: int  # bytes of the tensors that the forward pass of a step keeps for the backward pass
     tokens: int  # tokens in a training step
-
-
-STEPS = 10  # counted steps of a window that is read step by step: all steps cost the same, and counting is slow
 
 
 def cost_of(described: Experiment) -> Cost:
@@ -56,27 +51,14 @@ def cost_of(described: Experiment) -> Cost:
     with torch.device("meta"):
         task = build.task(described).train()
         batch = build.like_real(described, "meta")
-        kept: dict[int, int] = {}
-        of_parameters = {_storage(parameter) for parameter in task.parameters()}
-
-        def keep(tensor: Tensor) -> Tensor:
-            if _storage(tensor) not in of_parameters:
-                kept[_storage(tensor)] = tensor.untyped_storage().nbytes()
-                alive.append(tensor)  # else a later tensor could get the same storage and not be counted
-            return tensor
-
-        alive: list[Tensor] = []
         with FlopCounterMode(display=False) as counter:
-            with saved_tensors_hooks(keep, lambda tensor: tensor):
-                objective = task.learn(batch).objective
-            objective.backward()
+            task.learn(batch).objective.backward()
     counts = parameter_counts(task.model)
     return Cost(
         counts["total"],
         counts["gate"],
         sum(parameter.numel() for parameter in task.parameters() if parameter.grad is None),
         counter.get_total_flops() / task.tokens(batch),
-        round(sum(kept.values()) * times),
         round(task.tokens(batch) * times),
     )
 
@@ -89,10 +71,6 @@ def _shorter(described: Experiment) -> tuple[Experiment, float]:
     fewer = cut.model_copy(update={"window": STEPS, "stride": STEPS, "scored": STEPS})
     dataset = described.dataset.model_copy(update={"train": fewer})
     return described.model_copy(update={"dataset": dataset}), cut.window / STEPS
-
-
-def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,6 @@ def test_what_a_step_costs() -> None:
     model = build.model(described)
     assert counted.parameters == sum(parameter.numel() for parameter in model.parameters())
     assert counted.tokens == described.dataset.train.lanes * window
-    assert counted.kept_bytes > 4 * counted.tokens * width * 8  # several arrays for each position of a step
 
 
 def test_a_few_steps_of_a_recurrence_count_as_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +131,6 @@ def test_a_few_steps_of_a_recurrence_count_as_all(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("highway.sweep.cost.STEPS", 1000)
     every = cost_of(experiment(overrides))
     assert few.tokens == every.tokens and few.operations == pytest.approx(every.operations, rel=0.02)
-    assert few.kept_bytes == pytest.approx(every.kept_bytes, rel=0.1)
 
 
 @pytest.mark.parametrize(
