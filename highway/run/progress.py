@@ -22,11 +22,13 @@ class Progress(pl.Callback):
         self.interval = 0.5 if self.on_terminal else 30.0
         self._shown_at = 0.0
         self._first: tuple[int, float] | None = None  # the first step of this start, and when it ended
+        self._validate_every = 0
         self._evaluations, self._evaluating, self._evaluation_began = 0, 0.0, 0.0  # count, seconds, time
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
         if self._first is None:
             self._first = self.recorder.steps, time.monotonic()
+            self._validate_every = pl_module.data.validate_every
         if self.lease:
             self.lease.progress = self._numbers(pl_module)
         known = not math.isnan(self.recorder.train_loss)
@@ -67,7 +69,7 @@ class Progress(pl.Callback):
         None before the second step: the first one also compiles, fills caches and starts the data's workers. The length
         of a validation is known after the first one.
         """
-        step, total, every = self.recorder.steps, module.total_steps, module.data.validate_every
+        step, total, every = self.recorder.steps, module.total_steps, self._validate_every
         if self._first is None or step == self._first[0]:
             return None
         first, since = self._first

@@ -14,6 +14,7 @@ An update runs these hooks, in this order. Lightning calls them; the callbacks a
 
 After every `validate_every` updates, a validation follows.
 
+    Progress.on_validation_start           the time of the validation, for the estimate of what is left
     Task.on_validation_epoch_start         counts to zero
     Task.validation_step                   score() each batch of each split
     Task.on_validation_epoch_end           results() of the splits; at the end of an epoch, the schedule sees the loss
