@@ -87,7 +87,7 @@ class Planner:
             named = [table.row(name) for name in self.typed.rows]  # also extra rows, and those of other budgets
             usual = [row for row in table.at(budget) if self.typed.extra_rows or not row.extra]
             for row, further in itertools.product(named or usual, combinations):
-                yield Variant(table, budget, row, tuple(further))
+                yield Variant(table, budget, row.settled_by(further), tuple(further))
 
     def _tables(self, plan: "Plan") -> tuple[list[Table], Choices]:
         """Return the tables to train, and the overrides that all of their rows get."""
@@ -111,8 +111,6 @@ class Planner:
         """Return the trials of a row and what they choose; None if it has no settings to choose."""
         row, budget = variant.row, variant.budget
         if row.choose is None or not row.choose.at(budget) or budget in row.chosen:
-            return None
-        if {*map(key_of, variant.further)} & {*row.choose.keys}:  # typed instead
             return None
         found = choice(row.choose, variant.table.select, lambda tried: self._directories(variant.choosing(tried)))
         plan.trials |= {trial.directory for trial in found.trials}
@@ -243,16 +241,12 @@ class Plan:
 
     def add(self, variant: Variant, added: list[str], runs: Iterable[Planned]) -> None:
         """Add runs of a row, and the links to them: outputs/<table>/<budget>/<row>/seed<k>."""
+        row = grid.folder_name(",".join([variant.row.id, *added]))
         for run in runs:
             self._runs[run.directory] = run
             if _is_result(run.directory):
-                view = (
-                    self.outputs
-                    / variant.table.id
-                    / variant.budget
-                    / grid.folder_name(",".join([variant.row.id, *added]))
-                )
-                self._links[view / run.directory.path.name] = run
+                folder = self.outputs / variant.table.id / variant.budget / row
+                self._links[folder / run.directory.path.name] = run
 
     def request_report(self, variant: Variant, added: list[str]) -> None:
         """Show the report of a row's table, with these overrides of the command line."""

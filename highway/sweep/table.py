@@ -93,10 +93,13 @@ class Row(Part):
     def with_added(self, overrides: Sequence[str]) -> "Row":
         """Return this row with overrides of the command line, as an extra row."""
         added = " ".join(overrides)
-        typed = self.choose and {*map(key_of, overrides)} & {*self.choose.keys}
-        choose = None if typed else self.choose
-        label = f"{self.label}, {added}"
-        return self.as_extra(overrides, id=f"{self.id},{added}", label=label, paper={}, choose=choose)
+        named = {"id": f"{self.id},{added}", "label": f"{self.label}, {added}"}
+        return self.settled_by(overrides).as_extra(overrides, **named, paper={})
+
+    def settled_by(self, overrides: Sequence[str]) -> "Row":
+        """Return this row, which chooses nothing if these overrides set a key that it would choose."""
+        settled = self.choose and {*map(key_of, overrides)} & {*self.choose.keys}
+        return self.model_copy(update={"choose": None}) if settled else self
 
     def at(self, budget: str) -> bool:
         """Return whether a budget has this row."""

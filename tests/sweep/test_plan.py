@@ -13,10 +13,11 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.sweep import plan as plans
 from highway.sweep.plan import Plan, Planner
-from highway.sweep.reading import load_table
+from highway.sweep.reading import load_table, parse_table
 from highway.sweep.typed import Typed, read_typed
 from tests.support.overrides import TINY
-from tests.support.tables import write_ended
+from tests.support.tables import content, write_ended
+from tests.support.tuned import RECIPE
 
 
 def typed(*overrides: str) -> Typed:
@@ -124,3 +125,13 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path, overrides: Sequen
     with pytest.raises(Refused) as refused:
         planned(tmp_path, *overrides)
     assert sentence in str(refused.value)
+
+
+def test_a_row_chooses_nothing_if_one_of_its_keys_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = {"optimizer.lr": [1, 2], "model.dropout": [0.1, 0.2], "by": "valid_bpc"}
+    tuned = parse_table(content(id="tuned", recipe=RECIPE, choose=rule, budgets={"smoke": []}))
+    monkeypatch.setattr(plans, "load_table", lambda _: tuned)
+    assert len(planned(tmp_path, "table=tuned", "budget=smoke").runs) == 4 * len(tuned.rows), "trials"
+    plan = planned(tmp_path, "table=tuned", "budget=smoke", "optimizer.lr=3")
+    assert len(plan.runs) == len(tuned.rows) and not plan.choosing
+    assert not any("model.dropout" in " ".join(run.overrides) for run in plan.runs)
