@@ -74,9 +74,7 @@ class Planner:
         if not plan.runs:
             raise Refused("Nothing to train: no row is at this budget. Choose another, or add extra_rows=true.")
         self._refuse_unread(plan.runs)
-        plan.again = [run for run in plan.runs if self._is_again(run)]
-        missing = [run for run in plan.runs if self._is_missing(run.directory, run.before)]
-        plan.to_train = [*plan.again, *missing]
+        plan.to_train = [run for run in plan.runs if self._is_again(run) or self._is_missing(run.directory, run.before)]
         return plan
 
     def _variants(self, plan: "Plan") -> Iterator[Variant]:
@@ -165,7 +163,7 @@ class Planner:
 
     def _experiment(self, overrides: Sequence[str], seed: int) -> Experiment:
         """Compose and check a run; its seeds share a composition."""
-        recipe = tuple(override for override in last_on_each_key(overrides) if key_of(override) != "seed")
+        recipe = tuple(override for override in overrides if key_of(override) != "seed")
         if recipe not in self._compositions:
             self._compositions[recipe] = experiment([*self.search_path, *recipe])
         return self._compositions[recipe].model_copy(update={"seed": seed})
@@ -200,7 +198,6 @@ class Plan:
     """The runs of one stage of a sweep, each once, and what shows them."""
 
     to_train: list[Planned] = field(default_factory=list)
-    again: list[Planned] = field(default_factory=list)  # those that are done, and are set aside first
     choosing: list[str] = field(default_factory=list)  # rows whose settings are not chosen yet
     trials: set[RunDirectory] = field(default_factory=set)  # of all rows that choose settings
     saves: list[Callable[[], None]] = field(default_factory=list)  # for when nothing can be refused any more
@@ -212,6 +209,11 @@ class Plan:
     def runs(self) -> list[Planned]:
         """All runs, each once."""
         return list(self._runs.values())
+
+    @property
+    def again(self) -> list[Planned]:
+        """The runs to train that are done, whose records are set aside first."""
+        return [run for run in self.to_train if run.before in DONE]
 
     @property
     def outputs(self) -> Path:

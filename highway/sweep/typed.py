@@ -1,4 +1,4 @@
-"""What was typed for a sweep, and how a run is typed again.
+"""Read what was typed for a sweep, and spell runs and settings as one types them.
 
 Nothing imports Hydra before a sweep is read: reports spell commands too, and have to start quickly.
 """
@@ -38,7 +38,7 @@ NOT_WITH_TABLE = {  # key -> what to do with table=
 
 @dataclass(frozen=True)
 class Typed:
-    """What the command line of a sweep asks for. Without tables, it asks for a grid."""
+    """The request of a sweep's command line: runs of tables, or, if it names none, of a grid."""
 
     tables: Sequence[str] = ()
     rows: Sequence[str] = ()  # of the tables; empty: all

@@ -1,4 +1,4 @@
-"""What the system tells about processes and the processor, also without Linux's /proc or the usual commands."""
+"""Processes and the processor, as the system tells them; also without Linux's /proc or the usual commands."""
 
 import math
 import os

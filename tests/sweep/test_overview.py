@@ -150,7 +150,7 @@ def test_lines_where_there_is_no_terminal(
 
 
 def test_a_state_is_true_at_each_moment(tmp_path: Path, at: Now, advance: Advance) -> None:
-    """What the record of an earlier start says counts until the run is seen to run again; then its new one counts."""
+    """The record of an earlier start counts until the run is seen to run again; then its new one counts."""
     (run,) = runs(tmp_path, 1)
     overview = Overview([run], 1)
     write_ended(run.directory.path, "failed", error="x")
