@@ -8,10 +8,8 @@ logits = run.logits("the")                               # (T, V), a tensor
 highway.runs(table="highway_t1", budget="smoke")         # a pandas frame
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # importing highway imports nothing else, because torch and pandas take seconds
@@ -79,21 +77,3 @@ def _outputs() -> Path:
     from highway.config.home import outputs_folder
 
     return outputs_folder()
-
-
-class _Callable(ModuleType):
-    def __call__(self, settings: "Mapping[str, Any] | Sequence[str]", progress: bool | None = None) -> Any:
-        return _train(settings, progress)
-
-
-class _Package(ModuleType):
-    """Keep `highway.train(...)` callable when the module highway/train.py takes that name."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "train" and isinstance(value, ModuleType):
-            value.__class__ = _Callable
-        super().__setattr__(name, value)
-
-
-_train = train
-sys.modules[__name__].__class__ = _Package

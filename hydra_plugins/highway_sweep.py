@@ -30,7 +30,7 @@ class InlineLauncher(inline.InlineLauncher):
     """The inline launcher with the function that trains a run, which imports torch."""
 
     def run(self, *arguments: Any) -> str:
-        from highway.train import run
+        from highway.training import run
 
         return run(*arguments)
 

@@ -26,6 +26,7 @@ SOURCES = {  # the modules in which a checkout may keep each function, newest fi
     "load_table": ("highway.sweep.reading", "highway.sweep.table"),
     "table_ids": ("highway.sweep.reading", "highway.sweep.table"),
     "model": ("highway.run.build", "highway.build"),
+    "run": ("highway.training", "highway.train"),
 }
 
 
@@ -63,10 +64,8 @@ def _asked(checkout: Path, tables: list[str]) -> dict[str, Any]:
 
 
 def facts_of(tables: list[str]) -> dict[str, Any]:
-    from highway.train import run
-
     experiment, directory_of, model = _imported("experiment"), _imported("RunDirectory", "Cell").of, _imported("model")
-    load_table, table_ids = _imported("load_table"), _imported("table_ids")
+    run, load_table, table_ids = _imported("run"), _imported("load_table"), _imported("table_ids")
     facts: dict[str, Any] = {}
     for table in map(load_table, tables or table_ids()):
         for row in map(_before_a_choice, table.rows):

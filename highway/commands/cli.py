@@ -82,7 +82,7 @@ def _run(overrides: Sequence[str]) -> None:
     for override in () if LAUNCHED in " ".join(overrides) else overrides:
         if is_unread(experiment, override):
             log.warning("%s changes nothing: no part of this run reads it.", override)
-    from highway.train import run  # imports torch, so not before the configuration is checked
+    from highway.training import run  # imports torch, so not before the configuration is checked
 
     sys.exit(EXIT_CODES[run(experiment, directory, command_line(sys.argv[1:]))])
 

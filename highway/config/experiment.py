@@ -1,4 +1,4 @@
-"""The checked configuration of one run: all that `highway.train.run` needs, free of Hydra's objects."""
+"""The checked configuration of one run: all that `highway.training.run` needs, free of Hydra's objects."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from highway.config.experiment import Experiment
 from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
-from highway.train import run
+from highway.training import run
 
 
 class At(pl.Callback):

@@ -51,14 +51,6 @@ def test_importing_highway_imports_nothing_large() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_train_is_callable_beside_the_module_of_its_name() -> None:
-    import highway.train
-
-    assert callable(highway.train.run)
-    with pytest.raises(Refused, match="several overrides are a list"):
-        highway.train("seed=1")  # type: ignore[operator]
-
-
 @pytest.mark.parametrize(
     ("settings", "overrides"),
     [
@@ -82,16 +74,16 @@ def test_settings_become_overrides(settings: Any, overrides: list[str]) -> None:
     ],
 )
 def test_a_run_that_is_refused_or_fails_raises_one_sentence(settings: Any, sentence: str) -> None:
-    """The sentence is that of the command line. `highway.train` is both a function and a module."""
+    """The sentence is that of the command line."""
     if "torch sees no GPU" in sentence and torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises(Refused, match=sentence):
-        highway.train(settings, progress=False)  # type: ignore[operator]
+        highway.train(settings, progress=False)
 
 
 def test_python_and_the_command_line_train_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = [*TINY, "trainer.max_steps=2", "trainer.validate_every=1"]
-    first = highway.train([*settings, f"outputs_dir={tmp_path / 'python'}"]).directory  # type: ignore[operator]
+    first = highway.train([*settings, f"outputs_dir={tmp_path / 'python'}"]).directory
     typed = {setting.split("=", 1)[0]: setting for setting in (*settings, f"outputs_dir={tmp_path / 'typed'}")}
     monkeypatch.setattr(sys, "argv", ["train.py", *typed.values()])
     with pytest.raises(SystemExit) as end:

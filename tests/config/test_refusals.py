@@ -404,7 +404,7 @@ def test_a_typed_key_that_nothing_reads_is_said(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("highway.run.beforehand.have_data", lambda _: None)
-    monkeypatch.setattr("highway.train.run", lambda *_: "finished")
+    monkeypatch.setattr("highway.training.run", lambda *_: "finished")
     monkeypatch.setattr(sys, "argv", ["train.py", "gate=none", "gate.activation=tanh", "gate.residual=none"])
     code, _, err = ended(cli.train, capfd)
     assert (code, err) == (0, "gate.activation=tanh changes nothing: no part of this run reads it.\n")

@@ -17,7 +17,7 @@ from highway.ledger.record import write_record
 from highway.run import build
 from highway.run.checkpoint import load_weights, read_weights, resumable, save_weights
 from highway.testing.runs import At, said, trained
-from highway.train import run
+from highway.training import run
 from tests.support.overrides import EVERY_STEP
 
 Compose = Callable[..., Experiment]

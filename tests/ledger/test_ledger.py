@@ -31,7 +31,7 @@ def test_a_failed_run_trains_again_only_when_asked(
             raise ValueError("that was to be expected")
 
     with monkeypatch.context() as patch:
-        patch.setattr("highway.train.save_probes", no_gates)
+        patch.setattr("highway.training.save_probes", no_gates)
         code, said = inline(monkeypatch, tmp_path, *overrides)
     assert code == 1 and "gate=sdu_tanh seed 1: failed (ValueError: that was to be expected)" in said
     ended = capsys.readouterr().err

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 import highway.tasks.task
-import highway.train
+import highway.training
 from highway.config.experiment import Experiment
 from highway.testing.runs import trained
 
-HIGHWAY = str(Path(highway.train.__file__).parent)
+HIGHWAY = str(Path(highway.training.__file__).parent)
 MOST_FILES, MOST_CLIMBS = 12, 8
 
 
 class Calls:
-    """The calls of functions of this project, in order: (file, qualified name, is called by highway.train.run)."""
+    """The calls of functions of this project, in order: (file, qualified name, is called by highway.training.run)."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, bool]] = []
@@ -31,8 +31,8 @@ class Calls:
         caller = frame.f_back
         while caller is not None and not caller.f_code.co_filename.startswith(HIGHWAY):
             caller = caller.f_back
-        by_run = caller is not None and caller.f_code is highway.train.run.__code__
-        self.seen.append((path, frame.f_code.co_qualname, by_run and path != highway.train.__file__))
+        by_run = caller is not None and caller.f_code is highway.training.run.__code__
+        self.seen.append((path, frame.f_code.co_qualname, by_run and path != highway.training.__file__))
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from highway.ledger.record import worse_than_counting
 from highway.run import build, machine
 from highway.run.checkpoint import load_weights
 from highway.testing.runs import curve, trained
-from highway.train import run
+from highway.training import run
 from tests.support.overrides import CARRY, TINY
 from tests.support.stand_ins import Stateful
 from tests.support.wandb_files import Offline

@@ -52,7 +52,7 @@ def _serve() -> None:
     import highway.commands.cli
     import highway.report.render
     import highway.sweep.local
-    import highway.train
+    import highway.training
     import highway.use.generate
     import highway.use.translate  # noqa: F401
 

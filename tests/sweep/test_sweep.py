@@ -267,7 +267,7 @@ def test_a_folder_of_options_goes_with_every_run(tmp_path: Path, monkeypatch: py
         commands.append(command)
         return "failed"
 
-    monkeypatch.setattr("highway.train.run", run)
+    monkeypatch.setattr("highway.training.run", run)
     code, text = inline(monkeypatch, outputs, *TINY, "dataset.source=sample", "gate=none,mine", "name=ours", *arguments)
     added = f"hydra.searchpath=['file://{theirs}']".replace("their's", "their\\'s")
     assert code == 1, text
