@@ -43,7 +43,7 @@ def main() -> None:
     with one_sentence():
         sampling = Sampling(arguments.temperature, arguments.top_k, arguments.top_p, arguments.seed)
         trained = load(arguments.run, arguments.last, "language", "music")
-        musical = trained.experiment.task == "music"
+        musical = trained.experiment.dataset_card.task == "music"
         refuse(arguments, TEXT if musical else tuple(TUNE))
         (play if musical else write)(trained, arguments, sampling)
 

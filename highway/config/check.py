@@ -10,11 +10,9 @@ from omegaconf.errors import MissingMandatoryValue
 from highway.config.datasets import DATASETS
 from highway.config.experiment import Experiment, Folders
 from highway.config.guard import check_hydra
-from highway.config.keys import Written
 from highway.config.mistakes import Extra, validated
 from highway.config.models import MODELS
-from highway.config.sections import ROOT, SWEEP_ONLY
-from highway.config.tasks import TASKS
+from highway.config.sections import CARDS, INSIDE_GATE, ROOT, SWEEP_ONLY, kind_in_gate, kind_of
 from highway.errors import Refused, as_typed, closest, listing
 
 
@@ -44,7 +42,8 @@ def check_dataset(config: DictConfig) -> tuple[Any, Path, Path]:
     """Check the data set alone. Return it, data_dir and outputs_dir; the model may be anything."""
     values = _plain(config, ("dataset", *Folders.model_fields))
     folders = validated(Folders, {name: values[name] for name in Folders.model_fields})
-    dataset = validated(_dataset_keys(values), values["dataset"], "dataset")
+    _check_name(values, "dataset", list(DATASETS))
+    dataset = validated(kind_of("dataset", values["dataset"]), values["dataset"], "dataset")
     return dataset, folders.data_dir, folders.outputs_dir
 
 
@@ -61,23 +60,28 @@ def _plain(config: DictConfig, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _experiment(values: dict[str, Any], extra: Extra = None) -> Experiment:
-    kinds = {"model": MODELS[_name(values, "model", list(MODELS))].options, "dataset": _dataset_keys(values)}
-    sections = {name: validated(kind, values[name], name, extra=extra) for name, kind in kinds.items()}
+    _check_name(values, "model", list(MODELS))
+    _check_name(values, "dataset", list(DATASETS))
+    gate = values.get("gate")
+    if isinstance(gate, dict):
+        inside = {name: gate[name] for name in INSIDE_GATE if name in gate}
+        read = {
+            name: validated(kind_in_gate(name, keys), keys, f"gate.{name}", extra=extra)
+            for name, keys in inside.items()
+        }
+        values = {**values, "gate": {**gate, **read}}
+    chosen = [name for name in ("model", "dataset", *CARDS) if name in values]
+    sections = {name: validated(kind_of(name, values[name]), values[name], name, extra=extra) for name in chosen}
     experiment: Experiment = validated(Experiment, values | sections, extra=extra)
     return experiment
 
 
-def _dataset_keys(values: dict[str, Any]) -> type[Written]:
-    return TASKS[DATASETS[_name(values, "dataset", list(DATASETS))].task].options
-
-
-def _name(values: dict[str, Any], section: str, known: list[str]) -> str:
-    """Return the name of the model or of the data set, which decides the keys of its section."""
+def _check_name(values: dict[str, Any], section: str, known: list[str]) -> None:
+    """Refuse an unknown name of the model or of the data set, which decides the keys of its section."""
     keys = values.get(section)
     name = keys.get("name") if isinstance(keys, dict) else None
     if name not in known:
         raise Refused(f"{section}.name={as_typed(name)} is unknown. Available: {listing(known)}.")
-    return str(name)
 
 
 def flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:

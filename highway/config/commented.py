@@ -8,8 +8,7 @@ from highway.config.datasets import DATASETS
 from highway.config.home import CONF
 from highway.config.keys import fields_on, options_of
 from highway.config.models import MODELS
-from highway.config.sections import SECTIONS
-from highway.config.tasks import TASKS
+from highway.config.sections import SECTIONS, kind_of
 
 WIDTH = 31  # of a line, before its comment
 KEY = re.compile(r"(?P<indent> *)(?P<key>\w+):.*")
@@ -18,9 +17,9 @@ COMMENTED = re.compile(r"^(?P<key>\w+):[^#\n]*# (?P<comment>.*)", re.MULTILINE)
 
 def commented(config: DictConfig) -> str:
     """Return the configuration, which may be invalid, as YAML with comments."""
-    model, data = MODELS.get(config.model.name), DATASETS.get(config.dataset.name)
-    sections = SECTIONS | ({"model": model.options} if model else {})
-    sections |= {"dataset": TASKS[data.task].options} if data else {}
+    named = [name for name, cards in (("model", MODELS), ("dataset", DATASETS)) if config[name].name in cards]
+    values = {name: OmegaConf.to_container(config[name]) for name in (*named, *SECTIONS)}
+    sections = {name: kind_of(name, keys) for name, keys in values.items()}
     others = {match["key"]: match["comment"] for match in COMMENTED.finditer((CONF / "train.yaml").read_text())}
     lines: list[str] = []
     path: list[str] = []

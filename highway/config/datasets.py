@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic.dataclasses import dataclass
 
+from highway.config.cards import Cards
 from highway.config.keys import STRICT, Written, choice, key, number, part
 from highway.config.models import Remembers
 from highway.errors import Refused, listing
@@ -43,7 +44,7 @@ TRANSLATION = "highway.data.translation"
 SIDE = 28  # pixels, of an image of MNIST
 CLASSES, KEYS = 10, 88
 
-DATASETS = {
+OURS = {
     "penn_treebank": DatasetCard("highway.data.penn_treebank", "language", {**IN_CHARACTERS, "word": "words"}),
     "enwik8": DatasetCard("highway.data.enwik8", "language", IN_BYTES),
     "enwik8_excerpt": DatasetCard(
@@ -66,6 +67,7 @@ DATASETS = {
     "mnist": DatasetCard("highway.data.mnist", "classification", {"pixels": "values"}, watched="test"),
     "nottingham": DatasetCard("highway.data.nottingham", "music", {"keys": "values"}),
 }
+DATASETS = Cards("data set", OURS)
 PUBLISHED = frozenset(card.reader for card in DATASETS.values())  # their files have published checksums
 CORPORA = (
     "tatoeba",

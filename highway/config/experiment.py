@@ -1,17 +1,20 @@
 """The checked configuration of one run: all that `highway.training.run` needs, free of Hydra's objects."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, SerializeAsAny, StringConstraints
 
 from highway.config import layers
+from highway.config.cards import Card
 from highway.config.datasets import DATASETS, DatasetCard
 from highway.config.gates import GATES, GateOptions
 from highway.config.keys import Folder, Text, Written, key
 from highway.config.models import MODELS, ModelCard, Remembers
-from highway.config.tasks import TASKS, TaskCard
-from highway.config.training import Debug, Logger, Optimizer, Trainer
+from highway.config.optimisers import OPTIMISERS, SCHEDULES, Optimizer, ScheduleOptions
+from highway.config.tasks import TASKS, TaskCard, TaskOptions
+from highway.config.training import CALLBACKS, CallbackOptions, Debug, Logger, Trainer
 from highway.errors import Refused, listing
 
 LARGEST_SEED = 2**63 - 1  # the largest that torch takes
@@ -56,10 +59,13 @@ class Folders(Written):
 
 class Experiment(Folders):
     model: Any  # the keys of the model's card; `dataset` likewise
-    gate: GateOptions
+    gate: SerializeAsAny[GateOptions]
     layers: Layers
     dataset: Any
-    optimizer: Optimizer
+    task: SerializeAsAny[TaskOptions] = TaskOptions()
+    optimizer: SerializeAsAny[Optimizer]
+    schedule: SerializeAsAny[ScheduleOptions] = ScheduleOptions()
+    callback: SerializeAsAny[CallbackOptions] = CallbackOptions()
     trainer: Trainer
     logger: Logger
     debug: Debug
@@ -69,10 +75,15 @@ class Experiment(Folders):
     def check(self) -> None:
         """Refuse a model, gates, layers and a data set that do not fit together."""
         model, dataset, card = self.model, self.dataset, self.model_card
+        if self.task_card.dataset_keys is not TASKS[self.dataset_card.task].dataset_keys:
+            raise Refused(
+                f"task={self.task.name} does not train on {self.dataset_card.task} data, which {dataset.name} is. "
+                "Choose another data set, or task=default."
+            )
         if card.reads != self.task_card.reads:
             fitting = [name for name, other in MODELS.items() if other.reads == self.task_card.reads]
             raise Refused(
-                f"{model.name} reads {READS[card.reads]}, and {dataset.name} is {self.task} data. "
+                f"{model.name} reads {READS[card.reads]}, and {dataset.name} is {self.dataset_card.task} data. "
                 f"Models that read it: {listing(fitting)}."
             )
         self._check_locations()
@@ -109,11 +120,18 @@ class Experiment(Folders):
 
     @property
     def task_card(self) -> TaskCard:
-        return TASKS[self.task]
+        """The card of the task: that of the data set, unless another is chosen."""
+        return TASKS[self.dataset_card.task if self.task.name == "default" else self.task.name]
 
     @property
-    def task(self) -> str:
-        return self.dataset_card.task
+    def replaced(self) -> dict[str, Card]:
+        """The cards of what replaces a part of every recipe: a task, a schedule or a callback of another name."""
+        chosen: dict[str, tuple[Mapping[str, Card], str]] = {
+            "task": (TASKS, self.task.name),
+            "schedule": (SCHEDULES, self.schedule.name),
+            "callback": (CALLBACKS, self.callback.name),
+        }
+        return {kind: cards[name] for kind, (cards, name) in chosen.items() if name in cards}
 
     @property
     def metric(self) -> str:
@@ -146,12 +164,14 @@ class Experiment(Folders):
         return chosen
 
     def revisions(self) -> dict[str, int]:
-        """Return the revisions of model, gates, data set and task; the residual gate's is called `gate`."""
+        """Return the revision of each card that the run uses; the residual gate's is called `gate`."""
         gates = {interface: GATES[interface][name].revision for interface, name in self.gate.chosen().items()}
         return {
             "model": self.model_card.revision,
             "gate": gates.pop("residual"),
             **gates,
             "dataset": self.dataset_card.revision,
+            "optimizer": OPTIMISERS[self.optimizer.name].revision,
+            **{kind: card.revision for kind, card in self.replaced.items()},
             "task": self.task_card.revision,
         }

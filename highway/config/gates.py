@@ -11,8 +11,10 @@ output; it is part of a run's identity.
 
 from typing import Any
 
+from pydantic import SerializeAsAny
 from pydantic.dataclasses import dataclass
 
+from highway.config.cards import Card, Cards
 from highway.config.keys import STRICT, Written, choice, key, number, part, several
 from highway.errors import Refused, listing
 
@@ -20,18 +22,14 @@ PSI = "psi in the gate's equation"
 
 
 @dataclass(frozen=True, config=STRICT)
-class GateCard:
-    """A gate: its code, equation and description, and the options that it reads."""
+class GateCard(Card):
+    """A gate. Its code is built from the width (score gates: predecessors and heads) and the options."""
 
-    code: str  # "module:class"; built from the width (score gates: predecessors and heads) and the options
-    equation: str
-    description: str  # for someone who has not read the paper
-    reads: tuple[str, ...] = ()  # the options of its interface that it reads
+    reads: tuple[str, ...] = ()  # the options of its interface that it reads, beside those that its card adds
     sideways: bool = False  # True if it reads neighbouring positions
-    revision: int = 1
 
 
-GATES: dict[str, dict[str, GateCard]] = {
+OURS: dict[str, dict[str, GateCard]] = {
     "residual": {
         "none": GateCard(
             "highway.gates.residual:Sum",
@@ -102,6 +100,7 @@ GATES: dict[str, dict[str, GateCard]] = {
     },
 }
 
+GATES = {interface: Cards(f"{interface} gate", cards) for interface, cards in OURS.items()}
 READINGS = {  # the symbols of an equation, by interface
     "residual": "x goes into a sublayer f, and the sum comes out",
     "score": "S holds the attention scores before the softmax, a number for each query and key",
@@ -118,7 +117,11 @@ class _Chosen(Written):
     def unread(self) -> set[str]:
         """Return the options that the chosen gate does not read."""
         always_read = {"residual", "name", "score", "state"}
-        return set(type(self).model_fields) - always_read - set(self.card().reads)
+        return set(self.shared().model_fields) - always_read - set(self.card().reads)
+
+    def shared(self) -> type[Written]:
+        """Return the class of the options that all gates of the interface share."""
+        raise NotImplementedError
 
 
 class ScoreGateOptions(_Chosen):
@@ -140,6 +143,9 @@ class ScoreGateOptions(_Chosen):
 
     def card(self) -> GateCard:
         return GATES["score"][self.name]
+
+    def shared(self) -> type[Written]:
+        return ScoreGateOptions
 
     def fits(self, experiment: Any) -> None:
         """Refuse options that do not fit the model or the data set."""
@@ -172,6 +178,9 @@ class StateGateOptions(_Chosen):
     def card(self) -> GateCard:
         return GATES["state"][self.name]
 
+    def shared(self) -> type[Written]:
+        return StateGateOptions
+
 
 class GateOptions(_Chosen):
     residual: str = key("none", "gate on the residual connection", options=lambda: tuple(GATES["residual"]))
@@ -180,11 +189,14 @@ class GateOptions(_Chosen):
         "stream", "normalised", description="input of the gate in a pre-norm block, where f reads the normalised x"
     )
     kernel: int = number(3, 1, description="positions that one output reads, its own included")
-    score: ScoreGateOptions = part(ScoreGateOptions, "gate on attention scores")
-    state: StateGateOptions = part(StateGateOptions, "gate on the state of a recurrent network")
+    score: SerializeAsAny[ScoreGateOptions] = part(ScoreGateOptions, "gate on attention scores")
+    state: SerializeAsAny[StateGateOptions] = part(StateGateOptions, "gate on the state of a recurrent network")
 
     def card(self) -> GateCard:
         return GATES["residual"][self.residual]
+
+    def shared(self) -> type[Written]:
+        return GateOptions
 
     def fits(self, experiment: Any) -> None:
         """Refuse options that do not fit the model, the data set or its task."""

@@ -174,6 +174,11 @@ def keys_of(kind: Any) -> dict[str, FieldInfo]:
     return next((keys for each in get_args(kind) if (keys := keys_of(each))), {})
 
 
+def added(section: Written, base: type[Written]) -> dict[str, Any]:
+    """Return the keys that the options of a card add to those of every card of the kind, with their values."""
+    return {name: getattr(section, name) for name in type(section).model_fields if name not in base.model_fields}
+
+
 def unread(section: Written) -> set[str]:
     """Return the keys of a section that have no effect, given the values of its other keys."""
     keys = {

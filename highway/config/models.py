@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic.dataclasses import dataclass
 
+from highway.config.cards import Cards
 from highway.config.keys import STRICT, Written, choice, key, number, rate
 from highway.errors import Refused
 
@@ -241,7 +242,7 @@ class EncoderDecoder(Written):
             )
 
 
-MODELS = {
+OURS = {
     "transformer": ModelCard(
         Transformer,
         "highway.models.transformer:TransformerBackbone",
@@ -315,3 +316,4 @@ MODELS = {
         timed=("realformer", "g1"),
     ),
 }
+MODELS = Cards("model", OURS)

@@ -1,63 +1,83 @@
-"""The cards of all tasks. The data set determines the task; the task determines the layers around a backbone."""
+"""The cards of all tasks, and the keys of the group `task`.
+
+The data set determines the task, and the task the layers around a backbone. `task=NAME` chooses another task for the
+same data, with another loss. Its card is `replace(TASKS["language"], code=..., options=..., ...)` (docs/RECIPES.md).
+"""
 
 from pydantic.dataclasses import dataclass
 
+from highway.config.cards import Card, Cards
 from highway.config.datasets import ImageDataset, LanguageDataset, MusicDataset, TranslationDataset
-from highway.config.keys import STRICT, Written
+from highway.config.keys import STRICT, Written, key
 from highway.config.metrics import KINDS, METRICS, measures_of
 
 
-@dataclass(frozen=True, config=STRICT)
-class TaskCard:
-    """A task: its keys below `dataset`, and the classes that train and evaluate a model."""
+class TaskOptions(Written):
+    """The keys of every task."""
 
-    options: type[Written]  # the keys below `dataset`
+    name: str = key("default", "default: the task of the data set", options=lambda: ("default", *TASKS))
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class TaskCard(Card):
+    """A task: its loss, its keys below `dataset`, and the classes that train and evaluate a model."""
+
+    dataset_keys: type[Written]  # the keys below `dataset`; tasks that share them can train on the same data sets
     data: str  # "module:class" of the Lightning data module
-    module: str  # "module:class" of the Lightning module
     ends: str  # "module:class" of the input and output layers around the backbone
     command: str  # the command or function that uses a trained model
     reads: str = "sequence"  # or "pair": the input that the backbone must read
     also: tuple[str, ...] = ()  # further metrics of the trained model
     diverged_above: float = 50.0  # the neutral default of trainer.diverged_above
-    revision: int = 1
 
 
-TASKS = {
-    "language": TaskCard(
-        LanguageDataset,
-        data="highway.data.windows:LanguageData",
-        module="highway.tasks.language:LanguageModelling",
-        ends="highway.models.symbols:Symbols",
-        command="highway generate",
-    ),
-    "translation": TaskCard(
-        TranslationDataset,
-        data="highway.data.pairs:TranslationData",
-        module="highway.tasks.translation:Translation",
-        ends="highway.models.pieces:Pieces",
-        command="highway translate",
-        reads="pair",
-        also=(
-            *("bleu", "chrf", "decoding_seconds", "inference_seconds"),
-            *(name for name in METRICS if name.startswith(("bleu_of", "sparsity"))),
+TASKS: Cards[TaskCard] = Cards(
+    "task",
+    {
+        "language": TaskCard(
+            code="highway.tasks.language:LanguageModelling",
+            equation="-log p(x[t+1] | x[1..t])",
+            description="Predict each next symbol of a text.",
+            dataset_keys=LanguageDataset,
+            data="highway.data.windows:LanguageData",
+            ends="highway.models.symbols:Symbols",
+            command="highway generate",
         ),
-    ),
-    "classification": TaskCard(
-        ImageDataset,
-        data="highway.data.images:ImageData",
-        module="highway.tasks.classification:Classification",
-        ends="highway.models.values:Pixels",
-        command="highway.load",
-    ),
-    "music": TaskCard(
-        MusicDataset,
-        data="highway.data.tunes:TuneData",
-        module="highway.tasks.music:Music",
-        ends="highway.models.values:Keys",
-        command="highway generate",
-        diverged_above=500.0,  # the sum over 88 keys starts at 61 nats
-    ),
-}
+        "translation": TaskCard(
+            code="highway.tasks.translation:Translation",
+            equation="-log p(y[t+1] | y[1..t], x)",
+            description="Predict each next piece of a translation y of a sentence x.",
+            dataset_keys=TranslationDataset,
+            data="highway.data.pairs:TranslationData",
+            ends="highway.models.pieces:Pieces",
+            command="highway translate",
+            reads="pair",
+            also=(
+                *("bleu", "chrf", "decoding_seconds", "inference_seconds"),
+                *(name for name in METRICS if name.startswith(("bleu_of", "sparsity"))),
+            ),
+        ),
+        "classification": TaskCard(
+            code="highway.tasks.classification:Classification",
+            equation="-log p(class | x[1..T])",
+            description="Predict the class of an image that is read pixel by pixel.",
+            dataset_keys=ImageDataset,
+            data="highway.data.images:ImageData",
+            ends="highway.models.values:Pixels",
+            command="highway.load",
+        ),
+        "music": TaskCard(
+            code="highway.tasks.music:Music",
+            equation="-sum over keys of log p(key of x[t+1] | x[1..t])",
+            description="Predict which keys sound at each next step of a tune.",
+            dataset_keys=MusicDataset,
+            data="highway.data.tunes:TuneData",
+            ends="highway.models.values:Keys",
+            command="highway generate",
+            diverged_above=500.0,  # the sum over 88 keys starts at 61 nats
+        ),
+    },
+)
 
 
 def metrics_of(task: str, shown: str, watched: str) -> list[str]:

@@ -1,57 +1,13 @@
-"""The keys of the groups optimizer, trainer, logger and debug."""
+"""The keys of the groups trainer, logger, debug and callback, and the cards of callbacks."""
 
-from highway.config.keys import Text, Written, choice, key, number, part
+from typing import Any
+
+from highway.config.cards import Card, Cards
+from highway.config.keys import Text, Written, added, choice, key, number
 from highway.errors import Refused
 
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune")
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")  # on a GPU these replay a step's kernels as CUDA graphs
-
-
-class Plateau(Written):
-    """A schedule that divides lr when the validation loss exceeds the worst of the last `window` losses.
-
-    It begins after epoch `after_epoch`.
-    """
-
-    after_epoch: int = number(5, 0, description="epochs before the first division")
-    window: int = number(3, 1, description="earlier validation losses that are compared; the worst counts")
-    divide_by: float = number(10.0, 1, description="divisor of the rate")
-    strict: bool = key(True, "true: only if above the worst; false: also if equal")
-
-
-class Steps(Written):
-    """A schedule that divides lr every `every_epochs` epochs."""
-
-    every_epochs: int = number(10, 1, description="epochs from one division to the next")
-    divide_by: float = number(10.0, 1, description="divisor of the rate")
-    after_epoch: int = number(0, 0, description="epochs before the schedule starts")
-
-
-class Optimizer(Written):
-    name: str = choice("sgd", "adam")
-    lr: float = number(1.0, 0, description="learning rate")
-    betas: list[float] = key([0.9, 0.999], "decays of Adam's two averages", read_when={"name": ("adam",)})
-    epsilon: float = number(1e-8, 0, description="added to Adam's denominator", read_when={"name": ("adam",)})
-    clip: float | None = number(None, 0, description="largest L2 norm of the gradient; null: none")
-    weight_decay: float = number(0.0, 0, description="adds (this / 2) * the sum of all squared weights to the loss")
-    schedule: str = choice(
-        "constant", "plateau", "cosine", "inverse_square_root", "steps", description="of the learning rate"
-    )
-    warmup_steps: int = number(
-        0,
-        0,
-        description="steps in which the rate rises to lr",
-        read_when={"schedule": ("constant", "cosine", "inverse_square_root")},
-    )
-    label_smoothing: float = number(0.0, 0, 0.999, description="label smoothing of the training loss")
-    plateau: Plateau = part(Plateau, "divide the rate when validation gets worse", read_when={"schedule": ("plateau",)})
-    steps: Steps = part(Steps, "divide the rate every few epochs", read_when={"schedule": ("steps",)})
-
-    def check(self) -> None:
-        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
-            raise Refused(f"optimizer.betas takes two numbers in [0, 1), as in [0.9,0.98]; it is {list(self.betas)}.")
-        if self.schedule == "inverse_square_root" and self.warmup_steps == 0:
-            raise Refused("optimizer.schedule=inverse_square_root needs optimizer.warmup_steps=1 or more.")
 
 
 class Trainer(Written):
@@ -161,3 +117,16 @@ class Debug(Written):
     def scratch(self) -> bool:
         """True if the run is for inspection only."""
         return bool(self.steps or self.windows or self.overfit or self.profile or self.anomaly)
+
+
+CALLBACKS: Cards[Card] = Cards("callback", {})  # Lightning callbacks of a project; ours are in highway/run/
+
+
+class CallbackOptions(Written):
+    """The keys of every callback."""
+
+    name: str = key("none", "a Lightning callback", options=lambda: ("none", *CALLBACKS))
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what the callback's code takes: the options that a card adds, by name."""
+        return added(self, CallbackOptions)

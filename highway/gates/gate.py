@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from highway.config.code import loaded
+from highway.config.cards import loaded
 from highway.config.gates import GATES
 
 

@@ -1,7 +1,7 @@
 """The identity of an experiment, from which the directory of its runs gets its name.
 
-The hash covers every key whose value differs from its neutral default, the revisions of model, gates, data set and
-task, and the declared checksums of the user's own data. It leaves out paths, logging, seeds (each has a folder), keys
+The hash covers every key whose value differs from its neutral default, the revisions of all cards that the run uses,
+and the declared checksums of the user's own data. It leaves out paths, logging, seeds (each has a folder), keys
 that nothing reads, and keys declared with names_run=False: they change where or how fast a run computes, but not its
 result.
 """
@@ -11,11 +11,12 @@ import json
 from typing import Any
 
 from highway.config.experiment import Experiment, Folders
-from highway.config.gates import GATES, GateOptions
+from highway.config.gates import GateOptions
 from highway.config.keys import Written, declared, fields_on, unread
-from highway.config.sections import kinds_of
+from highway.config.optimisers import OF_THE_SCHEDULE, Optimizer
+from highway.config.sections import CARDS, SECTIONS, kinds_of
 
-PARTS = ("model", "gate", "layers", "dataset", "optimizer", "trainer")
+PARTS = ("model", "gate", "layers", "dataset", "task", "optimizer", "schedule", "callback", "trainer")
 
 
 def identity(experiment: Experiment) -> dict[str, Any]:
@@ -23,6 +24,9 @@ def identity(experiment: Experiment) -> dict[str, Any]:
     keys: dict[str, Any] = {}
     for name in PARTS:
         defaults = neutral(type(getattr(experiment, name)))
+        if name in CARDS:  # also where a card's options have its own name as the default
+            key, _ = CARDS[name]
+            defaults[key] = SECTIONS[name].model_fields[key].default
         if name == "trainer":
             defaults["diverged_above"] = experiment.task_card.diverged_above
         differing = _difference(_spelled(experiment, name), defaults)
@@ -43,8 +47,8 @@ def identified(experiment: Experiment) -> str:
 
 
 def named_revisions(numbers: dict[str, int]) -> dict[str, int]:
-    """Return the revisions that enter an identity: all except the first revision of a gate."""
-    return {name: number for name, number in numbers.items() if name not in ("gate", *GATES) or number > 1}
+    """Return the revisions that enter an identity: those of model, data set and task, and all above the first."""
+    return {name: number for name, number in numbers.items() if name in ("model", "dataset", "task") or number > 1}
 
 
 def configuration(experiment: Experiment) -> dict[str, Any]:
@@ -73,6 +77,8 @@ def is_unread(experiment: Experiment, override: str) -> bool:
         return False
     if name == "gate" and path[0] not in ("score", "state") and not any(experiment.gating.layers.values()):
         return path != ["residual"]  # it says that there is no gate
+    if name == "optimizer" and path[0] in OF_THE_SCHEDULE and experiment.schedule.name != "default":
+        return True
     section = getattr(experiment, name)
     for key in path:
         if isinstance(section, Written):
@@ -89,6 +95,8 @@ def _spelled(experiment: Experiment, name: str) -> dict[str, Any]:
     if name == "layers":  # all, l1-3 and [1,2,3] are one choice for a model of three layers
         return {**neutral(type(section)), **{location: list(layers) or "none" for location, layers in gated.items()}}
     values = _read(section)
+    if name == "optimizer" and experiment.schedule.name != "default":  # then nothing reads the recipe's own schedule
+        values |= {key: neutral(Optimizer)[key] for key in OF_THE_SCHEDULE}
     if name == "gate" and not any(gated.values()):  # a gate on no layer is no gate
         return {**neutral(GateOptions), **{interface: values[interface] for interface in ("score", "state")}}
     return section.spelled(values) if hasattr(section, "spelled") else values

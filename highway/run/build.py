@@ -4,9 +4,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from highway.config.code import loaded
+import pytorch_lightning as pl
+
+from highway.config.cards import loaded
 from highway.config.datasets import DATASETS
 from highway.config.experiment import Experiment
+from highway.config.training import CALLBACKS
 from highway.describe import flat
 from highway.models.initial import initialise
 
@@ -49,7 +52,13 @@ def data(experiment: Experiment) -> Any:
 
 def task(experiment: Experiment, steps_per_epoch: int = 1, total_steps: int = 1) -> Any:
     """Build the Lightning module that trains the experiment's model."""
-    return loaded(experiment.task_card.module)(model(experiment), experiment, steps_per_epoch, total_steps)
+    return loaded(experiment.task_card.code)(model(experiment), experiment, steps_per_epoch, total_steps)
+
+
+def callbacks(experiment: Experiment) -> list[pl.Callback]:
+    """Build the Lightning callback that the configuration chooses, if it chooses one."""
+    card = CALLBACKS.get(experiment.callback.name)
+    return [loaded(card.code)(**experiment.callback.arguments())] if card else []
 
 
 def like_real(experiment: Experiment, device: str) -> Any:

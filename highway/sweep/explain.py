@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from highway.config.cards import where
 from highway.config.check import flat
-from highway.config.code import where
 from highway.config.compose import chosen, experiment
 from highway.config.experiment import Experiment
 from highway.config.gates import GATES, READINGS

@@ -1,21 +1,24 @@
 """Optimisers and learning-rate schedules, as in the papers' code."""
 
+import inspect
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import LRScheduler
 
-from highway.config.training import Optimizer
+from highway.config.cards import loaded
+from highway.config.optimisers import OPTIMISERS, SCHEDULES, Optimizer, ScheduleOptions
 
 
 def build_optimizer(parameters: Iterable[nn.Parameter], config: Optimizer) -> torch.optim.Optimizer:
-    """Build the optimiser with fused kernels, which compute the same update in one pass over the weights."""
-    if config.name == "sgd":
-        return torch.optim.SGD(parameters, lr=config.lr, fused=True)
-    first, second = config.betas
-    return torch.optim.Adam(parameters, lr=config.lr, betas=(first, second), eps=config.epsilon, fused=True)
+    """Build the optimiser, with fused kernels if it has them: they compute the same update in one pass."""
+    kind = loaded(OPTIMISERS[config.name].code)
+    fused = {"fused": True} if "fused" in inspect.signature(kind).parameters else {}
+    return kind(parameters, lr=config.lr, **config.arguments(), **fused)
 
 
 @torch.no_grad()
@@ -114,7 +117,23 @@ class InSteps(Schedule):
         return self.config.lr / steps.divide_by ** (max(epoch - steps.after_epoch, 0) // steps.every_epochs)
 
 
-SCHEDULES: dict[str, type[Schedule]] = {
+class OfTorch(Schedule):
+    """A schedule of torch, which counts updates. A resumed run counts again from the first."""
+
+    def __init__(self, config: Optimizer, total_steps: int, made: Callable[[torch.optim.Optimizer], Any]) -> None:
+        super().__init__(config, total_steps)
+        self.optimizer = torch.optim.SGD([torch.zeros(1)], lr=config.lr)
+        self.scheduler = made(self.optimizer)
+
+    def rate(self, step: int, epoch: int) -> float:
+        while self.scheduler.last_epoch < step:
+            self.optimizer.step()  # torch warns of a schedule that steps before its optimiser
+            self.scheduler.step()
+        return float(self.optimizer.param_groups[0]["lr"])
+
+
+DEFAULT = ScheduleOptions()
+RECIPES: dict[str, type[Schedule]] = {  # optimizer.schedule -> its class
     "constant": Schedule,
     "cosine": Cosine,
     "inverse_square_root": InverseSquareRoot,
@@ -123,6 +142,11 @@ SCHEDULES: dict[str, type[Schedule]] = {
 }
 
 
-def schedule_of(config: Optimizer, total_steps: int) -> Schedule:
-    """Build the schedule that an optimiser's configuration names."""
-    return SCHEDULES[config.schedule](config, total_steps)
+def schedule_of(config: Optimizer, total_steps: int, chosen: ScheduleOptions = DEFAULT) -> Schedule:
+    """Build the schedule that the group `schedule` names, or by default `optimizer.schedule`."""
+    if chosen.name not in SCHEDULES:
+        return RECIPES[config.schedule](config, total_steps)
+    kind, arguments = loaded(SCHEDULES[chosen.name].code), chosen.arguments(config.lr, total_steps)
+    if issubclass(kind, LRScheduler):
+        return OfTorch(config, total_steps, partial(kind, **arguments))
+    return kind(config, total_steps, **arguments)

@@ -31,7 +31,7 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
-from highway.config.code import loaded
+from highway.config.cards import loaded
 from highway.config.experiment import Experiment
 from highway.config.metrics import measures_of
 from highway.data.lanes import lanes_of
@@ -83,13 +83,13 @@ class Task(pl.LightningModule):
         self.experiment = experiment
         self.steps_per_epoch = steps_per_epoch
         self.total_steps = total_steps
-        self.schedule = schedule_of(experiment.optimizer, total_steps)
+        self.schedule = schedule_of(experiment.optimizer, total_steps, experiment.schedule)
         self.notes: dict[str, Any] = {}  # entries of result.json that are not numbers
         self.results_of: dict[str, dict[str, float]] = {}  # split -> metrics of its last evaluation
         self.unit_losses: UnitLosses | None = None  # while the test split of a trained model is evaluated
         self.test_units: dict[str, Tensor] = {}  # the unit losses of the last such evaluation
         self.part = 0  # the part of the batch that is being learnt, with trainer.accumulate above 1
-        measures = measures_of(experiment.task).items()
+        measures = measures_of(experiment.dataset_card.task).items()
         self.measures: dict[str, Measure] = {kind: loaded(code)() for kind, code in measures}
 
     # For subclasses to implement or extend

@@ -90,7 +90,7 @@ def model_card(experiment: Experiment, run: str, record: dict[str, Any], weights
     model, dataset = experiment.model.name, experiment.dataset.name
     gates = [f"{name} gate" for name in experiment.gates.values()]
     results = [
-        EvalResult(experiment.task, dataset, dataset, metric, values["best"])
+        EvalResult(experiment.dataset_card.task, dataset, dataset, metric, values["best"])
         for metric, values in record["metrics"].items()
     ]
     data = ModelCardData(library_name="highway", tags=[model, dataset, *gates], model_name=run, eval_results=results)

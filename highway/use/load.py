@@ -17,7 +17,6 @@ from highway.config.check import check_recorded
 from highway.config.compose import dataset
 from highway.config.experiment import Experiment
 from highway.config.project import needs_project
-from highway.config.tasks import TASKS
 from highway.config.yaml_file import parsed
 from highway.errors import Refused, closest, listing
 from highway.ledger.directory import RunDirectory
@@ -77,7 +76,8 @@ class Trained(Recorded):
         spelled = self.experiment.dataset_card.forms[self.experiment.dataset.form]
         if spelled not in ("words", "characters", "bytes"):
             raise Refused(
-                f"a {self.experiment.task} model does not read text. Use {self.experiment.task_card.command} instead."
+                f"a {self.experiment.dataset_card.task} model does not read text. "
+                f"Use {self.experiment.task_card.command} instead."
             )
         return Spelling(self.streams.vocabulary, in_words=spelled == "words", in_bytes=spelled == "bytes")
 
@@ -116,8 +116,10 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
     if where.is_dir():
         check_owner(path, header, directory, "steps" if last else "best_step")
     experiment = experiment_of(header["config"], directory)
-    if tasks and experiment.task not in tasks:
-        raise Refused(f"{where} holds a {experiment.task} model. Use {TASKS[experiment.task].command} instead.")
+    if tasks and experiment.dataset_card.task not in tasks:
+        raise Refused(
+            f"{where} holds a {experiment.dataset_card.task} model. Use {experiment.task_card.command} instead."
+        )
     machine.keep_freed_memory()
     model = build.model(experiment)
     if broken := [name for name, tensor in tensors.items() if not tensor.isfinite().all()]:

@@ -128,5 +128,13 @@ class Parity(Task):
 
 
 HERE = "tests.guests.parity"
-TASK = TaskCard(ParityDataset, f"{HERE}:ParityData", f"{HERE}:Parity", f"{HERE}:LastOfAll", "none")
+TASK = TaskCard(
+    code=f"{HERE}:Parity",
+    equation="-1000 log p(odd | bits)",
+    description="Say whether the number of ones is odd.",
+    dataset_keys=ParityDataset,
+    data=f"{HERE}:ParityData",
+    ends=f"{HERE}:LastOfAll",
+    command="none",
+)
 DATASET = DatasetCard(HERE, "parity", {"bits": "bits"}, watched="test")

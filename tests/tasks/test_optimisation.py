@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 
-from highway.config.training import Optimizer, Plateau, Steps
+from highway.config.optimisers import SGD, Adam, Optimizer, Plateau, Steps
 from highway.tasks.optimisation import Schedule, add_decay, build_optimizer, schedule_of
 
 
@@ -107,7 +107,7 @@ def test_warm_up() -> None:
 
 
 def test_adam_has_its_configured_constants() -> None:
-    config = Optimizer(name="adam", lr=0.1, betas=[0.8, 0.9], epsilon=1e-6)
+    config = Adam(name="adam", lr=0.1, betas=[0.8, 0.9], epsilon=1e-6)
     group = build_optimizer([torch.zeros(1)], config).param_groups[0]  # type: ignore[list-item]
     assert (group["lr"], group["betas"], group["eps"]) == (0.1, (0.8, 0.9), 1e-6)
     assert math.isclose(group["weight_decay"], 0)
@@ -115,8 +115,8 @@ def test_adam_has_its_configured_constants() -> None:
 
 def test_adam_of_a_recipe_and_its_clipping() -> None:
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
-    for name, kind in (("sgd", torch.optim.SGD), ("adam", torch.optim.Adam)):
-        made = build_optimizer([weight], Optimizer(name=name, lr=0.5))
+    for options, kind in ((SGD(lr=0.5), torch.optim.SGD), (Adam(name="adam", lr=0.5), torch.optim.Adam)):
+        made = build_optimizer([weight], options)
         assert isinstance(made, kind) and made.param_groups[0]["lr"] == 0.5
         assert made.param_groups[0]["fused"] is True, "one pass over the weights"
 

@@ -1,0 +1,55 @@
+"""A card describes something that a configuration chooses by name, and names its code, without importing torch.
+
+Gates, models, data sets, tasks, optimisers, schedules and callbacks have cards. A project of your own adds cards to the
+same collections (docs/RECIPES.md).
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, TypeVar
+
+from pydantic.dataclasses import dataclass
+
+from highway.config.keys import STRICT, Written
+from highway.errors import Refused
+
+
+@dataclass(frozen=True, config=STRICT)
+class Card:
+    """A class or function that a configuration chooses by name, with the keys that it adds to its section."""
+
+    code: str  # "module:name"
+    equation: str
+    description: str  # for someone who has not read the paper
+    options: type[Written] | None = None  # the keys of the section; None: those that every card of the kind has
+    revision: int = 1  # part of a run's identity; raise it when a fix changes numbers
+
+
+Kind = TypeVar("Kind")
+
+
+class Cards(dict[str, Kind]):
+    """The cards of a kind by name. A name keeps its card, because runs are identified by the name."""
+
+    def __init__(self, kind: str, cards: Mapping[str, Kind]) -> None:
+        super().__init__(cards)
+        self.kind = kind
+
+    def __setitem__(self, name: str, card: Kind) -> None:
+        if self.get(name, card) != card:
+            raise Refused(
+                f"the {self.kind} {name} has a card already, and its finished runs would pass for yours. "
+                f"Add your card under another name."
+            )
+        super().__setitem__(name, card)
+
+
+def loaded(code: str) -> Any:
+    """Import the module of "module:name" and return the class or function."""
+    module, name = code.split(":")
+    return getattr(import_module(module), name)
+
+
+def where(code: str) -> str:
+    """Return the path of the file that contains the code."""
+    return code.split(":")[0].replace(".", "/") + ".py"
