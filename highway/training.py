@@ -68,7 +68,7 @@ def train_and_test(
     watching = [recorder, Progress(recorder, start.lease), checkpointer]
     if experiment.debug.profile and first_process():
         watching.append(Profile(directory.path / "profile", data.total_steps))
-    trainer = make_trainer(experiment, data.validate_every, [*watching, *build.callbacks(experiment), *callbacks])
+    trainer = make_trainer(experiment, data.validate_every, [*build.callbacks(experiment), *watching, *callbacks])
     record.describe(data, task.model, recorder, trainer)
     if experiment.trainer.compile is not None:
         compile_training(task, experiment, experiment.trainer.compile, trainer.global_rank, trainer.world_size)

@@ -14,6 +14,7 @@ from highway.config.check import flat
 from highway.config.compose import chosen, experiment
 from highway.config.experiment import Experiment
 from highway.config.gates import GATES, READINGS
+from highway.config.optimisers import OPTIMISERS
 from highway.config.origins import NEUTRAL
 from highway.config.origins import origins as origins_of
 from highway.config.project import conf_file
@@ -70,6 +71,7 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
         "source": (_first_comment(conf_file(f"table/{table.id}.yaml"), skip=1) or table.paper) if table.paper else "",
         "model": f"{described.model_card.description} Here {size}.",
         **_gates(described),
+        **_replaced(described),
         "data": _first_comment(conf_file(f"dataset/{chosen(overrides)['dataset']}.yaml")),
         "length": _length(described),
         "choice": _chosen(row, budget),
@@ -116,6 +118,18 @@ def _gates(described: Experiment) -> dict[str, str]:
         files.append(where(card.code))
     texts = {"gate": descriptions, "equation": equations, "code": files}
     return {name: "\n".join(lines) for name, lines in texts.items()} | {"where": _where(described)}
+
+
+def _replaced(described: Experiment) -> dict[str, str]:
+    """Describe the optimiser, and the task, schedule and callback that replace those of the recipe."""
+    cards = {"optimizer": OPTIMISERS[described.optimizer.name], **described.replaced}
+    lines = {kind: (card.description, card.equation, *_file(card.code)) for kind, card in cards.items()}
+    return {kind: "\n".join(filter(None, texts)) for kind, texts in lines.items()}
+
+
+def _file(code: str) -> list[str]:
+    """Return the file of a card's code, if it is one of this project or of yours."""
+    return [] if code.startswith("torch.") else [where(code)]
 
 
 def _where(described: Experiment) -> str:

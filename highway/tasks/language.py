@@ -39,7 +39,7 @@ class LanguageModelling(Task):
 
     def learn(self, batch: Batch) -> Learnt:
         logits, targets, state = self._predictions(batch, self.states[self.part])
-        mean = F.cross_entropy(logits, targets, label_smoothing=self.experiment.optimizer.label_smoothing)
+        mean = self.loss(logits, targets)
         if self.experiment.dataset.carry_state:
             self.states[self.part] = mapped(Tensor.detach, state)
         share = batch.inputs.shape[0] * self.devices / self.experiment.dataset.train.lanes
@@ -47,6 +47,13 @@ class LanguageModelling(Task):
         steps = batch.targets.shape[1] if self.experiment.dataset.loss == "sum" else 1
         # `share` keeps the average over devices and the sum over parts exact when lanes are distributed unevenly
         return Learnt(mean * share * steps, mean * units, units)
+
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Compute the mean training loss from logits (N, V) and the right symbols (N).
+
+        A task with another loss overrides it. The training curve shows this loss; an evaluation always counts nats.
+        """
+        return F.cross_entropy(logits, targets, label_smoothing=self.experiment.optimizer.label_smoothing)
 
     def _predictions(self, batch: Batch, state: Any) -> tuple[Tensor, Tensor, Any]:
         """Return logits (N, V) and symbols (N) of the scored positions, and the state after the window."""

@@ -1,6 +1,7 @@
 """The base class of all tasks: optimiser and schedule, a seed for every update, clipping, and evaluation by counts.
 
-An update runs these hooks, in this order. Lightning calls them; the callbacks are in highway/run/.
+An update runs these hooks, in this order. Lightning calls them; the callbacks are in highway/run/. A callback that
+the configuration chooses comes before ours in each hook, so that a checkpoint has what it changed.
 
     Task.on_train_batch_start              seed and learning rate of the update, gradients to zero; epoch_begins()
     Task.training_step                     learn() each part of the batch, with its backward pass

@@ -1,0 +1,125 @@
+"""Everything can be one's own: a loss, an optimiser, a schedule, a callback, an option of a gate, each by a card."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hydra.errors import HydraException
+from rich.console import Console
+
+from highway.config import datasets, gates, models, optimisers, tasks, training
+from highway.config.cards import Card
+from highway.config.check import check_recorded
+from highway.config.experiment import Experiment
+from highway.config.sentences import sentence
+from highway.errors import Refused
+from highway.ledger.directory import RunDirectory
+from highway.ledger.identity import configuration, identity, is_unread
+from highway.testing.runs import assert_resumes_exactly, trained
+from tests.guests import kinds
+
+Compose = Callable[..., Experiment]
+CONF = f"hydra.searchpath=[file://{Path(__file__).parents[1] / 'guests' / 'conf'}]"
+FEW = ("trainer.max_steps=8", "trainer.validate_every=4", "trainer.threads=1", "trainer.accelerator=cpu")
+GUESTS = {  # override -> an override of its option, and where its card is
+    "task=confident": ("task.strength=0.2", tasks.TASKS, kinds.CONFIDENT),
+    "optimizer=sign": ("optimizer.decay=0.9", optimisers.OPTIMISERS, kinds.SIGN),
+    "schedule=halving": ("schedule.every=3", optimisers.SCHEDULES, kinds.HALVING),
+    "callback=pull": ("callback.share=0.2", training.CALLBACKS, kinds.PULL),
+    "gate=share": ("gate.share=0.25", gates.GATES["residual"], kinds.SHARE),
+}
+
+
+@pytest.fixture(autouse=True)
+def _guests(monkeypatch: pytest.MonkeyPatch) -> None:
+    for override, (_, cards, card) in GUESTS.items():
+        monkeypatch.setitem(cards, override.split("=")[1], card)
+
+
+@pytest.fixture
+def guest(tiny: Compose) -> Compose:
+    return lambda *overrides: tiny(CONF, "gate=none", *FEW, *overrides)
+
+
+@pytest.mark.parametrize("override", GUESTS)
+def test_a_guest_is_part_of_the_identity_by_name_options_and_revision(
+    guest: Compose, override: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    option, cards, card = GUESTS[override]
+    plain, own, another = guest(), guest(override), guest(override, option)
+    names = [RunDirectory.of(each).name for each in (plain, own, another)]
+    dict.__setitem__(cards, override.split("=")[1], replace(card, revision=2))  # as an edited file has it
+    names.append(RunDirectory.of(guest(override)).name)
+    dict.__setitem__(cards, override.split("=")[1], card)
+    assert len(set(names)) == 4, "runs of one would pass for finished runs of another"
+    assert check_recorded({**configuration(another), "data_dir": "d", "outputs_dir": "o"}).seed == 1
+    with pytest.raises(HydraException) as refused:
+        guest(option)
+    assert f"{option.split('=')[0]} is a key of {override.split('=')[1]} only" in sentence(refused.value)
+
+
+@pytest.mark.parametrize("override", GUESTS)
+def test_a_run_with_a_guest_differs_and_resumes_exactly(guest: Compose, tmp_path: Path, override: str) -> None:
+    _, plain = trained(guest(f"outputs_dir={tmp_path}"))
+    directory, result = trained(guest(override, f"outputs_dir={tmp_path}"))
+    assert result["metrics"]["valid_loss"] != plain["metrics"]["valid_loss"]
+    assert_resumes_exactly(guest(override, f"outputs_dir={tmp_path / 'stopped'}"), (3, 6), directory, result)
+
+
+def test_torchs_optimisers_and_schedules_resume_exactly(guest: Compose, tmp_path: Path) -> None:
+    for overrides in (("optimizer=adamw", "schedule=one_cycle"), ("optimizer=nadam", "schedule=cosine_restarts")):
+        directory, result = trained(guest(*overrides, f"outputs_dir={tmp_path}"))
+        assert_resumes_exactly(guest(*overrides, f"outputs_dir={tmp_path / 'stopped'}"), (3,), directory, result)
+
+
+def test_the_group_schedule_replaces_that_of_the_optimiser(guest: Compose) -> None:
+    chosen = guest("optimizer=adam", "schedule=halving")
+    assert identity(guest("optimizer=adam", "schedule=halving", "optimizer.warmup_steps=9")) == identity(chosen)
+    assert is_unread(chosen, "optimizer.warmup_steps=9") and not is_unread(chosen, "optimizer.lr=9")
+    assert identity(guest("optimizer=adam_cosine", "optimizer.lr=0.001", "schedule=halving")) == identity(chosen)
+
+
+def test_a_task_trains_only_on_data_of_its_kind(experiment: Compose) -> None:
+    refusal = r"task=confident does not train on music data, which nottingham is\. Choose another data set"
+    with pytest.raises(Refused, match=refusal):
+        experiment(CONF, "task=confident", "model=transformer_music", "dataset=nottingham", "optimizer=adam_music")
+
+
+@pytest.mark.parametrize(
+    ("cards", "name"),
+    [
+        (tasks.TASKS, "language"),
+        (models.MODELS, "transformer"),
+        (datasets.DATASETS, "mnist"),
+        (gates.GATES["score"], "gated"),
+        (optimisers.OPTIMISERS, "adam"),
+    ],
+)
+def test_no_card_takes_the_place_of_another(cards: dict[str, Card], name: str) -> None:
+    cards[name] = cards[name]  # a module that is imported twice
+    with pytest.raises(Refused, match=rf"the [\w ]+ {name} has a card already, and its finished runs would pass for"):
+        cards[name] = replace(cards[name], revision=9)
+
+
+def test_a_guest_is_explained(guest: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    from highway.sweep import explain
+    from highway.sweep.reading import parse_table
+
+    recipe = ["model=transformer", "layers=all", "dataset=ptb_char", "trainer=default", CONF]
+    rows = [{"id": "own", "label": "own", "overrides": ["gate=none", "task=confident", "optimizer=sign"]}]
+    table = parse_table(
+        {
+            "id": "mine",
+            "caption": "Mine",
+            "recipe": recipe,
+            "columns": [{"metric": "test_bpc"}],
+            "rows": rows,
+            "budgets": {"smoke": []},
+        }
+    )
+    console = Console(record=True, width=200)
+    explain.explain_row(table, table.rows[0], "smoke", console)
+    text = console.export_text()
+    for words in (kinds.CONFIDENT.equation, kinds.CONFIDENT.description, kinds.SIGN.equation, "tests/guests/kinds.py"):
+        assert words in text
