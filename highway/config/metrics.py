@@ -7,6 +7,8 @@ A card states the metric's title, its unit, its direction (lower or higher is be
 import math
 from dataclasses import dataclass
 
+from highway.errors import Refused
+
 SPLITS = ("train", "valid", "test")
 SPARSE = (0.0, 1e-4, 1e-3, 2e-3, 5e-3)  # a weight up to this size counts as zero; the papers state no limit
 
@@ -87,6 +89,8 @@ MEASURED: dict[str, tuple[str, str]] = {}  # kind -> the task that it measures, 
 
 def measured(kind: str, task: str, code: str, title: str, unit: str, better: str, digits: int) -> None:
     """Add a metric that is computed on every evaluated split of a task."""
+    if kind in KINDS and MEASURED.get(kind) != (task, code):
+        raise Refused(f"there is a metric {kind} already. Give yours another name.")
     KINDS[kind], MEASURED[kind] = (title, unit, better, digits), (task, code)
     RANGES[kind] = (-math.inf, math.inf)
     METRICS.update({f"{split}_{kind}": Metric(f"{split}_{kind}", kind, split, *KINDS[kind]) for split in SPLITS})

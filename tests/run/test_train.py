@@ -410,7 +410,6 @@ def test_spellings_of_one_experiment_share_a_cell(tiny: Compose) -> None:
         (("gate=highway",), "gate.activation=tanh"),
         (("gate=none",), "gate.reads=normalised"),
         (("optimizer=adam_cosine",), "optimizer.plateau.window=9"),
-        (("optimizer=sgd_plateau",), "optimizer.betas=[0.5,0.5]"),
         (("optimizer=sgd_plateau",), "optimizer.warmup_steps=7"),
         (("gate=sdu_tanh", "layers=l1"), "gate.score.length=9"),
     ],

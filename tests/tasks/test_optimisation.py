@@ -2,11 +2,31 @@
 
 import math
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
-from highway.config.optimisers import SGD, Adam, Optimizer, Plateau, Steps
+from highway.config.optimisers import (
+    SGD,
+    Adadelta,
+    Adagrad,
+    Adam,
+    AdamW,
+    CosineRestarts,
+    Exponential,
+    Linear,
+    MultiStep,
+    NAdam,
+    OneCycle,
+    Optimizer,
+    Plateau,
+    Polynomial,
+    RMSprop,
+    ScheduleOptions,
+    Steps,
+)
 from highway.tasks.optimisation import Schedule, add_decay, build_optimizer, schedule_of
 
 
@@ -133,3 +153,114 @@ def test_weight_decay_is_part_of_the_loss() -> None:
     (decayed(x).square().sum() + 0.3 / 2 * squares).backward()
     for parameter, other in zip(plain.parameters(), decayed.parameters(), strict=True):
         torch.testing.assert_close(parameter.grad, other.grad)
+
+
+Numbers = dict[str, float]
+
+
+def adamw(g: float, w: float, s: Numbers, t: int) -> float:
+    s["m"] = 0.8 * s["m"] + 0.2 * g
+    s["v"] = 0.9 * s["v"] + 0.1 * g * g
+    return (1 - 0.1 * 0.3) * w - 0.1 * s["m"] / (1 - 0.8**t) / (math.sqrt(s["v"] / (1 - 0.9**t)) + 1e-3)
+
+
+def momentum(g: float, w: float, s: Numbers, t: int) -> float:
+    s["m"] = 0.8 * s["m"] + g
+    return w - 0.1 * s["m"]
+
+
+def adamax(g: float, w: float, s: Numbers, t: int) -> float:
+    s["m"] = 0.8 * s["m"] + 0.2 * g
+    s["v"] = max(0.9 * s["v"], abs(g) + 1e-3)
+    return w - 0.1 * s["m"] / (1 - 0.8**t) / s["v"]
+
+
+def adagrad(g: float, w: float, s: Numbers, t: int) -> float:
+    s["v"] = (s["v"] or 0.5) + g * g
+    return w - 0.1 / (1 + (t - 1) * 0.3) * g / (math.sqrt(s["v"]) + 1e-3)
+
+
+def adadelta(g: float, w: float, s: Numbers, t: int) -> float:
+    s["v"] = 0.8 * s["v"] + 0.2 * g * g
+    step = g * math.sqrt(s["m"] + 1e-3) / math.sqrt(s["v"] + 1e-3)
+    s["m"] = 0.8 * s["m"] + 0.2 * step * step
+    return w - 0.1 * step
+
+
+def rmsprop(g: float, w: float, s: Numbers, t: int) -> float:
+    s["v"] = 0.8 * s["v"] + 0.2 * g * g
+    return w - 0.1 * g / (math.sqrt(s["v"]) + 1e-3)
+
+
+def nadam(g: float, w: float, s: Numbers, t: int) -> float:
+    now, then = (0.8 * (1 - 0.5 * 0.96 ** (step * 0.3)) for step in (t, t + 1))
+    s["product"] = (s["product"] or 1.0) * now
+    s["m"] = 0.8 * s["m"] + 0.2 * g
+    s["v"] = 0.9 * s["v"] + 0.1 * g * g
+    ahead = then * s["m"] / (1 - s["product"] * then) + (1 - now) * g / (1 - s["product"])
+    return w - 0.1 * ahead / (math.sqrt(s["v"] / (1 - 0.9**t)) + 1e-3)
+
+
+def radam(g: float, w: float, s: Numbers, t: int) -> float:
+    s["m"] = 0.8 * s["m"] + 0.2 * g
+    s["v"] = 0.9 * s["v"] + 0.1 * g * g
+    longest = 2 / (1 - 0.9) - 1
+    length = longest - 2 * t * 0.9**t / (1 - 0.9**t)
+    step = s["m"] / (1 - 0.8**t)
+    if length > 5:
+        r = math.sqrt((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length))
+        step *= r * math.sqrt(1 - 0.9**t) / (math.sqrt(s["v"]) + 1e-3)
+    return w - 0.1 * step
+
+
+TWO: dict[str, Any] = {"lr": 0.1, "betas": [0.8, 0.9], "epsilon": 1e-3}
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        (AdamW(name="adamw", **TWO, decoupled_decay=0.3), adamw),
+        (SGD(lr=0.1, momentum=0.8), momentum),
+        (Adam(name="adamax", **TWO), adamax),
+        (Adagrad(name="adagrad", lr=0.1, lr_decay=0.3, initial_accumulator_value=0.5, epsilon=1e-3), adagrad),
+        (Adadelta(name="adadelta", lr=0.1, rho=0.8, epsilon=1e-3), adadelta),
+        (RMSprop(name="rmsprop", lr=0.1, alpha=0.8, epsilon=1e-3), rmsprop),
+        (NAdam(name="nadam", **TWO, momentum_decay=0.3), nadam),
+        (Adam(name="radam", **TWO), radam),
+    ],
+)
+def test_an_optimiser_moves_a_weight_by_its_rule(options: Optimizer, rule: Callable[..., float]) -> None:
+    weight = torch.nn.Parameter(torch.tensor([1.5], dtype=torch.float64))
+    made, expected, state = build_optimizer([weight], options), 1.5, {"m": 0.0, "v": 0.0, "product": 0.0}
+    for step in range(1, 12):
+        gradient = math.cos(2 * step) * (1 + step % 3)
+        weight.grad = torch.tensor([gradient], dtype=torch.float64)
+        made.step()
+        expected = rule(gradient, expected, state, step)
+        assert weight.item() == pytest.approx(expected, rel=1e-7)  # NAdam multiplies in single precision
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        (Exponential(name="exponential", gamma=0.9), lambda s: 0.9**s),
+        (Linear(name="linear", end_factor=0.2), lambda s: 1 - 0.8 * s / 40),
+        (Polynomial(name="polynomial", power=2.0), lambda s: (1 - s / 40) ** 2),
+        (CosineRestarts(name="cosine_restarts", period=10), lambda s: (1 + math.cos(math.pi * (s % 10) / 10)) / 2),
+        (MultiStep(name="multi_step", milestones=[5, 9], gamma=0.5), lambda s: 0.5 ** ((s >= 5) + (s >= 9))),
+        (
+            OneCycle(name="one_cycle", pct_start=0.25, div_factor=5.0, final_div_factor=100.0),
+            lambda s: 0.6 - 0.4 * math.cos(math.pi * s / 9) if s <= 9 else cycle_down(s),
+        ),
+    ],
+)
+def test_a_schedule_of_torch_follows_its_rule(options: ScheduleOptions, rule: Callable[[int], float]) -> None:
+    config = Optimizer(lr=2.0)
+    schedule = schedule_of(config, 40, options)
+    assert [schedule.rate(step, 0) for step in range(40)] == pytest.approx([2 * rule(step) for step in range(40)])
+    assert schedule_of(config, 40, options).rate(17, 0) == pytest.approx(2 * rule(17)), "a resumed run"
+
+
+def cycle_down(step: int) -> float:
+    """Return the factor in the falling part of one cycle: a cosine from 1 at update 9 to 1 / 500 at update 39."""
+    return 0.002 + 0.998 * (1 + math.cos(math.pi * (step - 9) / 30)) / 2
