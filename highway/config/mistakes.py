@@ -69,7 +69,7 @@ def _sentence(error: ValidationError, kind: type[BaseModel], path: str, file: Ya
     value = about.get("given", mistake["input"])
     given = f"{place}{where or 'the content'}={as_typed(value)}"
     is_its_key = len(fields) == len(steps)  # and no member of a list, and no name in a dictionary
-    null = " or null" if is_its_key and type(None) in get_args(fields[-1].annotation) else ""
+    null = " or null" if fields and is_its_key and type(None) in get_args(fields[-1].annotation) else ""
     if wrong == "empty":
         return f"{given} is empty. Name at least one of {listing(about['members'])}."
     if options := about.get("options") or (options_of(fields[-1]) if fields and wrong == "string_type" else []):
