@@ -449,7 +449,8 @@ def test_declared_checksums_of_own_data_are_part_of_the_identity(
     sample = "dataset.source=sample"
     plain, generated = (identity(experiment(*overrides)) for overrides in ((), (sample,)))
     declared = {"ptb.train.txt": "0" * 64}
-    monkeypatch.setitem(DATASETS, "penn_treebank", replace(DATASETS["penn_treebank"], checksums=declared))
+    card = replace(DATASETS["penn_treebank"], checksums=declared)
+    monkeypatch.setattr("highway.config.experiment.DATASETS", {**DATASETS, "penn_treebank": card})
     assert identity(experiment()) == {**plain, "checksums": declared}
     assert identity(experiment(sample)) == generated
 
