@@ -134,7 +134,7 @@ def main(name: str | None = None) -> None:
     try:
         code = app(arguments, prog_name="highway", standalone_mode=False)
     except typer.TyperException as error:
-        print(f"error: {readable(_mistake(error))}", file=sys.stderr)
+        print(f"error: {readable(_mistake(error, arguments[0]))}", file=sys.stderr)
         sys.exit(2)
     except Exception:
         from highway.config.sentences import one_sentence  # Hydra takes a fifth of a second to import
@@ -147,10 +147,10 @@ def main(name: str | None = None) -> None:
         sys.exit(code)
 
 
-def _mistake(error: Any) -> str:
+def _mistake(error: Any, first: str) -> str:
     """Return the sentence for a command line that typer cannot read."""
     context = getattr(error, "ctx", None)
-    name = context.command_path if context else "highway"
+    name = context.command_path if context else f"highway {first}"
     if context and hasattr(error, "possibilities"):  # an unknown option
         option = error.option_name
         hint = closest(option, [known for each in context.command.get_params(context) for known in each.opts])
