@@ -247,7 +247,7 @@ def _find(name: str) -> "Table":
 
 @command("highway table status highway_t3", "highway table status rates --with layers=l2-3", of=table_app)
 def status(table: TableName, rows: RowNames = None, added: With = None) -> None:
-    """Show which seeds have finished, failed or are running, and their progress."""
+    """Show which seeds have finished, failed or are running."""
     from rich.console import Console
 
     from highway.report.collect import with_overrides
@@ -261,9 +261,10 @@ def status(table: TableName, rows: RowNames = None, added: With = None) -> None:
 
 @command("highway table explain highway_t1", "highway table explain highway_t1 tanh --budget smoke", of=table_app)
 def explain(table: TableName, rows: RowNames = None, budget: BudgetOfTable = None, added: With = None) -> None:
-    """Print the rows of a table: their parameters, their length, and the command to type.
+    """Print what the rows of a table train.
 
-    With ROW, print that row on one screen: its equation, and the file that sets each value.
+    Without ROW, print the parameters and the length of each row, and the command to type. With ROW, print that row on
+    one screen: its equation, and the file that sets each value.
     """
     from rich.console import Console
 
@@ -287,10 +288,10 @@ def time(
     budget: BudgetOfTable = None,
     rounds: Annotated[int | None, number("Rounds; default: those of the table.", 2, 10_000)] = None,
 ) -> None:
-    """Time the rows of a table that has `rounds`, in interleaved rounds.
+    """Time the rows of a table in interleaved rounds.
 
-    Each call adds a measurement to outputs/TABLE/BUDGET/times.csv. The first row is always timed: the others are
-    relative to it. Overrides change how the rows run: trainer.compile=reduce-overhead, trainer.threads=1.
+    The file of the table has `rounds`. Each call adds a measurement to outputs/TABLE/BUDGET/times.csv. The first row is
+    always timed: the others are relative to it. Overrides change how rows run: trainer.compile=reduce-overhead.
     """
     from highway.sweep.grid import command as training
 
@@ -320,7 +321,7 @@ def report(
     every: Annotated[int, number("Seconds between two updates with --watch.", 1, 86_400)] = 20,
     port: Annotated[int, number("Port for --watch; 0: any free port.", 0, 65_535)] = 8000,
 ) -> None:
-    """Write the reports of tables and the web site, from the records.
+    """Write the reports of tables, and the web site, from records.
 
     Without TABLE, write that of every table that has records, and the web site outputs/report/index.html, and print
     what each has found.
@@ -412,7 +413,10 @@ def prepare(
         Literal["files", "sample"], typer.Option(help="The real files, or a generated sample.")
     ] = "files",
 ) -> None:
-    """Download what is missing, check every sha256, and print symbols, vocabulary and checksums."""
+    """Download what is missing, and check every sha256.
+
+    Prints the number of symbols, the vocabulary and the checksums.
+    """
     names = _known(datasets)
     from highway.run.prepare import prepare as prepare_dataset
 
@@ -422,7 +426,7 @@ def prepare(
 
 @command("highway data verify", "highway data verify enwik8", of=data_app)
 def verify(datasets: Datasets = None) -> None:
-    """Check the sha256 of the files that are present, without downloading any."""
+    """Check the sha256 of the files that are present."""
     names = _known(datasets)
     from highway.run.prepare import verify as verify_dataset
 
@@ -643,7 +647,7 @@ def benchmark(
 
 @command('eval "$(highway completion)"', "highway completion >> ~/.bashrc")
 def completion() -> None:
-    """Print what your shell needs to complete commands and overrides.
+    """Print what your shell needs to complete a command line.
 
     This is for bash; zsh needs a line `autoload -U bashcompinit && bashcompinit` before it.
     """

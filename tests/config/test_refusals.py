@@ -280,7 +280,7 @@ WRONG = {  # arguments of train.py, and text that their message must contain
 OTHERS = {  # another command and its arguments; `folder`, `text.txt` and others are in the folder where it starts
     "generate": "Missing argument 'RUN'. Type highway generate --help.",
     f"table explain highway_t1 {'a' * 900}": "aaa... it has baseline",
-    f"table {'a' * 900} highway_t1": "aaa'. Type highway table --help.",
+    f"table {'a' * 900} highway_t1": "aaa... Type highway table --help.",
     "generate nowhere": "nowhere has no best.safetensors",
     "generate folder": "folder has no best.safetensors",
     "generate text.txt": "corrupt, or not a file of weights",

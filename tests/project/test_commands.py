@@ -66,8 +66,8 @@ def test_help_has_a_description_examples_and_exit_codes(
     assert not [line for line in described if line.endswith("...")], "the list of commands has whole sentences"
     if name not in ("highway table", "highway data"):
         assert "\n  Exit codes:\n    0    " in text and "\n    2    the command is wrong\n" in text
-        shown = re.findall(r"^    (highway .*)$", text, flags=re.M)
-        assert len(shown) >= 2 and all(example.startswith(name) for example in shown)
+        shown = re.findall(r"^    (.*highway .*)$", text, flags=re.M)
+        assert len(shown) >= 2 and all(name in example for example in shown)
 
 
 def test_help_of_training_composes_what_is_typed(
