@@ -61,7 +61,7 @@ bench: $(VENV)/.bench  ## training speed at every table's shape against torch.nn
 	$(RUN) -m highway benchmark
 
 gpu-check: $(VENV)/.dev $(VENV)/.bench  ## every check that needs a GPU, in under ten minutes; one report to send
-	$(RUN) -m highway gpu-check
+	$(RUN) -m highway.bench.gpu_check
 
 lint: $(VENV)/.dev  ## ruff and mypy
 	$(RUN) -m ruff check . && $(RUN) -m ruff format --check -q .

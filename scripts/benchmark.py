@@ -1,6 +1,6 @@
 """highway benchmark"""
 
-from highway.__main__ import main
+from highway.cli import main
 
 if __name__ == "__main__":
     main("benchmark")

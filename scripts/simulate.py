@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from highway.commands.arguments import one_sentence
+from highway.config.sentences import one_sentence
 from highway.report.statistics import LEVEL, Array, judge
 from highway.sweep.reading import load_table, table_ids
 from highway.sweep.table import Claim, Table

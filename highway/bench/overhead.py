@@ -22,20 +22,20 @@ TABLE = "highway_t1"
 STATUS = ("-m", "highway", "table", "status", TABLE)
 SWEEP = f"""
 import sys
-from highway.commands import cli
+from highway.cli import main
 from highway.sweep.launcher import Launcher
 def command(launcher, planned):
     folder = planned.directory.path.resolve()
     return [sys.executable, {trivial.__file__!r}, str(folder), folder.name.removeprefix("seed")]
 Launcher.command = command
-cli.train()
+main("train")
 """
 FIRST_STEP = """
 import os
-from highway.commands import cli
+from highway.cli import main
 from highway.tasks.task import Task
 Task.on_train_batch_end = lambda *_: os._exit(0)
-cli.train()
+main("train")
 """
 LIMITS = {"a run of a sweep": 0.05, "status": 2.0, "the first step": 8.0}  # seconds
 Spent = dict[str, float]  # by kind: `seconds` by the clock, and `processor_seconds`

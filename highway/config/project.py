@@ -9,6 +9,7 @@ $HIGHWAY_PROJECT names the folder; without it, the nearest such folder counts, f
 """
 
 import os
+import re
 import sys
 import tomllib
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from highway.config.home import CONF
-from highway.errors import Refused
+from highway.config.home import CONF, HOME
+from highway.errors import Refused, Unwritable
 
+TEMPLATE, NAME = HOME / "example", "myproject"
 SETTING = "HIGHWAY_PROJECT"
 
 
@@ -78,6 +80,23 @@ def confs() -> list[Path]:
 def conf_file(name: str) -> Path:
     """Return the path of a configuration file, in the first folder that has it; else where ours would be."""
     return next((folder / name for folder in confs() if (folder / name).exists()), CONF / name)
+
+
+def begin(folder: Path) -> None:
+    """Write a new project from the template, under the name of its folder."""
+    name = folder.name
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in ("highway", "tests", "conf"):
+        raise Refused(f"'{name}' cannot name a package: use small letters, digits and _, as in highway init my_gates.")
+    if folder.exists():
+        raise Refused(f"{folder} exists already. Choose another name.")
+    try:
+        for path in sorted(TEMPLATE.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc":
+                target = folder / Path(*(name if part == NAME else part for part in path.relative_to(TEMPLATE).parts))
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(path.read_text().replace(NAME, name))
+    except OSError as error:
+        raise Unwritable(f"{folder} could not be written: {error.strerror}.") from error
 
 
 def _read(folder: Path) -> Project | None:

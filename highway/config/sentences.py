@@ -1,15 +1,38 @@
-"""Errors of Hydra and OmegaConf in one sentence each, with what to type instead."""
+"""Errors that a user can mend in one sentence each, with what to type instead; also those of Hydra and OmegaConf."""
 
 import re
-from collections.abc import Callable
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from hydra.errors import HydraException, OverrideParseException
+from omegaconf.errors import OmegaConfBaseException
 
 from highway.config.groups import groups, offered, options
 from highway.config.keys import keys_of
 from highway.config.sections import ROOT, SWEEP_ONLY, kinds_of, kinds_with
-from highway.errors import Refused, as_typed, closest, listing, readable
+from highway.errors import Refused, SweepFailed, Unwritable, as_typed, closest, listing, readable
+
+
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """Print an error that a user can mend as one line on stderr, and exit.
+
+    With debug=trace, print the stack trace first. The exit code is 2; 4 where a file cannot be written; 1 after a sweep
+    with runs that did not finish.
+    """
+    try:
+        yield
+    except SweepFailed as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except (Refused, OSError, HydraException, OmegaConfBaseException) as error:
+        if "debug=trace" in sys.argv:
+            traceback.print_exception(error)
+        print(f"error: {sentence(error)}", file=sys.stderr)
+        sys.exit(4 if isinstance(error, Unwritable) else 2)
 
 
 def sentence(error: BaseException) -> str:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import uuid
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,7 @@ import psutil
 from highway.config.home import HOME, SHIPPED
 
 PROC = Path("/proc")
+FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")  # instructions that change how fast torch computes
 
 
 @cache
@@ -77,6 +79,17 @@ def commit(folder: Path = HOME) -> str | None:
         return (SHIPPED / "COMMIT").read_text() or None
     described = _output_of("git", "-C", str(folder), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*")
     return described.strip() or None
+
+
+def versions() -> str:
+    """Describe the package, its commit, torch, Python, and the instructions of the processor that torch uses."""
+    has = ", ".join(flag for flag in FLAGS if flag in processor_flags())
+    lines = [
+        f"highway {version('highway')}, commit {commit() or 'unknown'}",
+        f"torch {version('torch')}, Python {platform.python_version()}",
+        f"{processor_name()}{f': {has}' if has else ''}",
+    ]
+    return "\n".join(lines)
 
 
 def way_to_start_processes() -> str:

@@ -8,9 +8,12 @@ import io
 import math
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from highway.config.metrics import METRICS, OF_A_RECORD
 from highway.errors import counted, listing
+from highway.files.writing import written_atomically
 from highway.report.answers import Answer
 from highway.report.collect import Collected
 from highway.report.counting import is_unchecked, unlearned
@@ -18,6 +21,9 @@ from highway.report.grid import Grid, Line, without_empty
 from highway.report.sample import Sample
 from highway.sweep.choose import FIRST_SEED, Choice, Trial
 from highway.sweep.table import Row
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CSV_COLUMNS = (
     *("table", "budget", "data", "row", "label", "extra", "chosen"),
@@ -215,3 +221,9 @@ def _environment(sample: Sample) -> tuple[object, ...]:
 def no_formula(cell: object) -> object:
     """Mark a text that a spreadsheet would take for a formula, as it asks for it: with an apostrophe."""
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
+
+
+def write_frame(frame: "pd.DataFrame", path: Path) -> None:
+    """Write a frame as Parquet or, if the name of the file ends in .csv, as CSV."""
+    with written_atomically(path) as binary:
+        frame.map(no_formula).to_csv(binary, index=False) if path.suffix == ".csv" else frame.to_parquet(binary)

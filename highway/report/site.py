@@ -9,17 +9,19 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from highway.config.metrics import KINDS
 from highway.config.papers import paper_of
 from highway.files.writing import write_text
 from highway.report.collect import Collected, authors_logs, collect, underway, with_overrides
 from highway.report.curves import Curves, Point, growing
 from highway.report.overview import of_papers, overview
-from highway.report.render import html, write_report
+from highway.report.render import html, show_reports, write_report
 from highway.report.report import Report, build_report
 from highway.report.sample import Sample
 from highway.report.style import SPLITS, looks
-from highway.sweep.grid import find, folder_name, grid_names, left_out, swept_with_overrides
+from highway.sweep.grid import command, find, folder_name, grid_names, left_out, swept_with_overrides
 from highway.sweep.reading import load_table, table_ids
 from highway.sweep.table import Table
 
@@ -80,6 +82,29 @@ def build_site(
     own = [page for page in pages if not of_papers(page.table)]
     _render(folder / "index.html", "index.html", ".", refresh, overview=found, papers=papers, own=own)
     return pages
+
+
+def report_tables(names: Sequence[str], budget: str | None, overrides: Sequence[str], outputs: Path) -> None:
+    """Write and print the reports of these tables and grids, or of all; without a budget, at each that has records."""
+    for name in names or [*table_ids(), *grid_names(outputs)]:
+        table = find(name, outputs)
+        budgets = [budget] if budget else [*table.budgets]
+        requests = [(table, each, tuple(overrides)) for each in budgets if names or each in table.budgets]
+        if not show_reports(requests, outputs, Console()):
+            print(f"{table.id}: no records yet. Type {command(table, [*table.budgets][-1])} first.")
+
+
+def report_all(outputs: Path) -> None:
+    """Write every report and the site; print the conclusion of each, and which numbers of the papers are reproduced."""
+    console = Console()
+    pages = build_site(outputs, draw=True)
+    reports = [report for page in pages for report in page.reports if report.collected.every]
+    for report in reports:
+        name = f"{report.collected.table.id} {report.collected.budget}"
+        console.print(f"{name}: {report.conclusion}\n", markup=False, highlight=False)
+    found = overview([page.table for page in pages], reports)
+    console.print(" ".join([*found.sentences, found.missing]), style="bold", markup=False, highlight=False)
+    print(f"The report of a table: highway report TABLE. The site: {outputs / 'report' / 'index.html'}")
 
 
 def every_table(outputs: Path) -> list[Table]:

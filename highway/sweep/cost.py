@@ -103,7 +103,7 @@ def foresee(every: Sequence[Planned], missing: Sequence[Planned], threads: int |
 def start_up_seconds() -> float:
     """Measure how long a process takes to import what a run imports."""
     started = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import highway.commands.train, highway.training"], check=True)
+    subprocess.run([sys.executable, "-c", "import highway.cli, highway.launch, highway.training"], check=True)
     return time.perf_counter() - started
 
 

@@ -13,11 +13,11 @@ import torch
 
 import highway
 from highway.api.train import as_overrides, bar
-from highway.commands import cli
-from highway.commands.report import write_runs
+from highway.cli import main
 from highway.config.home import REFERENCE
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
+from highway.report.details import write_frame
 from highway.testing.runs import same_weights
 from tests.support.commands import ROOT
 from tests.support.overrides import FEW, TINY
@@ -87,7 +87,7 @@ def test_python_and_the_command_line_train_the_same_run(tmp_path: Path, monkeypa
     typed = {setting.split("=", 1)[0]: setting for setting in (*settings, f"outputs_dir={tmp_path / 'typed'}")}
     monkeypatch.setattr(sys, "argv", ["train.py", *typed.values()])
     with pytest.raises(SystemExit) as end:
-        cli.train()
+        main("train")
     assert not end.value.code
     second = RunDirectory(tmp_path / "typed" / "cells" / first.id)
     assert same_weights(first.last, second.last)
@@ -128,15 +128,13 @@ def test_numbers_among_the_swept_settings_are_numbers(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_a_report_writes_the_frame(ending: str, tmp_path: Path) -> None:
-    write_runs(str(path := tmp_path / f"runs.{ending}"), **T3)
+    write_frame(highway.runs(**T3), path := tmp_path / f"runs.{ending}")
     written = pd.read_parquet(path) if ending == "parquet" else pd.read_csv(path)
     pd.testing.assert_frame_equal(written, highway.runs(**T3), check_dtype=False)
 
 
-def test_no_cell_of_the_frame_is_a_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = pd.DataFrame({"row": ["=1+1", "tanh"], "value": [-1.5, 2.0]})
-    monkeypatch.setattr("highway.api.frames.runs", lambda *_: frame)
-    write_runs(str(tmp_path / "runs.csv"), None, None)
+def test_no_cell_of_the_frame_is_a_formula(tmp_path: Path) -> None:
+    write_frame(pd.DataFrame({"row": ["=1+1", "tanh"], "value": [-1.5, 2.0]}), tmp_path / "runs.csv")
     assert (tmp_path / "runs.csv").read_text() == "row,value\n'=1+1,-1.5\ntanh,2.0\n"
 
 

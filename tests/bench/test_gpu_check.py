@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from highway.bench import agreement, device_checks
+from highway.bench import agreement, device_checks, gpu_check
 from highway.bench.agreement import BATCHES, BOUNDS, Trace, rounded, trace, without_dropout
 from highway.bench.checklist import Failed, Setting, run_all
 from highway.bench.device_checks import rows_agree, rows_of
 from highway.blocks import captured
 from highway.blocks.captured import Captured
-from tests.support.commands import typed
 
 TWO_ROWS = (("highway_t3",), ("baseline", "tanh"))
 
@@ -27,10 +26,13 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
-    ended = typed("gpu_check.py", HIGHWAY_OUTPUTS=str(tmp_path))
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout == "There is no CUDA device here, so nothing was tried: 0 checks run.\n"
+def test_without_a_gpu_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HIGHWAY_OUTPUTS", str(tmp_path))
+    monkeypatch.setattr("sys.argv", ["gpu_check"])
+    gpu_check.main()
+    assert capsys.readouterr() == ("There is no CUDA device here, so nothing was tried: 0 checks run.\n", "")
     assert not list(tmp_path.iterdir())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from highway.commands import benchmark, dashboard
+from highway.cli import main
 from highway.config import extras
 from highway.errors import Refused
 from highway.sweep.ray import RayLauncher
@@ -17,9 +17,9 @@ from highway.use.tunes import write_midi
 from tests.support.commands import ROOT
 
 
-def typed(main: Callable[[], None], *arguments: str) -> Callable[[Path], object]:
+def typed(*arguments: str) -> Callable[[Path], object]:
     def run(folder: Path) -> None:
-        sys.argv = [f"highway {main.__module__.rsplit('.', 1)[-1]}", *arguments]
+        sys.argv = ["highway", *arguments]
         main()
 
     return run
@@ -27,11 +27,11 @@ def typed(main: Callable[[], None], *arguments: str) -> Callable[[Path], object]
 
 FEATURES: dict[tuple[str, str], Callable[[Path], object]] = {
     ("mido", "music"): lambda folder: write_midi([], folder / "tune.mid", 0.25),
-    ("wandb_workspaces", "dashboards"): typed(dashboard.main, "highway_t3", "--dry-run"),
+    ("wandb_workspaces", "dashboards"): typed("dashboard", "highway_t3", "--dry-run"),
     ("submitit", "slurm"): lambda folder: SlurmLauncher().prepare([], 0),
     ("ray", "ray"): lambda folder: RayLauncher(),
-    ("x_transformers", "bench"): typed(benchmark.main, "highway_t3"),
-    ("pytorch_tcn", "bench"): typed(benchmark.main, "highway_t3"),
+    ("x_transformers", "bench"): typed("benchmark", "highway_t3"),
+    ("pytorch_tcn", "bench"): typed("benchmark", "highway_t3"),
 }
 
 

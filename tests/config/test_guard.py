@@ -10,7 +10,7 @@ import torch
 import yaml
 from omegaconf import OmegaConf
 
-from highway.commands import cli
+from highway.cli import main
 from highway.errors import Refused
 from highway.run.checkpoint import save_weights
 from highway.sweep.typed import quoted
@@ -29,7 +29,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     def run(*arguments: str) -> tuple[int, str]:
         monkeypatch.setattr(sys, "argv", ["train.py", *arguments])
         with pytest.raises(SystemExit) as end:
-            cli.train()
+            main("train")
         return int(str(end.value.code or 0)), capfd.readouterr().err
 
     return run

@@ -3,18 +3,17 @@
 They run in this process, as `highway` would; one test runs two as a user's shell does.
 """
 
-import runpy
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from highway.commands import cli
+from highway.cli import main
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 PAIRS = "model=encoder_decoder dataset=iwslt_pt_en"
 
 WRONG = {  # arguments of train.py, and text that their message must contain
@@ -180,7 +179,7 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "hydra.searchpath=[pkg://this]": "Write one, as in hydra.searchpath=[my/conf]",
     "hydra=null": "of Hydra's own groups only hydra/launcher can be chosen",
     "~trainer.max_steps": "Perhaps you mean trainer.max_steps=null",
-    "--hydra-help": "--hydra-help is not a flag. Did you mean '--help'",
+    "--hydra-help": "--hydra-help is no option of highway train. Did you mean '--help'",
     # Hydra's own settings
     "hydra.mode=MULTIRUN": "hydra.mode=MULTIRUN cannot be set. Add -m",
     "hydra.run.dir=elsewhere dataset.source=sample": "Write outputs_dir=FOLDER to choose where runs are kept",
@@ -205,22 +204,21 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     # flags
     "--config": "config",
     "--epochs=3": "without dashes",
-    "--dry-run": "--dry-run is not a flag. Did you mean plan=true?",
-    "-mr": "-mr is not a flag",
-    "--": "-- is not a flag",
-    "-m=1": "ignored explicit argument",
+    "--dry-run": "--dry-run is no option of highway train. Did you mean plan=true?",
+    "-mr": "-r is no option of highway train",
+    "-m=1": "= is no option",
     "--resolve": "add --cfg job",
-    "--package model": "--package is not a flag",
-    "--cfg": "expected one argument",
-    "--cfg nonsense": "choose from 'job'",
-    "--info config": "--info is not a flag",
-    "-m --cfg job": "not allowed with argument",
-    "--run": "--run is not a flag",
-    "-cd": "expected one argument",
+    "--package model": "--package is no option of highway train",
+    "--cfg": "Option '--cfg' requires an argument.",
+    "--cfg nonsense": "'nonsense' is not one of 'job'.",
+    "--info config": "--info is no option of highway train",
+    "-m --cfg job": "leave out -m or --cfg",
+    "--run": "--run is no option of highway train",
+    "-cd": "requires an argument",
     "-cd nowhere": "not found",
-    "-cp nowhere": "-cp is not a flag",
-    "-cn nothing": "-cn is not a flag",
-    "--experimental-rerun config.pickle": "--experimental-rerun is not a flag",
+    "-cp nowhere": "'p' is not one of 'job'",
+    "-cn nothing": "'n' is not one of 'job'",
+    "--experimental-rerun config.pickle": "--experimental-rerun is no option of highway train",
     # sweeps
     "table=highway_t1": "add -m",
     "table=null": "table=null names no option",
@@ -279,56 +277,58 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "-m gate=none hydra/launcher=basic": "no launcher of this project",
     "-m gate=none hydra/launcher=nothing": "hydra/launcher has inline, local",
 }
-OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in the folder where it starts
-    "generate": "required: RUN",
+OTHERS = {  # another command and its arguments; `folder`, `text.txt` and others are in the folder where it starts
+    "generate": "Missing argument 'RUN'. Type highway generate --help.",
     f"table explain highway_t1 {'a' * 900}": "aaa... it has baseline",
-    f"table {'a' * 900} highway_t1": "aaa... (choose from",
+    f"table {'a' * 900} highway_t1": "aaa... Type highway table --help.",
     "generate nowhere": "nowhere has no best.safetensors",
     "generate folder": "folder has no best.safetensors",
     "generate text.txt": "corrupt, or not a file of weights",
     "generate text.txt --last": "--last chooses a checkpoint of a run",
-    "generate folder --top-p 1e-300": "--top-p: '1e-300' is not a number",
-    "generate folder --top-p nan": "--top-p: 'nan' is not a number",
-    "generate folder --temperature nan": "--temperature: 'nan' is not a number",
-    "generate folder --temperature inf": "--temperature: 'inf' is not a number",
-    "generate folder --temperature -1": "--temperature: '-1' is not a number",
-    "generate folder --length -5": "--length: '-5' is not a whole number from 1",
-    "generate folder --length many": "--length: 'many' is not a whole number",
-    "generate folder --length 99999999999999999999999": "is not a whole number",
-    "generate folder --len 5": "unrecognized arguments",
-    "generate folder --seed 9223372036854775808": "--seed: '9223372036854775808' is not a whole number",
-    "generate folder --top-k 0": "--top-k: '0' is not a whole number from 1",
-    "generate folder --step-seconds nan": "--step-seconds: 'nan' is not a number",
-    "translate folder hello --penalty nan": "--penalty: 'nan' is not a number",
-    "translate folder hello --penalty 1e9": "--penalty: '1e9' is not a number",
-    "translate folder hello --beam 0": "--beam: '0' is not a whole number",
-    "translate folder hello --attention x": "--attention: 'x' is not a whole number",
+    "generate folder --top-p nan": "'--top-p': Input should be less than or equal to 1.",
+    "generate folder --temperature nan": "'--temperature': Input should be",
+    "generate folder --temperature inf": "'--temperature': Input should be",
+    "generate folder --temperature -1": "'--temperature': Input should be greater",
+    "generate folder --length -5": "'--length': Input should be greater than or equal to 1.",
+    "generate folder --length many": "'--length': Input should be a valid integer",
+    "generate folder --len 5": "--len is no option of highway generate. Did you mean '--length'?",
+    "generate folder --seed 9223372036854775808": "'--seed': Input should be less",
+    "generate folder --top-k 0": "'--top-k': Input should be greater",
+    "generate folder --step-seconds nan": "'--step-seconds': Input should be",
+    "translate folder hello --penalty nan": "'--penalty': Input should be",
+    "translate folder hello --penalty 1e9": "'--penalty': Input should be",
+    "translate folder hello --beam 0": "'--beam': Input should be greater",
+    "translate folder hello --attention x": "'--attention': Input should be a valid integer",
     "translate folder hello --file text.txt": "a text and --file cannot be combined",
     "translate folder --file nowhere.txt": "nowhere.txt cannot be read",
     "translate folder --file folder": "folder cannot be read: Is a directory",
     "translate folder --file latin.txt": "latin.txt is not UTF-8 text",
     "translate folder --file nothing.txt": "there is nothing to translate",
     "translate folder ''": "there is nothing to translate",
-    "benchmark --rounds 0": "--rounds: '0' is not a whole number",
-    "benchmark highway_t1 --threads 0": "--threads: '0' is not a whole number",
-    "benchmark highway_t1 --budget huge": "choose from 'mini', 'paper', 'smoke'",
+    "benchmark --rounds 0": "'--rounds': Input should be greater",
+    "benchmark highway_t1 --threads 0": "'--threads': Input should be greater",
+    "benchmark highway_t1 --budget huge": "'huge' is unknown. Available: mini, paper, smoke.",
     "benchmark highway_t1 --row nothing": "highway_t1 has no row 'nothing'",
     "benchmark highway_t1 --set gate=null": "gate=null names no option",
     "benchmark highway_t1 --set ''": "sets nothing",
     "benchmark highway_t1 --decoding folder": "leave out the table's name",
     "report --data runs.txt": "runs.txt",
     "report nothing": "there is no table or grid 'nothing'",
-    "report --budget huge": "choose from 'mini', 'paper', 'smoke'",
+    "report --budget huge": "'huge' is unknown. Available: mini, paper, smoke.",
     "report --watch highway_t1": "--watch serves every table",
-    "report --watch --port 99999999": "--port: '99999999' is not a whole number",
-    "report --watch --every 0": "--every: '0' is not a whole number",
+    "report --watch --port 99999999": "'--port': Input should be less",
+    "report --watch --every 0": "'--every': Input should be greater",
     "report highway_t1 --with ''": "sets nothing",
     "report highway_t1 --with gate=null": "gate=null names no option",
-    "table status": "required: TABLE",
+    "table status": "Missing argument 'TABLE'.",
+    "table": "Missing command. Type highway table --help.",
+    "tabel": "No such command 'tabel'. Did you mean 'table'? Type highway --help.",
+    "table status highway_t3 --budget mini": "--budget is no option of highway table status.",
+    "report highway_t1 --with": "'--with' requires an argument.",
     "table status ../train": "there is no table or grid '../train'",
     "table explain highway_t2x": "Did you mean 'highway_t",
     "table explain highway_t1 tann": "Did you mean 'tanh'",
-    "table explain highway_t1 --budget huge": "choose from 'mini', 'paper', 'smoke'",
+    "table explain highway_t1 --budget huge": "'huge' is unknown. Available: mini, paper, smoke.",
     "table status highway_t3 --with layers": "layers",
     "table explain highway_t1 nothing": "highway_t1 has no row 'nothing'",
     "audit nothing": "there is no table 'nothing'",
@@ -336,12 +336,12 @@ OF_SCRIPTS = {  # script and arguments; `folder`, `text.txt` and others are in t
     "data prepare ptb_wrd": "Did you mean 'ptb_word'",
     "data verify ptb_word": "ptb.train.txt is missing",
     "data prepare nothing": "there is no data set 'nothing'",
-    "data prepare mnist --source network": "choose from 'files', 'sample'",
-    "data explode": "choose from 'list', 'prepare', 'verify'",
+    "data prepare mnist --source network": "'network' is not one of 'files', 'sample'.",
+    "data explode": "No such command 'explode'. Type highway data --help.",
     "dashboard": "dashboard needs a table",
     "report highway_t3 --budget mini --with model.width=-1": "model.width=-1",
     "dashboard highway_t7 --dry-run": "highway_t7 is timed and has no curves",
-    "dashboard highway_t1 --budget huge": "choose from 'mini', 'paper', 'smoke'",
+    "dashboard highway_t1 --budget huge": "'huge' is unknown. Available: mini, paper, smoke.",
 }
 
 
@@ -365,10 +365,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def ended(main: Callable[[], object], capfd: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+def ended(start: Callable[[], object], capfd: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as end:
-        main()
+        start()
     return int(str(end.value.code or 0)), *capfd.readouterr()
+
+
+training = partial(main, "train")
 
 
 @pytest.mark.parametrize("line", WRONG)
@@ -378,7 +381,7 @@ def test_one_sentence(
     before = set(here.iterdir())
     monkeypatch.setattr("highway.run.beforehand.have_data", would_train)
     monkeypatch.setattr(sys, "argv", ["train.py", *shlex.split(line)])
-    refused(*ended(cli.train, capfd), WRONG[line])
+    refused(*ended(training, capfd), WRONG[line])
     assert set(here.iterdir()) == before
 
 
@@ -386,17 +389,17 @@ def test_an_outputs_folder_that_cannot_be_written(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["train.py", "outputs_dir=/dev/null/x", "dataset.source=sample"])
-    code, _, err = ended(cli.train, capfd)
+    code, _, err = ended(training, capfd)
     assert (code, err) == (4, "error: /dev/null/x/cache could not be written: Not a directory.\n")
 
 
-@pytest.mark.parametrize("line", OF_SCRIPTS)
-def test_one_sentence_of_the_other_scripts(
+@pytest.mark.parametrize("line", OTHERS)
+def test_one_sentence_of_the_other_commands(
     line: str, here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    before, (name, *overrides) = set(here.iterdir()), shlex.split(line)
-    monkeypatch.setattr(sys, "argv", [name, *overrides])
-    refused(*ended(lambda: runpy.run_path(str(SCRIPTS / f"{name}.py"), run_name="__main__"), capfd), OF_SCRIPTS[line])
+    before = set(here.iterdir())
+    monkeypatch.setattr(sys, "argv", ["highway", *shlex.split(line)])
+    refused(*ended(main, capfd), OTHERS[line])
     assert set(here.iterdir()) == before
 
 
@@ -406,12 +409,12 @@ def test_a_typed_key_that_nothing_reads_is_said(
     monkeypatch.setattr("highway.run.beforehand.have_data", lambda _: None)
     monkeypatch.setattr("highway.training.run", lambda *_: "finished")
     monkeypatch.setattr(sys, "argv", ["train.py", "gate=none", "gate.activation=tanh", "gate.residual=none"])
-    code, _, err = ended(cli.train, capfd)
+    code, _, err = ended(training, capfd)
     assert (code, err) == (0, "gate.activation=tanh changes nothing: no part of this run reads it.\n")
 
 
 def test_a_shell_sees_one_sentence_before_torch_is_imported(tmp_path: Path) -> None:
-    code = "import sys\nfrom highway.commands import cli\ntry: cli.train()\nfinally: assert 'torch' not in sys.modules"
+    code = "import sys\nfrom highway.cli import main\ntry: main('train')\nfinally: assert 'torch' not in sys.modules"
     for line in ("gate=sdu_tan", "-m table=highway_t1 seeds=1,2 seed=5"):
         command = [sys.executable, "-c", code, *line.split()]
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
@@ -420,6 +423,6 @@ def test_a_shell_sees_one_sentence_before_torch_is_imported(tmp_path: Path) -> N
 
 def test_a_trace_on_demand(here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["train.py", "model.heads=7", "debug=trace"])
-    code, _, err = ended(cli.train, capfd)
+    code, _, err = ended(training, capfd)
     assert code == 2 and "Traceback" in err
     assert err.strip().splitlines()[-1].startswith("error: model.width=512")

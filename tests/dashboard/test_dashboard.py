@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from highway.commands import dashboard
+from highway.cli import main
 from highway.dashboard import sync
 from highway.dashboard.send import send, send_report
 from highway.dashboard.workspace import describe, panels, report, workspace
@@ -129,7 +129,7 @@ def test_a_dry_run_sends_nothing(
     monkeypatch.setattr("highway.dashboard.sync.sync", uploaded.append)
     monkeypatch.setattr(sys, "argv", ["highway dashboard", *arguments, "--dry-run"])
     with suppress(SystemExit):
-        dashboard.main()
+        main("dashboard")
     assert sentence in capsys.readouterr().out
     assert uploaded == [] and sorted(outputs.rglob("*.wandb")) == before
 

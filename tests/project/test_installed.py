@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from highway.commands.init import begin
+from highway.config.project import begin
 from highway.errors import Refused
 from highway.files.writing import read_json
 
@@ -37,7 +37,8 @@ def run(folder: Path, *command: str, code: int = 0, **environment: str) -> str:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    return begin(tmp_path / "my_gates")
+    begin(tmp_path / "my_gates")
+    return tmp_path / "my_gates"
 
 
 def test_init_gives_every_file_its_name_and_overwrites_nothing(project: Path) -> None:
@@ -103,13 +104,14 @@ def test_the_wheel_trains_and_reports_a_project_of_ones_own(installed: tuple[str
     project = tmp_path / "mine"
     run(project, "git", "init", "-q")
     few = ("trainer.max_steps=4", "trainer.validate_every=2")
+    added = [word for override in few for word in ("--with", override)]
     table = ("table=first", "budget=smoke", "seeds=1", "rows=none,layer_scale")
     run(project, *installed, "train", "-m", *table, *few, "hydra.launcher.slots=2", PYTHONPATH="")
     records = [read_json(path) for path in project.glob("outputs/cells/*/seed1/result.json")]
     assert [record["status"] for record in records] == ["finished"] * 2
     assert {record["environment"]["project"]["package"] for record in records} == {"mine"}
     assert [record["parameters"]["gate"] for record in records].count(2 * 3 * 32) == 1
-    shown = run(project, *installed, "table", "status", "first", "--with", *few, COLUMNS="160", PYTHONPATH="")
+    shown = run(project, *installed, "table", "status", "first", *added, COLUMNS="160", PYTHONPATH="")
     assert "finished: seed 1" in shown
     assert list(project.glob("outputs/report/first/smoke/*/table.md")), "the report that ends the sweep"
     run(project, installed[0], "-c", SITE, PYTHONPATH="")  # with the templates of the wheel

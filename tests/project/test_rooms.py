@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CODE = ROOT / "highway"
 EVERYWHERE = {"config", "errors", "clock"}  # every room may import these
+ENTRANCES = {"__init__", "__main__"}  # `import highway` and `python -m highway`
 ROW = re.compile(r"^\| `(?P<room>\w+)` \|.*\|(?P<imports>[^|]*)\|$", re.MULTILINE)
 
 
@@ -18,7 +19,7 @@ def picture() -> dict[str, set[str]]:
     """Return for each room the rooms that it may import, from the table in docs/ARCHITECTURE.md."""
     text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
     rooms = {match["room"]: set(re.findall(r"\w+", match["imports"])) for match in ROW.finditer(text)}
-    return {room: set(rooms) - {room, "__main__"} if to == {"everything"} else to for room, to in rooms.items()}
+    return {room: set(rooms) - {room} if to == {"everything"} else to for room, to in rooms.items()}
 
 
 @cache
@@ -46,7 +47,7 @@ def room(module: str) -> str:
 
 
 def test_every_room_is_in_the_picture() -> None:
-    rooms = {room(name) for name in modules()} - EVERYWHERE - {"__init__"}
+    rooms = {room(name) for name in modules()} - EVERYWHERE - ENTRANCES
     assert rooms == set(picture()) - EVERYWHERE
 
 
@@ -56,14 +57,14 @@ def test_imports_follow_the_arrows() -> None:
         here = room(name)
         for other in imports(tree, known):
             there = room(other)
-            if here != "__init__" and there not in {here, *EVERYWHERE, *allowed.get(here, set())}:
+            if here not in ENTRANCES and there not in {here, *EVERYWHERE, *allowed.get(here, set())}:
                 wrong.append(f"{name} imports {other}")
     assert not wrong
 
 
 def test_every_arrow_is_used() -> None:
     known, allowed = set(modules()), picture()
-    used: dict[str, set[str]] = {"commands": set(allowed["commands"])}  # it may import everything
+    used: dict[str, set[str]] = {"cli": set(allowed["cli"])}  # it may import everything
     for name, tree in modules().items():
         used.setdefault(room(name), set()).update(room(other) for other in imports(tree, known))
     assert {here: rooms - used[here] for here, rooms in allowed.items() if rooms - used[here]} == {}
@@ -114,7 +115,7 @@ def test_the_page_is_short() -> None:
 
 
 def test_few_modules_lie_loose() -> None:
-    assert len(list(CODE.glob("*.py"))) <= 7
+    assert len(list(CODE.glob("*.py"))) <= 9
 
 
 @pytest.mark.parametrize("room_name", ["config", "files", "ledger", "sweep"])

@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import os
-import runpy
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import torch
 import yaml
 
 from highway.bench import field, measure
+from highway.cli import main
 from highway.config.check import flat
 from highway.config.experiment import Experiment
 from highway.config.home import CONF
@@ -34,20 +34,18 @@ from tests.support.data import REAL_DATA, needs_real_data, write_corpus
 from tests.support.tables import put, write_ended
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = ROOT / "scripts"
 
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[str], tuple[int, str, str]]:
-    """Return a function that runs `<script> <words>`; it returns the exit code, the output and the errors."""
+    """Return a function that runs `highway <line>`; it returns the exit code, the output and the errors."""
     monkeypatch.setenv("COLUMNS", "160")
 
     def run(line: str) -> tuple[int, str, str]:
-        name, *overrides = line.split()
-        monkeypatch.setattr(sys, "argv", [name, *overrides])
+        monkeypatch.setattr(sys, "argv", ["highway", *line.split()])
         code = 0
         try:
-            runpy.run_path(str(SCRIPTS / f"{name}.py"), run_name="__main__")
+            main()
         except SystemExit as end:
             code = int(end.code or 0)
         captured = capsys.readouterr()
@@ -323,7 +321,7 @@ def test_whatever_a_notebook_or_a_terminal_leaves_in_the_environment(tmp_path: P
     """A table is printed in ASCII, and MPLBACKEND is unset."""
     environment = {"PYTHONIOENCODING": "ascii", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     environment |= {"HIGHWAY_OUTPUTS": str(tmp_path), "PATH": os.environ["PATH"]}
-    code = "import os; from highway.__main__ import main; main(); assert 'MPLBACKEND' not in os.environ"
+    code = "import os; from highway.cli import main; main(); assert 'MPLBACKEND' not in os.environ"
     command = [sys.executable, "-c", code, "report", "highway_t3", "--budget", "mini"]
     done = subprocess.run(command, env=environment, capture_output=True, cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, b"") and b"?" in done.stdout

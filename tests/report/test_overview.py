@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from highway.commands.report import main
+from highway.cli import main
 from highway.report.collect import collect
 from highway.report.overview import Overview, overview
 from highway.report.render import first_sentence
@@ -71,14 +71,13 @@ def test_a_report_without_a_table_says_what_each_has_found(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setattr("highway.report.figures.draw", lambda figure, collected, folder: figure.id)
-    for module in ("highway.commands.report", "highway.report.site"):
-        monkeypatch.setattr(f"{module}.table_ids", lambda: ["highway_t1", "highway_t2"])
+    monkeypatch.setattr("highway.report.site.table_ids", lambda: ["highway_t1", "highway_t2"])
     paper = TABLE.row("tanh").paper["test_bpc"]
     for seed in (1, 2, 3):
         put(tmp_path, "tanh", seed, paper + seed / 1000)
 
     def printed(*words: str) -> str:
-        monkeypatch.setattr("sys.argv", ["highway report", *words])
+        monkeypatch.setattr("sys.argv", ["highway", "report", *words])
         main()
         return capsys.readouterr().out
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import highway
-from highway.__main__ import main
+from highway.cli import main
 from highway.config import home
 from highway.errors import Refused
 from highway.files.writing import read_json, write_text

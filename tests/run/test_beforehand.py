@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from highway.commands import cli
+from highway.cli import main
 from highway.config.experiment import Experiment
 from highway.ledger.directory import RunDirectory
 from highway.run import beforehand
@@ -26,7 +26,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     def run(*overrides: str) -> tuple[int, str]:
         monkeypatch.setattr(sys, "argv", ["train.py", *overrides])
         with pytest.raises(SystemExit) as end:
-            cli.train()
+            main("train")
         return int(end.value.code or 0), capsys.readouterr().err
 
     monkeypatch.setattr("highway.data.download.download", unreachable)

@@ -17,7 +17,7 @@ import yaml
 from safetensors import safe_open
 from torch import nn
 
-from highway.commands import cli
+from highway.cli import main
 from highway.config.datasets import DATASETS
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
@@ -268,11 +268,11 @@ def test_a_full_disk_is_one_sentence_and_exit_code_four(
     monkeypatch.setattr(sys, "argv", ["train.py", *overrides])
     with monkeypatch.context() as without_room, pytest.raises(SystemExit) as end:
         without_room.setattr("highway.files.writing.os.fsync", full)
-        cli.train()
+        main("train")
     assert end.value.code == 4
     assert "could not be written: No space left on device" in capsys.readouterr().err
     with pytest.raises(SystemExit) as end:
-        cli.train()
+        main("train")
     assert end.value.code == 0
 
 
@@ -280,7 +280,7 @@ def test_a_run_that_diverges_has_exit_code_three(tmp_path: Path, monkeypatch: py
     overrides = (*TINY, *FEW, "optimizer.lr=1e9", "optimizer.clip=null", f"outputs_dir={tmp_path}")
     monkeypatch.setattr(sys, "argv", ["train.py", *overrides])
     with pytest.raises(SystemExit) as end:
-        cli.train()
+        main("train")
     assert end.value.code == 3
 
 

@@ -1,6 +1,6 @@
-"""Run our scripts as a user types them, without spending seconds of each process on importing torch.
+"""Run our commands as a user types them, without spending seconds of each process on importing torch.
 
-A server imports the modules that the scripts need, once. It runs no command itself: each command is a fork of it,
+A server imports the modules that the commands need, once. It runs no command itself: each command is a fork of it,
 a process with its own arguments, environment, folder, input and output. Tests of what happens before torch is
 imported, of kills and of signals start real processes instead.
 """
@@ -8,7 +8,6 @@ imported, of kills and of signals start real processes instead.
 import atexit
 import json
 import os
-import runpy
 import signal
 import subprocess
 import sys
@@ -17,24 +16,26 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import highway.cli
+
 ROOT = Path(__file__).parents[2]
 TRAIN = ROOT / "scripts" / "train.py"
 SECONDS = 600  # a command that takes longer is killed
 
 
-def typed(script: str, *arguments: str, text: bytes = b"", **environment: str) -> "subprocess.CompletedProcess[str]":
-    """Run `python scripts/SCRIPT WORDS` with `text` as input and `environment` added; return the finished process."""
+def typed(command: str, *arguments: str, text: bytes = b"", **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run `highway COMMAND ARGUMENTS` with `text` as input and `environment` added; return the finished process."""
     with tempfile.TemporaryDirectory() as folder:
         files = {name: str(Path(folder) / name) for name in ("input", "output", "errors")}
         Path(files["input"]).write_bytes(text)
-        command = [str(ROOT / "scripts" / script), *arguments]
-        request = {"command": command, "environment": {**os.environ, **environment}, "folder": os.getcwd(), **files}
+        line = ["highway", command, *arguments]
+        request = {"command": line, "environment": {**os.environ, **environment}, "folder": os.getcwd(), **files}
         server = _server()
         print(json.dumps(request), file=server.stdin)
         answer = server.stdout.readline()
         assert answer, "the server of tests/support/commands.py has died"
         output, errors = (Path(files[name]).read_bytes().decode() for name in ("output", "errors"))
-        return subprocess.CompletedProcess(command, int(answer), output, errors)
+        return subprocess.CompletedProcess(line, int(answer), output, errors)
 
 
 @cache
@@ -49,7 +50,7 @@ def _server() -> Any:
 
 
 def _serve() -> None:
-    import highway.commands.cli
+    import highway.launch
     import highway.report.render
     import highway.sweep.local
     import highway.training
@@ -66,7 +67,7 @@ def _serve() -> None:
 
 
 def _become(request: dict[str, Any]) -> None:
-    """Run a script in this process; the process ends with the script."""
+    """Run a command in this process; the process ends with it."""
     signal.alarm(SECONDS)
     os.chdir(request["folder"])
     os.environ.clear()
@@ -77,7 +78,8 @@ def _become(request: dict[str, Any]) -> None:
         os.close(handle)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115  # Python's own stdin has already read ahead
     try:
-        run_script(request["command"])
+        sys.argv = request["command"]
+        highway.cli.main()
         code: Any = 0
     except SystemExit as end:
         code = end.code
@@ -89,13 +91,6 @@ def _become(request: dict[str, Any]) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code if isinstance(code, int) else int(code is not None))
-
-
-def run_script(command: list[str]) -> None:
-    """Run a script in this process, as its own main module."""
-    sys.argv = command
-    sys.path[0] = str(Path(command[0]).parent)
-    runpy.run_path(command[0], run_name="__main__")
 
 
 WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC

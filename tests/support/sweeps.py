@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from highway.commands import cli
+from highway.cli import main
 from highway.ledger.directory import RunDirectory
 from tests.support.commands import typed
 
 
 def sweep(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
     """Run `highway train -m` with these words and this folder of outputs; return the finished process."""
-    return typed("train.py", "-m", *overrides, HIGHWAY_OUTPUTS=str(folder))
+    return typed("train", "-m", *overrides, HIGHWAY_OUTPUTS=str(folder))
 
 
 def inline(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> tuple[int, str]:
@@ -25,7 +25,7 @@ def inline(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> tu
     monkeypatch.setenv("HIGHWAY_OUTPUTS", str(folder))
     logging.getLogger("highway").addHandler(heard)
     try:
-        cli.train()
+        main("train")
         return 0, output.getvalue()
     except SystemExit as end:
         return int(end.code or 0), output.getvalue()

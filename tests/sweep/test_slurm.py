@@ -283,11 +283,11 @@ def test_slurm_may_refuse(tmp_path: Path, pretended: Pretended) -> None:
 def test_what_cannot_be_is_refused(
     word: str, sentence: str, capfd: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
-    from highway.commands import cli
+    from highway.cli import main
 
     monkeypatch.setattr(sys, "argv", ["train.py", "-m", "hydra/launcher=slurm", f"hydra.launcher.{word}"])
     with pytest.raises(SystemExit) as end:
-        cli.train()
+        main("train")
     assert end.value.code == 2
     said = capfd.readouterr().err
     assert sentence in said and said.count("\n") == 1

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from highway.commands import cli
+from highway.cli import main
 from highway.config import compose
 from highway.config.compose import experiment
 from highway.errors import Refused
@@ -152,7 +152,7 @@ def test_every_launcher_hands_on_the_folder_of_options(
     words = ("-m", f"hydra/launcher={launcher}", *TINY, "dataset.source=sample", "gate=mine", "-cd", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["train.py", *words])
     with pytest.raises(SystemExit):
-        cli.train()
+        main("train")
     assert [f"hydra.searchpath=['file://{tmp_path}']" in command for command in commands] == [True]
 
 
@@ -204,11 +204,11 @@ def test_what_changes_no_cell_leaves_the_views_in_place(tmp_path: Path, monkeypa
 def test_a_printed_command_can_be_pasted(tmp_path: Path) -> None:
     """Braces, brackets and blanks survive a shell: the pasted command is the same run, already done."""
     overrides = (*TINY, *FEW, "logger.run='a b'")
-    assert typed("train.py", *overrides, HIGHWAY_OUTPUTS=str(tmp_path)).returncode == 0
+    assert typed("train", *overrides, HIGHWAY_OUTPUTS=str(tmp_path)).returncode == 0
     (path,) = results(tmp_path)
     command = read_json(path)["command"]
     assert "'dataset.train={lanes:4,window:24,stride:20,scored:20}'" in command
-    again = typed("train.py", *shlex.split(command)[2:], HIGHWAY_OUTPUTS=str(tmp_path))
+    again = typed("train", *shlex.split(command)[2:], HIGHWAY_OUTPUTS=str(tmp_path))
     assert again.returncode == 0 and "is finished already: nothing to run." in again.stderr
 
 

@@ -362,7 +362,7 @@ def test_sparsity_counts_weights() -> None:
 # The command line
 
 
-translate = partial(typed, "translate.py")
+translate = partial(typed, "translate")
 
 
 def test_refusals_of_translate(tmp_path: Path) -> None:
@@ -391,7 +391,7 @@ def test_translate_reads_words_files_and_standard_input(experiment: Compose, tmp
     assert "cross-attention of layer 2, percent" in shown.stdout
     long = translate(str(where.path), *("bota " * 80).split())
     assert "1 of 1 line truncated to 64 pieces." in long.stderr
-    generated = typed("generate.py", str(where.path))
+    generated = typed("generate", str(where.path))
     assert "holds a translation model. Use highway translate instead." in generated.stderr
 
 

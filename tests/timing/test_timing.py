@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from highway import timing
-from highway.commands import table as command
+from highway.cli import main
 from highway.errors import Refused
 from highway.report.collect import Collected, collect
 from highway.report.publish import publish
@@ -41,7 +41,7 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Typed:
     def run(*arguments: str) -> int:
         monkeypatch.setattr(sys, "argv", ["highway table", *arguments])
         try:
-            command.main()
+            main("table")
         except SystemExit as end:
             return int(end.code or 0)
         return 0
@@ -147,8 +147,8 @@ def test_the_published_times_are_shown_where_nothing_was_measured(
         (["highway_t7", "model.width=3"], "model.width=3 cannot be set for a timing. It takes only trainer.acc"),
         (["highway_t7", "trainer.precision=64"], "trainer.precision=64 cannot be timed"),
         (["highway_t7", "trainer.threads=0"], "trainer.threads=0 is out of range"),
-        (["highway_t7", "--with", "trainer.threads=1"], "time takes overrides without --with"),
-        (["highway_t7", "--rounds", "1"], "'1' is not a whole number from 2 to 10000"),
+        (["highway_t7", "--with", "trainer.threads=1"], "--with is no option of highway table time."),
+        (["highway_t7", "--rounds", "1"], "Invalid value for '--rounds': Input should be greater than or equal to 2"),
     ],
 )
 def test_what_is_refused(

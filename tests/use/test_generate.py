@@ -9,7 +9,7 @@ import mido
 import pytest
 import torch
 
-from highway.commands import generate
+from highway.cli import main
 from highway.config.experiment import Experiment
 from highway.data.stream import Streams
 from highway.errors import Refused
@@ -100,7 +100,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
         monkeypatch.setattr(sys, "argv", ["highway generate", *arguments])
         code = 0
         try:
-            generate.main()
+            main("generate")
         except SystemExit as end:
             code = int(end.code or 0)
         return code, *capsys.readouterr()
@@ -175,10 +175,10 @@ def test_a_tune_as_typed(experiment: Compose, typed: Typed, tmp_path: Path) -> N
     for arguments, sentence in {
         "--prompt th": "--prompt is for models of text",
         "--tune 21": "--tune 21 does not exist: the test set has tunes 1 to 20",
-        "--tune 0": "--tune: '0' is not a",
-        "--begin 0": "--begin: '0' is not a",
+        "--tune 0": "'--tune': Input should be greater",
+        "--begin 0": "'--begin': Input should be greater",
         "--begin 9999": "--begin 9999 is out of range: tune 1 has steps 1 to",
-        "--step-seconds nan": "--step-seconds: 'nan' is not a number from 0.001",
+        "--step-seconds nan": "'--step-seconds': Input should be",
     }.items():
         assert_refused(typed(*run, *arguments.split()), sentence)
 

@@ -1,7 +1,7 @@
-"""List, download or verify data sets:  highway data list | prepare [DATASET...] | verify [DATASET...]"""
+"""List, prepare and verify data sets, for `highway data`."""
 
-import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,39 +9,13 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from highway.commands.arguments import Arguments, one_sentence
 from highway.config.compose import dataset as composed_dataset
 from highway.config.datasets import DATASETS, PUBLISHED, DatasetCard
-from highway.config.groups import options
-from highway.errors import Refused, closest, listing
 from highway.files.writing import file_sha256
 from highway.run import build
 
 
-def main() -> None:
-    parser = Arguments(__doc__)
-    parser.add_argument("action", choices=["list", "prepare", "verify"], help="prepare downloads what is missing")
-    parser.add_argument("datasets", nargs="*", metavar="DATASET", help="default: every data set")
-    parser.add_argument(
-        "--source", default="files", choices=["files", "sample"], help="files (default), or the bundled sample"
-    )
-    arguments = parser.parse_args()
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("highway").setLevel(logging.INFO)  # shows the source from which a file was downloaded
-    with one_sentence():
-        known = options("dataset")
-        for name in arguments.datasets:
-            if name not in known:
-                raise Refused(f"there is no data set '{name}'.{closest(name, known)} Available: {listing(known)}.")
-        names = arguments.datasets or known
-        if arguments.action == "list":
-            list_datasets(names)
-        else:
-            for name in names:
-                (prepare if arguments.action == "prepare" else verify)(name, arguments.source)
-
-
-def list_datasets(names: list[str]) -> None:
+def list_datasets(names: Sequence[str]) -> None:
     """Print the data sets, and which of their files are missing."""
     data_dir = Path(os.environ.get("HIGHWAY_DATA", "data"))
     grid = Table(box=SIMPLE_HEAD, title=f"data sets, with files in {data_dir}", title_justify="left")
@@ -69,6 +43,13 @@ def prepare(name: str, source: str) -> None:
         suggest_checksums(DATASETS[dataset.name], build.files(dataset, folders[0]))
 
 
+def verify(name: str) -> None:
+    """Check the sha256 of the files that are present, without downloading any."""
+    dataset, data_dir, _ = composed_dataset([f"dataset={name}"])
+    build.verify(dataset, data_dir)
+    print(f"{name}: {DATASETS[dataset.name].checked}")
+
+
 def suggest_checksums(card: DatasetCard, files: dict[str, Path]) -> None:
     """Print the lines with which the card of your own data declares its files, if it does not declare them yet."""
     if card.reader in PUBLISHED or card.checksums:
@@ -84,13 +65,3 @@ def suggest_checksums(card: DatasetCard, files: dict[str, Path]) -> None:
 
 def _sizes(dataset: Any) -> str:
     return " + ".join(f"{size:,}" for size in getattr(dataset, "vocabulary_sizes", ()))
-
-
-def verify(name: str, source: str) -> None:
-    """Check the sha256 of the files that are present, without downloading any."""
-    if source == "sample":
-        print(f"{name}: its sample is generated; there is nothing to check")
-        return
-    dataset, data_dir, _ = composed_dataset([f"dataset={name}"])
-    build.verify(dataset, data_dir)
-    print(f"{name}: {DATASETS[dataset.name].checked}")

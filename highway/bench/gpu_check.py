@@ -1,8 +1,11 @@
-"""Run every check that needs a GPU, in under ten minutes, and write one report to send:  highway gpu-check [CHECK...]
+"""Run every check that needs a GPU, in under ten minutes, and write one report to send: `make gpu-check`.
+
+    python -m highway.bench.gpu_check [CHECK...]
 
 Without a GPU nothing runs. --device cpu tries the checks themselves, the CPU against itself.
 """
 
+import argparse
 import platform
 import sys
 import tempfile
@@ -13,39 +16,36 @@ import torch
 
 from highway.bench.checklist import Setting, run_all
 from highway.bench.device_checks import CHECKS
-from highway.commands.arguments import Arguments, one_sentence
 from highway.config.home import outputs_folder
+from highway.config.sentences import one_sentence
 from highway.errors import Refused, closest, listing
 from highway.files.device import device_name
 from highway.files.system import commit
 
 
 def main() -> None:
-    parser = Arguments(__doc__)
-    parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"all by default: {', '.join(CHECKS)}")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"default: all of {', '.join(CHECKS)}")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="default: cuda")
-    shapes = parser.add_argument_group("measured shapes")
-    shapes.add_argument("--tables", nargs="*", default=[], metavar="TABLE", help="only rows of these tables")
-    shapes.add_argument("--rows", nargs="*", default=[], metavar="ROW", help="only these rows")
-    shapes.add_argument("--budget", default="paper", choices=["paper", "mini", "smoke"], help="of the measured shapes")
+    parser.add_argument("--tables", nargs="*", default=[], metavar="TABLE", help="compare only rows of these tables")
+    parser.add_argument("--rows", nargs="*", default=[], metavar="ROW", help="compare only these rows")
+    parser.add_argument("--budget", default="paper", choices=["paper", "mini", "smoke"], help="of the measured shapes")
     arguments = parser.parse_args()
     with one_sentence():
         for name in arguments.checks:
             if name not in CHECKS:
-                raise Refused(
-                    f"check '{name}' is unknown.{closest(name, list(CHECKS))} There are {listing(list(CHECKS))}."
-                )
+                known = list(CHECKS)
+                raise Refused(f"check '{name}' is unknown.{closest(name, known)} Available: {listing(known)}.")
         if arguments.device == "cuda" and not torch.cuda.is_available():
             print("There is no CUDA device here, so nothing was tried: 0 checks run.")
             return
-        checks = {name: check for name, check in CHECKS.items() if not arguments.checks or name in arguments.checks}
+        checks = {name: CHECKS[name] for name in arguments.checks or CHECKS}
         report = outputs_folder() / "gpu-check" / f"{time.strftime('%Y-%m-%d-%H%M%S')}.md"
         with tempfile.TemporaryDirectory() as folder:
-            chosen = (tuple(arguments.tables), tuple(arguments.rows), arguments.budget)
-            setting = Setting(arguments.device, Path(folder), *chosen)
-            results = run_all(
-                checks, setting, report, header(arguments.device), tell=lambda line: print(line, flush=True)
-            )
+            rows = (tuple(arguments.tables), tuple(arguments.rows), arguments.budget)
+            setting = Setting(arguments.device, Path(folder), *rows)
+            heading = header(arguments.device)
+            results = run_all(checks, setting, report, heading, tell=lambda line: print(line, flush=True))
         failed = sum(not result.passed for result in results)
         print(f"{len(results)} checks run, {failed} failed. The report to send: {report}")
     sys.exit(bool(failed))
@@ -59,3 +59,7 @@ def header(device: str) -> list[str]:
         lines.append(f"- {about.total_memory / 2**30:.0f} GiB, compute capability {about.major}.{about.minor}")
         lines.append(f"- CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}")
     return [*lines, f"- torch {torch.__version__}, Python {platform.python_version()}", f"- commit {commit()}", ""]
+
+
+if __name__ == "__main__":
+    main()

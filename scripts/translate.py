@@ -1,6 +1,0 @@
-"""highway translate"""
-
-from highway.__main__ import main
-
-if __name__ == "__main__":
-    main("translate")
