@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -61,9 +62,17 @@ def text(metavar: str, help: str, *names: str, **settings: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=help, **settings)
 
 
-def number(help: str, low: float, high: float | None = None) -> Any:
-    """Return an option with a number from low to high."""
-    return typer.Option(metavar="N", help=help, min=low, max=high)
+def number(help: str, low: float, high: float = 2**31 - 1, kind: type[int] | type[float] = int) -> Any:
+    """Return an option with a number from low to high, both included."""
+    right = f"a {'whole ' if kind is int else ''}number from {low} to {high}"
+
+    def read(text: Any) -> int | float:
+        with suppress(ValueError):
+            if low <= kind(text) <= high:
+                return kind(text)
+        raise typer.BadParameter(f"'{text}' is not {right}")
+
+    return typer.Option(metavar="N", help=help, parser=read)
 
 
 def flag(name: str, help: str) -> Any:
@@ -441,17 +450,19 @@ def verify(datasets: Datasets = None) -> None:
 def generate(
     run: RunPath,
     length: Annotated[int, number("Number of symbols, or of steps of a tune.", 1)] = 500,
-    temperature: Annotated[float, number("Below 1: prefer likely symbols; 0: take the likeliest.", 0, 1e6)] = 1.0,
+    temperature: Annotated[
+        float, number("Below 1: prefer likely symbols; 0: take the likeliest.", 0, 1_000_000, float)
+    ] = 1.0,
     seed: Annotated[int, number("Random seed.", 0, 2**63 - 1)] = 1,
     last: Last = False,
     prompt: Annotated[str | None, text("TEXT", "Text to continue; default: none.")] = None,
     top_k: Annotated[int | None, number("Draw only from the N likeliest symbols.", 1)] = None,
     top_p: Annotated[
-        float | None, number("Draw only from the likeliest that together have probability N.", 0, 1)
+        float | None, number("Draw only from the likeliest that together have probability N.", 0, 1, float)
     ] = None,
     tune: Annotated[int | None, number("Tune of the test set to continue; default: 1.", 1)] = None,
     begin: Annotated[int | None, number("Steps of the tune to start from; default: 32.", 1)] = None,
-    step_seconds: Annotated[float | None, number("Duration of a step; default: 0.25.", 0.001, 60)] = None,
+    step_seconds: Annotated[float | None, number("Duration of a step; default: 0.25.", 0.001, 60, float)] = None,
     midi: Annotated[Path | None, text("FILE", "MIDI file to write; default: tune.mid.")] = None,
 ) -> None:
     """Generate text or music with a trained model.
@@ -492,7 +503,7 @@ def translate(
     sentence: Annotated[Words, argument("TEXT", "Default: --file, or standard input.")] = None,
     file: Annotated[Path | None, text("FILE", "UTF-8 file with a sentence in each line.")] = None,
     beam: Annotated[int, number("Width of the beam search; 1 is greedy.", 1, 100)] = 1,
-    penalty: Annotated[float, number("Exponent of the length penalty ((5 + n) / 6) ** N.", -10, 10)] = 0.6,
+    penalty: Annotated[float, number("Exponent of the length penalty ((5 + n) / 6) ** N.", -10, 10, float)] = 0.6,
     last: Last = False,
     attention: Annotated[int | None, number("Also print the cross-attention of this layer.", 1)] = None,
 ) -> None:

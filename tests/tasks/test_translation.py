@@ -371,7 +371,7 @@ def test_refusals_of_translate(tmp_path: Path) -> None:
         ([str(tmp_path)], b"", "there is nothing to translate: the text is empty."),
         ([str(tmp_path)], b"\xff\n", "standard input is not UTF-8 text."),
         ([str(tmp_path), "--file", "none.pt"], b"", "none.pt cannot be read: No such file or directory."),
-        ([str(tmp_path), "um", "--beam", "0"], b"", "--beam: '0' is not a whole number"),
+        ([str(tmp_path), "um", "--beam", "0"], b"", "--beam': '0' is not a whole number from 1 to 100."),
     ):
         done = translate(*overrides, text=text)
         assert (done.returncode, sentence in done.stderr) == (2, True), done.stderr
