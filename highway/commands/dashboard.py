@@ -33,7 +33,7 @@ def main() -> None:
     outputs = outputs_folder()
     with one_sentence():
         if arguments.sync:
-            from highway.dashboard.sync import offline_runs, sync
+            from highway.dashboard.mirror import offline_runs, sync
 
             if arguments.dry_run:
                 print(f"{counted(len(offline_runs(outputs)), 'offline run')} would be uploaded.")
@@ -47,8 +47,8 @@ def main() -> None:
 def of_table(arguments: argparse.Namespace, outputs: Path) -> None:
     """Create, update, send or print the dashboard of a table."""
     need("wandb_workspaces", "dashboards", "highway dashboard")
-    from highway.dashboard.send import send, send_report, unsent
-    from highway.dashboard.workspace import describe, save, workspace
+    from highway.dashboard.mirror import send, unsent
+    from highway.dashboard.workspace import describe, save, send_report, workspace
     from highway.report.collect import collect
     from highway.report.render import write_report
     from highway.sweep.grid import find

@@ -129,3 +129,24 @@ def save(collected: Collected, entity: str, project: str, addresses: Path) -> li
     text.save()
     write_json(addresses, {"workspace": board.url, "report": text.url})
     return [board.url, text.url]
+
+
+def send_report(paths: list[Path], table: str, mode: str, project: str, folder: Path) -> None:
+    """Send the rendered table and its figures as an artefact of a separate W&B run."""
+    import wandb
+
+    folder.mkdir(parents=True, exist_ok=True)
+    run = wandb.init(
+        project=project,
+        mode=mode,  # type: ignore[arg-type]
+        group=table,
+        name=f"{table} report",
+        job_type="report",
+        dir=str(folder),
+        settings=wandb.Settings(silent=True, console="off"),
+    )
+    artefact = wandb.Artifact(f"{table}-report", type="report")
+    for path in paths:
+        artefact.add_file(str(path))
+    run.log_artifact(artefact)
+    run.finish()
