@@ -49,8 +49,9 @@ def list_datasets(names: list[str]) -> None:
         grid.add_column(head)
     for name in names:
         dataset, data_dir, _ = composed_dataset([f"dataset={name}"])
-        missing = [path.name for path in build.files(dataset, data_dir).values() if not path.exists()]
-        state = f"missing {', '.join(missing)}" if missing else "present"
+        files = build.files(dataset, data_dir).values()
+        missing = [path.name for path in files if not path.exists()]
+        state = f"missing {', '.join(missing)}" if missing else "present" if files else "generated"
         grid.add_row(name, dataset.form, _sizes(dataset), state)
     Console().print(grid)
 
@@ -60,13 +61,14 @@ def prepare(name: str, source: str) -> None:
     dataset, *folders = composed_dataset([f"dataset={name}", f"dataset.source={source}"])
     streams = build.streams(dataset, *folders)
     vocabulary = f": vocabulary {_sizes(dataset)}, sha256 {streams.vocabulary_sha256}" if _sizes(dataset) else ""
-    print(f"{name} ({source}){vocabulary}")
+    files = build.files(dataset, folders[0])
+    print(f"{name} ({source if files else 'generated'}){vocabulary}")
     for split, stream in streams.splits.items():
         print(f"  {split:5} {len(stream):>11,} {streams.units}   sha256 of the text {streams.sha256[split]}")
     for remark in getattr(streams, "remarks", []):
         print(f"  {remark}")
-    if source == "files":
-        suggest_checksums(DATASETS[dataset.name], build.files(dataset, folders[0]))
+    if files and source == "files":
+        suggest_checksums(DATASETS[dataset.name], files)
 
 
 def suggest_checksums(card: DatasetCard, files: dict[str, Path]) -> None:
@@ -88,9 +90,9 @@ def _sizes(dataset: Any) -> str:
 
 def verify(name: str, source: str) -> None:
     """Check the sha256 of the files that are present, without downloading any."""
-    if source == "sample":
-        print(f"{name}: its sample is generated; there is nothing to check")
-        return
     dataset, data_dir, _ = composed_dataset([f"dataset={name}"])
+    if source == "sample" or not build.files(dataset, data_dir):
+        print(f"{name}: generated, so there is nothing to check")
+        return
     build.verify(dataset, data_dir)
     print(f"{name}: {DATASETS[dataset.name].checked}")

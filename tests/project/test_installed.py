@@ -73,6 +73,16 @@ def test_a_project_is_found_from_a_folder_inside_it_and_a_broken_one_is_one_sent
         assert sentence in said and said.count("\n") == 1
 
 
+def test_data_that_a_project_generates_needs_no_files(project: Path) -> None:
+    listed = run(project, *PYTHON, "data", "list", COLUMNS="160")
+    assert re.search(r"^ *counting .* generated *$", listed, flags=re.M)
+    assert re.search(r"^ *mnist .* missing train-images", listed, flags=re.M)
+    prepared = run(project, *PYTHON, "data", "prepare", "counting")
+    assert "counting (generated): vocabulary 11" in prepared and "checksums" not in prepared
+    assert re.search(r"train +35,000 symbols", prepared)
+    assert run(project, *PYTHON, "data", "verify", "counting") == "counting: generated, so there is nothing to check\n"
+
+
 @pytest.fixture
 def installed(tmp_path: Path) -> tuple[str, ...]:
     """The command of a wheel of a clean checkout, in an environment that has our dependencies but not this checkout."""
