@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from highway.config import project
+from highway.config.extras import need
 from highway.config.groups import check_words, options
 from highway.config.home import outputs_folder
 from highway.errors import Refused, closest, counted, listing, readable
@@ -583,13 +584,14 @@ def dashboard(
     Without --send or --sync, create or update a workspace and a report of the table.
     """
     if sync:
-        from highway.dashboard import sync as offline
+        from highway.dashboard import mirror
 
         if not dry_run:
-            sys.exit(0 if offline.sync(outputs_folder()) else 1)
-        print(f"{counted(len(offline.offline_runs(outputs_folder())), 'offline run')} would be uploaded.")
+            sys.exit(0 if mirror.sync(outputs_folder()) else 1)
+        print(f"{counted(len(mirror.offline_runs(outputs_folder())), 'offline run')} would be uploaded.")
     elif table:
-        from highway.dashboard.show import show
+        need("wandb_workspaces", "dashboards", "highway dashboard")
+        from highway.dashboard.workspace import show
 
         show(table, budget, project, entity, send, online, dry_run)
     else:

@@ -39,8 +39,10 @@ def train(settings: Settings, progress: bool | None = None) -> RunDirectory:
         directory = RunDirectory.of(experiment(overrides))
     except (HydraException, OmegaConfBaseException) as wrong:
         raise Refused(sentence(wrong)) from wrong
+    if progress is None:
+        progress = sys.stderr.isatty() or "ipykernel" in sys.modules  # on a terminal and in a notebook
     if not directory.done:
-        _train(overrides, directory, _is_watched() if progress is None else progress)
+        _train(overrides, directory, progress)
     if directory.status != "finished":
         error = (directory.result() or {}).get("error")
         raise Refused(f"{directory.path} is {directory.status}{f': {error}' if error else ''}. See {directory.log}.")
@@ -117,8 +119,3 @@ def _last_line(output: IO[bytes]) -> str:
     output.seek(0)
     lines = output.read().decode(errors="replace").strip().splitlines()
     return lines[-1].removeprefix("error: ") if lines else "the run ended without a message."
-
-
-def _is_watched() -> bool:
-    """Return True on a terminal and in a notebook."""
-    return sys.stderr.isatty() or "ipykernel" in sys.modules

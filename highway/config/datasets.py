@@ -21,7 +21,7 @@ SOURCE = "files: the real data; sample: generated, no network needed"
 class DatasetCard:
     """A data set: its reader and task, and what reports and `highway data verify` say about it."""
 
-    reader: str  # a module with streams(dataset, data_dir, cache_dir), files and verify(dataset, data_dir)
+    reader: str  # a module: `Reader` in highway/run/build.py
     task: str  # one of highway/config/tasks.py
     forms: dict[str, str]  # form -> the unit of its text: words, characters, bytes or pieces
     watched: str = "valid"  # the split that is evaluated in training; `test` if the papers use no other

@@ -1,17 +1,22 @@
 """A table as a W&B workspace and a W&B report: panels by metric, colours by row, the paper's numbers as lines."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import wandb_workspaces.reports.v2 as reports
 import wandb_workspaces.workspaces as workspaces
 
+from highway.config.home import outputs_folder
 from highway.config.metrics import KINDS, METRICS
+from highway.dashboard import mirror
+from highway.errors import Refused, counted
 from highway.files.writing import read_json, write_json
-from highway.report.collect import Collected
-from highway.report.render import to_markdown
+from highway.report.collect import Collected, collect
+from highway.report.render import to_markdown, write_report
 from highway.report.report import build_report
 from highway.report.style import SPLITS, looks
+from highway.sweep.grid import find
 from highway.sweep.table import Figure
 
 TRAINING_METRICS = ("learning_rate", "gradient_norm", "gate_norm", "tokens_per_second", "peak_memory_mib")
@@ -129,3 +134,57 @@ def save(collected: Collected, entity: str, project: str, addresses: Path) -> li
     text.save()
     write_json(addresses, {"workspace": board.url, "report": text.url})
     return [board.url, text.url]
+
+
+def send_report(paths: list[Path], table: str, mode: str, project: str, folder: Path) -> None:
+    """Send the rendered table and its figures as an artefact of a separate W&B run."""
+    import wandb
+
+    folder.mkdir(parents=True, exist_ok=True)
+    run = wandb.init(
+        project=project,
+        mode=mode,  # type: ignore[arg-type]
+        group=table,
+        name=f"{table} report",
+        job_type="report",
+        dir=str(folder),
+        settings=wandb.Settings(silent=True, console="off"),
+    )
+    artefact = wandb.Artifact(f"{table}-report", type="report")
+    for path in paths:
+        artefact.add_file(str(path))
+    run.log_artifact(artefact)
+    run.finish()
+
+
+def show(name: str, budget: str, project: str, entity: str, send: bool, online: bool, dry_run: bool) -> None:
+    """Create or update the workspace and the report of a table, or send its runs; dry_run: only print it."""
+    outputs = outputs_folder()
+    table = find(name, outputs)
+    if table.timed:
+        raise Refused(f"{table.id} is timed and has no curves. Type highway report {table.id} to see it.")
+    collected = collect(table, budget, outputs)
+    if send:
+        return _send(collected, project, online, dry_run)
+    print("\n".join(describe(workspace(collected, entity, project))))
+    if not dry_run:
+        if not (os.environ.get("WANDB_API_KEY") and entity):
+            raise Refused("W&B needs WANDB_API_KEY and --entity to create a workspace. Add --dry-run to only print it.")
+        kept = outputs / "dashboards" / f"{collected.table.id}-{collected.budget}.json"
+        print("\n".join(save(collected, entity, project, kept)))
+
+
+def _send(collected: Collected, project: str, online: bool, dry_run: bool) -> None:
+    """Log finished runs that were not logged while they trained, and the rendered table."""
+    outputs = outputs_folder()
+    if not collected.every:
+        raise Refused(f"{collected.table.id} has no records at budget {collected.budget} yet: train it first.")
+    if dry_run:
+        waiting = mirror.unsent(collected, outputs / "wandb")
+        return print(f"{counted(len(waiting), 'finished run')} would be sent, and the report.")
+    mode = "online" if online else "offline"
+    count = mirror.send(collected, mode, project, outputs / "wandb")
+    _, paths = write_report(collected, outputs / "report" / collected.table.id / collected.budget)
+    send_report(paths, collected.table.id, mode, project, outputs / "wandb")
+    how = "Sent" if online else "Logged offline, to upload with --sync"
+    print(f"{how}: {counted(count, 'finished run')} not logged before, and the report.")

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytorch_lightning as pl
 
@@ -25,18 +25,36 @@ def model(experiment: Experiment) -> Any:
     return whole
 
 
+class Reader(Protocol):
+    """The functions of the module that the card of a data set names as its reader.
+
+    A reader that generates its data has only `streams`.
+    """
+
+    def files(self, dataset: Any, data_dir: Path) -> dict[str, Path]:
+        """Return the paths of the files by name, whether they exist or not."""
+
+    def verify(self, dataset: Any, data_dir: Path) -> None:
+        """Raise Refused if a file is missing or differs from the published file."""
+
+    def streams(self, dataset: Any, data_dir: Path, cache_dir: Path) -> Any:
+        """Return the splits of the data set; fetch, check and cache them first if needed."""
+
+
+def _reader(dataset: Any) -> Reader:
+    return import_module(DATASETS[dataset.name].reader)
+
+
 def files(dataset: Any, data_dir: Path) -> dict[str, Path]:
-    """Return the paths of a data set's files by name, whether they exist or not."""
-    return _reader(dataset).files(dataset, data_dir)
+    """Return the paths of a data set's files by name, whether they exist or not; none if its data is generated."""
+    reader = _reader(dataset)
+    return reader.files(dataset, data_dir) if hasattr(reader, "files") else {}
 
 
 def verify(dataset: Any, data_dir: Path) -> None:
     """Raise Refused if a file of the data set is missing or differs from the published file."""
-    _reader(dataset).verify(dataset, data_dir)
-
-
-def _reader(dataset: Any) -> Any:
-    return import_module(DATASETS[dataset.name].reader)
+    if files(dataset, data_dir):
+        _reader(dataset).verify(dataset, data_dir)
 
 
 def streams(dataset: Any, data_dir: Path, outputs_dir: Path) -> Any:

@@ -23,8 +23,9 @@ def list_datasets(names: Sequence[str]) -> None:
         grid.add_column(head)
     for name in names:
         dataset, data_dir, _ = composed_dataset([f"dataset={name}"])
-        missing = [path.name for path in build.files(dataset, data_dir).values() if not path.exists()]
-        state = f"missing {', '.join(missing)}" if missing else "present"
+        files = build.files(dataset, data_dir).values()
+        missing = [path.name for path in files if not path.exists()]
+        state = f"missing {', '.join(missing)}" if missing else "present" if files else "generated"
         grid.add_row(name, dataset.form, _sizes(dataset), state)
     Console().print(grid)
 
@@ -34,18 +35,21 @@ def prepare(name: str, source: str) -> None:
     dataset, *folders = composed_dataset([f"dataset={name}", f"dataset.source={source}"])
     streams = build.streams(dataset, *folders)
     vocabulary = f": vocabulary {_sizes(dataset)}, sha256 {streams.vocabulary_sha256}" if _sizes(dataset) else ""
-    print(f"{name} ({source}){vocabulary}")
+    files = build.files(dataset, folders[0])
+    print(f"{name} ({source if files else 'generated'}){vocabulary}")
     for split, stream in streams.splits.items():
         print(f"  {split:5} {len(stream):>11,} {streams.units}   sha256 of the text {streams.sha256[split]}")
     for remark in getattr(streams, "remarks", []):
         print(f"  {remark}")
-    if source == "files":
-        suggest_checksums(DATASETS[dataset.name], build.files(dataset, folders[0]))
+    if files and source == "files":
+        suggest_checksums(DATASETS[dataset.name], files)
 
 
 def verify(name: str) -> None:
     """Check the sha256 of the files that are present, without downloading any."""
     dataset, data_dir, _ = composed_dataset([f"dataset={name}"])
+    if not build.files(dataset, data_dir):
+        return print(f"{name}: generated, so there is nothing to check")
     build.verify(dataset, data_dir)
     print(f"{name}: {DATASETS[dataset.name].checked}")
 

@@ -63,8 +63,8 @@ class Choose(Written):
     model_config = ConfigDict(frozen=True, extra="allow")
     __pydantic_extra__: dict[str, Annotated[list[tuple[str, str]], BeforeValidator(_values)]] = Field(init=False)
 
-    by: str = key(..., "a metric of the validation split", options=_by_validation)
-    budgets: list[str] = key([], "where it is chosen; empty: at all")
+    by: str = key(..., "The metric of the validation split that decides.", options=_by_validation)
+    budgets: list[str] = key([], "The budgets at which validation chooses, one trial a combination; empty: at all.")
 
     def check(self) -> None:
         if unknown := [name for name in self.__pydantic_extra__ if "." not in name]:

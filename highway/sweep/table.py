@@ -50,19 +50,21 @@ class Part(Written):
 
 
 class Row(Part):
-    """A row of a table, as a user reads it (label) and as it is trained (overrides)."""
+    """A row of a table, as a user reads it (`label`) and as it is trained (`overrides`)."""
 
-    id: FileName
-    label: str
-    overrides: list[Override]
-    paper: dict[str, float] = key({}, "metric -> the paper's number")
-    reported: str = key("", "its name in tests/fixtures/reported.yaml")
-    copied: str = key("", "the source from which the paper has copied its numbers")
-    at_budget: dict[str, list[Override]] = key({}, "budget -> its further overrides for this row")
-    budgets: list[str] = key([], "budgets that have this row; empty: all")
-    disputed: str = key("", "why the paper's numbers of this row are not of this row")
-    choose: Choose | None = key(None, "settings that validation chooses")
-    chosen: dict[str, list[Override]] = key({}, "budget -> what was chosen there")
+    id: FileName = key(..., "The name of the row in commands, folders and claims.")
+    label: str = key(..., "The name of the row in reports.")
+    overrides: list[Override] = key(..., "What the row changes in the recipe, as in `[gate=sdu_tanh]`.")
+    paper: dict[str, float] = key({}, "The paper's numbers, by metric.")
+    reported: str = key("", "The name of the row in tests/fixtures/reported.yaml.")
+    copied: str = key("", "The source from which the paper has copied its numbers; they are shown and not judged.")
+    at_budget: dict[str, list[Override]] = key({}, "Further overrides of this row, by budget; they come last.")
+    budgets: list[str] = key([], "The budgets that have this row; empty: all.")
+    disputed: str = key("", "Why the paper's numbers are not of this row; they are shown and not judged.")
+    choose: Choose | None = key(None, "Settings that validation chooses for this row.")
+    chosen: dict[str, list[Override]] = key(
+        {}, "Settings that were chosen before, by budget; no trial is then trained."
+    )
     _extra: bool = False
     _added: tuple[str, ...] = ()
 
@@ -121,10 +123,18 @@ class Row(Part):
 class Column(Part):
     """A column shows a metric; the metric's card says which direction is better, and gives the default title."""
 
-    metric: str = key(..., options=METRICS.keys)
-    title: str = Field(default_factory=lambda column: METRICS[column["metric"]].full_title)
-    digits: int = Field(ge=0, le=10, default_factory=lambda column: METRICS[column["metric"]].digits)
-    printed: str = key("", "the paper's name for it, if the paper calls it something else")
+    metric: str = key(..., "The metric, one of highway/config/metrics.py.", options=METRICS.keys)
+    title: str = Field(
+        description="The title; by default that of the metric.",
+        default_factory=lambda column: METRICS[column["metric"]].full_title,
+    )
+    digits: int = Field(
+        description="Decimal places; by default those of the metric.",
+        ge=0,
+        le=10,
+        default_factory=lambda column: METRICS[column["metric"]].digits,
+    )
+    printed: str = key("", "The paper's name of the metric, if it is another one. Only the audit reads it.")
 
     @property
     def better(self) -> str:
@@ -136,24 +146,25 @@ class Column(Part):
 
 
 class Claim(Part):
-    """A claim of a paper about rows, tested on `metric`. It has one of CLAIMS, which names its rows.
+    """A claim about rows, tested on `metric`.
 
-    The first three compare each of these rows with each of `than` (`paired`: with the one at its place); every pair
-    has to hold. The last two rank their rows by `metric` and by the metric `to`, and test Kendall's tau.
+    It has exactly one of `better`, `sooner`, `at_most`, `growing`, `unrelated` and `opposed`, which names its rows; one
+    row needs no list. The first three compare each of these rows with each of `than`, and every pair has to hold. The
+    last two test Kendall's tau.
     """
 
-    text: str
-    metric: str = key(..., options=METRICS.keys)
-    better: Rows = key([], "these rows have the better value")
-    sooner: Rows = key([], "these rows are as good as every run of `than` at its end in fewer steps")
-    at_most: Rows = key([], "the value of these rows is at most `share` above that of `than`")
-    growing: Rows = key([], "pair by pair in the given order, the advantage of these rows over `than` becomes larger")
-    unrelated: Rows = key([], "the two orders of these rows agree no more than by chance")
-    opposed: Rows = key([], "the two orders of these rows are opposite, more than by chance")
-    than: Rows = key([], "the rows with which those are compared; `all`: every row of the paper, `rest`: the others")
-    share: float = number(0.0, 0, 10)
-    to: str = key("", "the second metric of two orders", options=METRICS.keys)
-    paired: bool = False
+    text: str = key(..., "The claim in words, as the report prints it.")
+    metric: str = key(..., "The metric on which the claim is tested.", options=METRICS.keys)
+    better: Rows = key([], "These rows have a better value than `than`.")
+    sooner: Rows = key([], "These rows are as good as every run of `than` at its end, in fewer steps.")
+    at_most: Rows = key([], "The value of these rows is at most `share` above that of `than`.")
+    growing: Rows = key([], "From pair to pair, in this order, these rows are ahead of `than` by more.")
+    unrelated: Rows = key([], "The orders of these rows by `metric` and by `to` agree no more than by chance.")
+    opposed: Rows = key([], "The orders of these rows by `metric` and by `to` are opposite, more than by chance.")
+    than: Rows = key([], "The rows to compare with; `all`: every row of the paper, `rest`: all others of them.")
+    share: float = number(0.0, 0, 10, "For `at_most`: 0.1 is ten percent.")
+    to: str = key("", "For `unrelated` and `opposed`: the second metric.", options=METRICS.keys)
+    paired: bool = key(False, "Compare each row only with the row at its place in `than`, not with each of them.")
 
     @property
     def kind(self) -> str:
@@ -190,19 +201,19 @@ class Claim(Part):
 class Stated(Part):
     """A statement of the paper's text or code about rows, which `highway audit` compares with the table and models.
 
-    It has one of KINDS_OF_STATED.
+    It has exactly one of `value`, `percent`, `worse`, `parameters`, `built` and `words`.
     """
 
-    text: str
-    rows: list[str]
-    than: list[str] = key([], "the partners of the rows")
-    metric: str = key("", options=METRICS.keys)
-    value: float | None = key(None, "the value of `metric`")
-    percent: float | None = key(None, "by how much `metric` exceeds that of the partner, averaged over the rows")
-    worse: bool = key(False, "each row is worse than its partner in `than`")
-    parameters: float | None = number(None, 0, description="size of the models")
-    built: int | None = number(None, 0, description="the parameters that the released code builds, used or not")
-    words: list[Override] = key([], "overrides for the settings that the text gives")
+    text: str = key(..., "The statement in words.")
+    rows: list[str] = key(..., "The rows that it is about.")
+    than: list[str] = key([], "The partners of the rows, as many as there are rows.")
+    metric: str = key("", "The metric of which it states something.", options=METRICS.keys)
+    value: float | None = key(None, "The value of `metric`.")
+    percent: float | None = key(None, "By how much `metric` exceeds that of the partner, averaged over the rows.")
+    worse: bool = key(False, "Each row is worse than its partner in `than`.")
+    parameters: float | None = number(None, 0, description="The number of parameters of the models.")
+    built: int | None = number(None, 0, description="The parameters that the released code builds, used or not.")
+    words: list[Override] = key([], "Overrides for the settings that the text gives.")
 
     @property
     def of_metric(self) -> bool:
@@ -218,25 +229,31 @@ class Stated(Part):
 
 
 class Figure(Part):
-    """A figure of a table, of one of these kinds.
+    """A figure of a table, of one of these kinds:
 
-    curves: a panel for each metric and split.   biases: a row's transform-gate biases, as a map and as points.
-    times: every round of a timed table, by row.   scatter: rows as points, the first metric over the second.
-    bars: the rows of each group beside those of the others.   series: each group's rows as a line over the key `along`.
-    lengths: a histogram of the lengths of training sentences.   gate_values: histograms of state gates.
-    gradients: gradient norms by distance, for each group.
+    - `curves`: a panel for each metric and split
+    - `biases`: a row's transform-gate biases, as a map and as points
+    - `times`: every round of a timed table, by row
+    - `scatter`: rows as points, the first metric over the second
+    - `bars`: the rows of each group beside those of the others
+    - `lengths`: a histogram of the lengths of training sentences
+    - `series`: each group's rows as a line over the key `along`
+    - `gate_values`: histograms of state gates
+    - `gradients`: gradient norms by distance, for each group
     """
 
-    id: FileName
-    caption: str
-    kind: str = choice(*NEEDED)
-    metrics: list[str] = []
-    splits: list[str] = key([], members=SPLITS)
-    rows: list[str] = key([], "empty: all")
-    groups: dict[str, list[str]] = key({}, "name -> rows")
-    along: str = key("", "for series: a key that each of their rows sets")
-    over: str = choice(*AXES)
-    logs: bool = key(False, "also show the authors' curves, if outputs/reference/series has them")
+    id: FileName = key(..., "The name of the figure's files.")
+    caption: str = key(..., "The caption in the report.")
+    kind: str = choice(*NEEDED, description="One of the kinds above.")
+    metrics: list[str] = key(
+        [], "What it shows: of `curves`, kinds as in `loss` or `ppl`; of others, metrics of a column."
+    )
+    splits: list[str] = key([], "For `curves`: a panel for each of `train`, `valid`, `test`.", members=SPLITS)
+    rows: list[str] = key([], "The rows that it shows; empty: all.")
+    groups: dict[str, list[str]] = key({}, "For `bars`, `series` and `gradients`: rows, by the name of their group.")
+    along: str = key("", "For `series`: the key on the horizontal axis, which each row sets.")
+    over: str = choice(*AXES, description="For `curves`: the horizontal axis.")
+    logs: bool = key(False, "Also show the authors' curves, if outputs/reference/series has them.")
 
     def check(self) -> None:
         for needed in NEEDED[self.kind]:
@@ -253,28 +270,30 @@ class Figure(Part):
 class Table(Part):
     """A table: rows that are trained, and what the report shows of them. It is the paper's, or a user's."""
 
-    id: FileName
-    caption: str
-    recipe: list[Override]
-    columns: list[Column]
-    rows: list[Row] = key(..., "the paper's rows; `reading` puts the extra rows behind them")
-    extra_rows: list[Row] = key([], "rows that the paper lacks")
-    budgets: dict[str, Overrides] = key(..., "budget -> what it changes in every row")
-    paper: str = key("", "the paper whose table it is; empty: a user's table")
-    reported: str = key("", "its name in tests/fixtures/reported.yaml")
-    note: str = ""
-    command: str = key("", "of a grid: how it was typed")
-    project: str = key("", "of a grid: the package of the project in which it was typed")
-    finding: dict[str, str] = key({}, "budget -> the conclusion of its report (report/finding.py)")
-    choices: list[str] = key([], "where the paper and its code are silent or disagree, and our choice: sentences")
-    select: str = choice("best", "last", description="the checkpoint whose test result is the number")
-    claims: list[Claim] = []
-    figures: list[Figure] = []
-    rounds: int = number(0, 0, 10_000, "above 0: the rows are timed in interleaved rounds, not trained")
-    also: list[Column] = key([], "columns of the report that the paper lacks")
-    stated: list[Stated] = key([], "statements of the paper that the audit compares with the table")
-    against: dict[str, Rows] = key({}, "baseline -> its rows; empty: the first row")
-    choose: Choose | None = key(None, "of each row of the paper that has none of its own")
+    id: FileName = key(..., "The name of the table, which is the name of its file.")
+    caption: str = key(..., "The caption of the report.")
+    recipe: list[Override] = key(..., "What all rows share: model, data set, optimiser, trainer and settings.")
+    columns: list[Column] = key(..., "The columns of the report, in order.")
+    rows: list[Row] = key(..., "The rows of the paper, in its order; in a table of your own, all rows.")
+    extra_rows: list[Row] = key([], "Rows that the paper lacks; a sweep trains them with `extra_rows=true`.")
+    budgets: dict[str, Overrides] = key(..., "What each budget changes in every row; `paper: []` changes nothing.")
+    paper: str = key("", "The paper and its table; empty: a table of your own.")
+    reported: str = key("", "The name of the table in tests/fixtures/reported.yaml.")
+    note: str = key("", "A remark on the table, which counts as one of the choices.")
+    command: str = key("", "Of a grid: how it was typed. Sweeps write it.")
+    project: str = key("", "Of a grid: the package of the project in which it was typed. Sweeps write it.")
+    finding: dict[str, str] = key({}, "The conclusion of the report, by budget. `{row.metric}` stands for our number.")
+    choices: list[str] = key([], "Sentences: where the paper and its code are silent or disagree, and our choice.")
+    select: str = choice("best", "last", description="The checkpoint whose test result is the number.")
+    claims: list[Claim] = key([], "The claims of the paper, or yours; a report gives a verdict on each.")
+    figures: list[Figure] = key([], "The figures of the report.")
+    rounds: int = number(0, 0, 10_000, "Above 0: the rows are timed in so many interleaved rounds, not trained.")
+    also: list[Column] = key([], "Columns of the report that the paper lacks.")
+    stated: list[Stated] = key([], "Statements of the paper that the audit compares with the table and the models.")
+    against: dict[str, Rows] = key({}, "The rows that are compared with each baseline; empty: all with the first row.")
+    choose: Choose | None = key(
+        None, "Settings that validation chooses for each row of the paper without its own `choose`."
+    )
 
     def check(self) -> None:
         for part in ("rows", "columns", "budgets"):

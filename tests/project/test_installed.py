@@ -1,7 +1,8 @@
-"""A project of your own, written by `highway init` and found in its folder; the wheel, installed in an empty folder."""
+"""A project of your own: `highway init` writes it, its README holds; the wheel, installed in an empty folder."""
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -55,11 +56,13 @@ def test_names_that_no_package_can_have_are_refused(tmp_path: Path, name: str) -
         begin(tmp_path / name)
 
 
-def test_the_page_shows_the_whole_example() -> None:
+def test_the_page_names_every_file_of_the_example() -> None:
     page = (ROOT / "docs" / "OWN.md").read_text()
-    shown = dict(re.findall(r"^`([\w/.]+)`\n\n```\w+\n(.*?)```$", page, flags=re.M | re.S))
+    named = re.findall(r"^\| \[`(\S+)`\]\(\.\./example/(\S+)\) \|", page, flags=re.M)
     paths = [path for path in EXAMPLE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    assert shown == {str(path.relative_to(EXAMPLE)): path.read_text() for path in paths if path.suffix != ".md"}
+    files = {str(path.relative_to(EXAMPLE)) for path in paths if path.suffix != ".md"}
+    assert {shown for shown, _ in named} == {link for _, link in named} == files
+    assert len(page.split()) <= 350
 
 
 def test_a_project_is_found_from_a_folder_inside_it_and_a_broken_one_is_one_sentence(project: Path) -> None:
@@ -72,6 +75,16 @@ def test_a_project_is_found_from_a_folder_inside_it_and_a_broken_one_is_one_sent
     ):
         said = run(ROOT, *PYTHON, "table", "status", "first", code=2, HIGHWAY_PROJECT=str(setting))
         assert sentence in said and said.count("\n") == 1
+
+
+def test_data_that_a_project_generates_needs_no_files(project: Path) -> None:
+    listed = run(project, *PYTHON, "data", "list", COLUMNS="160")
+    assert re.search(r"^ *counting .* generated *$", listed, flags=re.M)
+    assert re.search(r"^ *mnist .* missing train-images", listed, flags=re.M)
+    prepared = run(project, *PYTHON, "data", "prepare", "counting")
+    assert "counting (generated): vocabulary 11" in prepared and "checksums" not in prepared
+    assert re.search(r"train +35,000 symbols", prepared)
+    assert run(project, *PYTHON, "data", "verify", "counting") == "counting: generated, so there is nothing to check\n"
 
 
 @pytest.fixture
@@ -117,3 +130,21 @@ def test_the_wheel_trains_and_reports_a_project_of_ones_own(installed: tuple[str
     run(project, installed[0], "-c", SITE, PYTHONPATH="")  # with the templates of the wheel
     assert "first" in (project / "outputs" / "report" / "index.html").read_text()
     assert "passed" in run(project, installed[0], "-m", "pytest", "-q", "-p", "no:cacheprovider", PYTHONPATH="")
+
+
+@pytest.mark.slow
+def test_the_readme_of_a_project_does_what_it_says(project: Path) -> None:
+    """Its commands run as typed, except for the installation of pytest; its models learn to count."""
+    blocks = re.findall(r"```bash\n(.*?)```", (project / "README.md").read_text(), flags=re.S)
+    commands = [line for line in "".join(blocks).splitlines() if not line.startswith("pip ")]
+    programs = {"highway": PYTHON, "python": (sys.executable,)}
+    printed = {}
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        printed[command] = run(project, *programs[program], *arguments, COLUMNS="160")
+    assert "passed" in printed["python -m pytest"]
+    records = [read_json(path) for path in project.glob("outputs/cells/*/seed*/result.json")]
+    perplexities = [record["metrics"]["test_ppl"]["best"] for record in records]
+    assert len(perplexities) == 6 and max(perplexities) < 2
+    (continued,) = (text for command, text in printed.items() if "generate" in command)
+    assert "4 2 3 9 ; 4 2 4 0 ; 4 2 4 1 ; 4 2 4 2 ;" in continued

@@ -127,6 +127,14 @@ def test_what_may_be_asked_for_is_known_without_torch(room_name: str) -> None:
         assert not {name for name in names if name.split(".")[0] in ("torch", "pytorch_lightning")}, path
 
 
+def test_training_imports_no_report() -> None:
+    """It imports the mirror, which names types of the report, and needs neither its statistics nor its figures."""
+    mirror = ast.parse((CODE / "dashboard" / "mirror.py").read_text())
+    tops: list[ast.stmt] = [node for node in mirror.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = imports(ast.Module(tops, []), set(modules()))
+    assert names and not {name for name in names if room(name) == "report"}
+
+
 @pytest.mark.parametrize("room_name", ["models", "gates", "blocks"])
 def test_models_know_no_lightning_and_no_files(room_name: str) -> None:
     for path in (CODE / room_name).glob("*.py"):

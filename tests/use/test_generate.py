@@ -18,8 +18,7 @@ from highway.run import build
 from highway.run.checkpoint import read_weights, save_weights
 from highway.testing.runs import trained
 from highway.use.generate import Sampling, Writer
-from highway.use.load import Trained, load
-from highway.use.spelling import Spelling
+from highway.use.load import Spelling, Trained, load
 from highway.use.tunes import beginning, continued, write_midi
 from tests.support.overrides import FEW, TINY
 
