@@ -58,7 +58,12 @@ def _as_in_override(value: Any) -> str:
 
 
 class Choose(Written):
-    """The settings that are tried for a row, and the metric that chooses among their combinations."""
+    """The settings that are tried for a row, and the metric that chooses among their combinations.
+
+    A trial is an ordinary run with seed 1. When all trials have ended, the best by validation wins, and the other seeds
+    are trained with its values. To repeat a choice, type its values: `seeds=1 optimizer.lr=0.1,0.3 rerun=true`. A grid
+    names its keys on the command line: `choose=optimizer.lr`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow")
     __pydantic_extra__: dict[str, Annotated[list[tuple[str, str]], BeforeValidator(_values)]] = Field(init=False)
