@@ -53,6 +53,8 @@ def test_a_guest_is_part_of_the_identity_by_name_options_and_revision(
     names.append(RunDirectory.of(guest(override)).name)
     dict.__setitem__(cards, override.split("=")[1], card)
     assert len(set(names)) == 4, "runs of one would pass for finished runs of another"
+    group, name = override.split("=")
+    assert identity(own)["keys"][group]["residual" if group == "gate" else "name"] == name
     assert check_recorded({**configuration(another), "data_dir": "d", "outputs_dir": "o"}).seed == 1
     with pytest.raises(HydraException) as refused:
         guest(option)
@@ -97,9 +99,9 @@ def test_a_task_trains_only_on_data_of_its_kind(experiment: Compose) -> None:
     ],
 )
 def test_no_card_takes_the_place_of_another(cards: dict[str, Card], name: str) -> None:
-    cards[name] = cards[name]  # a module that is imported twice
+    cards[name] = replace(cards[name])  # a module that is imported twice
     with pytest.raises(Refused, match=rf"the [\w ]+ {name} has a card already, and its finished runs would pass for"):
-        cards[name] = replace(cards[name], revision=9)
+        cards[name] = replace(cards[name], **{"reader" if hasattr(cards[name], "reader") else "code": "mine:Mine"})
 
 
 def test_a_guest_is_explained(guest: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
