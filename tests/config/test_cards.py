@@ -8,7 +8,7 @@ import pytest
 from hydra.errors import HydraException
 from rich.console import Console
 
-from highway.config import datasets, gates, models, optimisers, tasks, training
+from highway.config import datasets, gates, metrics, models, optimisers, tasks, training
 from highway.config.cards import Card
 from highway.config.check import check_recorded
 from highway.config.experiment import Experiment
@@ -69,6 +69,17 @@ def test_a_run_with_a_guest_differs_and_resumes_exactly(guest: Compose, tmp_path
     assert_resumes_exactly(guest(override, f"outputs_dir={tmp_path / 'stopped'}"), (3, 6), directory, result)
 
 
+def test_a_state_gate_has_its_own_options(experiment: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(gates.GATES["state"], "leaky_from", kinds.LEAKY)
+    recurrent = [CONF, "model=rhn", "dataset=ptb_word_rhn", "optimizer=sgd_rhn"]
+    own, another = (experiment(*recurrent, "gate=leaky_from", *more) for more in ((), ("gate.state.start=1",)))
+    assert identity(own)["keys"]["gate"]["state"]["name"] == "leaky_from"
+    assert identity(another)["keys"]["gate"]["state"]["start"] == 1
+    assert RunDirectory.of(own).name != RunDirectory.of(another).name
+    with pytest.raises(Refused, match=r"^gate\.state\.start=11 is out of range; it must be from -10 to 10\.$"):
+        experiment(*recurrent, "gate=leaky_from", "gate.state.start=11")
+
+
 def test_torchs_optimisers_and_schedules_resume_exactly(guest: Compose, tmp_path: Path) -> None:
     for overrides in (("optimizer=adamw", "schedule=one_cycle"), ("optimizer=nadam", "schedule=cosine_restarts")):
         directory, result = trained(guest(*overrides, f"outputs_dir={tmp_path}"))
@@ -102,6 +113,12 @@ def test_no_card_takes_the_place_of_another(cards: dict[str, Card], name: str) -
     cards[name] = replace(cards[name])  # a module that is imported twice
     with pytest.raises(Refused, match=rf"the [\w ]+ {name} has a card already, and its finished runs would pass for"):
         cards[name] = replace(cards[name], **{"reader" if hasattr(cards[name], "reader") else "code": "mine:Mine"})
+
+
+def test_no_metric_takes_the_place_of_another() -> None:
+    with pytest.raises(Refused, match="there is a metric bpc already"):
+        metrics.measured("bpc", "language", "mine:Mine", "mine", "", "lower", 3)
+    assert metrics.KINDS["bpc"][0] == "bits per character"
 
 
 def test_a_guest_is_explained(guest: Compose, monkeypatch: pytest.MonkeyPatch) -> None:

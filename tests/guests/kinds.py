@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from highway.config.cards import Card
-from highway.config.gates import GateCard, GateOptions
+from highway.config.gates import GateCard, GateOptions, StateGateOptions
 from highway.config.keys import number
 from highway.config.optimisers import Optimizer, ScheduleOptions
 from highway.config.tasks import TASKS, TaskOptions
@@ -105,6 +105,10 @@ class Share(Gate):
         return x + self.share * fx
 
 
+class LeakyOptions(StateGateOptions):
+    start: float = number(2.0, -10, 10, description="the leak before training")
+
+
 HERE = "tests.guests.kinds"
 CONFIDENT = replace(
     TASKS["language"],
@@ -117,3 +121,4 @@ SIGN = Card(f"{HERE}:Sign", "w - lr * sign(m)", "A step of one size for every we
 HALVING = Card(f"{HERE}:Halving", "lr / 2^(s // every)", "The rate is halved every few updates.", HalvingOptions)
 PULL = Card(f"{HERE}:Pull", "", "Weights are pulled towards their average.", PullOptions)
 SHARE = GateCard(f"{HERE}:Share", "x + share * f(x)", "A fixed share of the output.", options=ShareOptions)
+LEAKY = GateCard("tests.guests.leaky:Leaky", "s[t] = previous + sigmoid(a) * (new - previous)", "A leak.", LeakyOptions)

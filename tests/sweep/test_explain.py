@@ -47,7 +47,7 @@ def test_a_gate_on_no_layer_shows_no_options(table_id: str, row_id: str, added: 
     text = page(table.model_copy(update={"rows": [*table.rows, row]}), row)
     described = text[text.index("\nmodel ") : text.index("\ncommand ")]
     assert "No gate is added to any layer: `layers` leaves none for gate.residual=sdu.\n" in described
-    assert not re.search("equation|psi|gate.activation|gate.reads|conf/gate", described)
+    assert not re.search(r"equation|\bpsi\b|gate.activation|gate.reads|conf/gate", described)
     assert "No gate is added to any layer.\n" in page(table, table.row("baseline"))
 
 

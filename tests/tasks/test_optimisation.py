@@ -247,6 +247,10 @@ def test_an_optimiser_moves_a_weight_by_its_rule(options: Optimizer, rule: Calla
         (Linear(name="linear", end_factor=0.2), lambda s: 1 - 0.8 * s / 40),
         (Polynomial(name="polynomial", power=2.0), lambda s: (1 - s / 40) ** 2),
         (CosineRestarts(name="cosine_restarts", period=10), lambda s: (1 + math.cos(math.pi * (s % 10) / 10)) / 2),
+        (
+            CosineRestarts(name="cosine_restarts", period=15, factor=2, lowest=0.4),
+            lambda s: 0.2 + 0.8 * (1 + math.cos(math.pi * (s / 15 if s < 15 else (s - 15) / 30))) / 2,
+        ),
         (MultiStep(name="multi_step", milestones=[5, 9], gamma=0.5), lambda s: 0.5 ** ((s >= 5) + (s >= 9))),
         (
             OneCycle(name="one_cycle", pct_start=0.25, div_factor=5.0, final_div_factor=100.0),

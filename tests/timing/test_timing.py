@@ -148,7 +148,7 @@ def test_the_published_times_are_shown_where_nothing_was_measured(
         (["highway_t7", "trainer.precision=64"], "trainer.precision=64 cannot be timed"),
         (["highway_t7", "trainer.threads=0"], "trainer.threads=0 is out of range"),
         (["highway_t7", "--with", "trainer.threads=1"], "--with is no option of highway table time."),
-        (["highway_t7", "--rounds", "1"], "Invalid value for '--rounds': Input should be greater than or equal to 2"),
+        (["highway_t7", "--rounds", "1"], "'--rounds': '1' is not a whole number from 2 to 10000"),
     ],
 )
 def test_what_is_refused(

@@ -174,10 +174,10 @@ def test_a_tune_as_typed(experiment: Compose, typed: Typed, tmp_path: Path) -> N
     for arguments, sentence in {
         "--prompt th": "--prompt is for models of text",
         "--tune 21": "--tune 21 does not exist: the test set has tunes 1 to 20",
-        "--tune 0": "'--tune': Input should be greater",
-        "--begin 0": "'--begin': Input should be greater",
+        "--tune 0": "'--tune': '0' is not a whole number from 1",
+        "--begin 0": "'--begin': '0' is not a whole number from 1",
         "--begin 9999": "--begin 9999 is out of range: tune 1 has steps 1 to",
-        "--step-seconds nan": "'--step-seconds': Input should be",
+        "--step-seconds nan": "'--step-seconds': 'nan' is not a number",
     }.items():
         assert_refused(typed(*run, *arguments.split()), sentence)
 
