@@ -248,8 +248,16 @@ def train(
 app.add_typer(table_app, name="table", help="Show the progress of a table, explain its rows, or time them.")
 
 
+def _check_names(names: Words, option: str = "--with") -> None:
+    """Refuse an override in the place of a table or a row."""
+    for name in names or []:
+        if "=" in name:
+            raise Refused(f"{name} is an override. Write {option} before each: {option} {name}.")
+
+
 def _find(name: str) -> "Table":
     """Return a table, or a grid that was run here."""
+    _check_names([name])
     from highway.sweep.grid import find
 
     return find(name, outputs_folder())
@@ -264,6 +272,7 @@ def status(table: TableName, rows: RowNames = None, added: With = None) -> None:
     from highway.report.status import print_status
 
     check_words(added or [])
+    _check_names(rows)
     whole = _find(table)
     shown = whole.model_copy(update={"rows": [*map(whole.row, rows or [])] or whole.rows})
     print_status(with_overrides(shown, [*whole.budgets], added or []), outputs_folder(), Console())
@@ -282,6 +291,7 @@ def explain(table: TableName, rows: RowNames = None, budget: BudgetOfTable = Non
     from highway.sweep.explain import explain_row, explain_table
 
     check_words(added or [])
+    _check_names(rows)
     whole = _find(table)
     at = budget or whole.usual_budget
     for name in rows or []:
@@ -337,6 +347,7 @@ def report(
     what each has found.
     """
     check_words(added or [])
+    _check_names(tables)
     outputs = outputs_folder()
     if watch and (tables or budget or added or data):
         raise Refused("--watch serves every table: leave out tables, --budget, --with and --data.")
@@ -644,6 +655,7 @@ def benchmark(
 
     The shapes are those of the tables.
     """
+    _check_names(tables, "--set")
     if (decoding or overhead) and tables:
         raise Refused("--decoding and --overhead measure no table: leave out the table's name.")
     from highway.bench import benchmark as bench

@@ -10,9 +10,10 @@ from omegaconf.errors import MissingMandatoryValue
 from highway.config.datasets import DATASETS
 from highway.config.experiment import Experiment, Folders
 from highway.config.guard import check_hydra
+from highway.config.keys import Written
 from highway.config.mistakes import Extra, validated
 from highway.config.models import MODELS
-from highway.config.sections import CARDS, INSIDE_GATE, ROOT, SWEEP_ONLY, kind_in_gate, kind_of
+from highway.config.sections import CARDS, ROOT, SWEEP_ONLY, kind_of
 from highway.errors import Refused, as_typed, closest, listing
 
 
@@ -62,18 +63,20 @@ def _plain(config: DictConfig, keys: Sequence[str]) -> dict[str, Any]:
 def _experiment(values: dict[str, Any], extra: Extra = None) -> Experiment:
     _check_name(values, "model", list(MODELS))
     _check_name(values, "dataset", list(DATASETS))
-    gate = values.get("gate")
-    if isinstance(gate, dict):
-        inside = {name: gate[name] for name in INSIDE_GATE if name in gate}
-        read = {
-            name: validated(kind_in_gate(name, keys), keys, f"gate.{name}", extra=extra)
-            for name, keys in inside.items()
-        }
-        values = {**values, "gate": {**gate, **read}}
-    chosen = [name for name in ("model", "dataset", *CARDS) if name in values]
-    sections = {name: validated(kind_of(name, values[name]), values[name], name, extra=extra) for name in chosen}
+    sections: dict[str, Any] = {}
+    if isinstance(gate := values.get("gate"), dict):
+        inside = {name: gate[name] for name in ("score", "state") if name in gate}
+        sections["gate"] = {**gate, **{name: _section(f"gate.{name}", keys, extra) for name, keys in inside.items()}}
+    for name in ("model", "dataset", *CARDS):
+        if name in values:
+            sections[name] = _section(name, sections.get(name, values[name]), extra)
     experiment: Experiment = validated(Experiment, values | sections, extra=extra)
     return experiment
+
+
+def _section(name: str, values: Any, extra: Extra) -> Written:
+    """Check a section whose keys depend on what it chooses."""
+    return validated(kind_of(name, values), values, name, extra=extra)
 
 
 def _check_name(values: dict[str, Any], section: str, known: list[str]) -> None:

@@ -32,7 +32,7 @@ class Steps(Written):
     after_epoch: int = number(0, 0, description="epochs before the schedule starts")
 
 
-OF_THE_SCHEDULE = ("schedule", "warmup_steps", "plateau", "steps")  # keys that the group `schedule` replaces
+SCHEDULE_KEYS = ("schedule", "warmup_steps", "plateau", "steps")  # keys that the group `schedule` replaces
 
 
 class Optimizer(Written):
@@ -63,9 +63,16 @@ class Optimizer(Written):
             raise Refused("optimizer.schedule=inverse_square_root needs optimizer.warmup_steps=1 or more.")
 
     def arguments(self) -> dict[str, Any]:
-        """Return the options that a card adds, under the names that torch's classes give them."""
+        """Return what the code takes beside the parameters and lr: the options that a card adds, by name."""
+        return added(self, Optimizer)
+
+
+class OfTorch(Optimizer):
+    """The keys of an optimiser of torch, two of which have other names there."""
+
+    def arguments(self) -> dict[str, Any]:
         names = {"epsilon": "eps", "decoupled_decay": "weight_decay"}
-        return {names.get(name, name): value for name, value in added(self, Optimizer).items()}
+        return {names.get(name, name): value for name, value in super().arguments().items()}
 
 
 class SGD(Optimizer):
@@ -78,7 +85,7 @@ class SGD(Optimizer):
             raise Refused("optimizer.nesterov=true needs optimizer.momentum above 0.")
 
 
-class Adam(Optimizer):
+class Adam(OfTorch):
     betas: list[float] = key([0.9, 0.999], "decays of Adam's two averages")
     epsilon: float = number(1e-8, 0, description="added to the denominator")
 
@@ -96,18 +103,18 @@ class NAdam(Adam):
     momentum_decay: float = number(0.004, 0, description="decay of the first average's weight from step to step")
 
 
-class Adagrad(Optimizer):
+class Adagrad(OfTorch):
     lr_decay: float = number(0.0, 0, description="step s divides lr by 1 + s times this")
     initial_accumulator_value: float = number(0.0, 0, description="start of the sum of squared gradients")
     epsilon: float = number(1e-10, 0, description="added to the denominator")
 
 
-class Adadelta(Optimizer):
+class Adadelta(OfTorch):
     rho: float = number(0.9, 0, 1, description="decay of the averages of squared gradients and squared steps")
     epsilon: float = number(1e-6, 0, description="added under both roots")
 
 
-class RMSprop(Optimizer):
+class RMSprop(OfTorch):
     alpha: float = number(0.99, 0, 1, description="decay of the average of squared gradients")
     momentum: float = number(0.0, 0, 0.99999, description="decay of the running sum of steps; 0: none")
     centered: bool = key(False, "true: subtract the squared average gradient, so that a variance is divided by")
@@ -196,14 +203,14 @@ class Linear(ScheduleOptions):
     end_factor: float = number(1e-9, 0, 1, description="share of lr that is left at the last update")
 
     def arguments(self, lr: float, steps: int) -> dict[str, Any]:
-        return {"start_factor": 1.0, "total_iters": steps, **super().arguments(lr, steps)}
+        return {"start_factor": 1.0, "total_iters": max(steps - 1, 1), **super().arguments(lr, steps)}
 
 
 class Polynomial(ScheduleOptions):
     power: float = number(1.0, 0, 100, description="exponent of the share of updates that are left")
 
     def arguments(self, lr: float, steps: int) -> dict[str, Any]:
-        return {"total_iters": steps, **super().arguments(lr, steps)}
+        return {"total_iters": max(steps - 1, 1), **super().arguments(lr, steps)}
 
 
 class OneCycle(ScheduleOptions):
@@ -228,6 +235,10 @@ class MultiStep(ScheduleOptions):
     milestones: list[int] = key([1000], "updates after which the rate is multiplied by gamma")
     gamma: float = number(0.1, 1e-9, 1, description="factor of the rate at each milestone")
 
+    def check(self) -> None:
+        if sorted(set(self.milestones)) != self.milestones or min(self.milestones, default=0) < 1:
+            raise Refused(f"schedule.milestones={self.milestones} must be ascending updates, as in [1000,2000].")
+
 
 SCHEDULES: Cards[Card] = Cards(
     "schedule",
@@ -240,13 +251,13 @@ SCHEDULES: Cards[Card] = Cards(
         ),
         "linear": Card(
             "torch.optim.lr_scheduler:LinearLR",
-            "lr * (1 - (1 - end_factor) * s / steps)",
+            "lr * (1 - (1 - end_factor) * s / (steps - 1))",
             "The rate falls along a line, to a share of lr at the last update.",
             Linear,
         ),
         "polynomial": Card(
             "torch.optim.lr_scheduler:PolynomialLR",
-            "lr * (1 - s / steps)^power",
+            "lr * (1 - s / (steps - 1))^power",
             "The rate falls to zero at the last update, the faster at first the larger the power.",
             Polynomial,
         ),

@@ -64,8 +64,13 @@ def load() -> None:
         return
     if str(current.folder) not in sys.path:
         sys.path.insert(0, str(current.folder))
+    for path in current.conf.rglob("*.yaml"):
+        if (CONF / path.relative_to(current.conf)).exists():
+            raise Refused(f"{path} has the name of an option of highway, which would be read instead: rename it.")
     try:
         import_module(current.package)
+    except Refused as refused:
+        raise Refused(f"the package {current.package}: {refused}") from refused
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         raise Refused(f"the package {current.package} of {current.folder} cannot be imported ({text}).") from error

@@ -1,7 +1,7 @@
 """The sections of a configuration, its other keys, and the models that describe them."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from highway.config.cards import Card
 from highway.config.datasets import DATASETS
@@ -31,14 +31,24 @@ SWEEP_ONLY = (
 )
 ROOT = tuple(Experiment.model_fields)
 
-CARDS: dict[str, tuple[str, Mapping[str, Card]]] = {  # section -> the key that names its card, and the cards
-    "gate": ("residual", GATES["residual"]),
-    "task": ("name", TASKS),
-    "optimizer": ("name", OPTIMISERS),
-    "schedule": ("name", SCHEDULES),
-    "callback": ("name", CALLBACKS),
+
+class Kind(NamedTuple):
+    """What a section can choose by name."""
+
+    shared: type[Written]  # the keys that the section has whatever a card adds
+    key: str  # the key that names the card
+    cards: Mapping[str, Card]
+
+
+CARDS = {
+    "gate": Kind(GateOptions, "residual", GATES["residual"]),
+    "gate.score": Kind(ScoreGateOptions, "name", GATES["score"]),
+    "gate.state": Kind(StateGateOptions, "name", GATES["state"]),
+    "task": Kind(TaskOptions, "name", TASKS),
+    "optimizer": Kind(Optimizer, "name", OPTIMISERS),
+    "schedule": Kind(ScheduleOptions, "name", SCHEDULES),
+    "callback": Kind(CallbackOptions, "name", CALLBACKS),
 }
-INSIDE_GATE: dict[str, type[Written]] = {"score": ScoreGateOptions, "state": StateGateOptions}  # below `gate`
 
 
 def kind_of(section: str, values: Any) -> type[Written]:
@@ -50,38 +60,30 @@ def kind_of(section: str, values: Any) -> type[Written]:
         return MODELS[values["name"]].options
     if section == "dataset":
         return TASKS[DATASETS[values["name"]].task].dataset_keys
-    key, cards = CARDS.get(section, ("", {}))
-    return _with_card(cards, values.get(key) if isinstance(values, dict) else None, SECTIONS[section])
-
-
-def kind_in_gate(interface: str, values: Any) -> type[Written]:
-    """Return the model of the keys of a score gate or of a state gate."""
-    return _with_card(
-        GATES[interface], values.get("name") if isinstance(values, dict) else None, INSIDE_GATE[interface]
-    )
-
-
-def _with_card(cards: Mapping[str, Card], name: Any, base: type[Written]) -> type[Written]:
+    if section not in CARDS:
+        return SECTIONS[section]
+    shared, key, cards = CARDS[section]
+    name = values.get(key) if isinstance(values, dict) else None
     card = cards.get(name) if isinstance(name, str) else None
-    return card.options if card and card.options else base
+    return card.options if card and card.options else shared
 
 
 def kinds_of(section: str) -> list[type[Written]]:
     """Return the models that may describe a section."""
-    return [*of_cards(section).values(), *(kind for name, kind in SECTIONS.items() if name == section)]
+    return [*card_options(section).values(), *(kind for name, kind in SECTIONS.items() if name == section)]
 
 
 def kinds_with(section: str, key: str) -> list[str]:
     """Return the names of the cards, or of the tasks of data sets, that have a key which others lack."""
-    shared = SECTIONS[section].model_fields if section in SECTIONS else ()
-    return [name for name, kind in of_cards(section).items() if key in kind.model_fields and key not in shared]
+    shared = CARDS[section].shared.model_fields if section in CARDS else ()
+    return [name for name, kind in card_options(section).items() if key in kind.model_fields and key not in shared]
 
 
-def of_cards(section: str) -> dict[str, type[Written]]:
+def card_options(section: str) -> dict[str, type[Written]]:
     """Return the models of a section's keys by the name of the card that adds some; of `dataset`, by its task."""
     if section == "model":
         return {name: card.options for name, card in MODELS.items()}
     if section == "dataset":
         return {name: card.dataset_keys for name, card in TASKS.items()}
-    _, cards = CARDS.get(section, ("", {}))
+    cards = CARDS[section].cards if section in CARDS else {}
     return {name: card.options for name, card in cards.items() if card.options}

@@ -83,7 +83,10 @@ def _unknown_key(message: str) -> str | None:
     if not keys:
         return f"{key} is not a key.{closest(parent, known)}"
     if others := kinds_with(parent, name):
-        return f"{key} is a key of {listing(others)} only. Choose one whose file in conf/{parent}/ has the key."
+        return (
+            f"{key} is a key of {listing(others)} only. Choose one whose file in conf/{parent}/ has the key; "
+            "in a table, name such rows, as in rows=tanh."
+        )
     return f"{key} is not a key.{closest(name, keys)} {parent} has {listing(keys)}."
 
 

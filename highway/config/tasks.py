@@ -28,7 +28,7 @@ class TaskCard(Card):
     command: str  # the command or function that uses a trained model
     reads: str = "sequence"  # or "pair": the input that the backbone must read
     also: tuple[str, ...] = ()  # further metrics of the trained model
-    diverged_above: float = 50.0  # the neutral default of trainer.diverged_above
+    diverged_above: float = 50.0  # the neutral default of trainer.diverged_above, which conf/trainer/ sets
 
 
 TASKS: Cards[TaskCard] = Cards(

@@ -13,8 +13,8 @@ from typing import Any
 from highway.config.experiment import Experiment, Folders
 from highway.config.gates import GateOptions
 from highway.config.keys import Written, declared, fields_on, unread
-from highway.config.optimisers import OF_THE_SCHEDULE, Optimizer
-from highway.config.sections import CARDS, SECTIONS, kinds_of
+from highway.config.optimisers import SCHEDULE_KEYS, Optimizer
+from highway.config.sections import CARDS, kinds_of
 
 PARTS = ("model", "gate", "layers", "dataset", "task", "optimizer", "schedule", "callback", "trainer")
 
@@ -24,9 +24,11 @@ def identity(experiment: Experiment) -> dict[str, Any]:
     keys: dict[str, Any] = {}
     for name in PARTS:
         defaults = neutral(type(getattr(experiment, name)))
-        if name in CARDS:  # also where a card's options have its own name as the default
-            key, _ = CARDS[name]
-            defaults[key] = SECTIONS[name].model_fields[key].default
+        _unname(name, defaults)
+        if name == "gate":
+            for interface in ("score", "state"):
+                defaults[interface] = neutral(type(getattr(experiment.gate, interface)))
+                _unname(f"gate.{interface}", defaults[interface])
         if name == "trainer":
             defaults["diverged_above"] = experiment.task_card.diverged_above
         differing = _difference(_spelled(experiment, name), defaults)
@@ -38,6 +40,13 @@ def identity(experiment: Experiment) -> dict[str, Any]:
     if experiment.dataset.source == "files" and (checksums := experiment.dataset_card.checksums):
         described["checksums"] = checksums
     return described
+
+
+def _unname(section: str, defaults: dict[str, Any]) -> None:
+    """Set the default choice of a section to that of its kind, also if a card's options have a default of their own."""
+    if section in CARDS:
+        shared, key, _ = CARDS[section]
+        defaults[key] = shared.model_fields[key].default
 
 
 def identified(experiment: Experiment) -> str:
@@ -77,7 +86,7 @@ def is_unread(experiment: Experiment, override: str) -> bool:
         return False
     if name == "gate" and path[0] not in ("score", "state") and not any(experiment.gating.layers.values()):
         return path != ["residual"]  # it says that there is no gate
-    if name == "optimizer" and path[0] in OF_THE_SCHEDULE and experiment.schedule.name != "default":
+    if name == "optimizer" and path[0] in SCHEDULE_KEYS and experiment.schedule.name != "default":
         return True
     section = getattr(experiment, name)
     for key in path:
@@ -95,8 +104,10 @@ def _spelled(experiment: Experiment, name: str) -> dict[str, Any]:
     if name == "layers":  # all, l1-3 and [1,2,3] are one choice for a model of three layers
         return {**neutral(type(section)), **{location: list(layers) or "none" for location, layers in gated.items()}}
     values = _read(section)
-    if name == "optimizer" and experiment.schedule.name != "default":  # then nothing reads the recipe's own schedule
-        values |= {key: neutral(Optimizer)[key] for key in OF_THE_SCHEDULE}
+    if name == "optimizer" and experiment.schedule.name != "default":
+        values |= {key: neutral(Optimizer)[key] for key in SCHEDULE_KEYS}
+    if name == "task" and section.name == experiment.dataset_card.task:
+        values["name"] = "default"
     if name == "gate" and not any(gated.values()):  # a gate on no layer is no gate
         return {**neutral(GateOptions), **{interface: values[interface] for interface in ("score", "state")}}
     return section.spelled(values) if hasattr(section, "spelled") else values

@@ -258,7 +258,8 @@ class Report:
             return ""
         devices = Counter(result["cost"]["device"] for result in every)
         versions = dict.fromkeys(str(result["environment"]["versions"].get("torch")) for result in every)
-        commits = {result["environment"]["git_commit"] for result in every}
+        environments = [result["environment"] for result in every]  # with the commit of a project, if there is one
+        commits = {(each["git_commit"], each.get("project", {}).get("git_commit")) for each in environments}
         ran = listing([f"{device} ({counted(count, 'run')})" for device, count in devices.most_common()])
         return f"Ran on {ran}; torch {listing([*versions])}; {counted(len(commits), 'commit')} (table.csv)."
 

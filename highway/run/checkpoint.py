@@ -17,6 +17,7 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
+from pickle import UnpicklingError
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -65,6 +66,7 @@ class Checkpointer(pl.Callback):
         self.seconds = experiment.trainer.checkpoint_seconds
         self.recorder = recorder
         self.stop_asked = False
+        self._saved = False
         self._previous_handlers: dict[int, Any] = {}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -103,11 +105,25 @@ class Checkpointer(pl.Callback):
     def _save(self, trainer: pl.Trainer) -> None:
         trainer.save_checkpoint(self.directory.best.with_name(f"resume-{self.recorder.steps}.ckpt"))
         if trainer.is_global_zero:
+            if not self._saved:
+                check_readable(self.directory.checkpoints[0])
+                self._saved = True
             for old in self.directory.checkpoints[KEPT:]:
                 old.unlink(missing_ok=True)
         self._saved_at = time.monotonic()
         if trainer.strategy.reduce_boolean_decision(self.stop_asked, all=False):
             raise Interrupted(f"stopped at step {self.recorder.steps}")
+
+
+def check_readable(path: Path) -> None:
+    """Refuse a checkpoint from which no run could resume, because a callback or an optimiser has a strange state."""
+    try:
+        torch.load(path, weights_only=True, mmap=True)
+    except UnpicklingError as error:
+        raise Refused(
+            "no run could resume from its checkpoints: the state of a callback or an optimiser has other things than "
+            "tensors, numbers, texts, lists and dictionaries. Change its state_dict."
+        ) from error
 
 
 class Resume(NamedTuple):

@@ -14,10 +14,12 @@ from highway.config.check import flat
 from highway.config.compose import chosen, experiment
 from highway.config.experiment import Experiment
 from highway.config.gates import GATES, READINGS
+from highway.config.keys import added
 from highway.config.optimisers import OPTIMISERS
 from highway.config.origins import NEUTRAL
 from highway.config.origins import origins as origins_of
 from highway.config.project import conf_file
+from highway.config.sections import CARDS
 from highway.errors import counted, listing
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
@@ -108,23 +110,31 @@ def _gates(described: Experiment) -> dict[str, str]:
         residual = described.gate.residual
         reason = f": `layers` leaves none for gate.residual={residual}" if residual != "none" else ""
         return {"gate": f"No gate is added to any layer{reason}."}
-    descriptions, equations, files = [], [], []
+    descriptions, equations, files, options = [], [], [], []
     for interface, name in described.gates.items():
         card = GATES[interface][name]
         activation = described.gate.activation_of(interface)
         psi = f",  psi = {activation}" if activation else ""
         descriptions.append(card.description)
         equations.append(f"{card.equation}{psi}\n{READINGS[interface]}; * is elementwise.")
+        section = "gate" if interface == "residual" else f"gate.{interface}"
+        chosen = described.gate if interface == "residual" else getattr(described.gate, interface)
+        more = added(chosen, CARDS[section].shared)
+        options += [as_override(f"{section}.{key}", value) for key, value in more.items()]
         files.append(where(card.code))
-    texts = {"gate": descriptions, "equation": equations, "code": files}
+    texts = {"gate": descriptions, "equation": equations, **({"options": options} if options else {}), "code": files}
     return {name: "\n".join(lines) for name, lines in texts.items()} | {"where": _where(described)}
 
 
 def _replaced(described: Experiment) -> dict[str, str]:
-    """Describe the optimiser, and the task, schedule and callback that replace those of the recipe."""
+    """Describe the optimiser, and the task, schedule and callback that replace those of the recipe, with options."""
     cards = {"optimizer": OPTIMISERS[described.optimizer.name], **described.replaced}
-    lines = {kind: (card.description, card.equation, *_file(card.code)) for kind, card in cards.items()}
-    return {kind: "\n".join(filter(None, texts)) for kind, texts in lines.items()}
+    entries = {}
+    for kind, card in cards.items():
+        options = added(getattr(described, kind), CARDS[kind].shared)
+        typed = " ".join(as_override(f"{kind}.{key}", value) for key, value in options.items())
+        entries[kind] = "\n".join(filter(None, (card.description, card.equation, typed, *_file(card.code))))
+    return entries
 
 
 def _file(code: str) -> list[str]:

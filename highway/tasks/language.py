@@ -39,19 +39,21 @@ class LanguageModelling(Task):
 
     def learn(self, batch: Batch) -> Learnt:
         logits, targets, state = self._predictions(batch, self.states[self.part])
-        mean = self.loss(logits, targets)
+        objective = self.loss(logits, targets)
+        ours = type(self).loss is LanguageModelling.loss
+        mean = objective if ours else F.cross_entropy(logits.detach(), targets)  # bpc and ppl are those of the symbols
         if self.experiment.dataset.carry_state:
             self.states[self.part] = mapped(Tensor.detach, state)
         share = batch.inputs.shape[0] * self.devices / self.experiment.dataset.train.lanes
         units = batch.targets.numel()
         steps = batch.targets.shape[1] if self.experiment.dataset.loss == "sum" else 1
         # `share` keeps the average over devices and the sum over parts exact when lanes are distributed unevenly
-        return Learnt(mean * share * steps, mean * units, units)
+        return Learnt(objective * share * steps, mean * units, units)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Compute the mean training loss from logits (N, V) and the right symbols (N).
 
-        A task with another loss overrides it. The training curve shows this loss; an evaluation always counts nats.
+        A task with another loss overrides it. Curves and evaluations show the nats of the symbols in any case.
         """
         return F.cross_entropy(logits, targets, label_smoothing=self.experiment.optimizer.label_smoothing)
 

@@ -2,8 +2,8 @@
 
 import inspect
 import math
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,7 +11,8 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from highway.config.cards import loaded
-from highway.config.optimisers import OPTIMISERS, SCHEDULES, Optimizer, ScheduleOptions
+from highway.config.optimisers import OPTIMISERS, SCHEDULE_KEYS, SCHEDULES, Optimizer, ScheduleOptions
+from highway.errors import Refused
 
 
 def build_optimizer(parameters: Iterable[nn.Parameter], config: Optimizer) -> torch.optim.Optimizer:
@@ -117,19 +118,27 @@ class InSteps(Schedule):
         return self.config.lr / steps.divide_by ** (max(epoch - steps.after_epoch, 0) // steps.every_epochs)
 
 
-class OfTorch(Schedule):
+class TorchSchedule(Schedule):
     """A schedule of torch, which counts updates. A resumed run counts again from the first."""
 
-    def __init__(self, config: Optimizer, total_steps: int, made: Callable[[torch.optim.Optimizer], Any]) -> None:
+    def __init__(self, config: Optimizer, total_steps: int, options: ScheduleOptions) -> None:
         super().__init__(config, total_steps)
-        self.optimizer = torch.optim.SGD([torch.zeros(1)], lr=config.lr)
-        self.scheduler = made(self.optimizer)
+        self.options = options
+
+    @cached_property
+    def scheduler(self) -> Any:
+        optimizer = torch.optim.SGD([torch.zeros(1)], lr=self.config.lr)
+        kind = loaded(SCHEDULES[self.options.name].code)
+        try:
+            return kind(optimizer, **self.options.arguments(self.config.lr, self.total_steps))
+        except (ValueError, ZeroDivisionError) as error:
+            raise Refused(f"schedule={self.options.name} does not fit {self.total_steps} updates: {error}.") from error
 
     def rate(self, step: int, epoch: int) -> float:
         while self.scheduler.last_epoch < step:
-            self.optimizer.step()  # torch warns of a schedule that steps before its optimiser
+            self.scheduler.optimizer.step()  # torch warns of a schedule that steps before its optimiser
             self.scheduler.step()
-        return float(self.optimizer.param_groups[0]["lr"])
+        return float(self.scheduler.optimizer.param_groups[0]["lr"])
 
 
 DEFAULT = ScheduleOptions()
@@ -146,7 +155,8 @@ def schedule_of(config: Optimizer, total_steps: int, chosen: ScheduleOptions = D
     """Build the schedule that the group `schedule` names, or by default `optimizer.schedule`."""
     if chosen.name not in SCHEDULES:
         return RECIPES[config.schedule](config, total_steps)
-    kind, arguments = loaded(SCHEDULES[chosen.name].code), chosen.arguments(config.lr, total_steps)
+    kind = loaded(SCHEDULES[chosen.name].code)
+    config = config.model_copy(update={key: getattr(Optimizer(), key) for key in SCHEDULE_KEYS})  # nothing else acts
     if issubclass(kind, LRScheduler):
-        return OfTorch(config, total_steps, partial(kind, **arguments))
-    return kind(config, total_steps, **arguments)
+        return TorchSchedule(config, total_steps, chosen)
+    return kind(config, total_steps, **chosen.arguments(config.lr, total_steps))

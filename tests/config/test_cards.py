@@ -4,18 +4,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hydra.errors import HydraException
+from pydantic import ValidationError
 from rich.console import Console
 
 from highway.config import datasets, gates, metrics, models, optimisers, tasks, training
-from highway.config.cards import Card
+from highway.config.cards import Card, Cards, loaded
 from highway.config.check import check_recorded
 from highway.config.experiment import Experiment
 from highway.config.sentences import sentence
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import configuration, identity, is_unread
+from highway.run import build
 from highway.testing.runs import assert_resumes_exactly, trained
 from tests.guests import kinds
 
@@ -49,9 +52,9 @@ def test_a_guest_is_part_of_the_identity_by_name_options_and_revision(
     option, cards, card = GUESTS[override]
     plain, own, another = guest(), guest(override), guest(override, option)
     names = [RunDirectory.of(each).name for each in (plain, own, another)]
-    dict.__setitem__(cards, override.split("=")[1], replace(card, revision=2))  # as an edited file has it
+    cards.data[override.split("=")[1]] = replace(card, revision=2)  # as an edited file has it
     names.append(RunDirectory.of(guest(override)).name)
-    dict.__setitem__(cards, override.split("=")[1], card)
+    cards.data[override.split("=")[1]] = card
     assert len(set(names)) == 4, "runs of one would pass for finished runs of another"
     group, name = override.split("=")
     assert identity(own)["keys"][group]["residual" if group == "gate" else "name"] == name
@@ -88,9 +91,16 @@ def test_torchs_optimisers_and_schedules_resume_exactly(guest: Compose, tmp_path
 
 def test_the_group_schedule_replaces_that_of_the_optimiser(guest: Compose) -> None:
     chosen = guest("optimizer=adam", "schedule=halving")
-    assert identity(guest("optimizer=adam", "schedule=halving", "optimizer.warmup_steps=9")) == identity(chosen)
+    recipes = (["optimizer=adam", "optimizer.warmup_steps=9"], ["optimizer=adam_cosine", "optimizer.lr=0.001"])
+    for other in (guest(*recipe, "schedule=halving") for recipe in recipes):
+        assert identity(other) == identity(chosen)
+        rates = [build.task(each, 8, 8).schedule.rate(5, 0) for each in (chosen, other)]
+        assert rates == [0.001 / 4] * 2
     assert is_unread(chosen, "optimizer.warmup_steps=9") and not is_unread(chosen, "optimizer.lr=9")
-    assert identity(guest("optimizer=adam_cosine", "optimizer.lr=0.001", "schedule=halving")) == identity(chosen)
+
+
+def test_the_task_of_the_data_set_may_be_named(guest: Compose) -> None:
+    assert identity(guest("task.name=language")) == identity(guest())
 
 
 def test_a_task_trains_only_on_data_of_its_kind(experiment: Compose) -> None:
@@ -109,10 +119,33 @@ def test_a_task_trains_only_on_data_of_its_kind(experiment: Compose) -> None:
         (optimisers.OPTIMISERS, "adam"),
     ],
 )
-def test_no_card_takes_the_place_of_another(cards: dict[str, Card], name: str) -> None:
+def test_no_card_takes_the_place_of_another(cards: Cards[Card], name: str) -> None:
+    mine = replace(cards[name], **{"reader" if hasattr(cards[name], "reader") else "code": "mine:Mine"})
     cards[name] = replace(cards[name])  # a module that is imported twice
-    with pytest.raises(Refused, match=rf"the [\w ]+ {name} has a card already, and its finished runs would pass for"):
-        cards[name] = replace(cards[name], **{"reader" if hasattr(cards[name], "reader") else "code": "mine:Mine"})
+    sentence = rf"the [\w ]+ {name} has a card already, and its finished runs would pass for"
+    with pytest.raises(Refused, match=sentence):
+        cards[name] = mine
+    with pytest.raises(Refused, match=sentence):
+        cards.update({name: mine})
+    with pytest.raises(Refused, match=sentence):
+        cards |= {name: mine}
+    with pytest.raises(Refused, match="default is what a configuration has without one"):
+        cards["default"] = mine
+
+
+def test_a_strange_state_of_a_callback_is_refused_at_its_first_checkpoint(
+    guest: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kinds.Pull, "state_dict", lambda self: {"average": np.zeros(2)})
+    with pytest.raises(Refused, match="a callback or an optimiser has other things than tensors, numbers, texts"):
+        trained(guest("callback=pull", f"outputs_dir={tmp_path}"))
+
+
+def test_code_that_is_not_there_is_named() -> None:
+    with pytest.raises(Refused, match=r"a card names the code tests\.guests\.kinds:Sgin, which cannot be imported"):
+        loaded("tests.guests.kinds:Sgin")
+    with pytest.raises(ValidationError):
+        Card("tests.guests.kinds.Sign", "", "")
 
 
 def test_no_metric_takes_the_place_of_another() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from highway.config.models import MODELS
-from highway.config.sections import CARDS, SECTIONS, of_cards
+from highway.config.sections import CARDS, SECTIONS, card_options
 from highway.config.tasks import TASKS
 from highway.ledger.identity import PARTS, neutral
 
@@ -18,7 +18,7 @@ def test_neutral_defaults_are_frozen() -> None:
         **{name: card.options for name, card in MODELS.items()},
         **{f"dataset_{name}": card.dataset_keys for name, card in TASKS.items()},
         **{name: kind for name, kind in SECTIONS.items() if name in PARTS},
-        **{f"{section}_{name}": kind for section in CARDS for name, kind in of_cards(section).items()},
+        **{f"{section}_{name}": kind for section in CARDS for name, kind in card_options(section).items()},
     }
     frozen, today = yaml.safe_load(FROZEN.read_text()), {name: neutral(kind) for name, kind in sections.items()}
     new = {name: {k: v for k, v in keys.items() if k not in frozen.get(name, {})} for name, keys in today.items()}

@@ -32,13 +32,14 @@ class Confident(LanguageModelling):
 class SignOptions(Optimizer):
     name: str = "sign"  # a default of its own, as a model has it
     decay: float = number(0.5, 0, 1, description="decay of the average gradient")
+    epsilon: float = number(0.0, 0, description="gradients up to this are no direction")
 
 
 class Sign(torch.optim.Optimizer):
     """w - lr * sign(m),  m = decay * m + (1 - decay) * g"""
 
-    def __init__(self, parameters: Iterable[nn.Parameter], lr: float, decay: float) -> None:
-        super().__init__(parameters, {"lr": lr, "decay": decay})
+    def __init__(self, parameters: Iterable[nn.Parameter], lr: float, decay: float, epsilon: float) -> None:
+        super().__init__(parameters, {"lr": lr, "decay": decay, "epsilon": epsilon})
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
@@ -48,7 +49,7 @@ class Sign(torch.optim.Optimizer):
                 state = self.state[weight]
                 average = state.setdefault("average", torch.zeros_like(weight))
                 average.lerp_(weight.grad, 1 - group["decay"])
-                weight.sub_(average.sign(), alpha=group["lr"])
+                weight.sub_(average.sign() * (average.abs() > group["epsilon"]), alpha=group["lr"])
         return loss
 
 
@@ -61,7 +62,7 @@ class Halving(Schedule):
         super().__init__(config, total_steps)
         self.every = every
 
-    def rate(self, step: int, epoch: int) -> float:
+    def after_warmup(self, step: int, epoch: int) -> float:
         return self.config.lr / 2 ** (step // self.every)
 
 

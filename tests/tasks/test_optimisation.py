@@ -27,6 +27,7 @@ from highway.config.optimisers import (
     ScheduleOptions,
     Steps,
 )
+from highway.errors import Refused
 from highway.tasks.optimisation import Schedule, add_decay, build_optimizer, schedule_of
 
 
@@ -244,8 +245,8 @@ def test_an_optimiser_moves_a_weight_by_its_rule(options: Optimizer, rule: Calla
     ("options", "rule"),
     [
         (Exponential(name="exponential", gamma=0.9), lambda s: 0.9**s),
-        (Linear(name="linear", end_factor=0.2), lambda s: 1 - 0.8 * s / 40),
-        (Polynomial(name="polynomial", power=2.0), lambda s: (1 - s / 40) ** 2),
+        (Linear(name="linear", end_factor=0.2), lambda s: 1 - 0.8 * s / 39),
+        (Polynomial(name="polynomial", power=2.0), lambda s: (1 - s / 39) ** 2),
         (CosineRestarts(name="cosine_restarts", period=10), lambda s: (1 + math.cos(math.pi * (s % 10) / 10)) / 2),
         (
             CosineRestarts(name="cosine_restarts", period=15, factor=2, lowest=0.4),
@@ -268,3 +269,9 @@ def test_a_schedule_of_torch_follows_its_rule(options: ScheduleOptions, rule: Ca
 def cycle_down(step: int) -> float:
     """Return the factor in the falling part of one cycle: a cosine from 1 at update 9 to 1 / 500 at update 39."""
     return 0.002 + 0.998 * (1 + math.cos(math.pi * (step - 9) / 30)) / 2
+
+
+def test_a_schedule_that_does_not_fit_is_refused_at_its_first_update() -> None:
+    schedule = schedule_of(Optimizer(lr=2.0), 10, OneCycle(name="one_cycle", pct_start=0.1))
+    with pytest.raises(Refused, match="schedule=one_cycle does not fit 10 updates"):
+        schedule.rate(0, 0)
