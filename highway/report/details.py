@@ -214,7 +214,9 @@ def _values(sample: Sample, metrics: list[str], select: str) -> list[tuple[str, 
 
 def _environment(sample: Sample) -> tuple[object, ...]:
     environment = sample.result["environment"]
-    versions, commit = environment["versions"], environment["git_commit"] or "unknown"
+    versions, project = environment["versions"], environment.get("project", {})
+    commits = [environment["git_commit"] or "unknown", project.get("package"), project.get("git_commit")]
+    commit = " ".join(filter(None, commits))  # as in `1ea2472 myproject 397b4b0+`
     return sample.result["cost"]["device"], versions.get("torch"), environment["precision"], commit
 
 

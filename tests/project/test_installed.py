@@ -77,6 +77,14 @@ def test_a_project_is_found_from_a_folder_inside_it_and_a_broken_one_is_one_sent
         assert sentence in said and said.count("\n") == 1
 
 
+def test_a_file_with_the_name_of_an_option_of_ours_is_refused(project: Path) -> None:
+    """Ours would be read in its place."""
+    (project / "conf" / "optimizer").mkdir()
+    (project / "conf" / "optimizer" / "adam.yaml").write_text("# Mine.\nname: adam\nlr: 0.5\n")
+    said = run(project, *PYTHON, "train", "optimizer=adam", "--cfg", "job", code=2)
+    assert "conf/optimizer/adam.yaml has the name of an option of highway" in said and said.count("\n") == 1
+
+
 def test_data_that_a_project_generates_needs_no_files(project: Path) -> None:
     listed = run(project, *PYTHON, "data", "list", COLUMNS="160")
     assert re.search(r"^ *counting .* generated *$", listed, flags=re.M)

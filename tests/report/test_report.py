@@ -258,6 +258,16 @@ def test_local_records_come_before_published_ones(tmp_path: Path, monkeypatch: p
     assert collect(TABLE, "paper", tmp_path / "mine").samples["tanh"][0].directory == mine
 
 
+def test_commits_of_a_project_count_too(tmp_path: Path) -> None:
+    """Seeds that were trained with different code of a project say so."""
+    for seed, commit in ((1, "a"), (2, "a"), (3, "b+")):
+        project = {"package": "mine", "git_commit": commit}
+        environment = {"versions": {"torch": "2"}, "precision": "32", "git_commit": "c", "project": project}
+        put(tmp_path, "tanh", seed, 1.4, environment=environment)
+    report = build_report(collect(TABLE, "paper", tmp_path))
+    assert "2 commits (table.csv)." in report.ran and ",c mine b+" in to_csv(report.collected)
+
+
 HOSTILE = "[/bold]<script>alert(1)</script> | \\input{x} $y$ *z* `w`"
 
 
