@@ -25,7 +25,7 @@ PSI = "psi in the gate's equation"
 class GateCard(Card):
     """A gate. Its code is built from the width (score gates: predecessors and heads) and the options."""
 
-    reads: tuple[str, ...] = ()  # the options of its interface that it reads, beside those that its card adds
+    reads: tuple[str, ...] | None = None  # the options of its interface that it reads; None: perhaps all
     sideways: bool = False  # True if it reads neighbouring positions
 
 
@@ -35,6 +35,7 @@ OURS: dict[str, dict[str, GateCard]] = {
             "highway.gates.residual:Sum",
             "x + f(x)",
             "The residual connection alone: the output of a sublayer is added to its input.",
+            reads=(),
         ),
         "sdu": GateCard(
             "highway.gates.residual:SelfDependencyUnit",
@@ -67,7 +68,7 @@ OURS: dict[str, dict[str, GateCard]] = {
         ),
     },
     "score": {
-        "none": GateCard("highway.gates.scores:Scores", "softmax(S) V", "Attention scores without a gate."),
+        "none": GateCard("highway.gates.scores:Scores", "softmax(S) V", "Attention scores without a gate.", reads=()),
         "realformer": GateCard(
             "highway.gates.scores:ResidualScores",
             "softmax(S + P) V,  S = Q K^T / sqrt(d),  P = the S of the last 1, 2 or 3 layers, summed",
@@ -88,7 +89,10 @@ OURS: dict[str, dict[str, GateCard]] = {
     },
     "state": {
         "none": GateCard(
-            "highway.gates.state:NewState", "s[t] = new", "The state of a recurrent network without a gate."
+            "highway.gates.state:NewState",
+            "s[t] = new",
+            "The state of a recurrent network without a gate.",
+            reads=(),
         ),
         "hsg": GateCard(
             "highway.gates.state:HighwayStateGate",
@@ -117,11 +121,14 @@ class _Chosen(Written):
     def unread(self) -> set[str]:
         """Return the options that the chosen gate does not read."""
         always_read = {"residual", "name", "score", "state"}
-        return set(self.shared().model_fields) - always_read - set(self.card().reads)
+        card = self.card()
+        if card.reads is None or card.options:  # a card of a project: whatever is set names its runs
+            return set()
+        return set(type(self).model_fields) - always_read - set(card.reads)
 
-    def shared(self) -> type[Written]:
-        """Return the class of the options that all gates of the interface share."""
-        raise NotImplementedError
+    def reads_option(self, name: str) -> bool:
+        """Return True if the card of the chosen gate says that it reads a shared option."""
+        return name in (self.card().reads or ())
 
 
 class ScoreGateOptions(_Chosen):
@@ -144,9 +151,6 @@ class ScoreGateOptions(_Chosen):
     def card(self) -> GateCard:
         return GATES["score"][self.name]
 
-    def shared(self) -> type[Written]:
-        return ScoreGateOptions
-
     def fits(self, experiment: Any) -> None:
         """Refuse options that do not fit the model or the data set."""
         model, longest = experiment.model.name, experiment.dataset.longest_text
@@ -156,7 +160,7 @@ class ScoreGateOptions(_Chosen):
                 raise Refused(
                     f"gate.score.attention={attention} is unknown in {model}. Available: {listing(list(known))}."
                 )
-        if "length" in self.card().reads and longest > self.length:
+        if self.reads_option("length") and longest > self.length:
             raise Refused(
                 f"gate.score.length={self.length} is too small for texts of {longest} positions: "
                 f"set gate.score.length={longest} or more."
@@ -178,9 +182,6 @@ class StateGateOptions(_Chosen):
     def card(self) -> GateCard:
         return GATES["state"][self.name]
 
-    def shared(self) -> type[Written]:
-        return StateGateOptions
-
 
 class GateOptions(_Chosen):
     residual: str = key("none", "gate on the residual connection", options=lambda: tuple(GATES["residual"]))
@@ -195,13 +196,10 @@ class GateOptions(_Chosen):
     def card(self) -> GateCard:
         return GATES["residual"][self.residual]
 
-    def shared(self) -> type[Written]:
-        return GateOptions
-
     def fits(self, experiment: Any) -> None:
         """Refuse options that do not fit the model, the data set or its task."""
         norm = getattr(experiment.model, "norm", "pre")  # a model without this key is pre-norm
-        if "reads" in self.card().reads and self.reads == "normalised" and norm == "post":
+        if self.reads_option("reads") and self.reads == "normalised" and norm == "post":
             raise Refused(
                 "gate.reads=normalised needs model.norm=pre, because post-norm sublayers read the stream itself."
             )
@@ -215,4 +213,4 @@ class GateOptions(_Chosen):
     def activation_of(self, interface: str) -> str | None:
         """Return the activation psi of an interface's gate; None if the gate has no psi."""
         options = self if interface == "residual" else getattr(self, interface)
-        return options.activation if "activation" in options.card().reads else None
+        return options.activation if options.reads_option("activation") else None

@@ -67,7 +67,7 @@ class Optimizer(Written):
         return added(self, Optimizer)
 
 
-class OfTorch(Optimizer):
+class TorchOptimizer(Optimizer):
     """The keys of an optimiser of torch, two of which have other names there."""
 
     def arguments(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class SGD(Optimizer):
             raise Refused("optimizer.nesterov=true needs optimizer.momentum above 0.")
 
 
-class Adam(OfTorch):
+class Adam(TorchOptimizer):
     betas: list[float] = key([0.9, 0.999], "decays of Adam's two averages")
     epsilon: float = number(1e-8, 0, description="added to the denominator")
 
@@ -103,18 +103,18 @@ class NAdam(Adam):
     momentum_decay: float = number(0.004, 0, description="decay of the first average's weight from step to step")
 
 
-class Adagrad(OfTorch):
+class Adagrad(TorchOptimizer):
     lr_decay: float = number(0.0, 0, description="step s divides lr by 1 + s times this")
     initial_accumulator_value: float = number(0.0, 0, description="start of the sum of squared gradients")
     epsilon: float = number(1e-10, 0, description="added to the denominator")
 
 
-class Adadelta(OfTorch):
+class Adadelta(TorchOptimizer):
     rho: float = number(0.9, 0, 1, description="decay of the averages of squared gradients and squared steps")
     epsilon: float = number(1e-6, 0, description="added under both roots")
 
 
-class RMSprop(OfTorch):
+class RMSprop(TorchOptimizer):
     alpha: float = number(0.99, 0, 1, description="decay of the average of squared gradients")
     momentum: float = number(0.0, 0, 0.99999, description="decay of the running sum of steps; 0: none")
     centered: bool = key(False, "true: subtract the squared average gradient, so that a variance is divided by")

@@ -72,6 +72,13 @@ def test_a_run_with_a_guest_differs_and_resumes_exactly(guest: Compose, tmp_path
     assert_resumes_exactly(guest(override, f"outputs_dir={tmp_path / 'stopped'}"), (3, 6), directory, result)
 
 
+def test_an_own_gate_may_read_any_shared_option(guest: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its card need not say so, and may say less: every option that is set names its runs."""
+    assert identity(guest("gate=share", "gate.kernel=5"))["keys"]["gate"]["kernel"] == 5
+    monkeypatch.setitem(gates.GATES["residual"], "share", replace(kinds.SHARE, reads=("activation",)))
+    assert identity(guest("gate=share", "gate.share=0.7"))["keys"]["gate"]["share"] == 0.7
+
+
 def test_a_state_gate_has_its_own_options(experiment: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(gates.GATES["state"], "leaky_from", kinds.LEAKY)
     recurrent = [CONF, "model=rhn", "dataset=ptb_word_rhn", "optimizer=sgd_rhn"]
