@@ -249,7 +249,7 @@ app.add_typer(table_app, name="table", help="Show the progress of a table, expla
 
 
 def _check_names(names: Words, option: str = "--with") -> None:
-    """Refuse an override in the place of a table or a row."""
+    """Refuse an override in the place of a table."""
     for name in names or []:
         if "=" in name:
             raise Refused(f"{name} is an override. Write {option} before each: {option} {name}.")
@@ -272,7 +272,6 @@ def status(table: TableName, rows: RowNames = None, added: With = None) -> None:
     from highway.report.status import print_status
 
     check_words(added or [])
-    _check_names(rows)
     whole = _find(table)
     shown = whole.model_copy(update={"rows": [*map(whole.row, rows or [])] or whole.rows})
     print_status(with_overrides(shown, [*whole.budgets], added or []), outputs_folder(), Console())
@@ -291,7 +290,6 @@ def explain(table: TableName, rows: RowNames = None, budget: BudgetOfTable = Non
     from highway.sweep.explain import explain_row, explain_table
 
     check_words(added or [])
-    _check_names(rows)
     whole = _find(table)
     at = budget or whole.usual_budget
     for name in rows or []:
