@@ -56,6 +56,9 @@ class Record:
             self.close()
         if kept and first_process():
             self.write()
+        if kept:  # a log that says so before the record is there would be wrong after a kill
+            remark = self.content["error"] or self._unlearned()
+            log.info("%s: %s%s", self.directory.path, self.status, f" ({remark})" if remark else "")
         return kept
 
     def _ended(self, error: BaseException | None) -> bool:
@@ -95,8 +98,6 @@ class Record:
         if self.recorder is not None:
             self.content |= {"steps": self.recorder.steps, "best_step": self.recorder.best_step}
             self.content["cost"] = self._cost(self.recorder)
-        remark = error or self._unlearned()
-        log.info("%s: %s%s", self.directory.path, status, f" ({remark})" if remark else "")
 
     def _unlearned(self) -> str:
         """Return in words that the best or else the last model has not learned; empty if both have."""
