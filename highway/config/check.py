@@ -70,6 +70,8 @@ def _experiment(values: dict[str, Any], extra: Extra = None) -> Experiment:
     for name in ("model", "dataset", *CARDS):
         if name in values:
             sections[name] = _section(name, sections.get(name, values[name]), extra)
+    if {"schedule", "optimizer"} <= sections.keys() and sections["schedule"].name != "default":
+        sections["optimizer"] = sections["optimizer"].without_schedule()
     experiment: Experiment = validated(Experiment, values | sections, extra=extra)
     return experiment
 

@@ -62,6 +62,11 @@ class Optimizer(Written):
         if self.schedule == "inverse_square_root" and self.warmup_steps == 0:
             raise Refused("optimizer.schedule=inverse_square_root needs optimizer.warmup_steps=1 or more.")
 
+    def without_schedule(self) -> "Optimizer":
+        """Return these keys with those of the schedule at their defaults: the group `schedule` has replaced it."""
+        neutral = type(self)()
+        return self.model_copy(update={key: getattr(neutral, key) for key in SCHEDULE_KEYS})
+
     def arguments(self) -> dict[str, Any]:
         """Return what the code takes beside the parameters and lr: the options that a card adds, by name."""
         return added(self, Optimizer)

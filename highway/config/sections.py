@@ -32,22 +32,22 @@ SWEEP_ONLY = (
 ROOT = tuple(Experiment.model_fields)
 
 
-class Kind(NamedTuple):
-    """What a section can choose by name."""
+class CardSection(NamedTuple):
+    """A section in which a key names a card: the keys that all cards share, the naming key, and the cards."""
 
-    shared: type[Written]  # the keys that the section has whatever a card adds
-    key: str  # the key that names the card
+    shared: type[Written]
+    key: str
     cards: Mapping[str, Card]
 
 
 CARDS = {
-    "gate": Kind(GateOptions, "residual", GATES["residual"]),
-    "gate.score": Kind(ScoreGateOptions, "name", GATES["score"]),
-    "gate.state": Kind(StateGateOptions, "name", GATES["state"]),
-    "task": Kind(TaskOptions, "name", TASKS),
-    "optimizer": Kind(Optimizer, "name", OPTIMISERS),
-    "schedule": Kind(ScheduleOptions, "name", SCHEDULES),
-    "callback": Kind(CallbackOptions, "name", CALLBACKS),
+    "gate": CardSection(GateOptions, "residual", GATES["residual"]),
+    "gate.score": CardSection(ScoreGateOptions, "name", GATES["score"]),
+    "gate.state": CardSection(StateGateOptions, "name", GATES["state"]),
+    "task": CardSection(TaskOptions, "name", TASKS),
+    "optimizer": CardSection(Optimizer, "name", OPTIMISERS),
+    "schedule": CardSection(ScheduleOptions, "name", SCHEDULES),
+    "callback": CardSection(CallbackOptions, "name", CALLBACKS),
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from highway.config.experiment import Experiment, Folders
 from highway.config.gates import GateOptions
 from highway.config.keys import Written, declared, fields_on, unread
-from highway.config.optimisers import SCHEDULE_KEYS, Optimizer
+from highway.config.optimisers import SCHEDULE_KEYS
 from highway.config.sections import CARDS, kinds_of
 
 PARTS = ("model", "gate", "layers", "dataset", "task", "optimizer", "schedule", "callback", "trainer")
@@ -23,12 +23,10 @@ def identity(experiment: Experiment) -> dict[str, Any]:
     """Return the keys that differ from the neutral defaults, the revisions, and the checksums of the user's data."""
     keys: dict[str, Any] = {}
     for name in PARTS:
-        defaults = neutral(type(getattr(experiment, name)))
-        _unname(name, defaults)
+        defaults = _defaults(name, getattr(experiment, name))
         if name == "gate":
             for interface in ("score", "state"):
-                defaults[interface] = neutral(type(getattr(experiment.gate, interface)))
-                _unname(f"gate.{interface}", defaults[interface])
+                defaults[interface] = _defaults(f"gate.{interface}", getattr(experiment.gate, interface))
         if name == "trainer":
             defaults["diverged_above"] = experiment.task_card.diverged_above
         differing = _difference(_spelled(experiment, name), defaults)
@@ -42,11 +40,13 @@ def identity(experiment: Experiment) -> dict[str, Any]:
     return described
 
 
-def _unname(section: str, defaults: dict[str, Any]) -> None:
-    """Set the default choice of a section to that of its kind, also if a card's options have a default of their own."""
-    if section in CARDS:
-        shared, key, _ = CARDS[section]
+def _defaults(name: str, section: Written) -> dict[str, Any]:
+    """Return the neutral defaults of a section. The default card is the same for all cards of its kind."""
+    defaults = neutral(type(section))
+    if name in CARDS:
+        shared, key, _ = CARDS[name]
         defaults[key] = shared.model_fields[key].default
+    return defaults
 
 
 def identified(experiment: Experiment) -> str:
@@ -104,8 +104,6 @@ def _spelled(experiment: Experiment, name: str) -> dict[str, Any]:
     if name == "layers":  # all, l1-3 and [1,2,3] are one choice for a model of three layers
         return {**neutral(type(section)), **{location: list(layers) or "none" for location, layers in gated.items()}}
     values = _read(section)
-    if name == "optimizer" and experiment.schedule.name != "default":
-        values |= {key: neutral(Optimizer)[key] for key in SCHEDULE_KEYS}
     if name == "task" and section.name == experiment.dataset_card.task:
         values["name"] = "default"
     if name == "gate" and not any(gated.values()):  # a gate on no layer is no gate

@@ -66,7 +66,7 @@ class Checkpointer(pl.Callback):
         self.seconds = experiment.trainer.checkpoint_seconds
         self.recorder = recorder
         self.stop_asked = False
-        self._saved = False
+        self._readable = False  # until the first checkpoint has been read back
         self._previous_handlers: dict[int, Any] = {}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -105,9 +105,9 @@ class Checkpointer(pl.Callback):
     def _save(self, trainer: pl.Trainer) -> None:
         trainer.save_checkpoint(self.directory.best.with_name(f"resume-{self.recorder.steps}.ckpt"))
         if trainer.is_global_zero:
-            if not self._saved:
+            if not self._readable:
                 check_readable(self.directory.checkpoints[0])
-                self._saved = True
+                self._readable = True
             for old in self.directory.checkpoints[KEPT:]:
                 old.unlink(missing_ok=True)
         self._saved_at = time.monotonic()

@@ -11,7 +11,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from highway.config.cards import loaded
-from highway.config.optimisers import OPTIMISERS, SCHEDULE_KEYS, SCHEDULES, Optimizer, ScheduleOptions
+from highway.config.optimisers import OPTIMISERS, SCHEDULES, Optimizer, ScheduleOptions
 from highway.errors import Refused
 
 
@@ -156,7 +156,6 @@ def schedule_of(config: Optimizer, total_steps: int, chosen: ScheduleOptions = D
     if chosen.name not in SCHEDULES:
         return RECIPES[config.schedule](config, total_steps)
     kind = loaded(SCHEDULES[chosen.name].code)
-    config = config.model_copy(update={key: getattr(Optimizer(), key) for key in SCHEDULE_KEYS})  # nothing else acts
     if issubclass(kind, LRScheduler):
         return TorchSchedule(config, total_steps, chosen)
     return kind(config, total_steps, **chosen.arguments(config.lr, total_steps))

@@ -103,6 +103,7 @@ def test_the_group_schedule_replaces_that_of_the_optimiser(guest: Compose) -> No
         assert identity(other) == identity(chosen)
         rates = [build.task(each, 8, 8).schedule.rate(5, 0) for each in (chosen, other)]
         assert rates == [0.001 / 4] * 2
+    assert guest("optimizer=sgd_plateau", "schedule=halving").optimizer.schedule == "constant", "nothing else reads it"
     assert is_unread(chosen, "optimizer.warmup_steps=9") and not is_unread(chosen, "optimizer.lr=9")
 
 
