@@ -174,7 +174,7 @@ def _mistake(error: Any, first: str) -> str:
 
 def _show_version(shown: bool) -> None:
     if shown:
-        from highway.files.system import versions
+        from highway.ledger.machine import versions
 
         print(versions())
         raise typer.Exit
@@ -617,7 +617,7 @@ def audit(
 
     from highway.audit.audit import audit as audited
     from highway.audit.audit import show, to_markdown
-    from highway.files.writing import write_text
+    from highway.ledger.files import write_text
     from highway.sweep.reading import table_ids
 
     if write and write.is_dir():
@@ -657,7 +657,7 @@ def benchmark(
     if (decoding or overhead) and tables:
         raise Refused("--decoding and --overhead measure no table: leave out the table's name.")
     from highway.bench import benchmark as bench
-    from highway.files.device import cores
+    from highway.ledger.machine import cores
 
     cpu = threads or cores()
     if overhead:

@@ -16,9 +16,9 @@ from highway.config.groups import check_words, groups, offered, options
 from highway.config.guard import check_hydra
 from highway.config.sections import SWEEP_ONLY
 from highway.errors import Refused
-from highway.files.device import rank
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import is_unread
+from highway.ledger.machine import rank
 from highway.sweep.typed import command_line, quoted
 
 LAUNCHED = "logger.group="  # set for each run of a sweep; a row may ignore what its table's recipe sets

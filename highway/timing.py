@@ -22,8 +22,7 @@ from highway.clock import clock
 from highway.config.experiment import Experiment
 from highway.config.groups import check_words
 from highway.errors import Refused, listing
-from highway.files.device import cores, device_name
-from highway.files.system import commit
+from highway.ledger.machine import commit, cores, device_name
 from highway.report.rows import composed, overrides_of
 from highway.report.times import read_lines, times_file, write_lines
 from highway.run import machine

@@ -15,8 +15,8 @@ import torch
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
 from highway.data import sample
-from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
+from highway.ledger.files import read_json
 from highway.testing.runs import StopAt, trained
 from tests.support.overrides import TINY
 

@@ -17,8 +17,8 @@ from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.config.models import Remembers
 from highway.errors import counted
-from highway.files.device import cores
 from highway.ledger.identity import identified
+from highway.ledger.machine import cores
 from highway.sweep.cost import Cost, cost_of
 from highway.sweep.reading import load_table
 from highway.sweep.table import Table

@@ -16,7 +16,7 @@ from highway.bench.overhead import overhead
 from highway.config.extras import need
 from highway.config.home import outputs_folder
 from highway.errors import counted
-from highway.files.writing import write_json
+from highway.ledger.files import write_json
 from highway.sweep.reading import load_table, table_ids
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from highway.files.writing import write_text
+from highway.ledger.files import write_text
 
 SECONDS = 600.0  # for all checks together
 

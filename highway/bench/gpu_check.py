@@ -19,8 +19,7 @@ from highway.bench.device_checks import CHECKS
 from highway.config.home import outputs_folder
 from highway.config.sentences import one_sentence
 from highway.errors import Refused, closest, listing
-from highway.files.device import device_name
-from highway.files.system import commit
+from highway.ledger.machine import commit, device_name
 
 
 def main() -> None:

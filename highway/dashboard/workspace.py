@@ -11,7 +11,7 @@ from highway.config.home import outputs_folder
 from highway.config.metrics import KINDS, METRICS
 from highway.dashboard import mirror
 from highway.errors import Refused, counted
-from highway.files.writing import read_json, write_json
+from highway.ledger.files import read_json, write_json
 from highway.report.collect import Collected, collect
 from highway.report.render import to_markdown, write_report
 from highway.report.report import build_report

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from highway.data.download import emptied, in_turn
-from highway.files.writing import made_folder
+from highway.ledger.files import made_folder
 
 
 def cached(parent: Path, name: str, recipe: list[Any], make: Callable[[Path], None]) -> dict[str, bytes]:

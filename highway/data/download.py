@@ -24,7 +24,7 @@ import numpy as np
 
 from highway.data.transfer import Failure, download, reason
 from highway.errors import Held, Refused
-from highway.files.writing import file_sha256, made_folder, writing
+from highway.ledger.files import file_sha256, made_folder, writing
 from highway.ledger.lease import leased
 
 log = logging.getLogger("highway")

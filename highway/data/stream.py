@@ -15,7 +15,7 @@ from torch import Tensor
 from highway.config.datasets import DATASETS, LanguageDataset
 from highway.data.cache import cached
 from highway.errors import Refused
-from highway.files.writing import write_json, written_atomically
+from highway.ledger.files import write_json, written_atomically
 
 CHUNK = 1 << 20
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 
-from highway.files.writing import writing
+from highway.ledger.files import writing
 
 log = logging.getLogger("highway")
 CHUNK = 1 << 18

@@ -29,7 +29,7 @@ from highway.data.cache import cached
 from highway.data.download import Unfit
 from highway.data.sources import SUBSTITUTE, TED
 from highway.errors import Refused
-from highway.files.writing import write_json, written_atomically
+from highway.ledger.files import write_json, written_atomically
 
 LAYOUT = 2  # version of the cache; a new number rebuilds it
 SPLITS = ("train", "valid", "test")

@@ -13,7 +13,7 @@ from typing import Any
 
 from highway.config import home
 from highway.config.experiment import Experiment
-from highway.files.writing import made_folder, remove_leftovers, writing
+from highway.ledger.files import made_folder, remove_leftovers, writing
 from highway.ledger.identity import identified
 from highway.ledger.lease import HeldLease, Lease, leased
 from highway.ledger.record import leave_out, read_record

@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from highway.errors import Held, Unwritable
-from highway.files.system import started, this_machine
-from highway.files.writing import made_folder, write_json, writing
+from highway.ledger.files import made_folder, write_json, writing
+from highway.ledger.machine import started, this_machine
 
 BEAT = 2.0  # seconds between two writes of a held lease
 STALE = 60.0  # seconds without a write after which another machine takes over

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from highway.config.metrics import METRICS, OF_A_RECORD
 from highway.errors import counted, listing
-from highway.files.writing import written_atomically
+from highway.ledger.files import written_atomically
 from highway.report.answers import Answer
 from highway.report.collect import Collected
 from highway.report.counting import is_unchecked, unlearned

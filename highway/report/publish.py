@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from highway.errors import Refused
-from highway.files.writing import made_folder, write_text, writing
 from highway.ledger.directory import RunDirectory
+from highway.ledger.files import made_folder, write_text, writing
 from highway.report.collect import Collected, collect, with_overrides
 from highway.report.curves import thin_curves
 from highway.report.render import write_report

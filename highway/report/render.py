@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Markdown, TableElement
 from rich.table import Table
 
-from highway.files.writing import write_text
+from highway.ledger.files import write_text
 from highway.report.collect import Collected, collect, with_overrides
 from highway.report.details import to_csv
 from highway.report.evidence import tone

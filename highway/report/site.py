@@ -13,7 +13,7 @@ from rich.console import Console
 
 from highway.config.metrics import KINDS
 from highway.config.papers import paper_of
-from highway.files.writing import write_text
+from highway.ledger.files import write_text
 from highway.report.collect import Collected, authors_logs, collect, underway, with_overrides
 from highway.report.curves import Curves, Point, growing
 from highway.report.overview import of_papers, overview

@@ -12,9 +12,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from highway.errors import counted
-from highway.files.device import cores
-from highway.files.system import way_to_start_processes
 from highway.ledger.directory import DONE, RunDirectory, seed_directories
+from highway.ledger.machine import cores, way_to_start_processes
 from highway.report.rows import name_of_runs, overrides_of, with_choice
 from highway.report.sample import records
 from highway.report.times import measurements

@@ -14,7 +14,7 @@ from typing import Any
 
 from highway.config import home
 from highway.errors import Refused, counted, listing
-from highway.files.writing import write_text
+from highway.ledger.files import write_text
 from highway.report.rows import composed, overrides_of
 from highway.report.sample import Sample
 from highway.sweep.table import Table

@@ -10,7 +10,7 @@ from highway.blocks.processor import bf16_factor
 from highway.config.experiment import Experiment
 from highway.config.models import Recurrent
 from highway.errors import Refused
-from highway.files.device import device_name
+from highway.ledger.machine import device_name
 from highway.run import build
 
 log = logging.getLogger("highway")

@@ -31,9 +31,8 @@ from torch import Tensor, nn
 from highway.config.experiment import Experiment
 from highway.describe import flat
 from highway.errors import Corrupt, Refused
-from highway.files import seal
-from highway.files.writing import written_atomically
 from highway.ledger.directory import RunDirectory, step_of
+from highway.ledger.files import check_name, written_atomically
 from highway.run.recorder import Recorder
 
 log = logging.getLogger("highway")
@@ -151,7 +150,7 @@ def resumable(directory: RunDirectory, forget: bool = True) -> Resume | None:
 
 def _checked(path: Path, directory: RunDirectory) -> dict[str, Any]:
     """Return the recorder's state in a checkpoint. Raise Corrupt if it, its curve or its best weights do not fit."""
-    seal.check_name(path)
+    check_name(path)
     try:
         known = torch.load(path, weights_only=True, mmap=True)["callbacks"][Recorder.state_key]
         run, best_step = known["run"], known["best_step"]

@@ -21,11 +21,10 @@ from highway.config.experiment import Experiment
 from highway.config.project import project
 from highway.config.training import Trainer
 from highway.config.yaml_file import as_yaml
-from highway.files.device import cores
-from highway.files.system import commit
-from highway.files.writing import write_text, writing
 from highway.ledger.directory import RunDirectory
+from highway.ledger.files import write_text, writing
 from highway.ledger.identity import configuration
+from highway.ledger.machine import commit, cores
 from highway.run.processes import started_by_srun
 
 log = logging.getLogger("highway")

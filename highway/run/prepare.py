@@ -11,7 +11,7 @@ from rich.table import Table
 
 from highway.config.compose import dataset as composed_dataset
 from highway.config.datasets import DATASETS, PUBLISHED, DatasetCard
-from highway.files.writing import file_sha256
+from highway.ledger.files import file_sha256
 from highway.run import build
 
 

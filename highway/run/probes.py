@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from highway.files.writing import written_atomically
+from highway.ledger.files import written_atomically
 
 
 def save_probes(probes: dict[str, dict[str, Tensor]], folder: Path) -> None:

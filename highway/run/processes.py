@@ -6,7 +6,7 @@ from pytorch_lightning.plugins.environments import ClusterEnvironment, Lightning
 
 from highway.config.training import Trainer
 from highway.errors import Refused
-from highway.files.device import UNSET, rank
+from highway.ledger.machine import UNSET, rank
 
 
 def started_by_srun() -> int:

@@ -13,9 +13,9 @@ from highway.config.experiment import Experiment
 from highway.data.module import ExperimentData
 from highway.describe import parameter_counts
 from highway.errors import Corrupt, Refused, Unwritable
-from highway.files.device import device_name
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import named_revisions
+from highway.ledger.machine import device_name
 from highway.ledger.record import worse_than_counting, write_record
 from highway.run import machine
 from highway.run.checkpoint import Interrupted

@@ -21,7 +21,7 @@ from highway.blocks import products
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
 from highway.errors import Refused
-from highway.files.writing import append_text, file_sha256, write_text, writing
+from highway.ledger.files import append_text, file_sha256, write_text, writing
 from highway.run import machine
 from highway.tasks.task import Task
 

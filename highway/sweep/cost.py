@@ -21,8 +21,8 @@ from highway.config.experiment import Experiment
 from highway.config.models import Remembers
 from highway.describe import parameter_counts
 from highway.errors import Refused, counted, listing
-from highway.files.device import cores, device_name
 from highway.ledger.directory import seed_directories
+from highway.ledger.machine import cores, device_name
 from highway.ledger.record import read_record
 from highway.run import build
 from highway.run.cautions import cautions

@@ -24,7 +24,7 @@ from highway.config.mistakes import validated
 from highway.config.project import needs_project, project
 from highway.config.yaml_file import as_yaml, parsed
 from highway.errors import Refused, as_typed, closest, listing
-from highway.files.writing import write_text
+from highway.ledger.files import write_text
 from highway.ledger.identity import names_run
 from highway.sweep.reading import load_table, metrics_of_runs, parse_table, read_table, table_ids
 from highway.sweep.table import LONGEST_ID, Table

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from highway.config.keys import Written, number
 from highway.errors import Refused
-from highway.files.device import cores
+from highway.ledger.machine import cores
 from highway.sweep.launcher import Job, Launcher
 from highway.sweep.planned import Planned
 from highway.sweep.process import start_process

@@ -15,7 +15,7 @@ from highway.config.extras import need
 from highway.config.keys import Written, number
 from highway.config.project import SETTING, project
 from highway.errors import Refused
-from highway.files.writing import append_text, made_folder
+from highway.ledger.files import append_text, made_folder
 from highway.sweep.launcher import Job, Launcher
 from highway.sweep.planned import Planned
 from highway.sweep.process import ray_task

@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import load_file
 
 from highway.config.experiment import Experiment
-from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
+from highway.ledger.files import read_json
 from highway.training import run
 
 

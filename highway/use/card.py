@@ -18,8 +18,8 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from highway.config.experiment import Experiment
 from highway.config.yaml_file import read_yaml
 from highway.errors import Refused
-from highway.files.writing import made_folder, write_text, writing
 from highway.ledger.directory import RunDirectory
+from highway.ledger.files import made_folder, write_text, writing
 from highway.report.sample import caveat_of
 from highway.run.checkpoint import read_weights
 from highway.use.load import check_owner, experiment_of

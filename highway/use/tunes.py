@@ -10,7 +10,7 @@ from torch import Tensor
 from highway.config.extras import need
 from highway.config.models import Remembers
 from highway.errors import Refused
-from highway.files.writing import written_atomically
+from highway.ledger.files import written_atomically
 from highway.use.load import Trained
 
 LOWEST = 21  # MIDI number of the lowest of 88 keys

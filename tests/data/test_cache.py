@@ -6,7 +6,7 @@ import pytest
 
 from highway.data.cache import cached
 from highway.errors import Refused
-from highway.files.writing import write_text
+from highway.ledger.files import write_text
 
 
 def make(folder: Path) -> None:

@@ -17,10 +17,10 @@ import pytest
 
 from highway.config.compose import experiment as composed
 from highway.config.home import REFERENCE
-from highway.files.device import device_name
-from highway.files.writing import write_json
 from highway.ledger.directory import RunDirectory
+from highway.ledger.files import write_json
 from highway.ledger.identity import identified
+from highway.ledger.machine import device_name
 from highway.sweep.reading import load_table
 from highway.testing.runs import StopAt, trained
 from highway.use.load import experiment_of

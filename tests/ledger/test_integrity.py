@@ -11,8 +11,8 @@ import torch
 
 from highway.config.experiment import Experiment
 from highway.errors import Corrupt, Refused
-from highway.files.writing import written_atomically
 from highway.ledger.directory import RunDirectory, seed_directories
+from highway.ledger.files import written_atomically
 from highway.ledger.record import write_record
 from highway.run import build
 from highway.run.checkpoint import load_weights, read_weights, resumable, save_weights
@@ -164,8 +164,8 @@ def test_a_full_disk_interrupts_and_the_same_command_goes_on(
     with monkeypatch.context() as patch:
 
         def fill() -> None:
-            patch.setattr("highway.files.writing.open", opened, raising=False)
-            patch.setattr("highway.files.writing.os.fdopen", opened)
+            patch.setattr("highway.ledger.files.open", opened, raising=False)
+            patch.setattr("highway.ledger.files.os.fdopen", opened)
 
         assert run(tiny(*EVERY_STEP), directory, "test", (At(7, fill),)) == "unwritable"
     assert directory.status == "interrupted"

@@ -13,7 +13,7 @@ import pytest
 
 from highway.config.project import begin
 from highway.errors import Refused
-from highway.files.writing import read_json
+from highway.ledger.files import read_json
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "example"

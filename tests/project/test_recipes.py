@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from highway.files.writing import read_json
+from highway.ledger.files import read_json
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "docs" / "RECIPES.md"

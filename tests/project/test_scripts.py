@@ -23,8 +23,8 @@ from highway.config.experiment import Experiment
 from highway.config.home import CONF
 from highway.config.origins import NEUTRAL
 from highway.config.sections import SECTIONS
-from highway.files.writing import read_json, write_json
 from highway.ledger.directory import RunDirectory
+from highway.ledger.files import read_json, write_json
 from highway.ledger.identity import PARTS, configuration
 from highway.run.trial import Entry
 from highway.sweep import grid

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from highway.files.writing import read_json
+from highway.ledger.files import read_json
 from highway.ledger.record import write_record
 from highway.report.baselines import differences, units_of
 from highway.report.collect import collect

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from highway.files.writing import write_text
+from highway.ledger.files import write_text
 from highway.ledger.record import read_record, write_record
 from highway.report.collect import collect
 from highway.report.details import details, to_csv

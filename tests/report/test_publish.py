@@ -13,8 +13,8 @@ import highway
 from highway.cli import main
 from highway.config import home
 from highway.errors import Refused
-from highway.files.writing import read_json, write_text
 from highway.ledger.directory import RunDirectory
+from highway.ledger.files import read_json, write_text
 from highway.ledger.record import write_record
 from highway.report.collect import collect, with_overrides
 from highway.report.curves import FIRST_ROWS, TRAINING_ROWS, thin_curves

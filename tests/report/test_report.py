@@ -15,9 +15,8 @@ import pytest
 from rich.console import Console
 
 from highway.errors import Refused
-from highway.files.seal import sealed
-from highway.files.writing import read_json
 from highway.ledger.directory import DONE, RunDirectory
+from highway.ledger.files import read_json, sealed
 from highway.ledger.record import write_record
 from highway.report.collect import Summary, collect, with_overrides
 from highway.report.details import to_csv

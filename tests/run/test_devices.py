@@ -18,9 +18,9 @@ from safetensors.torch import load_file
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
 from highway.data.lanes import Batch, lanes_of
-from highway.files.system import started
-from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
+from highway.ledger.files import read_json
+from highway.ledger.machine import started
 from highway.run import build
 from highway.run.companions import companions
 from highway.tasks.states import joined

@@ -267,7 +267,7 @@ def test_a_full_disk_is_one_sentence_and_exit_code_four(
     build.data(experiment(*overrides))  # the disk is full later
     monkeypatch.setattr(sys, "argv", ["train.py", *overrides])
     with monkeypatch.context() as without_room, pytest.raises(SystemExit) as end:
-        without_room.setattr("highway.files.writing.os.fsync", full)
+        without_room.setattr("highway.ledger.files.os.fsync", full)
         main("train")
     assert end.value.code == 4
     assert "could not be written: No space left on device" in capsys.readouterr().err

@@ -5,8 +5,8 @@ from typing import Any
 
 from highway.config.compose import experiment
 from highway.data.translation import count_words
-from highway.files.writing import write_text
 from highway.ledger.directory import RunDirectory
+from highway.ledger.files import write_text
 from highway.ledger.record import write_record
 from highway.sweep.reading import load_table, table_ids
 from highway.tasks.scoring import scores

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
+from highway.ledger.files import read_json
 from highway.ledger.lease import Lease
 from highway.testing.runs import curve, same_weights
 from tests.support.commands import TRAIN

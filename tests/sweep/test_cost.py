@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from highway.config.compose import experiment
-from highway.files.device import device_name
 from highway.ledger.directory import RunDirectory
+from highway.ledger.machine import device_name
 from highway.sweep import cost
 from highway.sweep.cost import cost_of
 from highway.sweep.plan import published

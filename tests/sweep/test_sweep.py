@@ -17,9 +17,9 @@ from highway.cli import main
 from highway.config import compose
 from highway.config.compose import experiment
 from highway.errors import Refused
-from highway.files.device import cores
-from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
+from highway.ledger.files import read_json
+from highway.ledger.machine import cores
 from highway.report.render import show_reports
 from highway.sweep import grid
 from highway.sweep.launcher import Launcher

@@ -24,7 +24,7 @@ from highway.config.experiment import Experiment
 from highway.data import sample_pairs, sources, translation
 from highway.data.pairs import EpochBatches, PairBatch, TranslationData, batch_ends
 from highway.errors import Refused
-from highway.files.writing import read_json
+from highway.ledger.files import read_json
 from highway.run import build
 from highway.tasks.scoring import scores, sparsity
 from highway.testing.runs import assert_resumes_exactly, curve, trained

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from highway.config.experiment import Experiment
-from highway.files.writing import read_json
+from highway.ledger.files import read_json
 from highway.ledger.record import write_record
 from highway.report.collect import collect
 from highway.report.report import build_report

@@ -10,8 +10,8 @@ from huggingface_hub import ModelCard
 
 from highway.config.home import REFERENCE
 from highway.errors import Refused
-from highway.files.writing import read_json
 from highway.ledger.directory import RunDirectory
+from highway.ledger.files import read_json
 from highway.ledger.record import write_record
 from highway.use.card import write_card
 from tests.support.overrides import SHORT

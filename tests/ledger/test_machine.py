@@ -11,7 +11,7 @@ import psutil
 import pytest
 import torch
 
-from highway.files import device, system
+from highway.ledger import machine
 from tests.support.waiting import wait_for
 
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="this system has no /proc")
@@ -21,10 +21,10 @@ Command = Callable[[str, str], None]
 @pytest.fixture
 def without_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Pretend that the system has no /proc."""
-    monkeypatch.setattr(system, "PROC", tmp_path / "no proc")
-    system.this_machine.cache_clear()
+    monkeypatch.setattr(machine, "PROC", tmp_path / "no proc")
+    machine.this_machine.cache_clear()
     yield
-    system.this_machine.cache_clear()
+    machine.this_machine.cache_clear()
 
 
 @pytest.fixture
@@ -44,24 +44,24 @@ def only(without_proc: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 def test_a_process_is_known_by_its_start() -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
-        start = system.started(process.pid)
-        assert start and start == system.started(process.pid)
-        assert system.started(1) not in (start, None)
+        start = machine.started(process.pid)
+        assert start and start == machine.started(process.pid)
+        assert machine.started(1) not in (start, None)
         process.kill()
-        wait_for(lambda: system.started(process.pid) is None)  # it is dead, though its parent has not waited for it
+        wait_for(lambda: machine.started(process.pid) is None)  # it is dead, though its parent has not waited for it
         process.wait()
-        assert system.started(process.pid) is None
+        assert machine.started(process.pid) is None
 
 
 @needs_proc
 def test_a_start_stays_when_the_clock_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A start stays when somebody sets the clock back by an hour, and with it the time of boot."""
-    start = system.started(os.getpid())
+    start = machine.started(os.getpid())
     assert start is not None
     (tmp_path / "stat").write_text(f"btime {psutil.boot_time() - 3600:.0f}\n")
     (tmp_path / str(os.getpid())).symlink_to("/proc/self")
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
-    assert system.started(os.getpid()) == pytest.approx(start, abs=1e-3)
+    assert machine.started(os.getpid()) == pytest.approx(start, abs=1e-3)
 
 
 @needs_proc
@@ -69,35 +69,35 @@ def test_a_hidden_process_does_not_look_dead(tmp_path: Path, monkeypatch: pytest
     """The /proc of a shared machine may hide the processes of other users."""
     (tmp_path / "stat").write_text("btime 1700000000\n")
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
-    assert math.isnan(system.started(os.getpid()) or 0)
+    assert math.isnan(machine.started(os.getpid()) or 0)
 
 
 def test_two_containers_are_two_machines(without_proc: None) -> None:
-    assert system.this_machine()
+    assert machine.this_machine()
     names = set()
     for folder in ("sys/kernel/random", "self/ns"):
-        (system.PROC / folder).mkdir(parents=True)
-    (system.PROC / "sys/kernel/random/boot_id").write_text("9a1b-22c3\n")
+        (machine.PROC / folder).mkdir(parents=True)
+    (machine.PROC / "sys/kernel/random/boot_id").write_text("9a1b-22c3\n")
     for namespace in ("pid:[1]", "pid:[2]"):
-        (system.PROC / "self/ns/pid").unlink(missing_ok=True)
-        (system.PROC / "self/ns/pid").symlink_to(namespace)
-        system.this_machine.cache_clear()
-        names.add(system.this_machine())
+        (machine.PROC / "self/ns/pid").unlink(missing_ok=True)
+        (machine.PROC / "self/ns/pid").symlink_to(namespace)
+        machine.this_machine.cache_clear()
+        names.add(machine.this_machine())
     assert len(names) == 2
 
 
 def test_a_processor_has_a_name(only: Command) -> None:
-    assert system.processor_name()  # its architecture, if nothing else is known
+    assert machine.processor_name()  # its architecture, if nothing else is known
     only("sysctl", "Apple M4\n")
-    assert system.processor_name() == "Apple M4"
+    assert machine.processor_name() == "Apple M4"
     only("lscpu", "Architecture: aarch64\nModel name:   Neoverse-V1\n")
-    assert system.processor_name() == "Neoverse-V1"
-    system.PROC.mkdir()
-    (system.PROC / "cpuinfo").write_text("processor: 0\nmodel name\t: Model A\nprocessor: 1\nmodel name\t: Model A\n")
-    assert system.processor_name() == "Model A"
+    assert machine.processor_name() == "Neoverse-V1"
+    machine.PROC.mkdir()
+    (machine.PROC / "cpuinfo").write_text("processor: 0\nmodel name\t: Model A\nprocessor: 1\nmodel name\t: Model A\n")
+    assert machine.processor_name() == "Model A"
 
 
 @pytest.mark.parametrize(("vectors", "suffix"), [("AVX512", ", AVX512"), ("AVX2", ", AVX2"), ("DEFAULT", "")])
 def test_a_name_for_each_kind_of_rounding(vectors: str, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: vectors)
-    assert device.device_name("cpu") == system.processor_name() + suffix
+    assert machine.device_name("cpu") == machine.processor_name() + suffix

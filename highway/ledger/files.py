@@ -1,4 +1,11 @@
-"""Write files atomically: to a temporary file in the same folder, flushed, then renamed."""
+"""Write files atomically, and seal those that results depend on with a checksum that is verified at each reading.
+
+A file is written to a temporary file in the same folder, flushed, then renamed. Where a sealed file has its sha256:
+
+result.json      in itself
+a checkpoint     the beginning of it in the name of the file
+weights          in the header of the file (highway/run/checkpoint.py)
+"""
 
 import hashlib
 import json
@@ -9,7 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from highway.errors import Refused, Unwritable
+from highway.errors import Corrupt, Refused, Unwritable
+
+OWN = b'\n "sha256": "'  # indented by one blank, so at the outermost level of a JSON text
+DIGITS = 64
 
 
 @contextmanager
@@ -28,7 +38,7 @@ def writing(path: Path) -> Iterator[None]:
 def written_atomically(path: Path, durable: bool = True, sealed: bool = False) -> Iterator[BinaryIO]:
     """Open a binary file for writing. It appears at `path` only when the block ends without an error.
 
-    `sealed` adds the file's checksum to its name: x.ckpt becomes x.<16 digits>.ckpt (highway/files/seal.py).
+    `sealed` adds the file's checksum to its name: x.ckpt becomes x.<16 digits>.ckpt (`check_name` verifies it).
     """
     if not path.name:  # an empty path, `.` or `/`
         raise Refused(f"{path} is a folder, not a file. Name a file in it.")
@@ -87,3 +97,35 @@ def remove_leftovers(folder: Path) -> None:
     """Delete the temporary files of a process that was killed while it wrote."""
     for path in folder.glob(".*.????????"):
         path.unlink(missing_ok=True)
+
+
+def sealed(content: dict[str, Any]) -> bytes:
+    """Return the content as JSON with its own sha256, computed with zeros in place of its digits."""
+    blank = (json.dumps({**content, "sha256": "0" * DIGITS}, indent=1, sort_keys=True) + "\n").encode()
+    before, _, after = _around(blank)
+    return before + _checksum(before, after) + after
+
+
+def opened(text: bytes, path: Path) -> dict[str, Any]:
+    """Return the content of a sealed text; `path` is its file, for the message."""
+    before, checksum, after = _around(text)
+    if checksum != _checksum(before, after):
+        raise Corrupt(f"{path} is corrupt: its sha256 is not the one that it states")
+    content: dict[str, Any] = json.loads(text)
+    return content
+
+
+def _around(text: bytes) -> tuple[bytes, bytes, bytes]:
+    """Split a sealed text into the part before the checksum, the checksum and the part after it."""
+    start = text.find(OWN) + len(OWN)
+    return text[:start], text[start : start + DIGITS], text[start + DIGITS :]
+
+
+def _checksum(before: bytes, after: bytes) -> bytes:
+    return hashlib.sha256(before + b"0" * DIGITS + after).hexdigest().encode()
+
+
+def check_name(path: Path) -> None:
+    """Raise `Corrupt` if a file does not match the checksum in its name."""
+    if path.suffixes[-2:-1] != [f".{file_sha256(path)[:16]}"]:
+        raise Corrupt(f"{path} is corrupt: its sha256 is not the one in its name")
