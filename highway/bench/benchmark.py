@@ -136,18 +136,15 @@ def show(record: dict[str, Any]) -> None:
     print(f"ratio: to {record['reference']}; MiB: of a process of its own; peak: share of the speed of")
     print(f"one large matrix product in the same precision, {peaks}")
     for precision in record["matrix_peak"]:
-        show_ours(precision, [row for row in record["rows"] if row["precision"] == precision], record["step_peak"])
+        show_ours(precision, [row for row in record["rows"] if row["precision"] == precision])
 
 
-def show_ours(precision: str, rows: list[dict[str, Any]], step_peak: dict[str, float]) -> None:
+def show_ours(precision: str, rows: list[dict[str, Any]]) -> None:
     """Show what compiling and gates cost our model, in one precision."""
     ours = [row for row in rows if row["kind"] == "ours"]
     if not ours:
         return
     plain, *others = ours
-    if peak := step_peak.get(precision):
-        share = plain["operations"] / plain["seconds"] / peak
-        print(f"one product of a step alone, {precision}: {peak / 1e9:,.0f} GFLOP/s; ours has {share:.0%} of it")
     for row in others:
         if row["compiled"]:
             print(f"{row['name']}: the first step took {row['first_seconds']:.0f} s")

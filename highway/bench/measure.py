@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from highway.bench.rounds import matrix_peak, timed
-from highway.blocks.products import rate
 from highway.errors import counted
 from highway.run import build, machine
 from highway.run.trial import Entry, in_own_process, operations, peak_memory
@@ -36,7 +35,7 @@ def measure(field: list[Entry], rounds: int, threads: int) -> dict[str, Any]:
             rows = in_own_process(_times, measured, tokens, rounds, threads)
     except (BrokenProcessPool, RuntimeError, MemoryError) as failure:
         remarks.append(ran_out("There are no times: the process that measured them", field[0], failure))
-    record = {
+    return {
         "title": f"{tokens:,} tokens a step, {counted(threads, 'thread')}, {device}",
         "device": device,
         "rounds": rounds,
@@ -44,11 +43,6 @@ def measure(field: list[Entry], rounds: int, threads: int) -> dict[str, Any]:
         "remarks": remarks,
         **compared(rows, measured, memory),
     }
-    record["step_peak"] = {}
-    if rows and shape.model_card.code.startswith("highway.models.rhn") and device == "cpu":
-        lanes, width = shape.dataset.train.lanes, shape.model.width
-        record["step_peak"] = {name: rate(DTYPES[name], lanes, width) for name in record["matrix_peak"]}
-    return record
 
 
 def ran_out(who: str, entry: Entry, failure: Exception) -> str:

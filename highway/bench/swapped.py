@@ -2,7 +2,6 @@
 
 LocalRNN on gathered windows   torch.nn's recurrent network on windows (B T, M, D), as in the R-Transformer code
 pytorch-tcn                    the package's stack of residual blocks
-torch.nn's kernel              for each layer of RNN, GRU and LSTM, however large
 plain loop                     the time loop of a recurrent highway network in plain PyTorch, under autograd
 
 Shapes: B batch, T time, M window of the LocalRNN, D width.
@@ -18,7 +17,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highway.blocks.local_rnn import LocalRNN
-from highway.blocks.processor import lstm_trains_in
 from highway.models.tcn import TCNBackbone
 from highway.run import build
 from highway.run.trial import Contender, Entry
@@ -35,9 +33,7 @@ class GatheredWindows(nn.Module):
         self.recurrent.load_state_dict({f"{name}_l0": value for name, value in local.state_dict().items()})
 
     def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
-        lower = torch.get_autocast_dtype("cpu")
-        lstm_on_cpu = isinstance(self.recurrent, nn.LSTM) and x.is_cpu
-        if lstm_on_cpu and torch.is_autocast_enabled("cpu") and not lstm_trains_in(lower):
+        if isinstance(self.recurrent, nn.LSTM) and x.is_cpu and torch.is_autocast_enabled("cpu"):
             with torch.autocast("cpu", enabled=False):  # as our own layers do (highway/models/recurrent.py)
                 return self.forward(x.float())
         windows = F.pad(x, (0, 0, self.window - 1, 0)).unfold(1, self.window, 1)  # (B, T, D, M)
@@ -79,7 +75,7 @@ def plain_loop(
     weights: Sequence[Tensor],
     biases: Sequence[Tensor],
 ) -> Tensor:
-    """Compute what highway.blocks.micro_layers.Loop computes, in plain PyTorch.
+    """Compute what highway.blocks.rhn_loop.Loop computes, in plain PyTorch.
 
     reads (T, B, maps D), state and drop (B, D), weights (maps D, D), biases (maps D) -> states (T, B, D); maps: 2 or 3.
     """
@@ -102,15 +98,9 @@ def take_plain_loop(model: Any) -> None:
         layer.loop = partial(plain_loop, layer.gate)
 
 
-def take_kernels(model: Any) -> None:
-    for layer in model.backbone.layers:
-        layer.forward = layer.by_kernel
-
-
 SWAPS: dict[str, Callable[[Any], None]] = {
     "R-Transformer on gathered windows": gather,
     "pytorch-tcn": take_public,
-    "torch.nn's kernel": take_kernels,
     "plain loop": take_plain_loop,
 }
 

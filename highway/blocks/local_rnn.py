@@ -2,12 +2,16 @@
 
     h[t] = the last state of RNN(x[t-M+1], ..., x[t]) from a zero state        x is zero before the start
 
-R-Transformer's code gathers all windows into (B T, M, D) and runs a recurrent network over them. Here nothing is
-gathered, and each input is multiplied by W once, not once for each of its M windows. The backward pass is written out:
-M steps, each over all windows at once. Weights have the names and the row order of torch.nn's recurrent cells, with
-both biases.
+    RNN    h' = tanh(Wx + b + Uh + c)
+    GRU    r, z = sigmoid(Wx + b + Uh + c)      n = tanh(Vx + d + r (Qh + e))      h' = (1 - z) n + z h
+    LSTM   i, f, o = sigmoid(Wx + b + Uh + c)   g = tanh(the same)                 C' = f C + i g,   h' = o tanh C'
 
-Shapes: B lanes, T positions, D width, M window.
+R-Transformer's code gathers all windows into (B T, M, D) and runs a recurrent network over them. Here nothing is
+gathered, and each input is multiplied by W once, not once for each of its M windows. Both passes are
+written out: Wx + b for all positions at once, then M steps, each over all windows. Weights have the names and the row
+order of torch.nn's recurrent cells, with both biases.
+
+Shapes: B lanes, T positions, D width, M window, N windows.
 """
 
 import math
@@ -18,10 +22,97 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from highway.blocks.cells import CELLS, RNN, State
 from highway.describe import uniform
 
+sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
+tanh_backward = torch.ops.aten.tanh_backward.grad_input
+State = tuple[Tensor, ...]  # h, for an LSTM also C; (N, D) each
 CHUNK = 1 << 18  # windows * D of one chunk: the tensors of a step then stay in a CPU's cache
+
+
+class RNN:
+    """One step of a recurrent cell and its derivative, over N windows.
+
+    `maps` is the number of blocks of D rows in W and in U, `states` the number of tensors in a state.
+    """
+
+    maps, states = 1, 1
+
+    @staticmethod
+    def step(read: Tensor, recurrent: Tensor, state: State) -> tuple[State, State]:
+        """Return the next state, and what `back` needs.
+
+        read (N, maps * D) is Wx + b. recurrent (N, maps * D) is Uh + c; the step overwrites it.
+        """
+        h = recurrent.add_(read).tanh_()
+        return (h,), (h,)
+
+    @staticmethod
+    def back(gradient: State, state: State, saved: State, d_read: Tensor, d_recurrent: Tensor) -> State:
+        """Add to d_read, fill d_recurrent; return the gradient of the earlier state, without the part through U."""
+        tanh_backward(gradient[0], saved[0], grad_input=d_recurrent)
+        d_read += d_recurrent
+        return (torch.zeros_like(gradient[0]),)
+
+
+class GRU(RNN):
+    maps = 3
+
+    @staticmethod
+    def step(read: Tensor, recurrent: Tensor, state: State) -> tuple[State, State]:
+        width = read.shape[1] // 3
+        r, z = recurrent[:, : 2 * width].add_(read[:, : 2 * width]).sigmoid_().chunk(2, 1)
+        n = torch.addcmul(read[:, 2 * width :], r, recurrent[:, 2 * width :]).tanh_()
+        return (torch.lerp(n, state[0], z),), (recurrent, n)
+
+    @staticmethod
+    def back(gradient: State, state: State, saved: State, d_read: Tensor, d_recurrent: Tensor) -> State:
+        (dh,), (h,), (recurrent, n) = gradient, state, saved
+        r, z, of_state = recurrent.chunk(3, 1)
+        dr, dz, d_of_state = d_recurrent.chunk(3, 1)
+        width = n.shape[1]
+        through = dh * z
+        dn = torch.empty_like(n)
+        tanh_backward(dh - through, n, grad_input=dn)
+        sigmoid_backward((h - n).mul_(dh), z, grad_input=dz)
+        sigmoid_backward(dn * of_state, r, grad_input=dr)
+        torch.mul(dn, r, out=d_of_state)
+        d_read[:, : 2 * width] += d_recurrent[:, : 2 * width]
+        d_read[:, 2 * width :] += dn
+        return (through,)
+
+
+class LSTM(RNN):
+    maps, states = 4, 2
+
+    @staticmethod
+    def step(read: Tensor, recurrent: Tensor, state: State) -> tuple[State, State]:
+        width = read.shape[1] // 4
+        i, f, g, o = recurrent.add_(read).chunk(4, 1)
+        recurrent[:, : 2 * width].sigmoid_()
+        g.tanh_()
+        o.sigmoid_()
+        cell = (f * state[1]).addcmul_(i, g)
+        squashed = cell.tanh()
+        return (o * squashed, cell), (recurrent, squashed)
+
+    @staticmethod
+    def back(gradient: State, state: State, saved: State, d_read: Tensor, d_recurrent: Tensor) -> State:
+        (dh, d_cell), (recurrent, squashed) = gradient, saved
+        i, f, g, o = recurrent.chunk(4, 1)
+        di, df, dg, do = d_recurrent.chunk(4, 1)
+        through = torch.empty_like(squashed)
+        tanh_backward(dh * o, squashed, grad_input=through)
+        through += d_cell
+        sigmoid_backward(through * g, i, grad_input=di)
+        sigmoid_backward(through * state[1], f, grad_input=df)
+        tanh_backward(through * i, g, grad_input=dg)
+        sigmoid_backward(dh * squashed, o, grad_input=do)
+        d_read += d_recurrent
+        return (torch.zeros_like(dh), through.mul_(f))
+
+
+CELLS: dict[str, type[RNN]] = {"gru": GRU, "lstm": LSTM, "rnn": RNN}
 
 
 class Windows(torch.autograd.Function):
@@ -36,7 +127,7 @@ class Windows(torch.autograd.Function):
         read[: (window - 1) * batch] = b
         torch.addmm(b, x.reshape(-1, width), w.t(), out=read[(window - 1) * batch :])
         last = torch.empty_like(x, memory_format=torch.contiguous_format)
-        kept: list[list[tuple[State, State]]] = []
+        saved: list[list[tuple[State, State]]] = []
         for first, end in _chunks(length * batch, width, x.device):
             state: State = (x.new_zeros(end - first, width),) * cell.states
             steps: list[tuple[State, State]] = []
@@ -48,9 +139,9 @@ class Windows(torch.autograd.Function):
                     steps.append((state, needed))
                 state = new
             last.view(-1, width)[first:end] = state[0]
-            kept.append(steps)
+            saved.append(steps)
         ctx.save_for_backward(x, w, u)
-        ctx.kept, ctx.cell, ctx.window = kept, cell, window
+        ctx.saved, ctx.cell, ctx.window = saved, cell, window
         return last
 
     @staticmethod
@@ -63,7 +154,7 @@ class Windows(torch.autograd.Function):
         d_read = x.new_zeros((length + ctx.window - 1) * batch, w.shape[0])
         du, dc = torch.zeros_like(u), u.new_zeros(u.shape[0])
         chunks = _chunks(length * batch, width, x.device)
-        for (first, end), steps in zip(reversed(chunks), reversed(ctx.kept), strict=True):
+        for (first, end), steps in zip(reversed(chunks), reversed(ctx.saved), strict=True):
             gradient: State = (d_last[first:end], *(torch.zeros_like(d_last[first:end]),) * (cell.states - 1))
             d_recurrent = x.new_empty(end - first, u.shape[0])
             for step in reversed(range(ctx.window)):

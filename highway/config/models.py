@@ -152,12 +152,6 @@ class RHN(Options):
     init: float = number(
         0.04, 1e-9, 10, description="all parameters except the biases of t and c start at U(-this, this)"
     )
-    recompute_every: int | None = number(
-        None,
-        1,
-        description="keep only the state of every n-th step, and recompute the others in the backward pass",
-        names_run=False,
-    )
 
 
 class TCN(Options):
@@ -271,7 +265,6 @@ OURS = {
         "fixed size, which every step computes from the previous state and the new input.",
         locations={"state": ("h",)},
         remembers=Remembers.STATE,
-        rivals=("torch.nn's kernel",),
     ),
     "rhn": ModelCard(
         RHN,

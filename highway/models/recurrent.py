@@ -6,8 +6,8 @@
 
     h' = gate(h, s), which is s without a state gate
 
-Layers are stacked, with dropout on the output of each. Without a state gate, a layer is one call of torch's own kernel
-(cuDNN, oneDNN), or of blocks/recurrence.py where that is faster. With a gate, it is a loop over steps.
+Layers are stacked, with dropout on the output of each. Without a state gate, a layer is one call of torch's own kernel.
+With a gate, it is a loop over steps.
 
 Shapes: B lanes, T steps, I input width, D width.
 """
@@ -18,12 +18,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
-from highway.blocks.cells import State
 from highway.blocks.layers import dropout
-from highway.blocks.processor import lstm_trains_in
-from highway.blocks.recurrence import pays, recurrence
 from highway.config.experiment import Gating
 from highway.config.models import Recurrent
 from highway.describe import uniform
@@ -33,6 +29,7 @@ from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch
 
 KERNELS: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+State = tuple[Tensor, ...]  # h, for an LSTM also C; (B, D) each
 STEPS: dict[str, Callable[..., Any]] = {"rnn": torch.rnn_tanh_cell, "gru": torch.gru_cell, "lstm": torch.lstm_cell}
 
 
@@ -47,28 +44,20 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
         """Return h at every step (B, T, D) and the state after the last step, from x (B, T, I)."""
-        w, u, b, c = self.kernel.parameters()
-        gated = not isinstance(self.gate, NewState)
-        if not gated and not pays(self.cell, u):
-            return self.by_kernel(x, state)
-        if state is None:
-            zeros = x.new_zeros(x.shape[0], self.width)
-            state = (zeros, zeros) if self.cell == "lstm" else (zeros,)
-        if gated:
-            return self._stepwise(x, state)
-        h, after = recurrence(self.cell, linear(x.transpose(0, 1), w, b), u, c, state)
-        return h.transpose(0, 1), after
+        return self._by_kernel(x, state) if isinstance(self.gate, NewState) else self._stepwise(x, state)
 
-    def by_kernel(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
-        lower = torch.get_autocast_dtype("cpu")
-        if self.cell == "lstm" and x.is_cpu and torch.is_autocast_enabled("cpu") and not lstm_trains_in(lower):
-            with torch.autocast("cpu", enabled=False):  # fp32, as this processor cannot train an LSTM in `lower`
-                return self.by_kernel(x.float(), state and tuple(part.float() for part in state))
+    def _by_kernel(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
+        if self.cell == "lstm" and x.is_cpu and torch.is_autocast_enabled("cpu"):
+            with torch.autocast("cpu", enabled=False):  # fp32: some processors cannot train an LSTM in bf16
+                return self._by_kernel(x.float(), state and tuple(part.float() for part in state))
         before = state and tuple(part[None] for part in state)  # torch's kernels take states (layers, B, D)
         features, after = self.kernel(x, before[0] if before and self.cell != "lstm" else before)
         return features, tuple(part[0] for part in (after if self.cell == "lstm" else (after,)))
 
-    def _stepwise(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+    def _stepwise(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
+        if state is None:
+            zeros = x.new_zeros(x.shape[0], self.width)
+            state = (zeros, zeros) if self.cell == "lstm" else (zeros,)
         weights = tuple(self.kernel.parameters())
         features = []
         for read in x.unbind(1):

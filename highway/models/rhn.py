@@ -1,6 +1,6 @@
 """Recurrent highway network (Zilly et al., 2017); with a state gate, Highway State Gating (Shoham and Permuter, 2018).
 
-    s <- h t + s c        in each of `depth` micro-layers of a step, Eqs. 1-4 (highway/blocks/micro_layers.py):
+    s <- h t + s c        in each of `depth` micro-layers of a step, Eqs. 1-4 (highway/blocks/rhn_loop.py):
         h = tanh(W_H x + R_H s + b_H)      t = sigmoid(W_T x + R_T s + b_T)      c = 1 - t, or a third map's sigmoid
         W x only in the first micro-layer
     s[t] = gate(s[t-1], s), which is s without a state gate; Eqs. 5-6
@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highway.blocks.layers import dropout
-from highway.blocks.micro_layers import Loop
+from highway.blocks.rhn_loop import Loop
 from highway.config.experiment import Gating
 from highway.config.models import RHN
 from highway.describe import MAP, MAP_BIAS, InitialValues, constant
@@ -50,7 +50,7 @@ class Layer(nn.Module):
         self.input = nn.Linear(inputs, maps * model.width, bias=False)
         self.micro = nn.ModuleList(MicroLayer(model) for _ in range(model.depth))
         self.gate = state_gate
-        self.loop = Loop(state_gate, model.depth, model.recompute_every)
+        self.loop = Loop(state_gate, model.depth)
         self.dropout_input, self.dropout_state = model.dropout_input, model.dropout_state
 
     def forward(self, x: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:

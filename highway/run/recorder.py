@@ -17,7 +17,6 @@ import pytorch_lightning as pl
 import torch
 from torch.nn.utils import get_total_norm
 
-from highway.blocks import products
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
 from highway.errors import Refused
@@ -40,7 +39,6 @@ class Recorder(pl.Callback):
     def __init__(self, path: Path, experiment: Experiment) -> None:
         self.path = path
         self.threads = experiment.trainer.threads
-        self.products: str | None = None  # precision of a CPU's repeated products if autocast asks for bf16
         self.run = "/".join(path.parts[-3:-1])  # the name of the run, as in RunDirectory.id
         self.curve_bytes = 0  # length of curves.csv at the checkpoint that the run resumes from
         self.texts: dict[str, str] | None = None  # the sha256 of each split that the run trains on
@@ -90,13 +88,6 @@ class Recorder(pl.Callback):
         self._tokens_at_start = self.tokens
         if trainer.is_global_zero:
             self._go_on_with_the_curve()
-
-    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Choose the precision of a CPU's repeated products at the first start. All processes and starts share it."""
-        if trainer.precision == "bf16-mixed" and trainer.strategy.root_device.type == "cpu":
-            ours = self.products or str(products.choice(torch.bfloat16)).removeprefix("torch.")
-            self.products = trainer.strategy.broadcast(ours)
-            products.CHOSEN[torch.bfloat16] = getattr(torch, self.products)
 
     def on_train_end(self, *_: Any) -> None:
         self.seconds_before, self._started = self.seconds, None
@@ -196,7 +187,6 @@ class Recorder(pl.Callback):
             "run": self.run,
             "texts": self.texts,
             "threads": self.threads,
-            "products": self.products,
             "curve_bytes": self.path.stat().st_size,
             "curve_sha256": file_sha256(self.path),
             "seconds": self.seconds,
@@ -218,7 +208,6 @@ class Recorder(pl.Callback):
                 f"The data have changed since step {state['steps']} of {self.path.parent}. Restore them, or move that "
                 "directory away to train on the new data."
             )
-        self.products = state["products"]
         self.seconds_before, self.exclusive_before = state["seconds"], state["exclusive"]
         self.curve_bytes = state["curve_bytes"]
         self.tokens, self.steps = state["tokens"], state["steps"]

@@ -71,7 +71,6 @@ def assert_resumes_exactly(
     steps: Iterable[int],
     whole: RunDirectory,
     result: dict[str, Any],
-    before_resuming: Callable[[], None] = lambda: None,
 ) -> RunDirectory:
     """Stop a run at each of these steps and resume it; check that it ends as the undisturbed run `whole` did.
 
@@ -81,7 +80,6 @@ def assert_resumes_exactly(
     for step in steps:
         _, record = trained(stopped, StopAt(step))
         assert (record["status"], record["steps"]) == ("interrupted", step)
-    before_resuming()
     directory, resumed = trained(stopped)
     assert resumed["status"] == "finished", resumed["error"]
     assert same_weights(whole.last, directory.last)

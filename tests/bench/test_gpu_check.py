@@ -12,8 +12,7 @@ from highway.bench import agreement, device_checks, gpu_check
 from highway.bench.agreement import BATCHES, BOUNDS, Trace, rounded, trace, without_dropout
 from highway.bench.checklist import Failed, Setting, run_all
 from highway.bench.device_checks import rows_agree, rows_of
-from highway.blocks import captured
-from highway.blocks.captured import Captured
+from highway.blocks.kernels import Captured, Given
 
 TWO_ROWS = (("highway_t3",), ("baseline", "tanh"))
 
@@ -126,7 +125,7 @@ class Replayed:
 
 
 def test_calls_of_a_recorded_graph_do_not_share_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    def record(self: Captured, given: captured.Given) -> object:
+    def record(self: Captured, given: Given) -> object:
         graph = Replayed()
         graph.function = self.function
         graph.inputs = tuple(None if tensor is None else tensor.detach().clone() for tensor in given)

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from highway.blocks import products
-from highway.blocks.micro_layers import Loop
+from highway.blocks import kernels
+from highway.blocks.rhn_loop import Loop
 from highway.config.compose import experiment as composed
 from highway.config.datasets import Cut
 from highway.config.experiment import Experiment
@@ -70,24 +70,21 @@ def naive(
     return torch.stack(states)
 
 
-@pytest.mark.parametrize("recompute", [None, 2])
 @pytest.mark.parametrize("name", ["none", "hsg", "hsg undropped", "hsg by autograd"])
 @pytest.mark.parametrize("coupled", [True, False])
 @pytest.mark.parametrize("masked", [True, False])
-def test_equals_the_equations_and_their_gradients(
-    masked: bool, coupled: bool, name: str, recompute: int | None
-) -> None:
-    same_as_naive("cpu", masked, coupled, name, recompute)
+def test_equals_the_equations_and_their_gradients(masked: bool, coupled: bool, name: str) -> None:
+    same_as_naive("cpu", masked, coupled, name)
 
 
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize(("name", "recompute"), [("none", None), ("hsg", None), ("hsg", 2)])
-def test_a_recorded_graph_equals_them_too(name: str, recompute: int | None) -> None:
-    same_as_naive("cuda", True, True, name, recompute)
+@pytest.mark.parametrize("name", ["none", "hsg"])
+def test_a_recorded_graph_equals_them_too(name: str) -> None:
+    same_as_naive("cuda", True, True, name)
 
 
-def same_as_naive(device: str, masked: bool, coupled: bool, name: str, recompute: int | None) -> None:
+def same_as_naive(device: str, masked: bool, coupled: bool, name: str) -> None:
     torch.manual_seed(0)
     steps, batch, inputs, width, depth, names = 5, 3, 4, 6, 3, "ht" if coupled else "htc"
 
@@ -108,7 +105,7 @@ def same_as_naive(device: str, masked: bool, coupled: bool, name: str, recompute
         state_gate.__class__ = Inherits
 
     expected = naive(x, start, w, r, b, drop, hsg, options.dropped)
-    loop = Loop(state_gate, depth, recompute)
+    loop = Loop(state_gate, depth)
     for _ in range(2):  # on CUDA the second call replays what the first has recorded
         reads = x @ torch.cat(list(w.values())).T + torch.cat(list(b[0].values()))
         weights = [torch.cat(list(of_layer.values())) for of_layer in r]
@@ -244,22 +241,19 @@ def test_everything_learns_and_starts_as_the_code_has_it(experiment: Compose) ->
             assert parameter.abs().max() <= 0.04 and parameter.std() > 0.01, name
 
 
-@pytest.mark.parametrize(("faster", "off"), [(None, 1e-4), (torch.bfloat16, 0.05), (torch.float32, 0.05)])
-@pytest.mark.parametrize("recompute", ["null", "2"])
-def test_prepared_products_are_close_in_either_precision(
-    experiment: Compose, monkeypatch: pytest.MonkeyPatch, recompute: str, faster: torch.dtype | None, off: float
+@pytest.mark.parametrize("packs", [True, False])
+@pytest.mark.parametrize("bf16", [True, False])
+def test_products_are_those_of_double_precision(
+    experiment: Compose, monkeypatch: pytest.MonkeyPatch, bf16: bool, packs: bool
 ) -> None:
-    """Compare values and gradients with double precision; bf16 is only used where it is faster."""
-    overrides = ("gate=hsg", "model.width=64", "model.init=0.3", f"model.recompute_every={recompute}")
-    model, exact = (build.model(experiment(*RHN, *overrides)).eval() for _ in range(2))
+    """Values and gradients are close with and without packed matrices; a CPU's loop computes in fp32 in any case."""
+    monkeypatch.setattr(kernels, "packs", lambda: packs)
+    model, exact = (build.model(experiment(*RHN, "gate=hsg", "model.width=64", "model.init=0.3")).eval() for _ in "12")
     exact.double()
     tokens, into = torch.randint(389, (3, 5)), torch.randn(3, 5, 64)
-    monkeypatch.setattr(products, "rate", lambda dtype: 2.0 if dtype == faster else 1.0)
-    monkeypatch.setattr(products, "CHOSEN", {})
-    with torch.autocast("cpu", torch.bfloat16, enabled=faster is not None):
-        taken = products.precision_of_products(torch.zeros(1))
+    with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
         features, _ = model(tokens)
-    assert taken == (faster or torch.float32)
+    assert features.dtype == torch.float32
     features.backward(into)
     expected, _ = exact(tokens)
     expected.backward(into.double())
@@ -269,16 +263,19 @@ def test_prepared_products_are_close_in_either_precision(
     ]
     for ours, theirs in pairs:
         if ours is not None:  # the output's bias has no gradient
-            assert (ours - theirs).norm().item() <= off * theirs.norm().item()
+            assert (ours - theirs).norm().item() <= (0.05 if bf16 else 1e-4) * theirs.norm().item()
 
 
-def test_measuring_products_draws_no_random_numbers() -> None:
-    torch.manual_seed(0)
-    expected = torch.rand(1)
-    torch.manual_seed(0)
-    products.rate.cache_clear()
-    assert products.rate(torch.float32, 4, 16) > 0 and products.rate(torch.bfloat16, 4, 16) >= 0
-    assert torch.equal(torch.rand(1), expected)
+def test_a_processor_without_packed_products_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Any:
+        raise RuntimeError("could not create a primitive descriptor")
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", refuse)
+    kernels.packs.cache_clear()
+    matrix, x = torch.randn(7, 5), torch.randn(3, 5)
+    torch.testing.assert_close(kernels.prepared(matrix, 3)(x), x @ matrix.T)
+    assert not kernels.packs()
+    kernels.packs.cache_clear()
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
@@ -417,8 +414,7 @@ def test_a_stopped_run_goes_on_exactly(experiment: Compose, short: None, tmp_pat
     overrides = (*RHN, *FEW, "trainer.max_steps=4", f"trainer.precision={precision}", "gate=hsg", "dataset.final=null")
     whole, result = trained(experiment(*overrides))
     described = experiment(*overrides, f"outputs_dir={tmp_path / 'stopped'}")
-    measure_again = products.rate.cache_clear  # as a new process would
-    assert_resumes_exactly(described, (2,), whole, result, before_resuming=measure_again)
+    assert_resumes_exactly(described, (2,), whole, result)
 
 
 def test_figures_are_drawn_from_runs(short: None, tmp_path: Path) -> None:

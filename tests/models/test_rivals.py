@@ -7,15 +7,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
-from highway.bench.swapped import SWAPS, PublicTCN
-from highway.blocks import recurrence as large
-from highway.blocks.recurrence import recurrence
+from highway.bench.swapped import PublicTCN
 from highway.config.experiment import Experiment
 from highway.config.gates import GATES
 from highway.errors import Refused
-from highway.models import recurrent
 from highway.run import build
 from highway.sweep.reading import load_table
 from highway.tasks.language import mapped
@@ -56,65 +52,19 @@ def test_recurrent_networks_are_torchs(model: Callable[..., Any], cell: str) -> 
         torch.testing.assert_close(torch.stack([layer[position] for layer in states]), whole)
 
 
-@pytest.mark.parametrize(("dtype", "within"), [(torch.float64, 1e-11), (torch.float32, 1e-5)])
-@pytest.mark.parametrize("batch", [1, 4])
-@pytest.mark.parametrize("cell", CELLS)
-def test_our_loop_over_steps_is_torchs(cell: str, batch: int, dtype: torch.dtype, within: float) -> None:
-    """Features, last state and every gradient equal torch's.
-
-    Gradients include that of the start, and flow back from the features and from the last state.
-    """
-    theirs: Any = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[cell](5, 7, batch_first=True).to(dtype)
-    w, u, b, c = weights = tuple(theirs.parameters())
-    x = torch.randn(batch, 9, 5, dtype=dtype, requires_grad=True)
-    start = torch.randn(2 if cell == "lstm" else 1, batch, 7, dtype=dtype, requires_grad=True)
-
-    expected, last = theirs(x, tuple(start[:, None]) if cell == "lstm" else start)
-    required = (expected.transpose(0, 1), *(part[0] for part in (last if cell == "lstm" else (last,))))
-    h, state = recurrence(cell, linear(x.transpose(0, 1), w, b), u, c, tuple(start))
-    upstream = [torch.randn_like(part) for part in required]
-    for ours, other in zip((h, *state), required, strict=True):
-        torch.testing.assert_close(ours, other, rtol=within, atol=within)
-    gradients = [torch.autograd.grad(results, (x, start, *weights), upstream) for results in ((h, *state), required)]
-    for ours, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(ours, other, rtol=within, atol=within)
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_our_loop_trains_large_matrices_on_a_cpu(
-    model: Callable[..., Any], cell: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Our loop trains large matrices on a CPU, and nothing else, because it pays only there.
-
-    Two stacked layers give the same results with it as without it.
-    """
-    calls: list[str] = []
-
-    def counted(cell: str, *arguments: Any) -> Any:
-        calls.append(cell)
-        return recurrence(cell, *arguments)
-
-    monkeypatch.setattr(recurrent, "recurrence", counted)
-    ours = model(f"model={cell}", *CARRIED)
-    tokens = torch.randint(380, (3, 12))
-    expected, states = ours(tokens)
-    assert not calls
-    monkeypatch.setattr(large, "LARGE", 0)
-    actual, same = ours(tokens)
-    assert calls == ([] if cell == "lstm" else [cell] * 2)
-    torch.testing.assert_close(actual, expected)
-    mapped(lambda part: torch.testing.assert_close(part.shape, torch.Size((3, 12))), same)
-    for part, other in zip(same[1], states[1], strict=True):
-        torch.testing.assert_close(part, other)
-    calls.clear()
-    with torch.no_grad():
-        ours(tokens)
+def test_an_lstm_trains_in_fp32_on_a_cpu(model: Callable[..., Any]) -> None:
+    """Under autocast, the LSTM equals the network outside it, bit for bit, in any precision of its input and state."""
+    layer = model("model=lstm", *CARRIED).backbone.layers[0].float()
+    same, x, state = copy.deepcopy(layer), torch.randn(3, 5, 12), (torch.randn(3, 12), torch.randn(3, 12))
+    expected, after = same(x.bfloat16().float(), tuple(part.bfloat16().float() for part in state))
     with torch.autocast("cpu", torch.bfloat16):
-        copy.deepcopy(ours).float()(tokens)
-    assert not calls
-    SWAPS["torch.nn's kernel"](ours)
-    torch.testing.assert_close(ours(tokens)[0], expected)
-    assert not calls
+        actual, later = layer(x.bfloat16(), tuple(part.bfloat16() for part in state))
+    expected.sum().backward()
+    actual.sum().backward()
+    assert actual.dtype == torch.float32 and torch.equal(actual, expected)
+    assert all(torch.equal(part, reference) for part, reference in zip(later, after, strict=True))
+    for part, reference in zip(layer.parameters(), same.parameters(), strict=True):
+        assert torch.equal(part.grad, reference.grad)
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -1,0 +1,341 @@
+"""The time loop of a recurrent highway network (Zilly et al., 2017) with its state gate, both passes written out.
+
+    u = s * drop        h = tanh(W_H u + b_H)        t = sigmoid(W_T u + b_T)        c = 1 - t, or sigmoid(W_C u + b_C)
+    s <- h t + s c      in each micro-layer; in the first, the maps also add W x of the input
+    s[t] = gate(s[t-1], s after the last micro-layer, drop)                                            HSG, Eqs. 1-6
+
+Matrices are prepared once per window, not once per step. The backward loop computes only what depends on the next step;
+the gradient of a matrix is one product over all steps at the end. On CUDA the loops are captured as graphs.
+
+Shapes: L micro-layers, T steps, B lanes, D width; maps is 2 (H, T), or 3 with C.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.func import functional_call
+
+from highway.blocks.kernels import Captured, precision_of_products, prepared
+from highway.gates.state import HighwayStateGate, NewState
+
+sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
+tanh_backward = torch.ops.aten.tanh_backward.grad_input
+
+
+class Steps(NamedTuple):
+    """All steps of a window: the states, and what the backward pass needs of each step."""
+
+    states: Tensor  # (T, B, D), s[t]
+    before: Tensor  # (L, T, B, D), the state before each micro-layer
+    read: Tensor  # (L, T, B, D), the same after dropout, as the matrix reads it
+    maps: Tensor  # (L, T, B, maps D), h, t and c
+    new: Tensor  # (T, B, D), the state that the gate gets
+    gated: Tensor  # (T, B, any width), what the gate saves
+
+
+@dataclass
+class Loop:
+    """The time loop of one layer, with `depth` micro-layers in each step.
+
+    A call takes the matrix (maps D, D) of each micro-layer, and the bias (maps D) of each but the first: `reads`
+    already contains that of the first.
+    """
+
+    gate: nn.Module
+    depth: int
+    in_graphs: bool = True  # on CUDA; False launches the kernels one by one
+
+    def __post_init__(self) -> None:
+        self.graphs: dict[tuple[str, torch.dtype], Captured] = {}
+
+    def __call__(
+        self, reads: Tensor, start: Tensor, drop: Tensor | None, weights: Sequence[Tensor], biases: Sequence[Tensor]
+    ) -> Tensor:
+        """Compute the states (T, B, D) from reads (T, B, maps D), which is W x + b, and start and drop (B, D)."""
+        parameters = (*weights, *biases, *self.gate.parameters())
+        learns = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (reads, start, *parameters))
+        return Window.apply(self, precision_of_products(reads), learns, reads, start, drop, *parameters)
+
+    def run(self, kind: str, precision: torch.dtype, *tensors: Tensor | None) -> tuple[Tensor, ...]:
+        """Call `states`, `steps` or `gradients`, by kind; on CUDA as a graph, as each is thousands of small kernels."""
+        function: Any = partial(getattr(self, kind), precision)
+        if self.in_graphs and any(tensor is not None and tensor.is_cuda for tensor in tensors):
+            function = self.graphs.setdefault((kind, precision), Captured(function))
+        return function(*tensors)
+
+    def states(self, precision: torch.dtype, *given: Any) -> tuple[Tensor]:
+        """Compute the states alone, in the memory of one step."""
+        return (self.steps(precision, *given, saves=False).states,)
+
+    def steps(
+        self,
+        precision: torch.dtype,
+        reads: Tensor,
+        start: Tensor,
+        drop: Tensor | None,
+        *parameters: Tensor,
+        saves: bool = True,
+    ) -> Steps:
+        """Compute all steps. With saves=False, everything but the states has the size of one step."""
+        weights, biases, of_gate = self._parts(parameters)
+        length, batch, width = len(reads), *start.shape
+        gate = gate_steps(self.gate, of_gate, precision, batch, saves)
+        products = [prepared(weight.to(precision), batch) for weight in weights]
+        room = length if saves else 1
+        states = start.new_empty(length, batch, width)
+        before = start.new_empty(self.depth, room, batch, width)
+        separate = drop is not None or precision != start.dtype
+        read = before.new_empty(before.shape, dtype=precision) if separate else before
+        maps = start.new_empty(self.depth, room, batch, reads.shape[2])
+        new = start.new_empty(room, batch, width) if gate else states
+        gated = gate.saved_by_steps(new) if gate else start.new_empty(0)
+        views = by_step(before, read, maps, *maps.split(width, 3))
+        previous = start
+        for step, added in enumerate(reads.unbind()):
+            at = step if saves else 0
+            befores = [view[0] for view in views[at]]
+            afters = [*befores[1:], new[at] if gate else states[step]]
+            befores[0].copy_(previous)
+            for layer, (state, reading, mapped, *parts) in enumerate(views[at]):
+                if drop is not None:
+                    torch.mul(state, drop, out=reading)
+                elif separate:
+                    reading.copy_(state)
+                torch.add(products[layer](reading), biases[layer - 1] if layer else added, out=mapped)
+                micro_layer(state, parts, out=afters[layer])
+            if gate:
+                gate.step(previous, new[at], drop, gated[at], out=states[step])
+            previous = states[step]
+        return Steps(states, before, read, maps, new, gated)
+
+    def gradients(
+        self, precision: torch.dtype, d_states: Tensor, start: Tensor, drop: Tensor | None, *rest: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Return the gradients of reads, start, matrices, biases and the gate's parameters.
+
+        rest: what `steps` returned, then the parameters.
+        """
+        states, before, read, maps, new, gated = rest[:6]
+        weights, _, of_gate = self._parts(rest[6:])
+        length, batch, width = states.shape
+        gate = gate_steps(self.gate, of_gate, precision, batch)
+        products = [prepared(weight.to(precision).t(), batch) for weight in weights]
+        d_maps = torch.empty_like(maps, dtype=precision)
+        d_gated = torch.empty_like(states)
+        views = by_step(before, d_maps, *maps.split(width, 3), *d_maps.split(width, 3))
+        ds = torch.zeros_like(start)
+        for step in reversed(range(length)):
+            ds = ds + d_states[step]
+            if gate:
+                previous = states[step - 1] if step else start
+                d_previous, ds = gate.step_back(ds, previous, new[step], drop, gated[step], d_gated[step])
+            for product, (state, d_both, *parts) in zip(reversed(products), reversed(views[step]), strict=True):
+                count = len(parts) // 2
+                through = micro_layer_back(ds, state, parts[:count], parts[count:])
+                read_gave = product(d_both).to(ds.dtype)
+                ds = through.add_(read_gave) if drop is None else through.addcmul_(read_gave, drop)
+            if gate:
+                ds = ds + d_previous
+        rows, columns = d_maps.flatten(1, 2), read.flatten(1, 2)
+        d_weights = [(rows[layer].t() @ columns[layer]).to(ds.dtype) for layer in range(self.depth)]
+        d_biases = d_maps[1:].sum((1, 2), dtype=ds.dtype)
+        d_gate: Sequence[Tensor] = ()
+        if gate:
+            d_gate = gate.parameters_back(torch.cat([start[None], states[:-1]]), new, drop, d_gated)
+        return d_maps[0].to(ds.dtype), ds, *d_weights, *d_biases, *d_gate
+
+    def _parts(self, parameters: Sequence[Tensor]) -> tuple[Sequence[Tensor], ...]:
+        """Split the parameters into matrices, biases, and the gate's parameters."""
+        biases = 2 * self.depth - 1
+        return parameters[: self.depth], parameters[self.depth : biases], parameters[biases:]
+
+
+class Window(torch.autograd.Function):
+    """Compute all steps of a window. The arguments after drop are matrices, biases and the gate's parameters."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        loop: Loop,
+        precision: torch.dtype,
+        learns: bool,
+        reads: Tensor,
+        start: Tensor,
+        drop: Tensor | None,
+        *parameters: Tensor,
+    ) -> Tensor:
+        with without_autocast(reads):
+            states, *saved = loop.run("steps" if learns else "states", precision, reads, start, drop, *parameters)
+        if learns:
+            ctx.loop, ctx.precision = loop, precision
+            ctx.save_for_backward(start, drop, states, *saved, *parameters)
+        return states
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        d_reads, d_start, *others = ctx.loop.run("gradients", ctx.precision, gradients[0], *ctx.saved_tensors)
+        return None, None, None, d_reads, d_start, None, *others
+
+
+def micro_layer(state: Tensor, maps: Sequence[Tensor], out: Tensor) -> None:
+    """Apply the activations of h, t and, if uncoupled, c to `maps` in place; write the next state to out (B, D)."""
+    h, t, *c = maps
+    h.tanh_()
+    for part in (t, *c):
+        part.sigmoid_()
+    if c:
+        torch.mul(h, t, out=out).addcmul_(state, c[0])
+    else:
+        torch.lerp(state, h, t, out=out)
+
+
+def micro_layer_back(ds: Tensor, state: Tensor, maps: Sequence[Tensor], d_maps: Sequence[Tensor]) -> Tensor:
+    """Fill d_maps, the gradients of the maps; return the gradient of the state, without the part through the maps."""
+    (h, t, *c), (d_h, d_t, *d_c) = maps, d_maps
+    of_new = ds * t
+    tanh_backward(of_new, h, grad_input=d_h)
+    if c:
+        sigmoid_backward(ds * h, t, grad_input=d_t)
+        sigmoid_backward(ds * state, c[0], grad_input=d_c[0])
+        return ds * c[0]
+    sigmoid_backward((h - state).mul_(ds), t, grad_input=d_t)
+    return ds - of_new
+
+
+def by_step(*wholes: Tensor) -> list[list[tuple[Tensor, ...]]]:
+    """Return views of tensors (L, T, ...), by step and micro-layer. `unbind` makes them at once, which saves time."""
+    views = [[of_layer.unbind() for of_layer in whole.unbind()] for whole in wholes]
+    return [
+        [tuple(view[layer][step] for view in views) for layer in range(len(views[0]))]
+        for step in range(len(views[0][0]))
+    ]
+
+
+# The state gate: `step` and `step_back` take `previous` and `new` (B, D) of one step, `parameters_back` those of all
+# steps, (T, B, D).
+
+
+class HighwaySteps:
+    """The steps of HSG (highway/gates/state.py), with W_R and W_F side by side, so that a step is one product:
+
+    g = sigmoid([W_R W_F] [s[t-1] * drop; new * drop] + b)        s[t] = g s[t-1] + (1 - g) new
+    """
+
+    def __init__(self, gate: HighwayStateGate, parameters: Sequence[Tensor], precision: torch.dtype, rows: int) -> None:
+        of_previous, of_new, self.bias = parameters
+        self.weight = torch.cat((of_previous, of_new), 1).to(precision)  # (D, 2 D)
+        self.dropped, self.rows = gate.dropped, rows
+
+    def saved_by_steps(self, new: Tensor) -> Tensor:
+        """Allocate g for all steps, (T, B, D)."""
+        return torch.empty_like(new)
+
+    def step(self, previous: Tensor, new: Tensor, drop: Tensor | None, saved: Tensor, out: Tensor) -> None:
+        torch.add(self._maps(self._read(previous, new, drop)), self.bias, out=saved).sigmoid_()
+        torch.lerp(new, previous, saved, out=out)
+
+    def step_back(
+        self, ds: Tensor, previous: Tensor, new: Tensor, drop: Tensor | None, saved: Tensor, d_maps: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        d_previous = ds * saved
+        d_new = ds - d_previous
+        sigmoid_backward((previous - new).mul_(ds), saved, grad_input=d_maps)
+        d_read = self._maps_back(d_maps.to(self.weight.dtype)).to(ds.dtype)
+        for gradient, of_read in zip((d_previous, d_new), d_read.chunk(2, 1), strict=True):
+            if drop is None or not self.dropped:
+                gradient.add_(of_read)
+            else:
+                gradient.addcmul_(of_read, drop)
+        return d_previous, d_new
+
+    def parameters_back(self, previous: Tensor, new: Tensor, drop: Tensor | None, d_maps: Tensor) -> Sequence[Tensor]:
+        d_rows, read = d_maps.flatten(0, 1), self._read(previous, new, drop).flatten(0, 1)
+        d_weight = (d_rows.t().to(read.dtype) @ read).to(new.dtype)
+        return *d_weight.chunk(2, 1), d_rows.sum(0)
+
+    @cached_property
+    def _maps(self) -> Callable[[Tensor], Tensor]:
+        return prepared(self.weight, self.rows)
+
+    @cached_property
+    def _maps_back(self) -> Callable[[Tensor], Tensor]:
+        return prepared(self.weight.t(), self.rows)
+
+    def _read(self, previous: Tensor, new: Tensor, drop: Tensor | None) -> Tensor:  # (..., 2 D)
+        read = torch.stack((previous, new), -2)
+        if drop is not None and self.dropped:
+            read = read * drop[:, None]
+        return read.flatten(-2).to(self.weight.dtype)
+
+
+class AutogradSteps:
+    """The steps of any other state gate: the backward step evaluates it again, and autograd differentiates it."""
+
+    def __init__(self, gate: nn.Module, parameters: Sequence[Tensor], precision: torch.dtype) -> None:
+        self.gate, self.parameters, self.precision = gate, parameters, precision
+
+    def saved_by_steps(self, new: Tensor) -> Tensor:
+        """Allocate nothing: new (T, B, D) -> (T, B, 0)."""
+        return new.new_empty(*new.shape[:2], 0)
+
+    def step(self, previous: Tensor, new: Tensor, drop: Tensor | None, saved: Tensor, out: Tensor) -> None:
+        out.copy_(self._gate(self.parameters, previous, new, drop))
+
+    def step_back(
+        self, ds: Tensor, previous: Tensor, new: Tensor, drop: Tensor | None, saved: Tensor, d_maps: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the gradients of previous and new; fill d_maps (B, D), which `parameters_back` reads."""
+        d_maps.copy_(ds)
+        with torch.enable_grad():
+            previous, new = leaves(previous, new)
+            gated = self._gate(self.parameters, previous, new, drop)
+            d_previous, d_new = torch.autograd.grad(gated, (previous, new), ds, materialize_grads=True)
+        return d_previous, d_new
+
+    def parameters_back(self, previous: Tensor, new: Tensor, drop: Tensor | None, d_maps: Tensor) -> Sequence[Tensor]:
+        """Return the gradients of the gate's parameters, summed over all steps."""
+        if not self.parameters:
+            return ()
+        with torch.enable_grad():
+            parameters = leaves(*self.parameters)
+            return torch.autograd.grad(self._gate(parameters, previous, new, drop), parameters, d_maps)
+
+    def _gate(self, parameters: Sequence[Tensor], previous: Tensor, new: Tensor, drop: Tensor | None) -> Tensor:
+        """Call the gate with these parameters; its products use the precision of the loop's other products."""
+        names = [name for name, _ in self.gate.named_parameters()]
+        lower = self.precision in (torch.bfloat16, torch.float16)
+        cast: Any = torch.autocast(new.device.type, self.precision, cache_enabled=False) if lower else nullcontext()
+        with cast:
+            return functional_call(self.gate, dict(zip(names, parameters, strict=True)), (previous, new, drop))
+
+
+def gate_steps(
+    gate: nn.Module, parameters: Sequence[Tensor], precision: torch.dtype, rows: int, learns: bool = True
+) -> HighwaySteps | AutogradSteps | None:
+    """Return the steps of this gate with these parameters, for `rows` lanes; None if the state is not gated.
+
+    learns: False if nothing will be differentiated; a gate with forward hooks is then called as a module.
+    """
+    if isinstance(gate, NewState):
+        return None
+    hooked = not learns and gate._forward_hooks
+    if type(gate) is HighwayStateGate and not hooked:  # a subclass may compute something else
+        return HighwaySteps(gate, parameters, precision, rows)
+    return AutogradSteps(gate, parameters, precision)
+
+
+def leaves(*tensors: Tensor) -> list[Tensor]:
+    """Return views of new leaf tensors with the same values, because FlopCounterMode cannot hook the leaves."""
+    return [leaf.view_as(leaf) for leaf in (tensor.detach().requires_grad_() for tensor in tensors)]
+
+
+def without_autocast(like: Tensor) -> Any:
+    """Turn autocast off: the loop chooses its own precision. The meta device, for counting, has no autocast."""
+    return nullcontext() if like.is_meta else torch.autocast(like.device.type, enabled=False)
