@@ -25,7 +25,7 @@ from highway.errors import Refused, listing
 from highway.ledger.machine import commit, cores, device_name
 from highway.report.rows import composed, overrides_of
 from highway.report.times import read_lines, times_file, write_lines
-from highway.run import machine
+from highway.run import resources, start
 from highway.run.trial import Contender, Entry, peak_memory, seconds_of
 from highway.sweep.table import Table
 from highway.sweep.typed import last_on_each_key
@@ -58,7 +58,7 @@ def time_table(
         "python": platform.python_version(),
         "commit": commit() or "",
     }
-    machine.prepare(threads)
+    start.prepare(threads)
     entries = {
         name: Entry(first.trainer.precision, experiment, device, first.trainer.compile)
         for name, experiment in experiments.items()
@@ -131,7 +131,7 @@ def measure(
         for position in range(len(names)):
             name = names[(done + position) % len(names)]
             seconds[name].append(seconds_of(partial(train, contenders[name], batch, block), device) / block)
-        loads.append(machine.load_average())
+        loads.append(resources.load_average())
         show_progress(done + 1, rounds, time.monotonic() - started)
     return seconds, loads
 

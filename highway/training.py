@@ -9,19 +9,17 @@ import pytorch_lightning as pl
 from torch import Tensor
 
 from highway.config.experiment import Experiment
-from highway.dashboard.mirror import Mirror
+from highway.dashboard.mirror import mirror_of
 from highway.data.module import ExperimentData
 from highway.ledger.directory import RunDirectory
-from highway.run import build, machine
+from highway.run import build
 from highway.run.cautions import warn
-from highway.run.checkpoint import AtomicCheckpoints, Checkpointer, load_weights, save_weights
-from highway.run.companions import companions
+from highway.run.checkpoint import AtomicCheckpoints, Checkpointer, load_weights
 from highway.run.compiled import compile_training
-from highway.run.probes import save_probes
-from highway.run.processes import environment, first_process
+from highway.run.devices import companions, environment
+from highway.run.outcome import Outcome, save_probes
 from highway.run.profile import Profile
 from highway.run.progress import Progress
-from highway.run.record import Record
 from highway.run.recorder import Recorder
 from highway.run.start import Start, started
 from highway.tasks.task import Task
@@ -35,59 +33,53 @@ def run(experiment: Experiment, directory: RunDirectory, command: str, callbacks
     with started(experiment, directory) as start:
         if start is None:
             return directory.status
-        with Record(experiment, directory, command) as record:  # it records how the block ends
-            alike = partial(run, experiment, directory, command, callbacks)
-            train_and_test(experiment, directory, record, start, callbacks, alike)
-    return record.outcome
+        with Outcome(experiment, directory, command) as outcome:  # it records how the block ends
+            whole = partial(run, experiment, directory, command, callbacks)
+            train_and_test(experiment, directory, outcome, start, callbacks, whole)
+    return "unwritable" if outcome.unwritable else outcome.status
 
 
 def train_and_test(
     experiment: Experiment,
     directory: RunDirectory,
-    record: Record,
+    outcome: Outcome,
     start: Start,
     callbacks: tuple[pl.Callback, ...],
-    alike: Callable[[], str],
+    whole: Callable[[], str],
 ) -> None:
-    """Train a run, test its best and its last model, and fill in its record.
+    """Train a run, test its best and its last model, and fill in its outcome.
 
-    alike: does the whole run. On several devices, every other process calls it.
+    whole: does the whole run. On several devices, every other process calls it.
     """
     data = build.data(experiment)
+    task = build.task(experiment, data.steps_per_epoch, data.total_steps)
     warn([experiment])
     for remark in data.remarks:
         log.info("%s", remark)
-    task = build.task(experiment, data.steps_per_epoch, data.total_steps)
-    if experiment.trainer.precision == "64":
-        task.double()  # Lightning would load a checkpoint before it converts the model, and so round it
-    recorder = Recorder(directory.curves, experiment)
-    recorder.texts = data.description().get("sha256")
-    header = {"run": directory.id, "config": directory.config.read_text(encoding="utf-8")} if first_process() else {}
-    header |= {key: value for key, value in data.description().items() if key == "vocabulary_sha256"}
-    checkpointer = Checkpointer(directory, experiment, recorder, header)
-    watching = [recorder, Progress(recorder, start.lease), checkpointer]
-    if experiment.debug.profile and first_process():
-        watching.append(Profile(directory.path / "profile", data.total_steps))
-    trainer = make_trainer(experiment, data.validate_every, [*build.callbacks(experiment), *watching, *callbacks])
-    record.describe(data, task.model, recorder, trainer)
+    described = data.description()
+    recorder = Recorder(directory.curves, experiment, described.get("sha256"))
+    checkpointer = Checkpointer(directory, experiment, recorder, described.get("vocabulary_sha256"))
+    ours = [recorder, Progress(recorder, start.lease), checkpointer]
+    if experiment.debug.profile:
+        ours.append(Profile(directory.path / "profile", data.total_steps))
+    trainer = make_trainer(experiment, data.validate_every, [*build.callbacks(experiment), *ours, *callbacks])
+    outcome.describe(data, task.model, recorder, trainer)
     if experiment.trainer.compile is not None:
         compile_training(task, experiment, experiment.trainer.compile, trainer.global_rank, trainer.world_size)
     if experiment.logger.wandb and trainer.is_global_zero:
-        group, name = experiment.logger.group, experiment.logger.run
-        run_id = f"{directory.name}-seed{experiment.seed}"
-        mirror = Mirror(experiment, run_id, directory.path, group, name, machine.peak_memory_bytes)
+        mirror = mirror_of(experiment, directory)
         recorder.listeners.append(mirror)
-        record.listeners.append(mirror.finish)
+        outcome.listeners.append(mirror.finish)
 
-    with companions(trainer, alike):
+    with companions(trainer, whole):
         trainer.fit(task, data, ckpt_path=start.resume.path if start.resume else None, weights_only=True)
         if recorder.last_validation != recorder.steps:  # trainer.max_steps fell between two validations
             trainer.validate(task, data, verbose=False)
         if trainer.is_global_zero:
-            save_weights(task.model, directory.last, header, recorder.steps)
-        record.metrics, units = test_best_and_last(trainer, task, data, recorder, directory)
-        record.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
-        record.content["notes"] = task.notes
+            checkpointer.save_weights(task.model, directory.last)
+        outcome.metrics, units = test_best_and_last(trainer, task, data, recorder, directory)
+        outcome.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
+        outcome.content["notes"] = task.notes
         if trainer.is_global_zero:
             save_probes({**task.observed(data), **units}, directory.path / "probes")
 

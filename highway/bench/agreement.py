@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from highway.config.experiment import Experiment
-from highway.run import build, machine
+from highway.run import build, resources
 from highway.tasks.task import Task
 
 STEPS, BATCHES = 10, 3
@@ -80,7 +80,7 @@ def trace(described: Experiment, device: str, precision: str, steps: int = STEPS
 
 def _trace_of(described: Experiment, device: str, precision: str, batches: list[Any]) -> Trace:
     """Build the model from seed 0 and train one step on each batch."""
-    machine.give_back_freed_memory()  # a CUDA graph that is collected while another is recorded would break that one
+    resources.give_back_freed_memory()  # a CUDA graph that is collected while another is recorded would break that one
     torch.manual_seed(0)
     task = build.task(described).to(device).train()
     if precision == "64":

@@ -13,7 +13,7 @@ from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.ledger.identity import identified
 from highway.models import rhn
-from highway.run import build, machine
+from highway.run import build, resources
 from highway.run.compiled import compile_training
 from highway.run.trial import Entry, seconds_of
 from highway.sweep.reading import load_table, table_ids
@@ -134,7 +134,7 @@ def compiled_equals_eager(setting: Setting) -> list[str]:
 
 def _steps(described: Experiment, device: str, mode: str | None = None, in_graphs: bool = True) -> Trace:
     """Train ten steps on ten batches, carrying the state; in_graphs: CUDA graphs may record the recurrent loops."""
-    machine.give_back_freed_memory()  # as in agreement.py
+    resources.give_back_freed_memory()  # as in agreement.py
     torch.manual_seed(0)
     batches = [build.like_real(described, "cpu") for _ in range(10)]
     task = build.task(described).to(device).train()

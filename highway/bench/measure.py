@@ -10,7 +10,7 @@ import torch
 
 from highway.bench.rounds import matrix_peak, timed
 from highway.errors import counted
-from highway.run import build, machine
+from highway.run import build, outcome, resources
 from highway.run.trial import Entry, in_own_process, operations, peak_memory
 
 MIB = 2**20
@@ -50,7 +50,7 @@ def ran_out(who: str, entry: Entry, failure: Exception) -> str:
 
     Raise the failure again if memory was not its cause.
     """
-    if not (isinstance(failure, BrokenProcessPool) or machine.out_of_memory(failure)):
+    if not (isinstance(failure, BrokenProcessPool) or outcome.out_of_memory(failure)):
         raise failure
     return f"{who} ran out of memory or was killed{less(entry)}."
 
@@ -67,7 +67,7 @@ def less(entry: Entry) -> str:
 def _times(field: list[Entry], tokens: int, rounds: int, threads: int) -> list[dict[str, Any]]:
     """Time all contenders in this process."""
     torch.set_num_threads(threads)
-    machine.keep_freed_memory()
+    resources.keep_freed_memory()
     return timed([entry.build() for entry in field], field[0].batch(), tokens, rounds, field[0].device)
 
 

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from highway.config.experiment import Experiment
+from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import configuration
 from highway.run.recorder import Row
+from highway.run.resources import peak_memory_bytes
 
 if TYPE_CHECKING:  # training imports this module, and needs no report
     from highway.report.collect import Collected
@@ -22,6 +24,12 @@ if TYPE_CHECKING:  # training imports this module, and needs no report
 
 log = logging.getLogger("highway")
 LONGEST_TAG = 64  # characters that W&B accepts
+
+
+def mirror_of(experiment: Experiment, directory: RunDirectory) -> "Mirror":
+    """Return the mirror of the run that this process trains."""
+    run_id, logger = f"{directory.name}-seed{experiment.seed}", experiment.logger
+    return Mirror(experiment, run_id, directory.path, logger.group, logger.run, peak_memory_bytes)
 
 
 class Mirror:

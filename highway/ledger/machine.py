@@ -99,6 +99,14 @@ def rank() -> int:
     return int(number)
 
 
+def started_by_srun() -> int:
+    """Return how many processes srun started, this one included; 1 if srun did not start it.
+
+    The shell of a Slurm job has the other variables of Slurm, but no SLURM_STEP_ID.
+    """
+    return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) if "SLURM_STEP_ID" in os.environ else 1
+
+
 def processor_flags() -> set[str]:
     """Return the instructions of an x86 processor under Linux by the kernel's names; empty elsewhere."""
     return set(_field("flags", _cpuinfo()).split())

@@ -70,7 +70,9 @@ def data(experiment: Experiment) -> Any:
 
 def task(experiment: Experiment, steps_per_epoch: int = 1, total_steps: int = 1) -> Any:
     """Build the Lightning module that trains the experiment's model."""
-    return loaded(experiment.task_card.code)(model(experiment), experiment, steps_per_epoch, total_steps)
+    built = loaded(experiment.task_card.code)(model(experiment), experiment, steps_per_epoch, total_steps)
+    # Lightning would load a checkpoint before it converts the model, and so round it
+    return built.double() if experiment.trainer.precision == "64" else built
 
 
 def callbacks(experiment: Experiment) -> list[pl.Callback]:

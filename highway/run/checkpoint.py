@@ -59,9 +59,10 @@ class Checkpointer(pl.Callback):
     """Save a checkpoint every `seconds`, after each validation, and when a signal asks the run to stop."""
 
     def __init__(
-        self, directory: RunDirectory, experiment: Experiment, recorder: Recorder, header: dict[str, str]
+        self, directory: RunDirectory, experiment: Experiment, recorder: Recorder, vocabulary: str | None
     ) -> None:
-        self.directory, self.header = directory, header
+        """Create the callback. vocabulary: the sha256 of the vocabulary of the data, if it has one."""
+        self.directory, self.vocabulary = directory, vocabulary
         self.seconds = experiment.trainer.checkpoint_seconds
         self.recorder = recorder
         self.stop_asked = False
@@ -97,9 +98,16 @@ class Checkpointer(pl.Callback):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if self.recorder.best_step == self.recorder.steps and trainer.is_global_zero:
-            save_weights(pl_module.model, self.directory.best, self.header, self.recorder.steps)  # type: ignore[arg-type]
+            self.save_weights(pl_module.model, self.directory.best)  # type: ignore[arg-type]
         if trainer.state.fn == "fit":
             self._save(trainer)
+
+    def save_weights(self, model: nn.Module, path: Path) -> None:
+        """Save the weights of the model with the run, its configuration and its vocabulary in their header."""
+        header = {"run": self.directory.id, "config": self.directory.config.read_text(encoding="utf-8")}
+        if self.vocabulary:
+            header["vocabulary_sha256"] = self.vocabulary
+        save_weights(model, path, header, self.recorder.steps)
 
     def _save(self, trainer: pl.Trainer) -> None:
         trainer.save_checkpoint(self.directory.best.with_name(f"resume-{self.recorder.steps}.ckpt"))

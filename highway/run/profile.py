@@ -17,7 +17,7 @@ class Profile(pl.Callback):
     """Profile the last third of the steps.
 
     The first third warms up. The second third is profiled, and its profile thrown away: on a CPU, the profiler's first
-    records break up the freed memory that a step uses again (docs/LOG.md).
+    records break up the freed memory that a step uses again.
     """
 
     def __init__(self, folder: Path, steps: int) -> None:

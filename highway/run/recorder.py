@@ -21,7 +21,7 @@ from highway.config.experiment import Experiment
 from highway.describe import gates_of
 from highway.errors import Refused
 from highway.ledger.files import append_text, file_sha256, write_text, writing
-from highway.run import machine
+from highway.run import resources
 from highway.tasks.task import Task
 
 COLUMNS = ("step", "epoch", "seconds", "tokens", "split", "metric", "value")
@@ -36,19 +36,19 @@ class Diverged(Exception):
 class Recorder(pl.Callback):
     state_key = "Recorder"  # the key of its state in checkpoints: Lightning would use the name of the class
 
-    def __init__(self, path: Path, experiment: Experiment) -> None:
-        self.path = path
+    def __init__(self, path: Path, experiment: Experiment, texts: dict[str, str] | None) -> None:
+        """Create the recorder of a run whose curve is at `path`. texts: the sha256 of each split of its data."""
+        self.path, self.texts = path, texts
         self.threads = experiment.trainer.threads
         self.run = "/".join(path.parts[-3:-1])  # the name of the run, as in RunDirectory.id
         self.curve_bytes = 0  # length of curves.csv at the checkpoint that the run resumes from
-        self.texts: dict[str, str] | None = None  # the sha256 of each split that the run trains on
         self.log_every = experiment.trainer.log_every
         self.diverged_above = experiment.trainer.diverged_above
         self.listeners: list[Callable[[list[Row]], None]] = []
         self.seconds_before = 0.0  # seconds of training in earlier starts of this run
         self._started: float | None = None
         self._tokens_at_start = 0
-        self.neighbours: machine.Neighbours | None = None
+        self.neighbours: resources.Neighbours | None = None
         self.exclusive_before = True  # True if nothing else ran beside the run in its earlier starts
         self.tokens = 0
         self.steps = 0
@@ -70,7 +70,7 @@ class Recorder(pl.Callback):
     def exclusive(self) -> bool:
         """True if nothing else ran beside this run in any of its starts. HIGHWAY_SLOTS: a launcher's slots."""
         alone = os.environ.get("HIGHWAY_SLOTS", "1") == "1"
-        quiet = self.neighbours is None or self.neighbours.processors() < machine.QUIET
+        quiet = self.neighbours is None or self.neighbours.processors() < resources.QUIET
         return self.exclusive_before and alone and quiet
 
     @property
@@ -84,7 +84,7 @@ class Recorder(pl.Callback):
         assert isinstance(pl_module, Task)
         self._started = time.monotonic()
         self._gates = [weight for gate in gates_of(pl_module.model).values() for weight in gate.parameters()]
-        self.neighbours = machine.Neighbours()
+        self.neighbours = resources.Neighbours()
         self._tokens_at_start = self.tokens
         if trainer.is_global_zero:
             self._go_on_with_the_curve()

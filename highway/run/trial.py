@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from highway.config.experiment import Experiment
-from highway.run import build, machine
+from highway.run import build, resources
 from highway.run.compiled import compile_training
 
 Result = TypeVar("Result")
@@ -125,7 +125,7 @@ def _peak_of_two_steps(entry: Entry, threads: int) -> int:
     contender, batch = entry.build(), entry.batch()
     contender.step(batch)
     contender.step(batch)
-    return machine.peak_memory_bytes()
+    return resources.peak_memory_bytes()
 
 
 def seconds_of(work: Callable[[], Any], device: str) -> float:

@@ -21,7 +21,7 @@ from highway.config.project import needs_project
 from highway.config.yaml_file import parsed
 from highway.errors import Refused, closest, listing
 from highway.ledger.directory import RunDirectory
-from highway.run import build, machine
+from highway.run import build, resources
 from highway.run.checkpoint import put_into, read_weights
 
 
@@ -147,7 +147,7 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
         raise Refused(
             f"{where} holds a {experiment.dataset_card.task} model. Use {experiment.task_card.command} instead."
         )
-    machine.keep_freed_memory()
+    resources.keep_freed_memory()
     model = build.model(experiment)
     if broken := [name for name, tensor in tensors.items() if not tensor.isfinite().all()]:
         raise Refused(f"{path} has NaN or infinity in {broken[0]}: the model diverged. Choose another run or seed.")

@@ -22,7 +22,7 @@ from highway.ledger.directory import RunDirectory
 from highway.ledger.files import read_json
 from highway.ledger.machine import started
 from highway.run import build
-from highway.run.companions import companions
+from highway.run.devices import companions
 from highway.tasks.states import joined
 from highway.tasks.task import rows_of
 from highway.testing.runs import StopAt, curve, trained

@@ -25,8 +25,9 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
 from highway.ledger.record import worse_than_counting
-from highway.run import build, machine
+from highway.run import build
 from highway.run.checkpoint import load_weights
+from highway.run.start import LogFile
 from highway.testing.runs import curve, trained
 from highway.training import run
 from tests.support.overrides import CARRY, TINY
@@ -289,7 +290,7 @@ def test_a_log_on_a_full_disk_is_one_sentence(
 ) -> None:
     """The run ends as any other, in a process of its own or as the second of a sweep's."""
     caplog.set_level("INFO", "highway")
-    monkeypatch.setattr(machine.LogFile, "_open", lambda _: open("/dev/full", "a"))  # noqa: SIM115 (its handler closes it)
+    monkeypatch.setattr(LogFile, "_open", lambda _: open("/dev/full", "a"))  # noqa: SIM115 (its handler closes it)
     for seed in (1, 2):
         directory, result = trained(tiny("trainer.max_steps=2", "trainer.validate_every=2", f"seed={seed}"))
         assert result["status"] == "finished"

@@ -16,7 +16,7 @@ import pytest
 from highway.config.compose import experiment
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
-from highway.run.processes import environment, first_process
+from highway.run.devices import environment, first_process
 from highway.sweep import slurm
 from highway.sweep.launcher import Job, Launcher
 from highway.sweep.planned import Planned

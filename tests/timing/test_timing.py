@@ -16,7 +16,7 @@ from highway.report.publish import publish
 from highway.report.render import write_report
 from highway.report.report import build_report
 from highway.report.times import COLUMNS
-from highway.run import machine
+from highway.run import resources
 from highway.sweep.reading import load_table
 from tests.support.stand_ins import BATCH, contender
 
@@ -30,7 +30,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Time one step a block on a quiet machine, and publish nothing."""
     monkeypatch.setattr(timing, "BLOCK_SECONDS", 1e-9)
     monkeypatch.setattr(timing, "peak_memory", lambda entry, threads: 2**20)
-    monkeypatch.setattr(machine, "load_average", lambda: 1.0)
+    monkeypatch.setattr(resources, "load_average", lambda: 1.0)
     monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "none")
 
 
@@ -99,7 +99,7 @@ def test_measurements_and_their_report(
     before = (tmp_path / "outputs/highway_t7/smoke/times.csv").read_text()
     monkeypatch.setattr(timing, "device_name", lambda kind: "card B")
     assert typed("time", "highway_t7", "tanh", *SMALL) == 0
-    monkeypatch.setattr(machine, "load_average", lambda: 3.0)
+    monkeypatch.setattr(resources, "load_average", lambda: 3.0)
     assert typed("time", "highway_t7", "tanh", *SMALL) == 0
     assert (tmp_path / "outputs/highway_t7/smoke/times.csv").read_text().startswith(before)
     frame = times(tmp_path)

@@ -1,33 +1,42 @@
-"""Write result.json: how a run ended, its metrics, its cost, and everything needed to run it again."""
+"""Write what a run leaves: result.json, with everything needed to run it again, and arrays for figures."""
 
 import logging
+import platform
 import traceback
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 import pytorch_lightning as pl
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from highway.config.experiment import Experiment
+from highway.config.project import project
+from highway.config.training import Trainer
 from highway.data.module import ExperimentData
 from highway.describe import parameter_counts
 from highway.errors import Corrupt, Refused, Unwritable
 from highway.ledger.directory import RunDirectory
+from highway.ledger.files import written_atomically
 from highway.ledger.identity import named_revisions
-from highway.ledger.machine import device_name
+from highway.ledger.machine import commit, device_name
 from highway.ledger.record import worse_than_counting, write_record
-from highway.run import machine
+from highway.run import resources
 from highway.run.checkpoint import Interrupted
-from highway.run.processes import first_process
+from highway.run.devices import first_process
 from highway.run.recorder import Diverged, Recorder
 
 log = logging.getLogger("highway")
+PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy")
 MODELS = ("best", "last")  # the checkpoints of a run that are tested
 
 
-class Record:
-    """The record of a run. As a context, it records how its block ends, and hands on only what the user can mend."""
+class Outcome:
+    """How a run ends. As a context, it records how its block ends, and hands on only what the user can mend."""
 
     def __init__(self, experiment: Experiment, directory: RunDirectory, command: str) -> None:
         self.directory = directory
@@ -44,22 +53,22 @@ class Record:
             "command": command,
         }
         self.experiment = experiment
-        self.load_at_start = machine.load_average()
+        self.load_at_start = resources.load_average()
 
-    def __enter__(self) -> "Record":
+    def __enter__(self) -> "Outcome":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         try:
-            kept = self._ended(error)
+            recorded = self._ended(error)
         finally:
             self.close()
-        if kept and first_process():
+        if recorded and first_process():
             self.write()
-        if kept:  # a log that says so before the record is there would be wrong after a kill
+        if recorded:  # a log that says so before the record is there would be wrong after a kill
             remark = self.content["error"] or self._unlearned()
             log.info("%s: %s%s", self.directory.path, self.status, f" ({remark})" if remark else "")
-        return kept
+        return recorded
 
     def _ended(self, error: BaseException | None) -> bool:
         """Record how the run ended. Return False if the exception must go on to the caller."""
@@ -77,7 +86,7 @@ class Record:
                 return False
             case Exception():
                 log.error("%s", "".join(traceback.format_exception(error)))
-                self.end("failed", machine.explained(error, self.experiment.trainer))
+                self.end("failed", explained(error, self.experiment.trainer))
             case _:
                 return False
         return True
@@ -90,7 +99,7 @@ class Record:
         self.recorder, self.trainer = recorder, trainer
         self.content["data"] = {**data.description(), "counting_loss": data.counting_loss()}
         self.content["parameters"] = parameter_counts(model)
-        self.content["environment"] = machine.environment(self.experiment, trainer.world_size)
+        self.content["environment"] = environment(self.experiment, trainer.world_size)
 
     def end(self, status: str, error: str | None = None) -> None:
         self.status = status
@@ -115,10 +124,10 @@ class Record:
         return {
             "seconds": round(recorder.seconds, 3),
             "tokens_per_second": round(recorder.tokens / max(recorder.seconds, 1e-9), 1),
-            "peak_memory_bytes": machine.peak_memory_bytes(),
+            "peak_memory_bytes": resources.peak_memory_bytes(),
             "device": device_name(self.trainer.strategy.root_device.type),
             "exclusive": recorder.exclusive,
-            "load_average": {"start": self.load_at_start, "end": machine.load_average()},
+            "load_average": {"start": self.load_at_start, "end": resources.load_average()},
         }
 
     def write(self) -> None:
@@ -128,3 +137,51 @@ class Record:
             if not self.unwritable:
                 self.end("interrupted", str(full))
             self.unwritable = True
+
+
+def environment(experiment: Experiment, processes: int) -> dict[str, Any]:
+    """Describe the code, packages, precision and threads of a run, for its record."""
+    described = {}
+    if user := project():
+        described = {"project": {"package": user.package, "version": user.version, "git_commit": commit(user.folder)}}
+    return {
+        "git_commit": commit(),
+        **described,
+        "python": platform.python_version(),
+        "versions": {name: version for name in PACKAGES if (version := _version(name))},
+        "precision": experiment.trainer.precision,
+        "tf32": torch.cuda.is_available() and experiment.trainer.precision == "32",
+        "compile": experiment.trainer.compile,
+        "threads": experiment.trainer.threads,
+        "processes": processes,
+    }
+
+
+def explained(failure: Exception, trainer: Trainer) -> str:
+    """Return why a run failed, in one line; if memory ran out, with overrides that need less of it."""
+    text = f"{type(failure).__name__}: {failure}".splitlines()[0]
+    if not out_of_memory(failure):
+        return text
+    where = "the GPU" if isinstance(failure, torch.OutOfMemoryError) else "this machine"
+    less = f"{trainer.less_memory}, or trainer.evaluation_batch=1 if an evaluation needed the memory"
+    return f"{where} ran out of memory: {less} ({text})"
+
+
+def out_of_memory(failure: Exception) -> bool:
+    """Return True if memory ran out, on a GPU or here."""
+    return isinstance(failure, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(failure)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def save_probes(probes: dict[str, dict[str, Tensor]], folder: Path) -> None:
+    """Save the arrays that figures need: one file per measurement, one array per location in the model."""
+    for name, values in probes.items():
+        arrays = {location: value.detach().float().cpu().numpy() for location, value in values.items()}
+        with written_atomically(folder / f"{name}.npz") as file:
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ import torch
 
 from highway.config.experiment import Experiment
 from highway.ledger.record import check_record
-from highway.run import build, machine
+from highway.run import build, outcome, resources
 from highway.run.recorder import Recorder
 from highway.testing.runs import trained
 from tests.support.waiting import wait_for
@@ -34,13 +34,13 @@ SPIN = f"{sys.executable} -c 'while True: pass'"
     ],
 )
 def test_out_of_memory_says_where_and_what_to_type(tiny: Compose, failure: Exception, where: str) -> None:
-    sentence = machine.explained(failure, tiny("trainer.accumulate=2").trainer)
+    sentence = outcome.explained(failure, tiny("trainer.accumulate=2").trainer)
     assert sentence.startswith(
         f"{where} ran out of memory: type trainer.accumulate=3 to compute each batch in 3 parts, or "
         f"trainer.evaluation_batch=1 if an evaluation needed the memory ({type(failure).__name__}: "
     )
     assert "\n" not in sentence
-    assert machine.explained(ValueError("another"), tiny().trainer) == "ValueError: another"
+    assert outcome.explained(ValueError("another"), tiny().trainer) == "ValueError: another"
 
 
 def test_a_run_that_is_out_of_memory_fails_with_that_sentence(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,23 +55,23 @@ def test_a_run_that_is_out_of_memory_fails_with_that_sentence(tiny: Compose, mon
 
 def test_a_record_has_the_load_average(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
     loads = iter([0.123, 4.5])
-    monkeypatch.setattr(machine.os, "getloadavg", lambda: (next(loads), 0.0, 0.0))
+    monkeypatch.setattr(resources.os, "getloadavg", lambda: (next(loads), 0.0, 0.0))
     _, result = trained(tiny("trainer.max_steps=2", "trainer.validate_every=2"))
     assert result["cost"]["load_average"] == {"start": 0.12, "end": 4.5}
     check_record(result)
-    monkeypatch.delattr(machine.os, "getloadavg")
-    assert machine.load_average() is None
+    monkeypatch.delattr(resources.os, "getloadavg")
+    assert resources.load_average() is None
     result["cost"]["load_average"] = {"start": None, "end": None}
     check_record(result)
 
 
 def test_the_peak_is_of_this_program_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The peak excludes the program that started this one. getrusage includes it, so it serves only without /proc."""
-    monkeypatch.setattr(machine.resource, "getrusage", lambda _: SimpleNamespace(ru_maxrss=1 << 40))
+    monkeypatch.setattr(resources.resource, "getrusage", lambda _: SimpleNamespace(ru_maxrss=1 << 40))
     if Path("/proc/self/status").exists():
-        assert 50 * MIB < machine.peak_memory_bytes() < 1 << 40
-    monkeypatch.setattr(machine, "Path", lambda _: tmp_path / "nothing")
-    assert machine.peak_memory_bytes() >= 1 << 40
+        assert 50 * MIB < resources.peak_memory_bytes() < 1 << 40
+    monkeypatch.setattr(resources, "Path", lambda _: tmp_path / "nothing")
+    assert resources.peak_memory_bytes() >= 1 << 40
 
 
 @pytest.fixture
@@ -92,35 +92,35 @@ def busy() -> Iterator[psutil.Process]:
 
 def test_processes_of_nobody_in_the_run_are_neighbours() -> None:
     number = subprocess.check_output(f"{SPIN} > /dev/null & echo $!", shell=True, text=True)
-    stranger, neighbours = psutil.Process(int(number)), machine.Neighbours()
+    stranger, neighbours = psutil.Process(int(number)), resources.Neighbours()
     try:
         wait_for(lambda: sum(stranger.cpu_times()[:2]) > 0.5)
-        assert neighbours.processors() > machine.QUIET / 2  # this machine may have few processors, and more to do
+        assert neighbours.processors() > resources.QUIET / 2  # this machine may have few processors, and more to do
     finally:
         stranger.kill()
 
 
 def test_descendants_are_no_neighbours(busy: psutil.Process) -> None:
-    wait_for(lambda: machine._seconds_of_run(busy) > 0.2)
+    wait_for(lambda: resources._seconds_of_run(busy) > 0.2)
 
 
 def test_a_child_that_has_ended_is_no_neighbour() -> None:
-    before = machine._seconds_of_run(psutil.Process())
+    before = resources._seconds_of_run(psutil.Process())
     subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.5: pass"], check=True)
-    assert machine._seconds_of_run(psutil.Process()) > before + 0.4  # the system counts in ticks of 0.01
+    assert resources._seconds_of_run(psutil.Process()) > before + 0.4  # the system counts in ticks of 0.01
 
 
 def test_processes_of_srun_are_no_neighbours(
     idle: psutil.Process, busy: psutil.Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """srun starts all processes of a run, here two: `idle`, which asks, and `busy`."""
-    wait_for(lambda: machine._seconds_of_run(busy) > 0.2)
+    wait_for(lambda: resources._seconds_of_run(busy) > 0.2)
     spinning = busy.children(recursive=True)[-1]
-    assert machine._seconds_of_run(idle) < 0.1
-    monkeypatch.setattr(machine, "started_by_srun", lambda: 2)
-    before, spent = machine._seconds_of_run(idle), sum(spinning.cpu_times()[:2])
+    assert resources._seconds_of_run(idle) < 0.1
+    monkeypatch.setattr(resources, "started_by_srun", lambda: 2)
+    before, spent = resources._seconds_of_run(idle), sum(spinning.cpu_times()[:2])
     wait_for(lambda: sum(spinning.cpu_times()[:2]) > spent + 0.5)
-    assert machine._seconds_of_run(idle) > before + 0.4
+    assert resources._seconds_of_run(idle) > before + 0.4
 
 
 def test_neighbours_are_counted_where_proc_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_neighbours_are_counted_where_proc_is_closed(monkeypatch: pytest.MonkeyP
         raise psutil.AccessDenied
 
     monkeypatch.setattr(psutil.Process, "children", closed)
-    assert machine._seconds_of_run(psutil.Process()) > 0
+    assert resources._seconds_of_run(psutil.Process()) > 0
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_run_is_exclusive_if_nothing_else_ran_in_any_start(
     before: bool, slots: str, processors: float, exclusive: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HIGHWAY_SLOTS", slots)
-    monkeypatch.setattr(machine.Neighbours, "processors", lambda _: processors)
+    monkeypatch.setattr(resources.Neighbours, "processors", lambda _: processors)
     recorder = Recorder.__new__(Recorder)
-    recorder.exclusive_before, recorder.neighbours = before, machine.Neighbours()
+    recorder.exclusive_before, recorder.neighbours = before, resources.Neighbours()
     assert recorder.exclusive is exclusive

@@ -1,7 +1,8 @@
-"""The processes of a run on several devices of this machine: the first starts the others, and they end with it.
+"""The processes of a run, one per device: who starts them, which one is the first, and how they end together.
 
-All processes do the same work, each with its own rank and its own whole lanes. Only the first one writes files and
-messages. If something else (srun) starts every process, nothing is started here.
+The first process of a run starts the others on this machine (`companions`), and they end with it. If something else
+(srun, torchrun) starts every process, nothing is started here. All do the same work, each with its own rank and its own
+whole lanes. Only the first one writes files and messages.
 """
 
 import multiprocessing
@@ -16,16 +17,54 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.plugins.environments import ClusterEnvironment, LightningEnvironment, SLURMEnvironment
 
+from highway.config.training import Trainer
 from highway.errors import Refused
+from highway.ledger.machine import UNSET, rank, started_by_srun
 from highway.run.checkpoint import Interrupted
-from highway.run.lightning import ignore_signals
 
+CHECKED = "2.6"  # the version of Lightning with which `ignore_signals` was tried; a test fails on any other
 NOTICE = 2.0  # seconds after an error in which a killed process shows as dead
 GRACE = 30.0  # seconds for the first process to notice by itself that another is gone
 
 ASKING = threading.Lock()
 Others = list[Any]  # multiprocessing.context.SpawnProcess
+
+
+def first_process() -> bool:
+    """Return whether this process keeps the record.
+
+    This project and torchrun set RANK or LOCAL_RANK for the processes that they start, and MASTER_ADDR with it.
+    """
+    if started_by_srun() > 1:
+        return os.environ["SLURM_PROCID"] == "0"
+    return rank() == 0
+
+
+def environment(trainer: Trainer) -> ClusterEnvironment:
+    """Return Lightning's environment. Lightning itself takes any shell on a cluster for srun's, and requeues jobs."""
+    tasks = started_by_srun()
+    if trainer.processes == 1 and not first_process():
+        raise Refused(f"{trainer.processes_as_asked} takes one process, but this one has the rank of another. {UNSET}")
+    if tasks > 1 and tasks != trainer.processes:
+        raise Refused(f"srun has started {tasks} processes, {trainer.processes_as_asked} takes {trainer.processes}.")
+    if tasks > 1:
+        return SLURMEnvironment(auto_requeue=False)
+    if trainer.nodes > 1 and "RANK" not in os.environ:
+        raise Refused(
+            f"trainer.nodes={trainer.nodes}, but this process is alone: hydra/launcher=slurm starts them all, or srun "
+            "--nodes and --ntasks-per-node."
+        )
+    return LightningEnvironment()
+
+
+def ignore_signals(trainer: pl.Trainer) -> None:
+    """Keep Lightning from handling signals: its handler of SIGTERM waits for processes that may wait elsewhere.
+
+    This is the only private part of Lightning that the project uses.
+    """
+    trainer._signal_connector.register_signal_handlers = lambda: None  # type: ignore[method-assign]
 
 
 @contextmanager
