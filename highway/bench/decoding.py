@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from highway.tasks.decoding import Translator
-from highway.tasks.scoring import scores
+from highway.tasks.translation import scores
 from highway.use.load import load
 
 WARM_UP = 4  # sentences

@@ -40,7 +40,7 @@ TASKS: Cards[TaskCard] = Cards(
             description="Predict each next symbol of a text.",
             dataset_keys=LanguageDataset,
             data="highway.data.windows:LanguageData",
-            ends="highway.models.symbols:Symbols",
+            ends="highway.models.ends:Symbols",
             command="highway generate",
         ),
         "translation": TaskCard(
@@ -49,7 +49,7 @@ TASKS: Cards[TaskCard] = Cards(
             description="Predict each next piece of a translation y of a sentence x.",
             dataset_keys=TranslationDataset,
             data="highway.data.pairs:TranslationData",
-            ends="highway.models.pieces:Pieces",
+            ends="highway.models.ends:Pieces",
             command="highway translate",
             reads="pair",
             also=(
@@ -58,21 +58,21 @@ TASKS: Cards[TaskCard] = Cards(
             ),
         ),
         "classification": TaskCard(
-            code="highway.tasks.classification:Classification",
+            code="highway.tasks.examples:Classification",
             equation="-log p(class | x[1..T])",
             description="Predict the class of an image that is read pixel by pixel.",
             dataset_keys=ImageDataset,
             data="highway.data.images:ImageData",
-            ends="highway.models.values:Pixels",
+            ends="highway.models.ends:Pixels",
             command="highway.load",
         ),
         "music": TaskCard(
-            code="highway.tasks.music:Music",
+            code="highway.tasks.examples:Music",
             equation="-sum over keys of log p(key of x[t+1] | x[1..t])",
             description="Predict which keys sound at each next step of a tune.",
             dataset_keys=MusicDataset,
             data="highway.data.tunes:TuneData",
-            ends="highway.models.values:Keys",
+            ends="highway.models.ends:Keys",
             command="highway generate",
             diverged_above=500.0,  # the sum over 88 keys starts at 61 nats
         ),

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from highway.blocks.scored_attention import Past
 from highway.config.datasets import END, START
-from highway.models.pieces import Pieces
+from highway.models.ends import Pieces
 
 DROPPED = 1 / 8  # fraction of the rows that must have ended before they are removed
 

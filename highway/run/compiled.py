@@ -18,8 +18,8 @@ from highway.config.experiment import Experiment
 from highway.config.training import CUDA_GRAPH_MODES
 from highway.data.lanes import lanes_of
 from highway.models import rhn
+from highway.models.backbone import mapped
 from highway.run import build
-from highway.tasks.states import mapped
 from highway.tasks.task import Task
 
 WARNINGS_OF_THE_COMPILER = (  # caused by the compiler's own tracing

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from highway.config.datasets import PADDING
-from highway.models.pieces import Pieces
+from highway.models.ends import Pieces
 from highway.models.search import Decoder, Recomputed, beam, decoder, greedy
 
 TOGETHER = 128  # hypotheses in a batch

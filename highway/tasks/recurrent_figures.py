@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highway.describe import gates_of
-from highway.tasks.states import mapped
+from highway.models.backbone import mapped
 
 STEPS = 80  # random steps of the text at which gate values are recorded
 BINS = 100  # histogram bins of gate values, from 0 to 1

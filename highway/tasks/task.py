@@ -25,6 +25,7 @@ After every `validate_every` updates, a validation follows.
 """
 
 import hashlib
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -40,7 +41,8 @@ from highway.data.module import ExperimentData
 from highway.describe import flat, named_parameters, probes_of
 from highway.errors import Refused
 from highway.tasks.optimisation import build_optimizer, prepare_gradients, schedule_of
-from highway.tasks.units import UnitLosses
+
+UNITS = 1000  # of the test split, at most
 
 
 class Learnt(NamedTuple):
@@ -61,6 +63,34 @@ class Measure(Protocol):
 
     def value(self, counts: dict[str, float]) -> float:
         """Compute the metric from the sums over a split."""
+
+
+class UnitLosses:
+    """Sums of the loss and of the scored positions over each unit of the test split, to compare models unit by unit.
+
+    A unit is a stretch of the test text, or some neighbouring examples: the split is cut into at most UNITS of equal
+    length by position. The units are thus the same in every row of a table, however each row reads the text.
+    """
+
+    def __init__(self, positions: Iterator[Any], length: int, device: torch.device) -> None:
+        """Create the sums.
+
+        positions: for each batch of the evaluation, the positions of its scored symbols or examples in the split.
+        length: number of symbols or examples in the split.
+        """
+        self.positions, self.length, self.count = positions, length, min(length, UNITS)
+        self.sums = torch.zeros(2, self.count, dtype=torch.float64, device=device)  # nats, scored positions
+
+    def add(self, losses: Tensor, scored: Tensor | None = None) -> None:
+        """Add a batch: the loss (N) of each position or example, and the scored positions in each (default: 1)."""
+        numbers = torch.as_tensor(next(self.positions)).flatten().long() * self.count // self.length
+        counts = torch.ones_like(losses) if scored is None else scored
+        self.sums.index_add_(1, numbers.to(losses.device), torch.stack([losses, counts]).double())
+
+    def arrays(self, reduce: Callable[..., Any]) -> dict[str, Tensor]:
+        """Return both sums by unit, over all devices."""
+        nats, scored = reduce(self.sums, reduce_op="sum")
+        return {"nats": nats, "scored": scored}
 
 
 def rows_of(batch: Any, rows: slice) -> Any:

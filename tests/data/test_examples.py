@@ -18,7 +18,7 @@ from highway.data.images import ImageBatch
 from highway.data.tunes import TuneBatch
 from highway.errors import Refused
 from highway.run import build
-from highway.tasks.classification import Classification
+from highway.tasks.examples import Classification
 from highway.testing.runs import assert_resumes_exactly, trained
 from tests.support.data import REAL_DATA, needs_file
 from tests.support.overrides import EXAMPLES

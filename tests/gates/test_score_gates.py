@@ -18,7 +18,7 @@ from highway.config.gates import ScoreGateOptions
 from highway.describe import parameter_counts
 from highway.errors import Refused
 from highway.gates.scores import GatedScores, score_gate
-from highway.models.pieces import Pieces
+from highway.models.ends import Pieces
 from highway.models.search import Cached, Recomputed, beam, decoder, greedy
 from highway.run import build
 

@@ -22,13 +22,13 @@ from highway.describe import named_parameters
 from highway.gates.gate import gate
 from highway.gates.state import HighwayStateGate
 from highway.models import rhn
+from highway.models.backbone import flattened, mapped
 from highway.report.collect import collect
 from highway.report.render import write_report
 from highway.run import build
 from highway.sweep.reading import load_table
 from highway.tasks import recurrent_figures as figures
 from highway.tasks.recurrent_figures import gate_values, gradient_norms
-from highway.tasks.states import flattened, mapped
 from highway.testing.runs import assert_resumes_exactly, trained
 
 Compose = Callable[..., Experiment]

@@ -31,7 +31,7 @@ from highway.report.statistics import (
     seeds_for_ranks,
 )
 from highway.sweep.table import Claim
-from highway.tasks.scoring import scores
+from highway.tasks.translation import scores
 
 RNG = np.random.default_rng(5)
 TABLES = 6

@@ -48,7 +48,7 @@ def test_profile_writes_a_trace_and_the_slowest(tiny: Compose, capsys: pytest.Ca
 
 
 def test_anomaly_names_the_operation(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("highway.models.symbols.dropout", lambda x, *_: (x - x.detach()).sqrt() * 0 + x)
+    monkeypatch.setattr("highway.models.ends.dropout", lambda x, *_: (x - x.detach()).sqrt() * 0 + x)
     with pytest.warns(UserWarning, match=r"Error detected in SqrtBackward0"):
         _, result = trained(tiny("debug=anomaly", "trainer.max_steps=2"))
     assert result["status"] == "failed" and "nan values" in result["error"]

@@ -21,9 +21,9 @@ from highway.data.lanes import Batch, lanes_of
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import read_json
 from highway.ledger.machine import started
+from highway.models.backbone import joined
 from highway.run import build
 from highway.run.devices import companions
-from highway.tasks.states import joined
 from highway.tasks.task import rows_of
 from highway.testing.runs import StopAt, curve, trained
 from tests.support.commands import ROOT, TRAIN

@@ -12,7 +12,8 @@ from highway.run import devices
 def test_the_version_was_checked() -> None:
     assert pl.__version__.startswith(f"{devices.CHECKED}."), (
         f"highway/run/devices.py uses a private part of Lightning {devices.CHECKED}, and {pl.__version__} is "
-        "installed. Read `ignore_signals`, try Ctrl-C in a run with trainer.devices=2, then set CHECKED to the new version."
+        "installed. Read `ignore_signals`, try Ctrl-C in a run with trainer.devices=2, then set CHECKED to the new "
+        "version."
     )
 
 

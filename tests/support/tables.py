@@ -9,7 +9,7 @@ from highway.ledger.directory import RunDirectory
 from highway.ledger.files import write_text
 from highway.ledger.record import write_record
 from highway.sweep.reading import load_table, table_ids
-from highway.tasks.scoring import scores
+from highway.tasks.translation import scores
 
 TABLE = load_table("highway_t1")
 XL = load_table("highway_t5")

@@ -26,7 +26,7 @@ from highway.data.pairs import EpochBatches, PairBatch, TranslationData, batch_e
 from highway.errors import Refused
 from highway.ledger.files import read_json
 from highway.run import build
-from highway.tasks.scoring import scores, sparsity
+from highway.tasks.translation import scores, sparsity
 from highway.testing.runs import assert_resumes_exactly, curve, trained
 from highway.use.translate import translator_of
 from tests.support.commands import typed

@@ -58,7 +58,7 @@ def test_padding_that_is_read_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     small = ["model=encoder_decoder", "dataset=iwslt_pt_en", "trainer=translation", "dataset.source=sample"]
     small += ["model.width=16", "model.heads=2", "model.feed_forward=32"]
     testing.assert_padding_ignored(small)
-    monkeypatch.setattr("highway.models.pieces.PADDING", -1)
+    monkeypatch.setattr("highway.models.ends.PADDING", -1)
     with pytest.raises(AssertionError):
         testing.assert_padding_ignored(small)
 

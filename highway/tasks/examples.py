@@ -1,0 +1,79 @@
+"""Tasks on whole examples: classify images, and predict the next step of tunes."""
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from highway.data.images import ImageBatch
+from highway.data.tunes import TuneBatch
+from highway.tasks.task import Learnt, Task
+
+
+class Classification(Task):
+    """Classification of images read pixel by pixel, from the features at the last position.
+
+    The model maps (values, state) to (features, state).
+    """
+
+    counted = ("nats", "right", "units")
+
+    def tokens(self, batch: ImageBatch) -> int:
+        return batch.images * batch.pixels.shape[1]
+
+    def learn(self, batch: ImageBatch) -> Learnt:
+        smoothing = self.experiment.optimizer.label_smoothing
+        total = F.cross_entropy(self._logits(batch), batch.labels, reduction="sum", label_smoothing=smoothing)
+        return Learnt(total * self.devices / batch.images, total, len(batch.labels))
+
+    def _logits(self, batch: ImageBatch) -> Tensor:
+        features, _ = self.model(batch.pixels.to(self.dtype))
+        return self.model.logits(features[:, -1]).to(self.dtype)
+
+    def score(self, batch: ImageBatch) -> None:
+        logits = self._logits(batch)
+        losses = F.cross_entropy(logits, batch.labels, reduction="none" if self.unit_losses else "sum")
+        if self.unit_losses:
+            self.unit_losses.add(losses)
+        self.add(nats=losses.sum(), right=(logits.argmax(-1) == batch.labels).sum(), units=len(batch.labels))
+        self.measure(logits, batch.labels)
+
+    def results(self, counts: dict[str, float]) -> dict[str, Any]:
+        return {**super().results(counts), "accuracy": counts["right"] / counts["units"]}
+
+
+class Music(Task):
+    """Polyphonic music: predict for each of 88 keys whether it is down at the next step.
+
+    nats of a step = - sum over keys of  y log p + (1 - y) log(1 - p)
+
+    As in R-Transformer's code, the gradient is that of the sum over the steps of a tune, in double precision. The
+    reported number is the mean over all predicted steps of a split. Padding is not counted. The model maps
+    (keys, state) to (features, state).
+    """
+
+    lengths_vary = True
+
+    def shown(self, loss: float) -> dict[str, float]:
+        return {"loss": loss, "nll": loss}
+
+    def tokens(self, batch: TuneBatch) -> int:
+        return batch.steps
+
+    def learn(self, batch: TuneBatch) -> Learnt:
+        nats = self._nats(batch, "sum")
+        return Learnt(nats * self.devices, nats, batch.counts.double().sum())
+
+    def _nats(self, batch: TuneBatch, reduction: str) -> Tensor:
+        """Return the nats of all keys, or of each key at each step (B, T, 88); padding has 0."""
+        features, _ = self.model(batch.inputs.to(self.dtype))
+        logits, targets = self.model.logits(features).double(), batch.targets.double()
+        return F.binary_cross_entropy_with_logits(
+            logits, targets, weight=batch.counts.double()[..., None], reduction=reduction
+        )
+
+    def score(self, batch: TuneBatch) -> None:
+        nats = self._nats(batch, "none" if self.unit_losses else "sum")
+        if self.unit_losses:
+            self.unit_losses.add(nats.sum((1, 2)), batch.counts.sum(1))
+        self.add(nats=nats.sum(), units=batch.counts.double().sum())
