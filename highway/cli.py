@@ -394,8 +394,8 @@ def publish(
     target, found = to or home.REFERENCE, _find(table)
     publication = published(found, budget, outputs_folder(), target)
     what = "measurement" if found.timed else "run"
-    copied, kept = (counted(len(names), what) for names in (publication.copied, publication.kept))
-    print(f"{target}: {copied} published, {kept} published before")
+    copied, before = (counted(len(names), what) for names in (publication.copied, publication.published_before))
+    print(f"{target}: {copied} published, {before} published before")
     for run in publication.differing:
         print(f"{run} was published before with other metrics, and that record stays.")
     for path in publication.reports:

@@ -8,7 +8,7 @@ from multiprocessing import get_context
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table as Grid
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from highway.audit.contradictions import BUDGET, Finding, between, of_numbers
@@ -80,14 +80,14 @@ MARKS: dict[bool | None, tuple[str, str]] = {
 
 def show(audited: Audited, console: Console) -> None:
     for table in audited.tables:
-        grid = Grid(box=SIMPLE_HEAD, title=Text(table.heading, style="table.title"), title_justify="left")
+        grid = RichTable(box=SIMPLE_HEAD, title=Text(table.heading, style="table.title"), title_justify="left")
         grid.add_column("row", overflow="fold")
         for head in ("parameters", "of gates", "no gradient", "MFLOP/token"):
             grid.add_column(head, justify="right", no_wrap=True, min_width=len(head))
         for row_id, row_cost in audited.costs[table.id].items():
             grid.add_row(row_id, *cells(row_cost))
         console.print(grid)
-        findings = Grid(box=SIMPLE_HEAD, show_header=False)
+        findings = RichTable(box=SIMPLE_HEAD, show_header=False)
         findings.add_column(no_wrap=True)
         findings.add_column("says")
         findings.add_column("computed", style="dim")

@@ -88,8 +88,8 @@ def _trace_of(described: Experiment, device: str, precision: str, batches: list[
     return train(task, batches, 0, torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"))
 
 
-def train(task: Task, batches: Iterable[Any], kept: int, forward: AbstractContextManager[Any] | None = None) -> Trace:
-    """Train one step on each batch, its forward pass in the given context; keep the gradient of step `kept`."""
+def train(task: Task, batches: Iterable[Any], traced: int, forward: AbstractContextManager[Any] | None = None) -> Trace:
+    """Train one step on each batch, its forward pass in the given context; keep the gradient of step `traced`."""
     optimizer = task.configure_optimizers()
     losses, gradient = [], torch.empty(0)
     for step, batch in enumerate(batches):
@@ -97,7 +97,7 @@ def train(task: Task, batches: Iterable[Any], kept: int, forward: AbstractContex
         with forward or nullcontext():
             objective = task.learn(move_data_to_device(batch, task.device)).objective
         objective.backward()
-        if step == kept:
+        if step == traced:
             gradients = [parameter.grad for parameter in task.parameters() if parameter.grad is not None]
             gradient = torch.cat([part.flatten().double().cpu() for part in gradients])
         task.prepare_gradients()

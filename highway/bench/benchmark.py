@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table as Grid
+from rich.table import Table as RichTable
 
 from highway.bench.decoding import decoded
 from highway.bench.field import Asked, contenders, measurable, precisions
@@ -99,7 +99,7 @@ def say(*sentences: object) -> None:
 
 
 def show_overhead(record: dict[str, Any]) -> None:
-    grid = Grid(box=SIMPLE_HEAD, title=record["title"], title_justify="left")
+    grid = RichTable(box=SIMPLE_HEAD, title=record["title"], title_justify="left")
     grid.add_column("overhead of", no_wrap=True)
     for head in ("seconds", "of processors", "at most"):
         grid.add_column(head, justify="right", no_wrap=True)
@@ -110,7 +110,7 @@ def show_overhead(record: dict[str, Any]) -> None:
 
 
 def show_decoded(record: dict[str, Any]) -> None:
-    grid = Grid(box=SIMPLE_HEAD, title=record["title"], title_justify="left")
+    grid = RichTable(box=SIMPLE_HEAD, title=record["title"], title_justify="left")
     grid.add_column("translation of", no_wrap=True)
     for head in ("seconds", "times as fast", "BLEU", "same text"):
         grid.add_column(head, justify="right", no_wrap=True)
@@ -123,7 +123,7 @@ def show_decoded(record: dict[str, Any]) -> None:
 def show(record: dict[str, Any]) -> None:
     if not record["rows"]:
         return
-    grid = Grid(box=SIMPLE_HEAD, title=record["title"], title_justify="left")
+    grid = RichTable(box=SIMPLE_HEAD, title=record["title"], title_justify="left")
     grid.add_column("training step of", no_wrap=True)
     for head in ("tokens/s", "ratio", "spread", "MiB", "peak"):
         grid.add_column(head, justify="right", no_wrap=True)

@@ -143,7 +143,7 @@ def _steps(described: Experiment, device: str, mode: str | None = None, in_graph
             module.loop.in_graphs = in_graphs
     if mode:
         compile_training(task, described, mode)
-    return train(task, batches, kept=1)  # the first step that continues from a state
+    return train(task, batches, traced=1)  # the first step that continues from a state
 
 
 CHECKS: dict[str, Check] = {

@@ -45,8 +45,8 @@ def benchmark_at_four_shapes(setting: Setting) -> list[str]:
         except Failed as failure:
             wrong.append(f"{table} ({failure.reason})")
             output = "\n".join(failure.lines)
-        kept = (line.replace(str(setting.folder), "OUTPUTS") for line in output.strip().splitlines())
-        lines += ["", f"{table}:", "```", *kept, "```"]
+        printed = (line.replace(str(setting.folder), "OUTPUTS") for line in output.strip().splitlines())
+        lines += ["", f"{table}:", "```", *printed, "```"]
     if wrong:
         raise Failed(f"no figures of {'; '.join(wrong)}", lines)
     return lines

@@ -170,8 +170,8 @@ def show(name: str, budget: str, project: str, entity: str, send: bool, online: 
     if not dry_run:
         if not (os.environ.get("WANDB_API_KEY") and entity):
             raise Refused("W&B needs WANDB_API_KEY and --entity to create a workspace. Add --dry-run to only print it.")
-        kept = outputs / "dashboards" / f"{collected.table.id}-{collected.budget}.json"
-        print("\n".join(save(collected, entity, project, kept)))
+        path = outputs / "dashboards" / f"{collected.table.id}-{collected.budget}.json"
+        print("\n".join(save(collected, entity, project, path)))
 
 
 def _send(collected: Collected, project: str, online: bool, dry_run: bool) -> None:

@@ -84,7 +84,7 @@ class RunDirectory:
         record = self.path / "result.json"
         with writing(self.path):
             if self.result() is None and record.exists():
-                record.replace(record.with_name("result.damaged.json"))  # for people to look at
+                record.replace(record.with_name("result.corrupt.json"))  # for people to look at
             record.unlink(missing_ok=True)
             for folder in (self.path, self.best.parent, self.leases):
                 remove_leftovers(folder)

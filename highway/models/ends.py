@@ -48,8 +48,8 @@ class Symbols(nn.Module):
         """
         x = dropout(self.embedding(tokens) * self.scale, self.dropout, self.training)
         if self.training and self.dropout_words:
-            kept = dropout(x.new_ones(len(tokens), self.embedding.num_embeddings), self.dropout_words, True)
-            x = x * kept.gather(1, tokens)[..., None]
+            mask = dropout(x.new_ones(len(tokens), self.embedding.num_embeddings), self.dropout_words, True)
+            x = x * mask.gather(1, tokens)[..., None]
         return self.backbone(x, state, reach or self.reach) if self.has_memory else self.backbone(x, state)
 
     def logits(self, features: Tensor) -> Tensor:  # (..., D) -> (..., V)

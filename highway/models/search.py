@@ -129,16 +129,16 @@ def beam(
         scores, newest, parents = (part.gather(1, order) for part in (values, newest, parents))
         texts = torch.cat((texts.gather(1, parents[..., None].expand(-1, -1, position + 1)), newest[..., None]), dim=2)
         best_possible = (scores[:, 0] / _penalty(limit, penalty)).tolist()
-        kept = [
+        unfinished = [
             group
             for group, row in enumerate(ongoing)
             if len(done[row]) < width or max(done[row])[0] < best_possible[group]
         ]
-        if not kept:
+        if not unfinished:
             break
-        groups = torch.tensor(kept, device=device)
+        groups = torch.tensor(unfinished, device=device)
         going.select((groups[:, None] * width + parents[groups]).flatten())
-        scores, texts, ongoing = scores[groups], texts[groups], [ongoing[group] for group in kept]
+        scores, texts, ongoing = scores[groups], texts[groups], [ongoing[group] for group in unfinished]
     for group, row in enumerate(ongoing):  # hypotheses that reached the limit
         done[row].append((float(scores[group, 0]) / _penalty(limit, penalty), texts[group, 0, 1:].tolist()))
     return [max(hypotheses)[1] for hypotheses in done]

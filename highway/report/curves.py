@@ -76,15 +76,15 @@ def thin_curves(curves: str) -> str:
             training.setdefault(row[metric], []).append(number)
     dropped: set[int] = set()
     for numbers in training.values():
-        dropped |= set(numbers) - _kept(numbers, [rows[number][value] for number in numbers])
+        dropped |= set(numbers) - _thinned_steps(numbers, [rows[number][value] for number in numbers])
     return head + "".join(line for number, line in enumerate(lines) if number not in dropped)
 
 
-def _kept(numbers: list[int], values: list[str]) -> set[int]:
+def _thinned_steps(numbers: list[int], values: list[str]) -> set[int]:
     """Return the row numbers of one metric that `thin_curves` keeps; `values` are the metric's."""
     changes = {number for number, (before, value) in zip(numbers[1:], pairwise(values), strict=True) if before != value}
     always = {*numbers[:FIRST_ROWS], numbers[-1], *(changes if len(changes) <= FEW_CHANGES else ())}
     stride = 1
-    while len(kept := always | set(numbers[::stride])) > TRAINING_ROWS:
+    while len(chosen := always | set(numbers[::stride])) > TRAINING_ROWS:
         stride *= 2
-    return kept
+    return chosen

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from highway.config.metrics import METRICS, OF_A_RECORD
 from highway.errors import counted, listing
 from highway.ledger.files import written_atomically
-from highway.report.answers import Answer
 from highway.report.collect import Collected
 from highway.report.counting import is_unchecked, unlearned
-from highway.report.grid import Grid, Line, without_empty
+from highway.report.paper_verdicts import PaperVerdict
 from highway.report.sample import Sample
+from highway.report.table_block import Line, TableBlock, without_empty
 from highway.sweep.choose import FIRST_SEED, Choice, Trial
 from highway.sweep.table import Row
 
@@ -41,22 +41,24 @@ def status_of(sample: Sample, select: str) -> str:
     return unlearned(sample, select) or sample.result["status"] + unchecked
 
 
-def details(collected: Collected, answers: Mapping[tuple[str, str], Answer] | None = None) -> list[Grid]:
+def details(
+    collected: Collected, paper_verdicts: Mapping[tuple[str, str], PaperVerdict] | None = None
+) -> list[TableBlock]:
     """Return the tables that the site folds; those without content are left out.
 
-    answers: the verdicts on the paper's numbers, by row and metric.
+    paper_verdicts: the verdicts on the paper's numbers, by row and metric.
     """
-    grids = [
-        _metrics(collected, answers or {}),
+    blocks = [
+        _metrics(collected, paper_verdicts or {}),
         _by_seed(collected),
         _choices(collected),
         _divisions(collected),
         _cost(collected),
     ]
-    return [without_empty(grid) for grid in grids if grid.lines]
+    return [without_empty(block) for block in blocks if block.lines]
 
 
-def _metrics(collected: Collected, answers: Mapping[tuple[str, str], Answer]) -> Grid:
+def _metrics(collected: Collected, paper_verdicts: Mapping[tuple[str, str], PaperVerdict]) -> TableBlock:
     """Return the mean of every metric that the table shows, the paper's number, and the verdict on it."""
     table = collected.table
     columns = [*table.columns, *table.also]
@@ -66,14 +68,14 @@ def _metrics(collected: Collected, answers: Mapping[tuple[str, str], Answer]) ->
             ours, paper = collected.summary(row.id, column.metric), row.paper.get(column.metric)
             if ours or (paper is not None and collected.samples[row.id]):
                 texts = ours.text(column.digits) if ours else "", "" if paper is None else column.text(paper)
-                answer = answers.get((row.id, column.metric))
-                cells = (row.label, column.title, *texts, str(ours.count) if ours else "0", str(answer or ""))
-                lines.append(Line(cells, row.extra))
+                verdict = paper_verdicts.get((row.id, column.metric))
+                shown = (row.label, column.title, *texts, str(ours.count) if ours else "0", str(verdict or ""))
+                lines.append(Line(shown, row.extra))
     heads = ("model", "metric", "ours", "paper", "n", "verdict")
-    return Grid("Every metric", heads, tuple(lines), ("ours", "paper", "n"))
+    return TableBlock("Every metric", heads, tuple(lines), ("ours", "paper", "n"))
 
 
-def _by_seed(collected: Collected) -> Grid:
+def _by_seed(collected: Collected) -> TableBlock:
     table = collected.table
     columns = [*table.columns, *table.also]
     lines = []
@@ -85,15 +87,15 @@ def _by_seed(collected: Collected) -> Grid:
         lines.append(Line((row.label, str(sample.seed), status_of(sample, table.select), *values), row.extra))
     titles = tuple(column.title for column in columns)
     heads = ("model", "seed", "status", *titles)
-    return Grid("Every run", heads, tuple(lines), ("seed", *titles))
+    return TableBlock("Every run", heads, tuple(lines), ("seed", *titles))
 
 
-def _choices(collected: Collected) -> Grid:
+def _choices(collected: Collected) -> TableBlock:
     """Return what validation chose in each row, and what it compared."""
     lines = [_choice(collected.table.row(row_id), found) for row_id, found in collected.choices.items()]
     heads = ("model", "chosen", "by", "from", "compared")
     title = f"Settings chosen by validation of seed {FIRST_SEED}"
-    return Grid(title, heads, tuple(lines), note=_not_alike(collected) if lines else "")
+    return TableBlock(title, heads, tuple(lines), note=_not_alike(collected) if lines else "")
 
 
 def _not_alike(collected: Collected) -> str:
@@ -136,7 +138,7 @@ def _at_edge(found: Choice, chosen: Trial) -> bool:
     return float(chosen.setting) in (min(values), max(values))
 
 
-def _divisions(collected: Collected) -> Grid:
+def _divisions(collected: Collected) -> TableBlock:
     """Return when validation divided each run's learning rate."""
     table, metric = collected.table, collected.table.headline
     lines = []
@@ -144,30 +146,30 @@ def _divisions(collected: Collected) -> Grid:
         if sample.finished and sample.divisions and _has(sample, metric):
             first, times = sample.divisions
             value = f"{sample.value(metric, table.select):.{table.digits(metric)}f}"
-            cells = (row.label, str(sample.seed), "never" if first is None else str(first), str(times), value)
-            lines.append(Line(cells, row.extra))
-    if not any(line.cells[3] != "0" for line in lines):
+            shown = (row.label, str(sample.seed), "never" if first is None else str(first), str(times), value)
+            lines.append(Line(shown, row.extra))
+    if not any(line.texts[3] != "0" for line in lines):
         lines = []
     numeric = ("seed", "first divided after epoch", "times divided", metric)
-    return Grid("When the learning rate was divided", ("model", *numeric), tuple(lines), numeric, DIVIDED)
+    return TableBlock("When the learning rate was divided", ("model", *numeric), tuple(lines), numeric, DIVIDED)
 
 
-def _cost(collected: Collected) -> Grid:
+def _cost(collected: Collected) -> TableBlock:
     lines = []
     all_beside = not any(sample.result["cost"].get("exclusive", True) for sample in collected.every)
     for row, sample in () if collected.table.timed else collected.runs:
         cost, parameters = sample.result["cost"], sample.result.get("parameters") or {}
         beside = "" if cost.get("exclusive", True) or all_beside else "yes"
-        cells = (
+        shown = (
             *(row.label, str(sample.seed)),
             *(_number(parameters.get(name), ",.0f") for name in ("total", "gate")),
             *(_number(cost.get("seconds"), ".2f", 3600), _number(cost.get("tokens_per_second"), ",.0f")),
             *(_number(cost.get("peak_memory_bytes"), ",.0f", 1 << 20), cost["device"], beside),
         )
-        lines.append(Line(cells, row.extra))
+        lines.append(Line(shown, row.extra))
     numeric = ("seed", "parameters", "of gates", "hours", "tokens/s", "MiB")
     heads = ("model", *numeric, "device", "beside other work")
-    return Grid("Parameters and cost", heads, tuple(lines), numeric, NONE_COUNTS if all_beside else COUNTS)
+    return TableBlock("Parameters and cost", heads, tuple(lines), numeric, NONE_COUNTS if all_beside else COUNTS)
 
 
 def _number(value: float | None, form: str, unit: float = 1) -> str:

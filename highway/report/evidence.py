@@ -9,7 +9,7 @@ import numpy as np
 from highway.config.metrics import METRICS
 from highway.errors import listing
 from highway.report.collect import Collected
-from highway.report.numbers import RecordedNumbers
+from highway.report.numbers import Numbers
 from highway.report.statistics import (
     ENOUGH_SEEDS,
     Array,
@@ -70,7 +70,7 @@ class Evidence:
 
     def __init__(self, collected: Collected) -> None:
         self.collected, self.table = collected, collected.table
-        self.numbers = RecordedNumbers(collected)
+        self.numbers = Numbers(collected)
         self.claims = claims_of(collected)
         self.tested = [claim for claim in self.claims if not claim.to]
         self.rank_seeds = seeds_for_ranks(self.tested)

@@ -14,7 +14,7 @@ from highway.report.sample import Sample
 from highway.report.statistics import Array
 
 
-class RecordedNumbers:
+class Numbers:
     """The numbers of one table, whose rows share an axis of seeds: arrays (1, S)."""
 
     def __init__(self, collected: Collected) -> None:

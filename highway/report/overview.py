@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from highway.config.home import CONF
 from highway.errors import counted, listing
-from highway.report.answers import ANSWERS
-from highway.report.answers import counted as counted_numbers
 from highway.report.evidence import AGREE, DISAGREE
+from highway.report.paper_verdicts import PAPER_WORDS
+from highway.report.paper_verdicts import counted as counted_numbers
 from highway.report.report import Report
 from highway.report.statistics import ENOUGH_SEEDS
 from highway.sweep.table import Table
@@ -23,20 +23,20 @@ class Overview:
 
     total: int  # numbers of the papers that can be tried
     tried: int  # those that have a run at paper budget on the paper's data
-    answers: Counter[str]  # those that have enough seeds, by ANSWERS
+    paper_verdicts: Counter[str]  # those that have enough seeds, by PAPER_WORDS
     claims: dict[str, Counter[str]]  # budget -> verdicts on the claims that were tested
     largest: dict[str, Report]  # paper -> the report whose conclusion stands for it
     not_run: tuple[Table, ...]
 
     @property
     def counts(self) -> dict[str, int]:
-        return {"tried": self.tried, **{word: self.answers[word] for word in ANSWERS}}
+        return {"tried": self.tried, **{word: self.paper_verdicts[word] for word in PAPER_WORDS}}
 
     @property
     def sentences(self) -> list[str]:
         """The sentences that begin the overview, in README as on the terminal and on the site."""
-        within, outside, too_wide = (self.answers[word] for word in ANSWERS)
-        few = self.tried - self.answers.total()
+        within, outside, too_wide = (self.paper_verdicts[word] for word in PAPER_WORDS)
+        few = self.tried - self.paper_verdicts.total()
         fewer = f", {few} without {ENOUGH_SEEDS} runs that learned" if few else ""
         text = f"{self.tried} of the papers' {self.total} numbers have been tried at the paper's own size: "
         text += f"{within} within the 95 % interval of one more run of ours, {outside} outside, "
@@ -81,7 +81,7 @@ def overview(tables: Iterable[Table], reports: Sequence[Report]) -> Overview:
     return Overview(
         sum(len(counted_numbers(table)) for table in papers),
         len(tried),
-        Counter(answer.word for report in at_paper for answer in report.answers.values()),
+        Counter(answer.word for report in at_paper for answer in report.paper_verdicts.values()),
         claims,
         _largest(ran),
         tuple(table for table in papers if table.id not in {report.collected.table.id for report in ran}),

@@ -29,8 +29,8 @@ class Publication:
     """The names of a table's runs at the target, and the files of its reports."""
 
     copied: list[str] = field(default_factory=list)  # runs, or measurements of a timed table
-    kept: list[str] = field(default_factory=list)  # published before, and ended as well or better
-    differing: list[str] = field(default_factory=list)  # those of `kept` whose published record has other metrics
+    published_before: list[str] = field(default_factory=list)  # published before, and ended as well or better
+    differing: list[str] = field(default_factory=list)  # those of them whose published record has other metrics
     reports: list[Path] = field(default_factory=list)
 
 
@@ -42,7 +42,7 @@ def publish(table: Table, budget: str | None, outputs: Path, target: Path) -> Pu
         _publish_times(table, name, outputs, target, publication)
     collections = [] if table.timed else _collections(table, budgets, outputs)
     folders = {path.parts[-2:]: path for collected in collections for path in _folders(collected)}
-    if not folders and not (publication.copied or publication.kept):
+    if not folders and not (publication.copied or publication.published_before):
         at = f" at {budget}" if budget else ""
         what = "measurement" if table.timed else "finished or diverged run"
         mend = f"Type {command(table, budgets[-1])} first."
@@ -82,7 +82,7 @@ def _publish_run(local: RunDirectory, published: RunDirectory, publication: Publ
     if record is None:
         return
     if published_record and _rank(published_record["status"]) >= _rank(record["status"]):
-        publication.kept.append(local.id)
+        publication.published_before.append(local.id)
         if published_record["metrics"] != record["metrics"]:
             publication.differing.append(local.id)
         return
@@ -111,7 +111,7 @@ def _publish_times(table: Table, budget: str, outputs: Path, target: Path, publi
     if new:
         write_lines(path, [*before, *(line for measurement in new for line in measurement.lines)])
     publication.copied.extend(measurement.name for measurement in new)
-    publication.kept.extend(measurement.name for measurement in found if measurement.name in names)
+    publication.published_before.extend(measurement.name for measurement in found if measurement.name in names)
 
 
 def _rank(status: str) -> int:

@@ -16,8 +16,8 @@ from highway.ledger.files import write_text
 from highway.report.collect import Collected, collect, with_overrides
 from highway.report.details import to_csv
 from highway.report.evidence import tone
-from highway.report.grid import Grid
 from highway.report.report import Report, build_report
+from highway.report.table_block import TableBlock
 from highway.sweep.grid import folder_name
 from highway.sweep.table import ReportRequest
 
@@ -43,7 +43,7 @@ class Plain(str):
 
 
 def to_markdown(report: Report) -> str:
-    return _text("report.md", _markdown).render(report=report, grid=_markdown_grid)
+    return _text("report.md", _markdown).render(report=report, markdown=_markdown_block)
 
 
 def to_latex(report: Report) -> str:
@@ -170,17 +170,17 @@ def _line(text: str) -> Plain:
     return Plain(" ".join(text.split()))
 
 
-def _markdown_grid(grid: Grid) -> Plain:
+def _markdown_block(block: TableBlock) -> Plain:
     rows = [
-        [_markdown(head) for head in grid.heads],
-        ["---:" if head in grid.numeric else "---" for head in grid.heads],
+        [_markdown(head) for head in block.heads],
+        ["---:" if head in block.numeric else "---" for head in block.heads],
     ]
     rows += [
-        [_emphasised(head, text, line.extra) for head, text in zip(grid.heads, line.cells, strict=True)]
-        for line in grid.lines
+        [_emphasised(head, text, line.extra) for head, text in zip(block.heads, line.texts, strict=True)]
+        for line in block.lines
     ]
-    table = [f"|{'|'.join(cells)}|" for cells in rows]
-    return Plain("\n".join([*table, *(["", _markdown(grid.note)] if grid.note else []), ""]))
+    table = [f"|{'|'.join(texts)}|" for texts in rows]
+    return Plain("\n".join([*table, *(["", _markdown(block.note)] if block.note else []), ""]))
 
 
 def _emphasised(head: str, text: str, extra: bool) -> str:
@@ -191,5 +191,5 @@ def _emphasised(head: str, text: str, extra: bool) -> str:
     return f"{mark}{_markdown(text)}{mark}"
 
 
-def _latex_columns(grid: Grid) -> Plain:
-    return Plain("{" + "".join("r" if head in grid.numeric else "l" for head in grid.heads) + "}")
+def _latex_columns(block: TableBlock) -> Plain:
+    return Plain("{" + "".join("r" if head in block.numeric else "l" for head in block.heads) + "}")

@@ -12,15 +12,15 @@ from highway.config.check import flat
 from highway.config.metrics import METRICS, OF_A_RECORD
 from highway.errors import counted, listing
 from highway.ledger.identity import identity
-from highway.report.answers import ANSWERS, Answer, answers
-from highway.report.answers import counted as counted_numbers
 from highway.report.baselines import DASH, Difference, differences
 from highway.report.collect import Collected
 from highway.report.details import details
 from highway.report.evidence import Verdict, tone, verdicts
 from highway.report.finding import conclusion
-from highway.report.grid import Grid, Line, without_empty
+from highway.report.paper_verdicts import PAPER_WORDS, PaperVerdict, paper_verdicts
+from highway.report.paper_verdicts import counted as counted_numbers
 from highway.report.statistics import kendall_tau
+from highway.report.table_block import Line, TableBlock, without_empty
 from highway.sweep.grid import command
 from highway.sweep.table import Column, Figure, Row
 from highway.sweep.typed import as_override
@@ -38,7 +38,7 @@ class Report:
     rows: tuple[Row, ...]  # those that the table lists
     verdicts: tuple[Verdict, ...]
     differences: dict[str, Difference]  # of rows from their baselines, by row
-    answers: dict[tuple[str, str], Answer]  # by row and metric: the verdict on the paper's number
+    paper_verdicts: dict[tuple[str, str], PaperVerdict]  # by row and metric: the verdict on the paper's number
     figures: tuple[Figure, ...] = ()  # drawn in the folder of the report; the first one is shown
 
     @property
@@ -65,7 +65,7 @@ class Report:
         return table.budgets[self.collected.budget] if table.paper else _shared(self.collected)
 
     @cached_property
-    def results(self) -> Grid:
+    def results(self) -> TableBlock:
         """The one table: the paper's number, ours, and the difference from the baseline."""
         table = self.collected.table
         titles = {column.metric: column.title for column in table.columns}
@@ -73,7 +73,7 @@ class Report:
         others = tuple(column.title for column in self._other_columns)
         heads = ("model", "paper", ours, *others, "n", "difference", "verdict")
         lines = tuple(map(self._line, self.rows))
-        return without_empty(Grid("", heads, lines, ("paper", ours, *others, "n", "difference"), self._note))
+        return without_empty(TableBlock("", heads, lines, ("paper", ours, *others, "n", "difference"), self._note))
 
     @property
     def _other_columns(self) -> list[Column]:
@@ -85,18 +85,18 @@ class Report:
         collected, table, metric = self.collected, self.collected.table, self.collected.table.headline
         digits = {column.metric: column.digits for column in table.columns}.get(metric, METRICS[metric].digits)
         paper = f"{row.paper[metric]:.{digits}f}{COPIED if row.copied else ''}" if metric in row.paper else ""
-        answer, difference = self.answers.get((row.id, metric)), self.differences.get(row.id)
+        verdict, difference = self.paper_verdicts.get((row.id, metric)), self.differences.get(row.id)
         base = f" from {self._bases[row.id]}" if row.id in self._bases else ""
-        cells = (
+        texts = (
             row.label,
             paper,
             self._ours(row, metric, table.digits(metric)),
             *(self._ours(row, column.metric, column.digits) for column in self._other_columns),
             _runs(row, collected, metric in self._left_out),
             f"{difference or ''}{base}",
-            str(answer) if answer else self._words.get(row.id, ""),
+            str(verdict) if verdict else self._words.get(row.id, ""),
         )
-        return Line(cells, row.extra)
+        return Line(texts, row.extra)
 
     def _ours(self, row: Row, metric: str, digits: int) -> str:
         """Return the mean of a metric over the runs of a row. Without one: why, or a dash, or nothing."""
@@ -184,7 +184,9 @@ class Report:
         sentences += ["*: one seed in common, interval over the test set."] if one_seed else []
         failed = any(str(each) == DASH for each in self.differences.values())
         sentences += [f"{DASH}: a run of the row or its baseline failed."] if failed else []
-        sentences += ["Verdict: the paper's number and the 95 % interval of one more run."] if self.answers else []
+        sentences += (
+            ["Verdict: the paper's number and the 95 % interval of one more run."] if self.paper_verdicts else []
+        )
         sources = dict.fromkeys(row.copied for row in self.rows if row.copied)
         sentences += [f"{COPIED} copied by the paper from {listing([*sources])}, not judged."] if sources else []
         sentences += ["Slanted rows are ours."] if table.paper and any(row.extra for row in self.rows) else []
@@ -193,11 +195,11 @@ class Report:
     @property
     def answered(self) -> str:
         """A sentence that counts how many of the paper's numbers are reproduced; empty where none is judged."""
-        if not self.answers:
+        if not self.paper_verdicts:
             return ""
-        count = Counter(answer.word for answer in self.answers.values())
+        count = Counter(verdict.word for verdict in self.paper_verdicts.values())
         total = len(counted_numbers(self.collected.table))
-        words = [f"{count[word]} {word}" for word in ANSWERS]
+        words = [f"{count[word]} {word}" for word in PAPER_WORDS]
         words += [f"{total - count.total()} without three runs that learned"] if total > count.total() else []
         return f"Of {counted(total, 'number')} of the paper: {listing(words)} ({WORDS})."
 
@@ -217,7 +219,7 @@ class Report:
         return f"Order of {len(pairs)} rows against the paper's: Kendall's tau {tau:+.2f} (1: equal, -1: reversed)."
 
     @cached_property
-    def claims(self) -> Grid | None:
+    def claims(self) -> TableBlock | None:
         """The claims that were tested, those that are decided first; None if there are none."""
         tested = [verdict for verdict in self.verdicts if verdict.detail] if self._has_claims else []
         tested.sort(key=lambda verdict: tone(verdict.word) == "open")
@@ -225,7 +227,7 @@ class Report:
         note = f"p is corrected for all claims, intervals are not; words: {WORDS}."
         rank_seeds = max((verdict.rank_seeds for verdict in tested), default=0)
         note += f" If a run failed, ranks decide, from {rank_seeds} runs a row on." if rank_seeds else ""
-        return Grid("Claims", ("claim", "verdict", "evidence"), tuple(lines), (), note) if lines else None
+        return TableBlock("Claims", ("claim", "verdict", "evidence"), tuple(lines), (), note) if lines else None
 
     @property
     def untested(self) -> tuple[Verdict, ...]:
@@ -271,11 +273,11 @@ class Report:
         return command(table, larger[0]) if self.collected.budget == "smoke" and larger else ""
 
     @cached_property
-    def details(self) -> list[Grid]:
+    def details(self) -> list[TableBlock]:
         """The tables that the site folds below the report."""
         lines = tuple(Line((verdict.claim.text, verdict.word)) for verdict in self.untested)
-        open_claims = Grid("Claims without enough runs", ("claim", "missing"), lines)
-        return [*([open_claims] if lines else []), *details(self.collected, self.answers)]
+        open_claims = TableBlock("Claims without enough runs", ("claim", "missing"), lines)
+        return [*([open_claims] if lines else []), *details(self.collected, self.paper_verdicts)]
 
 
 def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report:
@@ -290,7 +292,7 @@ def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report
         tuple(rows),
         tuple(judged),
         compared,
-        answers(collected),
+        paper_verdicts(collected),
         tuple(figures),
     )
 

@@ -197,11 +197,11 @@ def by_split(curves: Curves, points: int) -> dict[str, dict[str, list[float | No
     for split in dict.fromkeys(split for split, _ in curves):
         metrics = {kind: curve for (of_split, kind), curve in curves.items() if of_split == split}
         by_step = {point.step: point for curve in metrics.values() for point in curve}
-        kept = thinned([by_step[step] for step in sorted(by_step)], points)
-        columns[split] = {name: [_short(getattr(point, name)) for point in kept] for name in AXES}
+        shown = thinned([by_step[step] for step in sorted(by_step)], points)
+        columns[split] = {name: [_short(getattr(point, name)) for point in shown] for name in AXES}
         for kind, curve in metrics.items():
             values = {point.step: point.value for point in curve}
-            columns[split][kind] = [_short(values.get(point.step, math.nan)) for point in kept]
+            columns[split][kind] = [_short(values.get(point.step, math.nan)) for point in shown]
     return columns
 
 

@@ -203,7 +203,7 @@ def prediction_interval(values: Sequence[float], floor: float) -> tuple[float, f
     return mean - half, mean + half
 
 
-def answer(paper: float, rounding: float, low: float, high: float) -> str:
+def paper_word(paper: float, rounding: float, low: float, high: float) -> str:
     """Return the word for a paper's number, which is rounded, and the prediction interval of ours."""
     if not low - rounding <= paper <= high + rounding:
         return "outside"

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table as Grid
+from rich.table import Table as RichTable
 from rich.text import Text
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -107,7 +107,7 @@ def start_up_seconds() -> float:
     return time.perf_counter() - started
 
 
-def layout(estimates: Sequence[Line], start_up: float) -> list[str | Grid]:
+def layout(estimates: Sequence[Line], start_up: float) -> list[str | RichTable]:
     """Return the lines and the table that show these estimates; `start_up`: seconds before a run trains."""
     missing, known = sum(line.missing for line in estimates), [line for line in estimates if line.seconds is not None]
     grid = _grid(estimates)
@@ -131,12 +131,12 @@ def _first(estimates: Sequence[Line], known: Sequence[Line], missing: int, start
     return f"More than a day: {seconds / DAY:.1f} days. {first}" if seconds > DAY else first
 
 
-def _grid(estimates: Sequence[Line]) -> Grid:
+def _grid(estimates: Sequence[Line]) -> RichTable:
     caption = (
         "to train: missing runs, of all; MFLOP: million floating-point operations of a training step, for each\n"
         "token; a seed: time to train one; from: records, or a trial just now"
     )
-    grid = Grid(box=SIMPLE_HEAD, caption=caption, caption_justify="left", padding=(0, 1, 0, 0), pad_edge=False)
+    grid = RichTable(box=SIMPLE_HEAD, caption=caption, caption_justify="left", padding=(0, 1, 0, 0), pad_edge=False)
     grid.add_column("row", overflow="fold", min_width=13)
     for head in ("to train", "parameters", "MFLOP", "a seed"):
         grid.add_column(head, justify="right", no_wrap=True, min_width=len(head))

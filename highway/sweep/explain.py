@@ -6,7 +6,7 @@ from textwrap import wrap
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table as Grid
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from highway.config.cards import where
@@ -36,7 +36,7 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
     title = f"{table.heading}, budget {budget}"
     rows = table.at(budget)
     stacked = console.width < NUMBERS + max(len(row.id) for row in rows) + max(len(row.label) for row in rows)
-    grid = Grid(box=SIMPLE_HEAD, title=title, title_justify="left")
+    grid = RichTable(box=SIMPLE_HEAD, title=title, title_justify="left")
     for name in ("row\nlabel",) if stacked else ("row", "label"):
         grid.add_column(name, overflow="fold")
     for name in ("parameters", "of the\ngates", "length"):
@@ -80,7 +80,7 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
         "parameters": _parameters_in_words(table, row, described, budget),
         "paper": _numbers(table, row),
     }
-    grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
+    grid = RichTable(box=None, show_header=False, padding=(0, 2, 0, 0))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(max_width=104)
     for name, text in entries.items():

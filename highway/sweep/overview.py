@@ -146,7 +146,7 @@ class Overview:
         width = min(NAME, max((len(planned.label) for planned in cells), default=0))
         unlimited = self.console.options.update(width=1000)  # rich would squeeze the columns
         for head in (None, *LEFT_OUT_FIRST):
-            heads = [kept for kept in heads if kept != head]
+            heads = [other for other in heads if other != head]
             needed = self.console.measure(_grid(cells, heads, width), options=unlimited).maximum
             if needed <= self.width:
                 break

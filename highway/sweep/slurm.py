@@ -108,10 +108,10 @@ class SlurmLauncher(Launcher):
 
         executor = SlurmExecutor(folder=Path(self.config.outputs_dir).resolve() / "slurm")
         executor.update_parameters(**self._asked(jobs[0][0], len(jobs)))
-        kept = {name: os.environ[name] for name in ("SLURM_CONF",) if name in os.environ}
+        settings = {name: os.environ[name] for name in ("SLURM_CONF",) if name in os.environ}
         try:
             with clean_env(), executor.batch():  # a sweep that is a job itself must not pass its SLURM_ variables on
-                os.environ.update(kept)
+                os.environ.update(settings)
                 submitted = [executor.submit(self._job(runs)) for runs in jobs]
         except FailedJobError as error:
             answer = " ".join(str(error).split())

@@ -239,26 +239,26 @@ class Task(pl.LightningModule):
         self._split = 0
 
     def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
-        self._reach(dataloader_idx)
+        self._finish_before(dataloader_idx)
         self.score(batch)
 
-    def _reach(self, split: int) -> None:
-        """End the evaluations of all splits before this one; a device may have no batch of some splits."""
+    def _finish_before(self, split: int) -> None:
+        """Finish the evaluations of all splits before this one; a device may have no batch of some splits."""
         while self._split < split:
             self._finish_evaluation(self.data.curves[self._split])
             self.start_evaluation()
             self._split += 1
 
     def on_validation_epoch_end(self) -> None:
-        self._reach(len(self.data.curves) - 1)
+        self._finish_before(len(self.data.curves) - 1)
         self._finish_evaluation(self.data.curves[-1])
         if self.trainer.state.fn == "fit" and self.global_step % self.steps_per_epoch == 0:
             self.schedule.epoch_ended(self.results_of[self.data.watched]["loss"])
 
     def on_test_epoch_start(self) -> None:
         self.start_evaluation()
-        kept = self.data.positions("test") if self.data.tested == "test" else None
-        self.unit_losses = UnitLosses(*kept, self.device) if kept else None
+        positions = self.data.positions("test") if self.data.tested == "test" else None
+        self.unit_losses = UnitLosses(*positions, self.device) if positions else None
 
     def test_step(self, batch: Any, batch_idx: int) -> None:
         self.score(batch)

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table as Grid
+from rich.table import Table as RichTable
 
 from highway.blocks.scored_attention import ScoredAttention
 from highway.errors import Refused
@@ -38,7 +38,7 @@ def show_attention(translator: Translator, text: str, output: str, layer: int, c
     translator.model(translator.padded([source]), translator.padded([target]))
     before, after = (scores[0].softmax(-1).mean(0) for scores in attention.watched)
     attention.watched = None
-    grid = Grid(box=SIMPLE_HEAD, title=f"cross-attention of layer {layer}, percent", title_justify="left")
+    grid = RichTable(box=SIMPLE_HEAD, title=f"cross-attention of layer {layer}, percent", title_justify="left")
     for head in ("", *(translator.source.id_to_piece(piece) for piece in source), "moved by the gate"):
         grid.add_column(head, justify="right")
     heads = [translator.target.id_to_piece(piece) for piece in target[1:]] + ["</s>"]

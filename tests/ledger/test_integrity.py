@@ -82,7 +82,7 @@ def test_a_run_with_a_corrupt_record_is_resumed(
     assert finished.status == "interrupted"
     assert said(caplog, "This record is left out.")
     ends_the_same()
-    assert (finished.path / "result.damaged.json").exists()
+    assert (finished.path / "result.corrupt.json").exists()
 
 
 def test_best_weights_are_those_of_the_checkpoint_or_come_again(tiny: Compose, stopped: Stopped) -> None:

@@ -427,5 +427,5 @@ def test_figures_are_drawn_from_runs(short: None, tmp_path: Path) -> None:
     assert {path.stem for path in paths} == {"table", "convergence", "gate_values", "depth", "gradients"}
     drawn = {path.stem: path.read_text() for path in paths if path.suffix == ".svg"}
     assert "RHN 10 + HSG: 640 values" in drawn["gate_values"] and ">RHN 10 + HSG<" in drawn["gradients"]
-    ours = {line.cells[0]: line.cells[report.results.heads.index("ours")] for line in report.results.lines}
+    ours = {line.texts[0]: line.texts[report.results.heads.index("ours")] for line in report.results.lines}
     assert [label for label, text in ours.items() if text != "not run"] == ["RHN 10", "RHN 10 + HSG"]

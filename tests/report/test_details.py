@@ -32,7 +32,7 @@ def put_rates(outputs: Path, row: str, seed: int, rates: Sequence[float], schedu
 
 def lines_of(outputs: Path) -> list[tuple[str, ...]]:
     grids = details(collect(TABLE, "paper", outputs))
-    return [line.cells for grid in grids if "times divided" in grid.heads for line in grid.lines]
+    return [line.texts for grid in grids if "times divided" in grid.heads for line in grid.lines]
 
 
 def test_each_run_has_its_first_division_and_their_number(tmp_path: Path) -> None:

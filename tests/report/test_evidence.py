@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from highway.report.grid import Line
 from scipy import stats
 
 from highway.config.metrics import METRICS
-from highway.report.answers import answers, compared_columns, counted
 from highway.report.collect import Collected, collect
 from highway.report.details import details
 from highway.report.evidence import Verdict, tone, verdicts
-from highway.report.grid import Line
-from highway.report.numbers import RecordedNumbers
+from highway.report.numbers import Numbers
+from highway.report.paper_verdicts import compared_columns, counted, paper_verdicts
 from highway.report.render import to_markdown
 from highway.report.report import build_report
 from highway.sweep.reading import load_table, parse_table, table_ids
@@ -151,7 +151,7 @@ def test_the_floor_of_a_metric_is_half_of_what_it_resolves(tmp_path: Path) -> No
         sizes = {"symbols": {"valid": 10 * seed}} if seed < 3 else {}
         put(tmp_path, "tanh", seed, value, data={**data, **sizes}, metrics=accuracy)
     put(tmp_path, "tanh", 4, 99.0, status="diverged")  # a failed run does not count
-    numbers = RecordedNumbers(collect(TABLE, "paper", tmp_path))
+    numbers = Numbers(collect(TABLE, "paper", tmp_path))
     digits = METRICS["test_bpc"].digits
     assert numbers.floor("test_bpc", log=False) == pytest.approx(10**-digits / 2)
     assert numbers.floor("test_bpc", log=True) == pytest.approx(10**-digits / 2 / 2.0)
@@ -205,7 +205,7 @@ def test_steps_are_counted_to_what_every_run_of_the_other_row_ends_with(tmp_path
         put(tmp_path, "baseline", seed, 1.5, curve=falling[: 17 if seed == 3 else None])
         put(tmp_path, "tanh", seed, 1.4, curve=[(step, value - 0.1) for step, value in falling])
     (verdict,) = judged(tmp_path, SOONER)
-    numbers = RecordedNumbers(collect(table_of(SOONER), "paper", tmp_path))
+    numbers = Numbers(collect(table_of(SOONER), "paper", tmp_path))
     assert [steps.tolist() for steps in numbers.steps("tanh", "baseline", "valid_loss")] == [[[-55] * 3], [[-85] * 3]]
     assert numbers.step_floor("valid_loss") == 2.5
     half = stats.t.ppf(0.975, 2) * 2.5 / math.sqrt(3)
@@ -254,7 +254,7 @@ def test_nothing_is_sooner_than_rows_that_have_not_learned(tmp_path: Path) -> No
 
 def test_a_validation_at_the_end_alone_resolves_the_whole_run(tmp_path: Path) -> None:
     put(tmp_path, "tanh", 1, 1.4, curve=[(100, 1.4)])
-    assert RecordedNumbers(collect(TABLE, "paper", tmp_path)).step_floor("valid_loss") == 50
+    assert Numbers(collect(TABLE, "paper", tmp_path)).step_floor("valid_loss") == 50
 
 
 def test_perplexities_are_compared_as_ratios(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_a_run_must_be_below_counting(monkeypatch: pytest.MonkeyPatch, tmp_path:
     for seed, value in enumerate((1.49, 1.5, 1.6), 1):
         put(tmp_path, "tanh", seed, value, data=data)
         put(tmp_path, "sigmoid", seed, value, data={**data, "counting_loss": 1.6})
-    statuses = {line.cells[:2]: line.cells[2] for line in every_run(collect(TABLE, "paper", tmp_path))}
+    statuses = {line.texts[:2]: line.texts[2] for line in every_run(collect(TABLE, "paper", tmp_path))}
     bits = {loss: f"{loss / math.log(2):.4g}" for loss in (1.5, 1.6)}
     text = "worse than character frequencies ({}; this run {})"
     assert statuses["+ tanh SDU", "1"] == statuses["+ sigmoid SDU", "2"] == "finished"
@@ -350,7 +350,7 @@ def test_a_run_that_nothing_compares_with_counting_says_so(tmp_path: Path) -> No
     put(tmp_path, "tanh", 2, 1.4)
     put(tmp_path, "tanh", 3, math.nan, data=data, status="diverged")
     collected = collect(TABLE, "paper", tmp_path)
-    assert [line.cells[2] for line in every_run(collected)] == [
+    assert [line.texts[2] for line in every_run(collected)] == [
         "finished, not compared with counting",
         "finished",
         "diverged",
@@ -367,8 +367,8 @@ def test_only_runs_that_learned_are_compared_with_the_paper_and_only_at_its_budg
     for seed, value in enumerate((*values, 5.5), 1):
         put(tmp_path, "tanh", seed, value, data=data)
         put(tmp_path, "tanh", seed, value, budget="mini", data=data)
-    assert answers(collect(TABLE, "mini", tmp_path)) == {}
-    found = answers(collect(TABLE, "paper", tmp_path))["tanh", "test_bpc"]
+    assert paper_verdicts(collect(TABLE, "mini", tmp_path)) == {}
+    found = paper_verdicts(collect(TABLE, "paper", tmp_path))["tanh", "test_bpc"]
     half = stats.t.ppf(0.975, 2) * np.std(values, ddof=1) * math.sqrt(4 / 3)
     assert (found.word, found.low, found.high) == ("too wide", pytest.approx(1.6 - half), pytest.approx(1.6 + half))
 
@@ -379,7 +379,7 @@ def test_the_interval_of_a_perplexity_is_that_of_its_logarithm(tmp_path: Path) -
     for seed, value in enumerate(values, 1):
         metrics = {"test_ppl": {"best": value, "last": value}, "valid_ppl": {"best": value, "last": value}}
         put(tmp_path, "tanh", seed, 4.0, table=words, metrics=metrics)
-    found = answers(collect(words, "paper", tmp_path))["tanh", "test_ppl"]
+    found = paper_verdicts(collect(words, "paper", tmp_path))["tanh", "test_ppl"]
     half = stats.t.ppf(0.975, 2) * np.log(values).std(ddof=1) * math.sqrt(4 / 3)
     ends = np.exp(np.log(values).mean() + np.array((-half, half)))
     assert (found.low, found.high) == pytest.approx(tuple(ends))
@@ -390,7 +390,7 @@ def test_the_report_counts_each_measurement_once(tmp_path: Path) -> None:
     assert [column.metric for column in compared_columns(TABLE)] == ["valid_bpc", "test_bpc"]
     write(tmp_path, tanh=(1.363, 1.364, 1.365), baseline=(1.07, 1.071, 1.069), sigmoid=(1.36,))
     report = build_report(collect(TABLE, "paper", tmp_path))
-    texts = {line.cells[0]: line.cells[-1] for line in report.results.lines}
+    texts = {line.texts[0]: line.texts[-1] for line in report.results.lines}
     half = stats.t.ppf(0.975, 2) * 0.001 * math.sqrt(4 / 3)
     assert texts["+ tanh SDU"] == f"within: {1.364 - half:.3f} … {1.364 + half:.3f}" and not texts["+ sigmoid SDU"]
     assert texts["T-L3"] == f"outside: {1.07 - half:.3f} … {1.07 + half:.3f}"

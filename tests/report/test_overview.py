@@ -37,7 +37,7 @@ def test_numbers_are_those_of_the_reports(tmp_path: Path) -> None:
     put(tmp_path, "sigmoid", 1, 1.4)
     put(tmp_path, "sigmoid", 1, 1.4, budget="mini")
     found = of(tmp_path)
-    words = [answer.word for answer in build_report(collect(TABLE, "paper", tmp_path)).answers.values()]
+    words = [verdict.word for verdict in build_report(collect(TABLE, "paper", tmp_path)).paper_verdicts.values()]
     assert found.counts == {"tried": 6, **{word: words.count(word) for word in ("within", "outside", "too wide")}}
     assert found.counts["within"] == 1 and found.counts["outside"] == 3
     assert found.sentences[0] == (

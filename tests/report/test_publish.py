@@ -52,7 +52,7 @@ def test_a_table_is_read_wherever_its_folder_is_moved_to(tmp_path: Path) -> None
     write_text(put(here, changed.rows[-1].id, 1, 1.3, table=changed) / "config.yaml", "seed: 1\n")
     grid.keep_overrides(TABLE.id, "paper", ["model.dropout=0.3"], here)
     publication = publish(TABLE, None, here, tmp_path / "published")
-    assert (len(publication.copied), publication.kept) == (4, [])
+    assert (len(publication.copied), publication.published_before) == (4, [])
     assert tmp_path / "published" / "report" / "highway_t1" / "paper" / "table.md" in publication.reports
     (tmp_path / "published").rename(moved)
     assert numbers(TABLE, moved) == numbers(TABLE, here)
@@ -60,7 +60,7 @@ def test_a_table_is_read_wherever_its_folder_is_moved_to(tmp_path: Path) -> None
     assert grid.swept_with_overrides(moved) == grid.swept_with_overrides(here) != []
     assert not list(moved.rglob("checkpoints"))
     again = publish(TABLE, "paper", here, moved)
-    assert (again.copied, len(again.kept), again.differing) == ([], 4, [])
+    assert (again.copied, len(again.published_before), again.differing) == ([], 4, [])
     shutil.copytree(moved / "cells", tmp_path / "other" / "cells")
     assert numbers(TABLE, tmp_path / "other") == numbers(TABLE, here), "runs that are copied into cells/ are there"
 

@@ -44,7 +44,7 @@ def test_readme_tells_the_outcome(tmp_path: Path) -> None:
     for paper in ("Highway Transformer", "R-Transformer", "Highway State Gating"):
         assert first_sentence(found.largest[paper].conclusion) in readme
     decided = found.largest["R-Transformer"].claims
-    assert decided is not None and {line.cells[1] for line in decided.lines} == {"undecided"}, "no claim is decided yet"
+    assert decided is not None and {line.texts[1] for line in decided.lines} == {"undecided"}, "no claim is decided yet"
     for table, text in (
         ("highway_t3", "the {} runs of `highway_t3` took {:.1f} hours of an H200"),
         ("r_transformer_t2", "the {} of `r_transformer_t2` {:.0f} hours of one core"),

@@ -47,7 +47,7 @@ def printed(report: Report, width: int = 1000) -> str:
 def cells(report: Report) -> dict[str, dict[str, str]]:
     """Return the cells of the one table by label and head."""
     grid = report.results
-    return {line.cells[0]: dict(zip(grid.heads, line.cells, strict=True)) for line in grid.lines}
+    return {line.texts[0]: dict(zip(grid.heads, line.texts, strict=True)) for line in grid.lines}
 
 
 def test_every_layout_has_the_parts_of_a_report_in_order(tmp_path: Path) -> None:
@@ -56,8 +56,8 @@ def test_every_layout_has_the_parts_of_a_report_in_order(tmp_path: Path) -> None
             put(tmp_path, row, seed, 1.2 + seed / 100 + len(row) / 50)
     report = build_report(collect(TABLE, "paper", tmp_path), TABLE.figures)
     assert report.claims and report.choices and report.answered
-    results = [cell for line in report.results.lines for cell in line.cells]
-    claims = [cell for line in report.claims.lines for cell in line.cells]
+    results = [cell for line in report.results.lines for cell in line.texts]
+    claims = [cell for line in report.claims.lines for cell in line.texts]
     every = [report.conclusion, report.answered, report.origin, *results, report.results.note]
     every += [TABLE.figures[0].caption, *claims, report.claims.note, report.missing]
     for text in map(plain, (printed(report), to_markdown(report))):
@@ -68,7 +68,7 @@ def test_every_layout_has_the_parts_of_a_report_in_order(tmp_path: Path) -> None
     assert all(plain(part).strip() in page for part in every if part != TABLE.figures[0].caption)
     assert plain(report.choices[0]) in page and "Every run" in page, "folded below the report"
     latex = to_latex(report)
-    assert all(plain(line.cells[0]).strip() in plain(latex) for line in report.results.lines)
+    assert all(plain(line.texts[0]).strip() in plain(latex) for line in report.results.lines)
 
 
 @pytest.mark.parametrize("width", [60, 80])
@@ -167,7 +167,7 @@ def test_a_report_of_overrides_concludes_about_them(tmp_path: Path) -> None:
             put(tmp_path, f"{row},model.dropout=0.3", seed, value - 0.2 + seed / 1000, table=changed)
     report = build_report(dataclasses.replace(collect(changed, "paper", tmp_path), only_run=True))
     assert report.conclusion.startswith("T-L3 is better than T-L3, unchanged by 0.200 (3 seeds); + tanh SDU is better")
-    words = {line.cells[0]: line.cells[-1] for line in report.results.lines}
+    words = {line.texts[0]: line.texts[-1] for line in report.results.lines}
     assert words["+ tanh SDU"] == "better" and words["+ tanh SDU, unchanged"].startswith("outside")
     assert report.claims is None and "unchanged" not in report.origin and not report.choices
 

@@ -15,7 +15,6 @@ from highway.config.metrics import METRICS
 from highway.report.collect import Summary, summarise
 from highway.report.statistics import (
     Array,
-    answer,
     bleu,
     bootstrap,
     compare_paired,
@@ -26,6 +25,7 @@ from highway.report.statistics import (
     kendall_tau,
     mean_loss,
     on_log_scale,
+    paper_word,
     parse,
     prediction_interval,
     seeds_for_ranks,
@@ -244,7 +244,7 @@ def test_the_prediction_interval_is_that_of_least_squares() -> None:
     ],
 )
 def test_the_words_for_a_papers_number(low: float, high: float, word: str) -> None:
-    assert answer(2.37, 0.005, low, high) == word
+    assert paper_word(2.37, 0.005, low, high) == word
 
 
 WORDS = ["a", "b", "c", "d"]

@@ -65,7 +65,7 @@ def sweep(monkeypatch: pytest.MonkeyPatch) -> Any:
 def choices_of(tuned: Table, budget: str, outputs: Path) -> list[tuple[str, ...]]:
     """Return the lines of the report's table of choices."""
     grids = details(collect(tuned, budget, outputs))
-    return [line.cells for grid in grids if "chosen" in grid.heads for line in grid.lines]
+    return [line.texts for grid in grids if "chosen" in grid.heads for line in grid.lines]
 
 
 def chosen(tuned: Table, outputs: Path) -> list[str] | None:

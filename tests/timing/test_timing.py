@@ -108,7 +108,7 @@ def test_measurements_and_their_report(
     assert frame["row"].value_counts().to_dict() == {**{row.id: 3 for row in TABLE.rows}, **again}
     collected = smoke(tmp_path)
     assert {sample.result["cost"]["device"] for sample in collected.every} == {"card B"}
-    (tanh,) = (line for line in build_report(collected).results.lines if line.cells[0] == "+ tanh SDU")
+    (tanh,) = (line for line in build_report(collected).results.lines if line.texts[0] == "+ tanh SDU")
     assert "1 of 2 (1 beside other work)" in tanh.cells
     assert build_report(collected).origin.partition(", medians ")[2] == (
         "over 3 interleaved rounds on card B, 1 thread, precision 32; each measurement counts as a seed; "

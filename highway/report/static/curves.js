@@ -9,12 +9,12 @@ function traces(data, metric, axis) {
   data.rows.forEach((row) => row.runs.forEach((run) => {
     const columns = run.splits[metric.split];
     if (!columns?.[metric.kind]) return;
-    const kept = columns[metric.kind].map((_, index) => index).filter((index) => columns[metric.kind][index] !== null);
+    const present = columns[metric.kind].map((_, index) => index).filter((index) => columns[metric.kind][index] !== null);
     lines.push({
-      x: kept.map((index) => columns[axis][index]), y: kept.map((index) => columns[metric.kind][index]),
+      x: present.map((index) => columns[axis][index]), y: present.map((index) => columns[metric.kind][index]),
       name: run.name, legendgroup: row.label, legendgrouptitle: titled.has(row.label) ? undefined : { text: wrapped(row.label) },
       visible: row.hidden ? "legendonly" : true,  // extra rows, and rows that have not learned
-      mode: kept.length > 1 ? "lines" : "markers", opacity: titled.has(row.label) ? 0.6 : 1,
+      mode: present.length > 1 ? "lines" : "markers", opacity: titled.has(row.label) ? 0.6 : 1,
       line: { color: row.colour, dash: run.name === "authors' log" ? "longdashdot" : row.dash, width: 1.6 },
       hovertemplate: `${row.label}, ${run.name}<br>${axis} %{x}: %{y:.5g}<extra></extra>`,
     });

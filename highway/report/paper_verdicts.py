@@ -5,20 +5,20 @@ from dataclasses import dataclass
 
 from highway.config.metrics import METRICS
 from highway.report.collect import Collected
-from highway.report.numbers import RecordedNumbers
-from highway.report.statistics import ENOUGH_SEEDS, answer, on_log_scale, prediction_interval
+from highway.report.numbers import Numbers
+from highway.report.statistics import ENOUGH_SEEDS, on_log_scale, paper_word, prediction_interval
 from highway.sweep.table import Column, Table
 
-ANSWERS = ("within", "outside", "too wide")
+PAPER_WORDS = ("within", "outside", "too wide")
 SAME_MEASUREMENT = ("bpc", "ppl", "nll", "loss")  # of a split, the first that a table has stands for all
 
 
 @dataclass(frozen=True)
-class Answer:
+class PaperVerdict:
     """A number of the paper, judged by the 95 % prediction interval of one more run of ours."""
 
     column: Column
-    word: str  # one of ANSWERS
+    word: str  # one of PAPER_WORDS
     low: float
     high: float
 
@@ -47,7 +47,7 @@ def compared_columns(table: Table) -> list[Column]:
 
 
 def counted(table: Table) -> list[tuple[str, Column]]:
-    """Return the row and column of each number that our runs can answer.
+    """Return the row and column of each number that our runs can judge.
 
     Left out: numbers copied from other papers, rows that were something else in the paper, times and sparsities.
     """
@@ -55,11 +55,11 @@ def counted(table: Table) -> list[tuple[str, Column]]:
     return [(row.id, column) for column in compared_columns(table) for row in rows if column.metric in row.paper]
 
 
-def answers(collected: Collected) -> dict[tuple[str, str], Answer]:
-    """Answer each counted number of which the row has three sound seeds, at paper budget with the paper's data."""
+def paper_verdicts(collected: Collected) -> dict[tuple[str, str], PaperVerdict]:
+    """Judge each counted number of which the row has three sound seeds, at paper budget with the paper's data."""
     if collected.budget != "paper" or not collected.full_data:
         return {}
-    numbers, found = RecordedNumbers(collected), {}
+    numbers, found = Numbers(collected), {}
     for row, column in counted(collected.table):
         values = collected.values(row, column.metric)
         if len(values) >= ENOUGH_SEEDS:
@@ -67,6 +67,6 @@ def answers(collected: Collected) -> dict[tuple[str, str], Answer]:
             scaled = [math.log(value) for value in values] if log else values
             ends = prediction_interval(scaled, numbers.floor(column.metric, log))
             low, high = map(math.exp, ends) if log else ends
-            word = answer(collected.table.row(row).paper[column.metric], 0.5 * 10.0**-column.digits, low, high)
-            found[row, column.metric] = Answer(column, word, low, high)
+            word = paper_word(collected.table.row(row).paper[column.metric], 0.5 * 10.0**-column.digits, low, high)
+            found[row, column.metric] = PaperVerdict(column, word, low, high)
     return found
