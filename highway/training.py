@@ -19,8 +19,7 @@ from highway.run.compiled import compile_training
 from highway.run.devices import companions, environment
 from highway.run.outcome import Outcome, save_probes
 from highway.run.profile import Profile
-from highway.run.progress import Progress
-from highway.run.recorder import Recorder
+from highway.run.recorder import Progress, Recorder
 from highway.run.start import Start, started
 from highway.tasks.task import Task
 

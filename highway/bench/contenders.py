@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highway.bench.swapped import SWAPS, Swapped
-from highway.blocks.positions import sinusoids
+from highway.blocks.layers import sinusoids
 from highway.config.datasets import PADDING
 from highway.config.experiment import Experiment
 from highway.config.models import EncoderDecoder, Transformer, TransformerXL

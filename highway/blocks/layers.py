@@ -1,4 +1,4 @@
-"""Layers that most models share: dropout, layer normalisation, feed-forward, and a sublayer with its gate."""
+"""What most models share: dropout, layer normalisation, feed-forward, a sublayer with its gate, codes of positions."""
 
 import math
 from typing import Any
@@ -122,3 +122,23 @@ class Sublayer(nn.Module):
         if self.post_norm:
             return self.norm(self.gate(x, fx, x))
         return self.gate(x, fx, reads[:, -x.shape[1] :] if self.reads_normalised else x)
+
+
+# Sinusoidal codes (Vaswani et al., 2017) of positions, Eqs. 4-5 of Highway Transformer, and of distances, Eqs. 11, 13
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """Return PE (length, width): PE[pos, 2i] = sin(pos / 10000^(2i/d)), PE[pos, 2i+1] = cos(the same)."""
+    angle = _angles(length, width)
+    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).float()
+
+
+def distance_codes(length: int, width: int) -> Tensor:
+    """Return the values of `sinusoids`, (length, width), with all sines before all cosines, as in Transformer-XL."""
+    angle = _angles(length, width)
+    return torch.cat((angle.sin(), angle.cos()), dim=-1).float()
+
+
+def _angles(length: int, width: int) -> Tensor:
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    return position * 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)

@@ -18,8 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from highway.blocks.layers import FeedForward, LayerNorm, Sublayer, dropout
-from highway.blocks.positions import distance_codes
+from highway.blocks.layers import FeedForward, LayerNorm, Sublayer, distance_codes, dropout
 from highway.blocks.scored_attention import CrossAttention, Earlier, KeysValues, Past, SelfAttention
 from highway.config.experiment import Gating
 from highway.config.models import EncoderDecoder

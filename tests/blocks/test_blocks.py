@@ -5,12 +5,11 @@ import math
 import pytest
 import torch
 
-from highway.blocks.attention import CausalAttention
-from highway.blocks.layers import FeedForward, LayerNorm, Sublayer, dropout
-from highway.blocks.positions import sinusoids
-from highway.blocks.relative_attention import RelativeAttention
+from highway.blocks.layers import FeedForward, LayerNorm, Sublayer, dropout, sinusoids
 from highway.config.experiment import Gating
 from highway.config.gates import GateOptions
+from highway.models.transformer import CausalAttention
+from highway.models.transformer_xl import RelativeAttention
 
 
 @pytest.mark.parametrize("width", [16, 128, 512])

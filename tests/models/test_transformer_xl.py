@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from highway.blocks.relative_attention import RelativeAttention, shifted
 from highway.config.experiment import Experiment
 from highway.describe import named_parameters
 from highway.models import transformer_xl
+from highway.models.transformer_xl import RelativeAttention, shifted
 from highway.run import build
 
 Compose = Callable[..., Experiment]
