@@ -58,7 +58,7 @@ def time_table(
         "python": platform.python_version(),
         "commit": commit() or "",
     }
-    start.prepare(threads)
+    start.set_up_torch(threads)
     entries = {
         name: Entry(first.trainer.precision, experiment, device, first.trainer.compile)
         for name, experiment in experiments.items()

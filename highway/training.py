@@ -1,4 +1,4 @@
-"""Train one run, from a checked configuration to result.json. The whole story is here: read this file first."""
+"""Train one run, from a checked configuration to result.json. The run_again story is here: read this file first."""
 
 import logging
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from highway.run import build
 from highway.run.cautions import warn
 from highway.run.checkpoint import AtomicCheckpoints, Checkpointer, load_weights
 from highway.run.compiled import compile_training
-from highway.run.devices import companions, environment
+from highway.run.devices import cluster_environment, companions
 from highway.run.outcome import Outcome, save_probes
 from highway.run.profile import Profile
 from highway.run.recorder import Progress, Recorder
-from highway.run.start import Start, started
+from highway.run.start import Start, hold_run
 from highway.tasks.task import Task
 
 log = logging.getLogger("highway")
@@ -29,12 +29,12 @@ PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "64": "64-t
 
 def run(experiment: Experiment, directory: RunDirectory, command: str, callbacks: tuple[pl.Callback, ...] = ()) -> str:
     """Train, test and record one run. Return its status in result.json, or "unwritable" if a file cannot be written."""
-    with started(experiment, directory) as start:
+    with hold_run(experiment, directory) as start:
         if start is None:
             return directory.status
         with Outcome(experiment, directory, command) as outcome:  # it records how the block ends
-            whole = partial(run, experiment, directory, command, callbacks)
-            train_and_test(experiment, directory, outcome, start, callbacks, whole)
+            run_again = partial(run, experiment, directory, command, callbacks)
+            train_and_test(experiment, directory, outcome, start, callbacks, run_again)
     return "unwritable" if outcome.unwritable else outcome.status
 
 
@@ -44,24 +44,24 @@ def train_and_test(
     outcome: Outcome,
     start: Start,
     callbacks: tuple[pl.Callback, ...],
-    whole: Callable[[], str],
+    run_again: Callable[[], str],
 ) -> None:
     """Train a run, test its best and its last model, and fill in its outcome.
 
-    whole: does the whole run. On several devices, every other process calls it.
+    run_again: runs this same run. On several devices, every other process calls it.
     """
     data = build.data(experiment)
     task = build.task(experiment, data.steps_per_epoch, data.total_steps)
     warn([experiment])
     for remark in data.remarks:
         log.info("%s", remark)
-    described = data.description()
-    recorder = Recorder(directory.curves, experiment, described.get("sha256"))
-    checkpointer = Checkpointer(directory, experiment, recorder, described.get("vocabulary_sha256"))
-    ours = [recorder, Progress(recorder, start.lease), checkpointer]
+    description = data.description()
+    recorder = Recorder(directory, experiment, description.get("sha256"))
+    checkpointer = Checkpointer(directory, experiment, recorder, description.get("vocabulary_sha256"))
+    our_callbacks = [recorder, Progress(recorder, start.lease), checkpointer]
     if experiment.debug.profile:
-        ours.append(Profile(directory.path / "profile", data.total_steps))
-    trainer = make_trainer(experiment, data.validate_every, [*build.callbacks(experiment), *ours, *callbacks])
+        our_callbacks.append(Profile(directory.path / "profile", data.total_steps))
+    trainer = make_trainer(experiment, data.validate_every, [*build.callbacks(experiment), *our_callbacks, *callbacks])
     outcome.describe(data, task.model, recorder, trainer)
     if experiment.trainer.compile is not None:
         compile_training(task, experiment, experiment.trainer.compile, trainer.global_rank, trainer.world_size)
@@ -70,17 +70,17 @@ def train_and_test(
         recorder.listeners.append(mirror)
         outcome.listeners.append(mirror.finish)
 
-    with companions(trainer, whole):
+    with companions(trainer, run_again):
         trainer.fit(task, data, ckpt_path=start.resume.path if start.resume else None, weights_only=True)
-        if recorder.last_validation != recorder.steps:  # trainer.max_steps fell between two validations
+        if recorder.last_validation != recorder.steps:  # the number of steps is no multiple of validate_every
             trainer.validate(task, data, verbose=False)
         if trainer.is_global_zero:
-            checkpointer.save_weights(task.model, directory.last)
+            checkpointer.save_run_weights(task.model, directory.last)
         outcome.metrics, units = test_best_and_last(trainer, task, data, recorder, directory)
         outcome.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
         outcome.content["notes"] = task.notes
         if trainer.is_global_zero:
-            save_probes({**task.observed(data), **units}, directory.path / "probes")
+            save_probes({**task.figure_arrays(data), **units}, directory.path / "probes")
 
 
 def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl.Callback]) -> pl.Trainer:
@@ -95,7 +95,7 @@ def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl
         strategy="ddp" if settings.processes > 1 else "auto",
         precision=PRECISIONS[settings.precision],
         callbacks=callbacks,
-        plugins=[AtomicCheckpoints(), environment(settings)],
+        plugins=[AtomicCheckpoints(), cluster_environment(settings)],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
@@ -114,16 +114,16 @@ def test_best_and_last(
     Return metric -> {"best": value, "last": value}, and the losses of the test units of both as arrays to keep. The
     task holds the best model afterwards.
     """
-    last = best = tested(trainer, task, data, recorder.validation)
+    last = best = metrics_of(trainer, task, data, recorder.validation)
     units_of_last = task.test_units
     if recorder.best_step != recorder.steps:
         load_weights(task.model, directory.best, directory.id, recorder.best_step)
-        best = tested(trainer, task, data, recorder.best)
+        best = metrics_of(trainer, task, data, recorder.best)
     units = {"test_units_best": task.test_units, "test_units_last": units_of_last} if task.test_units else {}
     return {name: {"best": best[name], "last": last[name]} for name in last}, units
 
 
-def tested(trainer: pl.Trainer, task: Task, data: ExperimentData, validation: dict[str, float]) -> dict[str, float]:
+def metrics_of(trainer: pl.Trainer, task: Task, data: ExperimentData, validation: dict[str, float]) -> dict[str, float]:
     """Compute every metric of the model that the task holds.
 
     validation: the metrics of the watched split from training, reused if a trained model is evaluated in the same way.
@@ -137,4 +137,4 @@ def tested(trainer: pl.Trainer, task: Task, data: ExperimentData, validation: di
             trainer.test(task, data, verbose=False)
         values = validation if known else task.results_of[split]
         metrics |= {f"{split}_{name}": value for name, value in values.items()}
-    return {**metrics, **task.finished(data)}
+    return {**metrics, **task.final_metrics(data)}

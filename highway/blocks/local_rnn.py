@@ -4,7 +4,7 @@
 
     RNN    h' = tanh(Wx + b + Uh + c)
     GRU    r, z = sigmoid(Wx + b + Uh + c)      n = tanh(Vx + d + r (Qh + e))      h' = (1 - z) n + z h
-    LSTM   i, f, o = sigmoid(Wx + b + Uh + c)   g = tanh(the same)                 C' = f C + i g,   h' = o tanh C'
+    LSTM   i, f, o = sigmoid(Wx + b + Uh + c)   g = tanh(likewise)                   C' = f C + i g,   h' = o tanh C'
 
 R-Transformer's code gathers all windows into (B T, M, D) and runs a recurrent network over them. Here nothing is
 gathered, and each input is multiplied by W once, not once for each of its M windows. Both passes are
@@ -27,7 +27,7 @@ from highway.describe import uniform
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
 State = tuple[Tensor, ...]  # h, for an LSTM also C; (N, D) each
-CHUNK = 1 << 18  # windows * D of one chunk: the tensors of a step then stay in a CPU's cache
+CHUNK = 1 << 18  # number of windows times D in a chunk: the tensors of a step then fit into a CPU's cache
 
 
 class RNN:
@@ -115,12 +115,12 @@ class LSTM(RNN):
 CELLS: dict[str, type[RNN]] = {"gru": GRU, "lstm": LSTM, "rnn": RNN}
 
 
-class Windows(torch.autograd.Function):
+class LocalRNNFunction(torch.autograd.Function):
     """Compute the last h of the window that ends at each position: x (T, B, D) -> (T, B, D)."""
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, w: Tensor, u: Tensor, b: Tensor, c: Tensor, cell: type[RNN], window: int, keep: bool
+        ctx: Any, x: Tensor, w: Tensor, u: Tensor, b: Tensor, c: Tensor, cell: type[RNN], window: int, saves: bool
     ) -> Tensor:
         length, batch, width = x.shape
         read = x.new_empty((length + window - 1) * batch, len(b))  # Wx + b by position, the zeros before x first
@@ -135,7 +135,7 @@ class Windows(torch.autograd.Function):
                 recurrent = torch.addmm(c, state[0], u.t()) if step else c.repeat(end - first, 1)
                 reads = read[step * batch + first : step * batch + end]
                 new, needed = cell.step(reads, recurrent, state)
-                if keep:
+                if saves:
                     steps.append((state, needed))
                 state = new
             last.view(-1, width)[first:end] = state[0]
@@ -192,5 +192,5 @@ class LocalRNN(nn.Module):
         kind = "cuda" if x.is_cuda else "cpu"
         if torch.is_autocast_enabled(kind):
             parts = [part.to(torch.get_autocast_dtype(kind)) for part in parts]
-        last = Windows.apply(*parts, self.cell, self.window, torch.is_grad_enabled())
+        last = LocalRNNFunction.apply(*parts, self.cell, self.window, torch.is_grad_enabled())
         return last.transpose(0, 1).contiguous()

@@ -7,21 +7,21 @@
 Matrices are prepared once per window, not once per step. The backward loop computes only what depends on the next step;
 the gradient of a matrix is one product over all steps at the end. On CUDA the loops are captured as graphs.
 
-Shapes: L micro-layers, T steps, B lanes, D width; maps is 2 (H, T), or 3 with C.
+Shapes: L micro-layers, T steps, B lanes, D width; K maps: 2 (H, T), or 3 with C.
 """
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.func import functional_call
 
-from highway.blocks.kernels import Captured, precision_of_products, prepared
+from highway.blocks.kernels import Captured, by_step, packed_linear, precision_of_products, without_autocast
 from highway.gates.state import HighwayStateGate, NewState
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -34,16 +34,16 @@ class Steps(NamedTuple):
     states: Tensor  # (T, B, D), s[t]
     before: Tensor  # (L, T, B, D), the state before each micro-layer
     read: Tensor  # (L, T, B, D), the same after dropout, as the matrix reads it
-    maps: Tensor  # (L, T, B, maps D), h, t and c
+    maps: Tensor  # (L, T, B, K D), h, t and c
     new: Tensor  # (T, B, D), the state that the gate gets
-    gated: Tensor  # (T, B, any width), what the gate saves
+    gate_saved: Tensor  # (T, B, any width), what the gate saves
 
 
 @dataclass
 class Loop:
     """The time loop of one layer, with `depth` micro-layers in each step.
 
-    A call takes the matrix (maps D, D) of each micro-layer, and the bias (maps D) of each but the first: `reads`
+    A call takes the matrix (K D, D) of each micro-layer, and the bias (K D) of each but the first: `reads`
     already contains that of the first.
     """
 
@@ -57,15 +57,19 @@ class Loop:
     def __call__(
         self, reads: Tensor, start: Tensor, drop: Tensor | None, weights: Sequence[Tensor], biases: Sequence[Tensor]
     ) -> Tensor:
-        """Compute the states (T, B, D) from reads (T, B, maps D), which is W x + b, and start and drop (B, D)."""
+        """Compute the states (T, B, D) from reads (T, B, K D), which is W x + b, and start and drop (B, D)."""
         parameters = (*weights, *biases, *self.gate.parameters())
-        learns = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (reads, start, *parameters))
-        return Window.apply(self, precision_of_products(reads), learns, reads, start, drop, *parameters)
+        saves = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (reads, start, *parameters))
+        return LoopFunction.apply(self, precision_of_products(reads), saves, reads, start, drop, *parameters)
 
     def run(self, kind: str, precision: torch.dtype, *tensors: Tensor | None) -> tuple[Tensor, ...]:
         """Call `states`, `steps` or `gradients`, by kind; on CUDA as a graph, as each is thousands of small kernels."""
         function: Any = partial(getattr(self, kind), precision)
-        if self.in_graphs and any(tensor is not None and tensor.is_cuda for tensor in tensors):
+        if (
+            self.in_graphs
+            and not self.gate._forward_hooks
+            and any(tensor is not None and tensor.is_cuda for tensor in tensors)
+        ):
             function = self.graphs.setdefault((kind, precision), Captured(function))
         return function(*tensors)
 
@@ -86,7 +90,7 @@ class Loop:
         weights, biases, of_gate = self._parts(parameters)
         length, batch, width = len(reads), *start.shape
         gate = gate_steps(self.gate, of_gate, precision, batch, saves)
-        products = [prepared(weight.to(precision), batch) for weight in weights]
+        products = [packed_linear(weight.to(precision), batch) for weight in weights]
         room = length if saves else 1
         states = start.new_empty(length, batch, width)
         before = start.new_empty(self.depth, room, batch, width)
@@ -94,7 +98,7 @@ class Loop:
         read = before.new_empty(before.shape, dtype=precision) if separate else before
         maps = start.new_empty(self.depth, room, batch, reads.shape[2])
         new = start.new_empty(room, batch, width) if gate else states
-        gated = gate.saved_by_steps(new) if gate else start.new_empty(0)
+        gate_saved = gate.saved_by_steps(new) if gate else start.new_empty(0)
         views = by_step(before, read, maps, *maps.split(width, 3))
         previous = start
         for step, added in enumerate(reads.unbind()):
@@ -110,9 +114,9 @@ class Loop:
                 torch.add(products[layer](reading), biases[layer - 1] if layer else added, out=mapped)
                 micro_layer(state, parts, out=afters[layer])
             if gate:
-                gate.step(previous, new[at], drop, gated[at], out=states[step])
+                gate.step(previous, new[at], drop, gate_saved[at], out=states[step])
             previous = states[step]
-        return Steps(states, before, read, maps, new, gated)
+        return Steps(states, before, read, maps, new, gate_saved)
 
     def gradients(
         self, precision: torch.dtype, d_states: Tensor, start: Tensor, drop: Tensor | None, *rest: Tensor
@@ -121,20 +125,20 @@ class Loop:
 
         rest: what `steps` returned, then the parameters.
         """
-        states, before, read, maps, new, gated = rest[:6]
+        states, before, read, maps, new, gate_saved = rest[:6]
         weights, _, of_gate = self._parts(rest[6:])
         length, batch, width = states.shape
         gate = gate_steps(self.gate, of_gate, precision, batch)
-        products = [prepared(weight.to(precision).t(), batch) for weight in weights]
+        products = [packed_linear(weight.to(precision).t(), batch) for weight in weights]
         d_maps = torch.empty_like(maps, dtype=precision)
-        d_gated = torch.empty_like(states)
+        d_gate_maps = torch.empty_like(states)
         views = by_step(before, d_maps, *maps.split(width, 3), *d_maps.split(width, 3))
         ds = torch.zeros_like(start)
         for step in reversed(range(length)):
             ds = ds + d_states[step]
             if gate:
                 previous = states[step - 1] if step else start
-                d_previous, ds = gate.step_back(ds, previous, new[step], drop, gated[step], d_gated[step])
+                d_previous, ds = gate.step_back(ds, previous, new[step], drop, gate_saved[step], d_gate_maps[step])
             for product, (state, d_both, *parts) in zip(reversed(products), reversed(views[step]), strict=True):
                 count = len(parts) // 2
                 through = micro_layer_back(ds, state, parts[:count], parts[count:])
@@ -147,7 +151,7 @@ class Loop:
         d_biases = d_maps[1:].sum((1, 2), dtype=ds.dtype)
         d_gate: Sequence[Tensor] = ()
         if gate:
-            d_gate = gate.parameters_back(torch.cat([start[None], states[:-1]]), new, drop, d_gated)
+            d_gate = gate.parameters_back(torch.cat([start[None], states[:-1]]), new, drop, d_gate_maps)
         return d_maps[0].to(ds.dtype), ds, *d_weights, *d_biases, *d_gate
 
     def _parts(self, parameters: Sequence[Tensor]) -> tuple[Sequence[Tensor], ...]:
@@ -156,7 +160,7 @@ class Loop:
         return parameters[: self.depth], parameters[self.depth : biases], parameters[biases:]
 
 
-class Window(torch.autograd.Function):
+class LoopFunction(torch.autograd.Function):
     """Compute all steps of a window. The arguments after drop are matrices, biases and the gate's parameters."""
 
     @staticmethod
@@ -164,15 +168,15 @@ class Window(torch.autograd.Function):
         ctx: Any,
         loop: Loop,
         precision: torch.dtype,
-        learns: bool,
+        saves: bool,
         reads: Tensor,
         start: Tensor,
         drop: Tensor | None,
         *parameters: Tensor,
     ) -> Tensor:
         with without_autocast(reads):
-            states, *saved = loop.run("steps" if learns else "states", precision, reads, start, drop, *parameters)
-        if learns:
+            states, *saved = loop.run("steps" if saves else "states", precision, reads, start, drop, *parameters)
+        if saves:
             ctx.loop, ctx.precision = loop, precision
             ctx.save_for_backward(start, drop, states, *saved, *parameters)
         return states
@@ -209,20 +213,25 @@ def micro_layer_back(ds: Tensor, state: Tensor, maps: Sequence[Tensor], d_maps: 
     return ds - of_new
 
 
-def by_step(*wholes: Tensor) -> list[list[tuple[Tensor, ...]]]:
-    """Return views of tensors (L, T, ...), by step and micro-layer. `unbind` makes them at once, which saves time."""
-    views = [[of_layer.unbind() for of_layer in whole.unbind()] for whole in wholes]
-    return [
-        [tuple(view[layer][step] for view in views) for layer in range(len(views[0]))]
-        for step in range(len(views[0][0]))
-    ]
+class GateSteps(Protocol):
+    """The steps of a state gate. `previous` and `new` are (B, D); in `parameters_back`, of all steps, (T, B, D)."""
+
+    def saved_by_steps(self, new: Tensor) -> Tensor:
+        """Allocate what all steps save for the backward pass: new (T, B, D) -> (T, B, any width)."""
+
+    def step(self, previous: Tensor, new: Tensor, drop: Tensor | None, saved: Tensor, out: Tensor) -> None:
+        """Write the gated state to out (B, D), and what the backward pass needs to `saved`."""
+
+    def step_back(
+        self, ds: Tensor, previous: Tensor, new: Tensor, drop: Tensor | None, saved: Tensor, d_maps: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the gradients of previous and new; fill d_maps (B, D), which `parameters_back` reads."""
+
+    def parameters_back(self, previous: Tensor, new: Tensor, drop: Tensor | None, d_maps: Tensor) -> Sequence[Tensor]:
+        """Return the gradients of the gate's parameters, summed over all steps."""
 
 
-# The state gate: `step` and `step_back` take `previous` and `new` (B, D) of one step, `parameters_back` those of all
-# steps, (T, B, D).
-
-
-class HighwaySteps:
+class HighwaySteps(GateSteps):
     """The steps of HSG (highway/gates/state.py), with W_R and W_F side by side, so that a step is one product:
 
     g = sigmoid([W_R W_F] [s[t-1] * drop; new * drop] + b)        s[t] = g s[t-1] + (1 - g) new
@@ -234,7 +243,6 @@ class HighwaySteps:
         self.dropped, self.rows = gate.dropped, rows
 
     def saved_by_steps(self, new: Tensor) -> Tensor:
-        """Allocate g for all steps, (T, B, D)."""
         return torch.empty_like(new)
 
     def step(self, previous: Tensor, new: Tensor, drop: Tensor | None, saved: Tensor, out: Tensor) -> None:
@@ -262,11 +270,11 @@ class HighwaySteps:
 
     @cached_property
     def _maps(self) -> Callable[[Tensor], Tensor]:
-        return prepared(self.weight, self.rows)
+        return packed_linear(self.weight, self.rows)
 
     @cached_property
     def _maps_back(self) -> Callable[[Tensor], Tensor]:
-        return prepared(self.weight.t(), self.rows)
+        return packed_linear(self.weight.t(), self.rows)
 
     def _read(self, previous: Tensor, new: Tensor, drop: Tensor | None) -> Tensor:  # (..., 2 D)
         read = torch.stack((previous, new), -2)
@@ -275,14 +283,13 @@ class HighwaySteps:
         return read.flatten(-2).to(self.weight.dtype)
 
 
-class AutogradSteps:
+class AutogradSteps(GateSteps):
     """The steps of any other state gate: the backward step evaluates it again, and autograd differentiates it."""
 
     def __init__(self, gate: nn.Module, parameters: Sequence[Tensor], precision: torch.dtype) -> None:
         self.gate, self.parameters, self.precision = gate, parameters, precision
 
     def saved_by_steps(self, new: Tensor) -> Tensor:
-        """Allocate nothing: new (T, B, D) -> (T, B, 0)."""
         return new.new_empty(*new.shape[:2], 0)
 
     def step(self, previous: Tensor, new: Tensor, drop: Tensor | None, saved: Tensor, out: Tensor) -> None:
@@ -291,7 +298,6 @@ class AutogradSteps:
     def step_back(
         self, ds: Tensor, previous: Tensor, new: Tensor, drop: Tensor | None, saved: Tensor, d_maps: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the gradients of previous and new; fill d_maps (B, D), which `parameters_back` reads."""
         d_maps.copy_(ds)
         with torch.enable_grad():
             previous, new = leaves(previous, new)
@@ -300,12 +306,13 @@ class AutogradSteps:
         return d_previous, d_new
 
     def parameters_back(self, previous: Tensor, new: Tensor, drop: Tensor | None, d_maps: Tensor) -> Sequence[Tensor]:
-        """Return the gradients of the gate's parameters, summed over all steps."""
         if not self.parameters:
             return ()
         with torch.enable_grad():
             parameters = leaves(*self.parameters)
-            return torch.autograd.grad(self._gate(parameters, previous, new, drop), parameters, d_maps)
+            return torch.autograd.grad(
+                self._gate(parameters, previous, new, drop), parameters, d_maps, materialize_grads=True
+            )
 
     def _gate(self, parameters: Sequence[Tensor], previous: Tensor, new: Tensor, drop: Tensor | None) -> Tensor:
         """Call the gate with these parameters; its products use the precision of the loop's other products."""
@@ -317,15 +324,15 @@ class AutogradSteps:
 
 
 def gate_steps(
-    gate: nn.Module, parameters: Sequence[Tensor], precision: torch.dtype, rows: int, learns: bool = True
-) -> HighwaySteps | AutogradSteps | None:
+    gate: nn.Module, parameters: Sequence[Tensor], precision: torch.dtype, rows: int, saves: bool = True
+) -> GateSteps | None:
     """Return the steps of this gate with these parameters, for `rows` lanes; None if the state is not gated.
 
-    learns: False if nothing will be differentiated; a gate with forward hooks is then called as a module.
+    saves: False if nothing will be differentiated; a gate with forward hooks is then called as a module.
     """
     if isinstance(gate, NewState):
         return None
-    hooked = not learns and gate._forward_hooks
+    hooked = not saves and gate._forward_hooks
     if type(gate) is HighwayStateGate and not hooked:  # a subclass may compute something else
         return HighwaySteps(gate, parameters, precision, rows)
     return AutogradSteps(gate, parameters, precision)
@@ -334,8 +341,3 @@ def gate_steps(
 def leaves(*tensors: Tensor) -> list[Tensor]:
     """Return views of new leaf tensors with the same values, because FlopCounterMode cannot hook the leaves."""
     return [leaf.view_as(leaf) for leaf in (tensor.detach().requires_grad_() for tensor in tensors)]
-
-
-def without_autocast(like: Tensor) -> Any:
-    """Turn autocast off: the loop chooses its own precision. The meta device, for counting, has no autocast."""
-    return nullcontext() if like.is_meta else torch.autocast(like.device.type, enabled=False)

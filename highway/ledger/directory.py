@@ -6,6 +6,7 @@ outputs/cells/<model>-<hash12>/seed<k>/
 
 import os
 import re
+import shutil
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +89,14 @@ class RunDirectory:
             record.unlink(missing_ok=True)
             for folder in (self.path, self.best.parent, self.leases):
                 remove_leftovers(folder)
+
+    def clear(self) -> None:
+        """Delete everything but the lease, which the caller holds."""
+        for path in self.path.iterdir():
+            if path.is_dir() and path != self.leases:
+                shutil.rmtree(path)
+            elif path != self.leases:
+                path.unlink()
 
     def set_aside(self) -> None:
         """Move a finished record into earlier/, so that the run can start afresh."""

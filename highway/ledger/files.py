@@ -1,6 +1,6 @@
 """Write files atomically, and seal those that results depend on with a checksum that is verified at each reading.
 
-A file is written to a temporary file in the same folder, flushed, then renamed. Where a sealed file has its sha256:
+A file is written to a temporary file in the same folder, flushed, then renamed. The sha256 of these is in:
 
 result.json      in itself
 a checkpoint     the beginning of it in the name of the file
@@ -35,10 +35,10 @@ def writing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def written_atomically(path: Path, durable: bool = True, sealed: bool = False) -> Iterator[BinaryIO]:
+def written_atomically(path: Path, durable: bool = True, checksum_in_name: bool = False) -> Iterator[BinaryIO]:
     """Open a binary file for writing. It appears at `path` only when the block ends without an error.
 
-    `sealed` adds the file's checksum to its name: x.ckpt becomes x.<16 digits>.ckpt (`check_name` verifies it).
+    checksum_in_name: x.ckpt becomes x.<16 digits>.ckpt, which `check_name` verifies.
     """
     if not path.name:  # an empty path, `.` or `/`
         raise Refused(f"{path} is a folder, not a file. Name a file in it.")
@@ -52,7 +52,8 @@ def written_atomically(path: Path, durable: bool = True, sealed: bool = False) -
                 if durable:  # survive a power cut
                     os.fsync(file.fileno())
             os.chmod(name, 0o644)
-            os.replace(name, path.with_name(f"{path.stem}.{file_sha256(name)[:16]}{path.suffix}") if sealed else path)
+            checksum = f".{file_sha256(name)[:16]}" if checksum_in_name else ""
+            os.replace(name, path.with_name(f"{path.stem}{checksum}{path.suffix}"))
         finally:
             if os.path.exists(name):
                 os.unlink(name)
@@ -99,15 +100,15 @@ def remove_leftovers(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def sealed(content: dict[str, Any]) -> bytes:
+def with_checksum(content: dict[str, Any]) -> bytes:
     """Return the content as JSON with its own sha256, computed with zeros in place of its digits."""
     blank = (json.dumps({**content, "sha256": "0" * DIGITS}, indent=1, sort_keys=True) + "\n").encode()
     before, _, after = _around(blank)
     return before + _checksum(before, after) + after
 
 
-def opened(text: bytes, path: Path) -> dict[str, Any]:
-    """Return the content of a sealed text; `path` is its file, for the message."""
+def verified(text: bytes, path: Path) -> dict[str, Any]:
+    """Return the content of a text with its checksum; `path` is its file, for the message."""
     before, checksum, after = _around(text)
     if checksum != _checksum(before, after):
         raise Corrupt(f"{path} is corrupt: its sha256 is not the one that it states")
@@ -116,7 +117,7 @@ def opened(text: bytes, path: Path) -> dict[str, Any]:
 
 
 def _around(text: bytes) -> tuple[bytes, bytes, bytes]:
-    """Split a sealed text into the part before the checksum, the checksum and the part after it."""
+    """Split a text with its checksum into the part before the checksum, the checksum and the part after it."""
     start = text.find(OWN) + len(OWN)
     return text[:start], text[start : start + DIGITS], text[start + DIGITS :]
 

@@ -1,22 +1,21 @@
 """Leases: one process at a time holds the lease of a run, writes its progress into it, and loses it when it dies.
 
-    outputs/cells/<model>-<hash12>/seed<k>/leases/<number>.json   run, host, machine, pid, started, ended, progress
+    outputs/cells/<model>-<hash12>/seed<k>/leases/<number>.json
+    with the fields run, host, machine, pid, started, ended, progress
 
 The lease with the highest number counts. A process takes a run by creating the next number with O_EXCL. Only one
 process can succeed, on any file system, so a run whose holder died is taken over without a race and without locks.
 
-On its own machine a lease is alive while its process exists, even if that process is stopped or the laptop sleeps, and
-dead as soon as it does not (a zombie does not count). On other machines, and if the process id now belongs to another
-process, the time of its file decides: it must lie within STALE seconds of now, by the clock of the file system. The
-holder rewrites the file every BEAT seconds. A half-written file counts by its time alone. A lease of another run is
-dead: someone has copied the directory.
+On its own machine a lease is alive while its process exists: a stopped process counts, a zombie does not. On another
+machine, or if the process id now belongs to another process, it is alive if its file was written within STALE seconds
+of now, by the clock of the file system. The holder rewrites the file every BEAT seconds. A half-written file counts by
+its time alone. A lease of another run is dead: someone has copied the directory.
 
-A process that slept and finds a higher number ends without writing. A run that a sweep started saves and stops when
+A process that slept and finds a higher number ends at its next beat. A run that a sweep started saves and stops when
 that sweep is gone, so `kill -9` of a sweep leaves no process behind.
 """
 
 import json
-import math
 import os
 import re
 import signal
@@ -32,7 +31,7 @@ from typing import Any
 
 from highway.errors import Held, Unwritable
 from highway.ledger.files import made_folder, write_json, writing
-from highway.ledger.machine import started, this_machine
+from highway.ledger.machine import process_start, this_machine
 
 BEAT = 2.0  # seconds between two writes of a held lease
 STALE = 60.0  # seconds without a write after which another machine takes over
@@ -68,10 +67,10 @@ class Lease:
         if self.ended or self.foreign:
             return False
         if self.content.get("machine") == this_machine():
-            start = started(self.content["pid"])
+            start = process_start(self.content["pid"])
             if start is None:
                 return False
-            if abs(start - self.content.get("started", math.nan)) < 1:  # seconds: the same process
+            if abs(start - self.content["started"]) < 1:  # seconds: the same process
                 return True
         return abs(_age(self.path)) < STALE
 
@@ -110,9 +109,13 @@ class HeldLease:
 
     def _beat(self) -> None:
         while not self._stop.wait(BEAT):
-            if _numbers(self.path.parent)[-1:] != [int(self.path.stem)]:
+            try:
+                newest = _numbers(self.path.parent)[-1:]
+            except OSError:  # a network file system may fail for a moment
+                continue
+            if newest != [int(self.path.stem)]:
                 print(f"{self.path} was taken over while this process slept. This process stops.", file=sys.stderr)
-                os._exit(1)  # the run belongs to another process: write not a single byte
+                os._exit(1)  # the run belongs to another process
             if self._sweep and os.getppid() != self._sweep:
                 self._sweep = 0
                 os.kill(os.getpid(), signal.SIGTERM)
@@ -131,7 +134,7 @@ def leased(folder: Path, run: str | None = None) -> Iterator[HeldLease]:
         "host": socket.gethostname(),
         "machine": this_machine(),
         "pid": os.getpid(),
-        "started": started(os.getpid()),
+        "started": process_start(os.getpid()),
         "ended": False,
         "progress": {},
     }

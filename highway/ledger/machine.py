@@ -36,7 +36,7 @@ def this_machine() -> str:
         return f"{uuid.getnode():x}"
 
 
-def started(pid: int) -> float | None:
+def process_start(pid: int) -> float | None:
     """Return a number that tells when a process started; None if it does not exist or is a zombie.
 
     Return NaN if it exists and /proc hides it from this user. On Linux the times of creation and of boot both move when

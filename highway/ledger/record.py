@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from highway.config.datasets import DATASETS
 from highway.config.mistakes import validated
 from highway.errors import Corrupt, Refused
-from highway.ledger.files import opened, sealed, written_atomically
+from highway.ledger.files import verified, with_checksum, written_atomically
 
 log = logging.getLogger("highway")
 STATUSES = ("finished", "diverged", "failed", "interrupted")
@@ -43,13 +43,13 @@ class Ended(Record):
 def write_record(folder: Path, content: dict[str, Any]) -> None:
     """Write result.json with its own checksum."""
     with written_atomically(folder / "result.json") as file:
-        file.write(sealed(content))
+        file.write(with_checksum(content))
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
     """Return the content of a result.json; None if it is missing, or with a warning if it is corrupt or lacks a key."""
     try:
-        content = opened(path.read_bytes(), path)
+        content = verified(path.read_bytes(), path)
         check_record(content)
         belongs_to(path.parent, f"{content['cell']}/seed{content['seed']}")
     except FileNotFoundError:

@@ -21,10 +21,10 @@ from highway.models.encoder_decoder import Encoded, EncoderDecoderBackbone
 class Symbols(nn.Module):
     """The ends of a language model, with one embedding E for input and output.
 
-    x = drop(E[token] sqrt(D)?)  ->  backbone  ->  softmax(O E^T + b)
+    x = drop(E[token])  ->  backbone  ->  softmax(O E^T + b)        E[token] sqrt(D) with `scale_embedding`
 
-    `dropout_embedding` drops components of x. `dropout_embedding_words` drops words: in a training window, a dropped
-    word is dropped in its lane wherever it occurs. sqrt(D) is applied if `scale_embedding` is set.
+    `dropout_embedding` drops components of x. `dropout_embedding_words` drops words: in a lane of a training window,
+    every occurrence of a dropped word is zero.
     """
 
     starts = {"output_bias": Kind("output_bias")}
@@ -61,7 +61,7 @@ class Values(nn.Module):
 
     x = W v[t] + b  ->  backbone  ->  V features + c        then a softmax at the last pixel, or a sigmoid for each key
 
-    W and b are left out if the backbone's input has as many components.
+    There are no W and b if the backbone reads vectors of V components.
     """
 
     values: int  # number of values at a position

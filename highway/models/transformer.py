@@ -50,10 +50,19 @@ class CausalAttention(nn.Module):
         projected = self.query_key_value(x).view(batch, length, 3, self.heads, width // self.heads)
         query, key, value = projected.permute(2, 0, 3, 1, 4)  # each (B, H, T, D/H)
         if self.dropout > 0 and self.training:
-            heads = self._materialised(query, key, value)
+            heads = self._with_dropout(query, key, value)
         else:
             heads = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         return self.output(heads.transpose(1, 2).reshape(batch, length, width))
+
+    def _with_dropout(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Compute the heads by the plain equation, as fast on a CPU, where no fused kernel has dropout."""
+        length = query.shape[2]
+        future = torch.full((length, length), -math.inf, dtype=query.dtype, device=query.device).triu(1)
+        scale = 1 / math.sqrt(query.shape[-1])
+        scores = torch.baddbmm(future, (query * scale).flatten(0, 1), key.flatten(0, 1).transpose(1, 2))
+        probabilities = dropout(scores.softmax(dim=-1), self.dropout, self.training)
+        return (probabilities @ value.flatten(0, 1)).view_as(value)
 
     def _start_as_copies(self, width: int) -> None:
         draw = uniform(1 / math.sqrt(width))
@@ -71,15 +80,6 @@ class CausalAttention(nn.Module):
             "weight": lambda drawn, _: drawn.copy_(first.weight[:width]),
             "bias": lambda drawn, _: drawn.copy_(first.bias[:width]),
         }
-
-    def _materialised(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Compute the heads by the plain equation. It is as fast on a CPU, where no fused kernel has dropout."""
-        length = query.shape[2]
-        future = torch.full((length, length), -math.inf, dtype=query.dtype, device=query.device).triu(1)
-        scale = 1 / math.sqrt(query.shape[-1])
-        scores = torch.baddbmm(future, (query * scale).flatten(0, 1), key.flatten(0, 1).transpose(1, 2))
-        probabilities = dropout(scores.softmax(dim=-1), self.dropout, self.training)
-        return (probabilities @ value.flatten(0, 1)).view_as(value)
 
 
 class Block(nn.Module):

@@ -45,7 +45,7 @@ class Interrupted(Exception):
 
 class AtomicCheckpoints(CheckpointIO):
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        with written_atomically(Path(path), sealed=True) as file:
+        with written_atomically(Path(path), checksum_in_name=True) as file:
             torch.save(checkpoint, file)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: Any = None) -> dict[str, Any]:
@@ -98,11 +98,11 @@ class Checkpointer(pl.Callback):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if self.recorder.best_step == self.recorder.steps and trainer.is_global_zero:
-            self.save_weights(pl_module.model, self.directory.best)  # type: ignore[arg-type]
+            self.save_run_weights(pl_module.model, self.directory.best)  # type: ignore[arg-type]
         if trainer.state.fn == "fit":
             self._save(trainer)
 
-    def save_weights(self, model: nn.Module, path: Path) -> None:
+    def save_run_weights(self, model: nn.Module, path: Path) -> None:
         """Save the weights of the model with the run, its configuration and its vocabulary in their header."""
         header = {"run": self.directory.id, "config": self.directory.config.read_text(encoding="utf-8")}
         if self.vocabulary:
@@ -152,7 +152,7 @@ def resumable(directory: RunDirectory, forget: bool = True) -> Resume | None:
             log.warning("%s; the steps since the checkpoint before it are trained again.", damage)
             if forget:
                 with suppress(FileNotFoundError):
-                    set_aside(path)
+                    mark_unusable(path)
     return None
 
 
@@ -176,7 +176,7 @@ def _checked(path: Path, directory: RunDirectory) -> dict[str, Any]:
     return known
 
 
-def set_aside(path: Path) -> None:
+def mark_unusable(path: Path) -> None:
     """Rename a checkpoint to unusable-<name>, which nothing reads."""
     path.replace(path.with_name(f"unusable-{path.name}"))
 

@@ -42,7 +42,7 @@ def first_process() -> bool:
     return rank() == 0
 
 
-def environment(trainer: Trainer) -> ClusterEnvironment:
+def cluster_environment(trainer: Trainer) -> ClusterEnvironment:
     """Return Lightning's environment. Lightning itself takes any shell on a cluster for srun's, and requeues jobs."""
     tasks = started_by_srun()
     if trainer.processes == 1 and not first_process():

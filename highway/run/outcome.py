@@ -36,7 +36,7 @@ MODELS = ("best", "last")  # the checkpoints of a run that are tested
 
 
 class Outcome:
-    """How a run ends. As a context, it records how its block ends, and hands on only what the user can mend."""
+    """The end of a run. As a context, it records how its block ends, and raises again only what the user can mend."""
 
     def __init__(self, experiment: Experiment, directory: RunDirectory, command: str) -> None:
         self.directory = directory
@@ -61,11 +61,11 @@ class Outcome:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         try:
             recorded = self._ended(error)
+            if recorded and first_process():
+                self.write()
         finally:
             self.close()
-        if recorded and first_process():
-            self.write()
-        if recorded:  # a log that says so before the record is there would be wrong after a kill
+        if recorded:  # last: after a kill, the log must not claim a record that was never written
             remark = self.content["error"] or self._unlearned()
             log.info("%s: %s%s", self.directory.path, self.status, f" ({remark})" if remark else "")
         return recorded
@@ -86,20 +86,18 @@ class Outcome:
                 return False
             case Exception():
                 log.error("%s", "".join(traceback.format_exception(error)))
-                self.end("failed", explained(error, self.experiment.trainer))
+                self.end("failed", failure_message(error, self.experiment.trainer))
             case _:
                 return False
         return True
-
-    @property
-    def outcome(self) -> str:
-        return "unwritable" if self.unwritable else self.status
 
     def describe(self, data: ExperimentData, model: nn.Module, recorder: Recorder, trainer: pl.Trainer) -> None:
         self.recorder, self.trainer = recorder, trainer
         self.content["data"] = {**data.description(), "counting_loss": data.counting_loss()}
         self.content["parameters"] = parameter_counts(model)
-        self.content["environment"] = environment(self.experiment, trainer.world_size)
+        self.content["environment"] = describe_environment(
+            self.experiment, trainer.strategy.root_device.type, trainer.world_size
+        )
 
     def end(self, status: str, error: str | None = None) -> None:
         self.status = status
@@ -109,7 +107,7 @@ class Outcome:
             self.content["cost"] = self._cost(self.recorder)
 
     def _unlearned(self) -> str:
-        """Return in words that the best or else the last model has not learned; empty if both have."""
+        """Return a remark if the best, or else the last, model is worse than counting; empty if neither is."""
         if self.status != "finished":
             return ""
         texts = [worse_than_counting(self.content, self.content["data"]["counting_loss"], name) for name in MODELS]
@@ -133,13 +131,13 @@ class Outcome:
     def write(self) -> None:
         try:
             write_record(self.directory.path, self.content)
-        except Unwritable as full:  # the checkpoint holds what was trained
+        except Unwritable as error:  # the checkpoint holds what was trained
             if not self.unwritable:
-                self.end("interrupted", str(full))
+                self.end("interrupted", str(error))
             self.unwritable = True
 
 
-def environment(experiment: Experiment, processes: int) -> dict[str, Any]:
+def describe_environment(experiment: Experiment, device: str, processes: int) -> dict[str, Any]:
     """Describe the code, packages, precision and threads of a run, for its record."""
     described = {}
     if user := project():
@@ -150,14 +148,14 @@ def environment(experiment: Experiment, processes: int) -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {name: version for name in PACKAGES if (version := _version(name))},
         "precision": experiment.trainer.precision,
-        "tf32": torch.cuda.is_available() and experiment.trainer.precision == "32",
+        "tf32": device == "cuda" and experiment.trainer.precision == "32",
         "compile": experiment.trainer.compile,
         "threads": experiment.trainer.threads,
         "processes": processes,
     }
 
 
-def explained(failure: Exception, trainer: Trainer) -> str:
+def failure_message(failure: Exception, trainer: Trainer) -> str:
     """Return why a run failed, in one line; if memory ran out, with overrides that need less of it."""
     text = f"{type(failure).__name__}: {failure}".splitlines()[0]
     if not out_of_memory(failure):

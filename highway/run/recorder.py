@@ -11,7 +11,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
@@ -22,6 +21,7 @@ from highway.clock import clock
 from highway.config.experiment import Experiment
 from highway.describe import gates_of
 from highway.errors import Refused
+from highway.ledger.directory import RunDirectory
 from highway.ledger.files import append_text, file_sha256, write_text, writing
 from highway.ledger.lease import HeldLease
 from highway.run import resources
@@ -40,18 +40,17 @@ class Diverged(Exception):
 class Recorder(pl.Callback):
     state_key = "Recorder"  # the key of its state in checkpoints: Lightning would use the name of the class
 
-    def __init__(self, path: Path, experiment: Experiment, texts: dict[str, str] | None) -> None:
-        """Create the recorder of a run whose curve is at `path`. texts: the sha256 of each split of its data."""
-        self.path, self.texts = path, texts
+    def __init__(self, directory: RunDirectory, experiment: Experiment, data_sha256: dict[str, str] | None) -> None:
+        """Create the recorder of a run. data_sha256: that of each split of its data, if they have one."""
+        self.run, self.path, self.data_sha256 = directory.id, directory.curves, data_sha256
         self.threads = experiment.trainer.threads
-        self.run = "/".join(path.parts[-3:-1])  # the name of the run, as in RunDirectory.id
         self.curve_bytes = 0  # length of curves.csv at the checkpoint that the run resumes from
         self.log_every = experiment.trainer.log_every
         self.diverged_above = experiment.trainer.diverged_above
         self.listeners: list[Callable[[list[Row]], None]] = []
         self.seconds_before = 0.0  # seconds of training in earlier starts of this run
         self._started: float | None = None
-        self._tokens_at_start = 0
+        self._at_start = (0, 0.0)  # tokens and seconds at the beginning of this start
         self.neighbours: resources.Neighbours | None = None
         self.exclusive_before = True  # True if nothing else ran beside the run in its earlier starts
         self.tokens = 0
@@ -62,7 +61,7 @@ class Recorder(pl.Callback):
         self.validation: dict[str, float] = {}
         self.train_loss = math.nan  # nats per unit, the mean since the row before
         self._nats: torch.Tensor | float = 0.0
-        self._units: torch.Tensor | float = 0.0
+        self._scored: torch.Tensor | float = 0.0
         self._norms: dict[str, torch.Tensor] = {}
 
     @property
@@ -89,7 +88,7 @@ class Recorder(pl.Callback):
         self._started = time.monotonic()
         self._gates = [weight for gate in gates_of(pl_module.model).values() for weight in gate.parameters()]
         self.neighbours = resources.Neighbours()
-        self._tokens_at_start = self.tokens
+        self._at_start = (self.tokens, self.seconds_before)
         if trainer.is_global_zero:
             self._go_on_with_the_curve()
 
@@ -113,7 +112,7 @@ class Recorder(pl.Callback):
         self.steps = trainer.global_step
         self.tokens += outputs["tokens"]
         self._nats = self._nats + outputs["nats"].double()
-        self._units = self._units + outputs["units"]
+        self._scored = self._scored + outputs["scored"]
         if self._row_follows(trainer, self.steps):
             self._write_training_row(trainer, pl_module)
 
@@ -129,25 +128,27 @@ class Recorder(pl.Callback):
             self._norms |= {"gate_norm": get_total_norm(self._gates)} if self._gates else {}
 
     def _row_follows(self, trainer: pl.Trainer, step: int) -> bool:
-        return step % self.log_every == 0 or self.validation_follows(trainer, step)
+        last = step == trainer.num_training_batches
+        return step % self.log_every == 0 or last or self.validation_follows(trainer, step)
 
     def validation_follows(self, trainer: pl.Trainer, step: int) -> bool:
-        return step % int(trainer.val_check_batch or 1) == 0 or step == trainer.num_training_batches
+        """Return True if Lightning validates after this step. It does not after the last one if that is no multiple."""
+        return step % int(trainer.val_check_batch or 1) == 0
 
     def _write_training_row(self, trainer: pl.Trainer, module: Task) -> None:
-        nats, units = self._counted()
-        self.train_loss = nats / units
-        self._nats = self._units = 0.0
-        self.write(trainer, module, "train", module.shown(self.train_loss))
+        nats, scored = self._counted()
+        self.train_loss = nats / scored
+        self._nats = self._scored = 0.0
+        self.write(trainer, module, "train", module.loss_metrics(self.train_loss))
         if not self.train_loss <= self.diverged_above:  # also true for NaN
             raise Diverged(f"training loss {self.train_loss:g} at step {self.steps}")
 
     def _counted(self) -> tuple[float, float]:
-        """Return the nats and units since the last row, summed over all devices."""
+        """Return the nats and the scored positions since the last row, summed over all devices."""
         strategy = self.trainer.strategy
-        sums = torch.tensor([float(self._nats), float(self._units)], dtype=torch.float64, device=strategy.root_device)
-        nats, units = strategy.reduce(sums, reduce_op="sum").tolist()  # it works in place, so on a copy
-        return nats, units
+        sums = torch.tensor([float(self._nats), float(self._scored)], dtype=torch.float64, device=strategy.root_device)
+        nats, scored = strategy.reduce(sums, reduce_op="sum").tolist()  # it works in place, so on a copy
+        return nats, scored
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         assert isinstance(pl_module, Task)
@@ -182,14 +183,15 @@ class Recorder(pl.Callback):
 
     @property
     def tokens_per_second(self) -> float:
-        """The tokens per second in this start, validations included."""
-        return (self.tokens - self._tokens_at_start) / max(self._elapsed, 1e-9)
+        """The tokens per second of training in this start, validations included."""
+        tokens, seconds = self._at_start
+        return (self.tokens - tokens) / max(self.seconds - seconds, 1e-9)
 
     def state_dict(self) -> dict[str, Any]:
-        nats, units = self._counted()
+        nats, scored = self._counted()
         return {
             "run": self.run,
-            "texts": self.texts,
+            "texts": self.data_sha256,
             "threads": self.threads,
             "curve_bytes": self.path.stat().st_size,
             "curve_sha256": file_sha256(self.path),
@@ -203,11 +205,11 @@ class Recorder(pl.Callback):
             "validation": self.validation,
             "train_loss": self.train_loss,
             "nats": nats,
-            "units": units,
+            "scored": scored,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        if state["texts"] != self.texts:
+        if state["texts"] != self.data_sha256:
             raise Refused(
                 f"The data have changed since step {state['steps']} of {self.path.parent}. Restore them, or move that "
                 "directory away to train on the new data."
@@ -219,7 +221,7 @@ class Recorder(pl.Callback):
         self.last_validation, self.validation = state["last_validation"], dict(state["validation"])
         self.train_loss = state["train_loss"]
         if self.trainer.is_global_zero:  # the sums cover all devices
-            self._nats, self._units = state["nats"], state["units"]
+            self._nats, self._scored = state["nats"], state["scored"]
 
 
 class Progress(pl.Callback):
@@ -291,10 +293,10 @@ class Progress(pl.Callback):
     def _line(self, module: Any) -> str:
         recorder = self.recorder
         epoch = recorder.steps / module.steps_per_epoch
-        left = self._seconds_left(module)
+        left, train = self._seconds_left(module), _named(module.loss_metrics(recorder.train_loss))
         return (
             f"epoch {epoch:.2f}/{round(module.total_steps / module.steps_per_epoch, 2):g}  "
-            f"step {recorder.steps:,}/{module.total_steps:,}  train {_named(module.shown(recorder.train_loss))}  "
+            f"step {recorder.steps:,}/{module.total_steps:,}  train {train}  "
             f"{recorder.tokens_per_second:,.0f} tokens/s{'' if left is None else f'  {clock(left)} left'}"
         )
 

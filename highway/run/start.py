@@ -4,7 +4,6 @@ import contextlib
 import gc
 import logging
 import os
-import shutil
 import sys
 import warnings
 from collections.abc import Iterator
@@ -37,7 +36,7 @@ class Start(NamedTuple):
 
 
 @contextmanager
-def started(experiment: Experiment, directory: RunDirectory) -> Iterator[Start | None]:
+def hold_run(experiment: Experiment, directory: RunDirectory) -> Iterator[Start | None]:
     """Hold the lease of a run while the block trains it. Yield None if the run is finished, so nothing is to be done.
 
     Of several processes, the first one alone holds the lease, deletes files and writes the log.
@@ -45,9 +44,9 @@ def started(experiment: Experiment, directory: RunDirectory) -> Iterator[Start |
     first = first_process()
     if experiment.trainer.accelerator == "gpu" and not torch.cuda.is_available():
         raise Refused("trainer.accelerator=gpu is set, but torch sees no GPU here. Write trainer.accelerator=cpu.")
-    if experiment.debug.scratch and first:
-        shutil.rmtree(directory.path, ignore_errors=True)
     with directory.leased() if first else nullcontext() as lease:
+        if lease and experiment.debug.scratch:
+            directory.clear()
         if directory.done:
             log.info("%s is %s already: nothing to run.", directory.path, directory.status)
             yield None
@@ -72,13 +71,13 @@ def settle(experiment: Experiment, directory: RunDirectory, threads: int | None,
     experiment.trainer.threads = threads or experiment.trainer.threads or each
     if first:
         write_text(directory.config, as_yaml(configuration(experiment)))
-    prepare(experiment.trainer.threads)
+    set_up_torch(experiment.trainer.threads)
     if experiment.trainer.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when it starts
     torch.use_deterministic_algorithms(experiment.trainer.deterministic, warn_only=True)
 
 
-def prepare(threads: int) -> None:
+def set_up_torch(threads: int) -> None:
     """Set the number of threads, keep freed memory, and allow TF32 products on CUDA."""
     torch.set_num_threads(threads)
     keep_freed_memory()

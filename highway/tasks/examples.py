@@ -16,15 +16,16 @@ class Classification(Task):
     The model maps (values, state) to (features, state).
     """
 
-    counted = ("nats", "right", "units")
+    counted = ("nats", "right", "scored")
 
     def tokens(self, batch: ImageBatch) -> int:
         return batch.images * batch.pixels.shape[1]
 
     def learn(self, batch: ImageBatch) -> Learnt:
-        smoothing = self.experiment.optimizer.label_smoothing
-        total = F.cross_entropy(self._logits(batch), batch.labels, reduction="sum", label_smoothing=smoothing)
-        return Learnt(total * self.devices / batch.images, total, len(batch.labels))
+        logits, smoothing = self._logits(batch), self.experiment.optimizer.label_smoothing
+        total = F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=smoothing)
+        nats = F.cross_entropy(logits.detach(), batch.labels, reduction="sum") if smoothing else total
+        return Learnt(total * self.devices / batch.images, nats, len(batch.labels))
 
     def _logits(self, batch: ImageBatch) -> Tensor:
         features, _ = self.model(batch.pixels.to(self.dtype))
@@ -35,11 +36,11 @@ class Classification(Task):
         losses = F.cross_entropy(logits, batch.labels, reduction="none" if self.unit_losses else "sum")
         if self.unit_losses:
             self.unit_losses.add(losses)
-        self.add(nats=losses.sum(), right=(logits.argmax(-1) == batch.labels).sum(), units=len(batch.labels))
+        self.add(nats=losses.sum(), right=(logits.argmax(-1) == batch.labels).sum(), scored=len(batch.labels))
         self.measure(logits, batch.labels)
 
     def results(self, counts: dict[str, float]) -> dict[str, Any]:
-        return {**super().results(counts), "accuracy": counts["right"] / counts["units"]}
+        return {**super().results(counts), "accuracy": counts["right"] / counts["scored"]}
 
 
 class Music(Task):
@@ -54,7 +55,7 @@ class Music(Task):
 
     lengths_vary = True
 
-    def shown(self, loss: float) -> dict[str, float]:
+    def loss_metrics(self, loss: float) -> dict[str, float]:
         return {"loss": loss, "nll": loss}
 
     def tokens(self, batch: TuneBatch) -> int:
@@ -76,4 +77,4 @@ class Music(Task):
         nats = self._nats(batch, "none" if self.unit_losses else "sum")
         if self.unit_losses:
             self.unit_losses.add(nats.sum((1, 2)), batch.counts.sum(1))
-        self.add(nats=nats.sum(), units=batch.counts.double().sum())
+        self.add(nats=nats.sum(), scored=batch.counts.double().sum())

@@ -25,7 +25,7 @@ class LanguageModelling(Task):
         self.states: list[Any] = [None] * self.parts  # carried state in training, for the lanes of each part
         self.evaluation_state: Any = None
 
-    def shown(self, loss: float) -> dict[str, float]:
+    def loss_metrics(self, loss: float) -> dict[str, float]:
         return {"loss": loss, self.experiment.metric: shown_as(loss, self.experiment.metric)}
 
     def tokens(self, batch: Batch) -> int:
@@ -34,21 +34,21 @@ class LanguageModelling(Task):
     def on_train_start(self) -> None:
         self.states = move_data_to_device(self.states, self.device)  # states from a checkpoint are on the CPU
 
-    def epoch_begins(self) -> None:
+    def start_epoch(self) -> None:
         self.states = [None] * self.parts
 
     def learn(self, batch: Batch) -> Learnt:
         logits, targets, state = self._predictions(batch, self.states[self.part])
         objective = self.loss(logits, targets)
-        ours = type(self).loss is LanguageModelling.loss
-        mean = objective if ours else F.cross_entropy(logits.detach(), targets)  # bpc and ppl are those of the symbols
+        plain = type(self).loss is LanguageModelling.loss and not self.experiment.optimizer.label_smoothing
+        mean = objective if plain else F.cross_entropy(logits.detach(), targets)  # bpc and ppl are those of the symbols
         if self.experiment.dataset.carry_state:
             self.states[self.part] = mapped(Tensor.detach, state)
         share = batch.inputs.shape[0] * self.devices / self.experiment.dataset.train.lanes
-        units = batch.targets.numel()
+        scored = batch.targets.numel()
         steps = batch.targets.shape[1] if self.experiment.dataset.loss == "sum" else 1
         # `share` keeps the average over devices and the sum over parts exact when lanes are distributed unevenly
-        return Learnt(objective * share * steps, mean * units, units)
+        return Learnt(objective * share * steps, mean * scored, scored)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Compute the mean training loss from logits (N, V) and the right symbols (N).
@@ -74,7 +74,7 @@ class LanguageModelling(Task):
         losses = F.cross_entropy(logits, targets, reduction="none" if self.unit_losses else "sum")
         if self.unit_losses:
             self.unit_losses.add(losses)
-        self.add(nats=losses.double().sum(), units=targets.numel())
+        self.add(nats=losses.double().sum(), scored=targets.numel())
         self.measure(logits, targets)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -89,9 +89,9 @@ class LanguageModelling(Task):
             rows = lanes_of(local_lanes.stop - local_lanes.start, part, self.parts)
             self.states[part] = mapped(lambda lane: lane[local_lanes][rows], checkpoint["task"]["state"])  # noqa: B023
 
-    def observed(self, data: Any) -> dict[str, dict[str, Tensor]]:
+    def figure_arrays(self, data: Any) -> dict[str, dict[str, Tensor]]:
         """Add, for a model that carries a state, gradient norms and values of state gates over the test text."""
-        arrays = super().observed(data)
+        arrays = super().figure_arrays(data)
         if self.experiment.remembers is Remembers.STATE:
             self.model.eval()
             stream = data.streams.splits["test"]

@@ -3,7 +3,7 @@
 An update runs these hooks, in this order. Lightning calls them; the callbacks are in highway/run/. A callback that
 the configuration chooses comes before ours in each hook, so that a checkpoint has what it changed.
 
-    Task.on_train_batch_start              seed and learning rate of the update, gradients to zero; epoch_begins()
+    Task.on_train_batch_start              seed and learning rate of the update, gradients to zero; start_epoch()
     Task.training_step                     learn() each part of the batch, with its backward pass
                                            (Lightning runs the backward pass of the last part)
     Recorder.on_before_optimizer_step      norms of the gradient and of the gates, if a row of the curve follows
@@ -39,18 +39,20 @@ from highway.config.metrics import measures_of
 from highway.data.lanes import lanes_of
 from highway.data.module import ExperimentData
 from highway.describe import flat, named_parameters, probes_of
-from highway.errors import Refused
 from highway.tasks.optimisation import build_optimizer, prepare_gradients, schedule_of
 
 UNITS = 1000  # of the test split, at most
 
 
 class Learnt(NamedTuple):
-    """The result of a training batch: the objective to differentiate, and the counts of the training loss shown."""
+    """The result of a training batch: the objective to differentiate, and the counts of the curve's training loss.
+
+    The curve shows the nats of what is scored, without label smoothing or the penalties of an own loss.
+    """
 
     objective: Tensor  # the loss, summed or averaged as the recipe says
-    nats: Tensor  # sum over the scored units
-    units: Tensor | float  # number of scored units
+    nats: Tensor  # sum over the scored symbols, pixels' labels or steps
+    scored: Tensor | float  # their number
 
 
 class Measure(Protocol):
@@ -104,7 +106,7 @@ class Task(pl.LightningModule):
     A subclass implements `learn`, the loss of a training batch, and `score`, which adds to the counts of an evaluation.
     """
 
-    counted: tuple[str, ...] = ("nats", "units")  # names of an evaluation's counts
+    counted: tuple[str, ...] = ("nats", "scored")  # names of an evaluation's counts
     lengths_vary = False  # True if training batches differ in length
     devices = 1  # number of devices of the run, once a trainer has the task
 
@@ -129,10 +131,10 @@ class Task(pl.LightningModule):
         """Compute the loss of a training batch, or of a part of it."""
         raise NotImplementedError
 
-    def epoch_begins(self) -> None:
+    def start_epoch(self) -> None:
         """Prepare for the first update of an epoch."""
 
-    def shown(self, loss: float) -> dict[str, float]:
+    def loss_metrics(self, loss: float) -> dict[str, float]:
         """Return a mean loss in nats under each of its names, converted where needed."""
         return {"loss": loss}
 
@@ -150,13 +152,13 @@ class Task(pl.LightningModule):
     def results(self, counts: dict[str, float]) -> dict[str, float]:
         """Compute the metrics of a split from its counts; the keys are kinds of metric."""
         measured = {kind: measure.value(counts) for kind, measure in self.measures.items()}
-        return {**self.shown(counts["nats"] / counts["units"]), **measured}
+        return {**self.loss_metrics(counts["nats"] / counts["scored"]), **measured}
 
-    def finished(self, data: ExperimentData) -> dict[str, float]:
+    def final_metrics(self, data: ExperimentData) -> dict[str, float]:
         """Compute further metrics of a trained model; called for the last and for the best checkpoint."""
         return {}
 
-    def observed(self, data: ExperimentData) -> dict[str, dict[str, Tensor]]:
+    def figure_arrays(self, data: ExperimentData) -> dict[str, dict[str, Tensor]]:
         """Return arrays of a trained model for figures: name of the measurement -> location in the model -> array."""
         return probes_of(self.model)
 
@@ -181,26 +183,27 @@ class Task(pl.LightningModule):
             group["lr"] = rate
         self.trainer.optimizers[0].zero_grad()
         if self.global_step % self.steps_per_epoch == 0:
-            self.epoch_begins()
+            self.start_epoch()
 
     def optimizer_zero_grad(self, *_: Any) -> None:
         """Do nothing: on_train_batch_start zeroes gradients before the first part; Lightning would do so too late."""
 
     def training_step(self, batch: Any, batch_idx: int) -> dict[str, Any]:
-        """Learn a batch part by part: the backward passes run here, except the last part's, which Lightning runs.
+        """Compute the loss of a batch part by part, and run each backward pass but the last, which Lightning runs.
 
         The objective of each part is scaled so that the gradients of all parts add up to that of the batch. On several
         devices the gradients are averaged once, in the backward pass of the last part.
         """
         nats: Tensor | float = 0.0
-        units: Tensor | float = 0.0
+        scored: Tensor | float = 0.0
         parts = min(self.experiment.trainer.accumulate, len(batch[0]))
-        for self.part in range(parts):
-            learnt = self.learn(rows_of(batch, lanes_of(len(batch[0]), self.part, parts)))
-            nats, units = nats + learnt.nats.detach().double(), units + learnt.units
-            if self.part + 1 < parts:
+        for part in range(parts):
+            self.part = part
+            learnt = self.learn(rows_of(batch, lanes_of(len(batch[0]), part, parts)))
+            nats, scored = nats + learnt.nats.detach().double(), scored + learnt.scored
+            if part + 1 < parts:
                 learnt.objective.backward()
-        return {"loss": learnt.objective, "nats": nats, "units": units, "tokens": self.tokens(batch)}
+        return {"loss": learnt.objective, "nats": nats, "scored": scored, "tokens": self.tokens(batch)}
 
     def configure_gradient_clipping(self, optimizer: torch.optim.Optimizer, *_: Any, **__: Any) -> None:
         """Clip here: Lightning refuses to clip for a fused optimiser in bf16, although nothing needs unscaling."""
@@ -210,7 +213,7 @@ class Task(pl.LightningModule):
         """Add weight decay to the gradients, then clip them."""
         prepare_gradients(self.weights, self.experiment.optimizer)
 
-    # Evaluation: sums over all scored units, so the result does not depend on how they are batched
+    # Evaluation: sums over everything that is scored, so the result does not depend on how they are batched
 
     def start_evaluation(self) -> None:
         names = [*self.counted, *(name for measure in self.measures.values() for name in measure.counted)]
@@ -277,8 +280,6 @@ class Task(pl.LightningModule):
         checkpoint["task"] = {"schedule": self.schedule.state_dict()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        if "schedule" not in checkpoint["task"]:
-            raise Refused("the checkpoints of this run were written by older code and cannot be resumed. Delete them.")
         self.schedule.load_state_dict(checkpoint["task"]["schedule"])
         weights = checkpoint["state_dict"]
         names = self.model.state_dict()

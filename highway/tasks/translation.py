@@ -28,26 +28,28 @@ SAMPLES = (  # sentences of the tutorial on which the paper builds, with their r
 class Translation(Task):
     """Translation with a model that maps (source, inputs) to features."""
 
-    counted = ("nats", "right", "units")
+    counted = ("nats", "right", "scored")
     lengths_vary = True
 
     def tokens(self, batch: PairBatch) -> int:
         return batch.scored
 
     def learn(self, batch: PairBatch) -> Learnt:
-        total = self._loss(self._logits(batch), batch, self.experiment.optimizer.label_smoothing)
+        logits, smoothing = self._logits(batch), self.experiment.optimizer.label_smoothing
+        total = self._loss(logits, batch, smoothing)
+        nats = self._loss(logits.detach(), batch) if smoothing else total
         share = batch.scored / self.devices  # the average over devices is the mean of all pieces
-        return Learnt(total / share, total, (batch.targets != PADDING).sum().double())
+        return Learnt(total / share, nats, (batch.targets != PADDING).sum().double())
 
     def score(self, batch: PairBatch) -> None:
         logits = self._logits(batch)
         scored = batch.targets != PADDING
         right = (logits.argmax(-1) == batch.targets) & scored
-        self.add(nats=self._loss(logits, batch), right=right.sum(), units=scored.sum())
+        self.add(nats=self._loss(logits, batch), right=right.sum(), scored=scored.sum())
         self.measure(logits[scored], batch.targets[scored])
 
     def results(self, counts: dict[str, float]) -> dict[str, float]:
-        return {**super().results(counts), "accuracy": counts["right"] / counts["units"]}
+        return {**super().results(counts), "accuracy": counts["right"] / counts["scored"]}
 
     def _logits(self, batch: PairBatch) -> Tensor:
         return self.model.logits(self.model(batch.source, batch.inputs))
@@ -61,7 +63,7 @@ class Translation(Task):
             label_smoothing=smoothing,
         )
 
-    def finished(self, data: Any) -> dict[str, float]:
+    def final_metrics(self, data: Any) -> dict[str, float]:
         """Translate the test set greedily and score it; notes and inference time are those of the last checkpoint."""
         assert isinstance(data, TranslationData)
         corpus, dataset = data.corpus, self.experiment.dataset

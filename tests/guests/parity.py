@@ -109,7 +109,7 @@ class LastOfAll(nn.Module):
 
 
 class Parity(Task):
-    counted = ("nats", "right", "units")
+    counted = ("nats", "right", "scored")
 
     def tokens(self, batch: Rows) -> int:
         return batch.bits.numel()
@@ -121,10 +121,10 @@ class Parity(Task):
     def score(self, batch: Rows) -> None:
         logits = self.model(batch.bits)
         nats = F.cross_entropy(logits, batch.odd, reduction="sum")
-        self.add(nats=nats, right=(logits.argmax(-1) == batch.odd).sum(), units=len(batch.odd))
+        self.add(nats=nats, right=(logits.argmax(-1) == batch.odd).sum(), scored=len(batch.odd))
 
     def results(self, counts: dict[str, float]) -> dict[str, float]:
-        return {**super().results(counts), "accuracy": counts["right"] / counts["units"]}
+        return {**super().results(counts), "accuracy": counts["right"] / counts["scored"]}
 
 
 HERE = "tests.guests.parity"

@@ -109,9 +109,9 @@ def test_a_checkpoint_runs_no_code(
     """A stranger's checkpoint runs no code, even if its name has its checksum."""
     monkeypatch.chdir(tmp_path)
     directory = stopped(7)
-    with written_atomically(directory.best.with_name("resume-8.ckpt"), sealed=True) as file:
+    with written_atomically(directory.best.with_name("resume-8.ckpt"), checksum_in_name=True) as file:
         torch.save({"callbacks": {"Recorder": Evil()}}, file)
-    with written_atomically(directory.best.with_name("resume-9.ckpt"), sealed=True) as file:
+    with written_atomically(directory.best.with_name("resume-9.ckpt"), checksum_in_name=True) as file:
         torch.save({"other": 1}, file)
     assert len(directory.checkpoints) == 4
     ends_the_same()

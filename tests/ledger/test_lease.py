@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -148,3 +149,20 @@ def test_a_lease_belongs_to_a_run(tmp_path: Path) -> None:
         shutil.copytree(tmp_path / "seed1", tmp_path / "seed2")
         original, copy = (Lease.latest(tmp_path / name, f"x/{name}") for name in ("seed1", "seed2"))
         assert original and original.alive and copy and not copy.alive
+
+
+def test_a_beat_survives_an_error_of_the_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network file system may fail for a moment; a lease without beats would be taken over."""
+    listing, failures = lease._numbers, [OSError("stale"), OSError("stale")]
+
+    def numbers(folder: Path) -> list[int]:
+        if threading.current_thread() is not threading.main_thread() and failures:
+            raise failures.pop()
+        return listing(folder)
+
+    monkeypatch.setattr(lease, "BEAT", 0.01)
+    monkeypatch.setattr(lease, "_numbers", numbers)
+    with leased(tmp_path) as held:
+        set_age(held.path, 100)
+        wait_for(lambda: time.time() - held.path.stat().st_mtime < 50)
+    assert not failures

@@ -44,24 +44,26 @@ def only(without_proc: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 def test_a_process_is_known_by_its_start() -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
-        start = machine.started(process.pid)
-        assert start and start == machine.started(process.pid)
-        assert machine.started(1) not in (start, None)
+        start = machine.process_start(process.pid)
+        assert start and start == machine.process_start(process.pid)
+        assert machine.process_start(1) not in (start, None)
         process.kill()
-        wait_for(lambda: machine.started(process.pid) is None)  # it is dead, though its parent has not waited for it
+        wait_for(
+            lambda: machine.process_start(process.pid) is None
+        )  # it is dead, though its parent has not waited for it
         process.wait()
-        assert machine.started(process.pid) is None
+        assert machine.process_start(process.pid) is None
 
 
 @needs_proc
 def test_a_start_stays_when_the_clock_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A start stays when somebody sets the clock back by an hour, and with it the time of boot."""
-    start = machine.started(os.getpid())
+    start = machine.process_start(os.getpid())
     assert start is not None
     (tmp_path / "stat").write_text(f"btime {psutil.boot_time() - 3600:.0f}\n")
     (tmp_path / str(os.getpid())).symlink_to("/proc/self")
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
-    assert machine.started(os.getpid()) == pytest.approx(start, abs=1e-3)
+    assert machine.process_start(os.getpid()) == pytest.approx(start, abs=1e-3)
 
 
 @needs_proc
@@ -69,7 +71,7 @@ def test_a_hidden_process_does_not_look_dead(tmp_path: Path, monkeypatch: pytest
     """The /proc of a shared machine may hide the processes of other users."""
     (tmp_path / "stat").write_text("btime 1700000000\n")
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
-    assert math.isnan(machine.started(os.getpid()) or 0)
+    assert math.isnan(machine.process_start(os.getpid()) or 0)
 
 
 def test_two_containers_are_two_machines(without_proc: None) -> None:

@@ -103,6 +103,7 @@ def same_as_naive(device: str, masked: bool, coupled: bool, name: str) -> None:
     hsg: Any = tuple(state_gate.parameters()) or None
     if "autograd" in name:
         state_gate.__class__ = Inherits
+        state_gate.unused = torch.nn.Parameter(torch.zeros_like(start[0]))
 
     expected = naive(x, start, w, r, b, drop, hsg, options.dropped)
     loop = Loop(state_gate, depth)
@@ -247,7 +248,7 @@ def test_products_are_those_of_double_precision(
     experiment: Compose, monkeypatch: pytest.MonkeyPatch, bf16: bool, packs: bool
 ) -> None:
     """Values and gradients are close with and without packed matrices; a CPU's loop computes in fp32 in any case."""
-    monkeypatch.setattr(kernels, "packs", lambda: packs)
+    monkeypatch.setattr(kernels, "can_pack", lambda: packs)
     model, exact = (build.model(experiment(*RHN, "gate=hsg", "model.width=64", "model.init=0.3")).eval() for _ in "12")
     exact.double()
     tokens, into = torch.randint(389, (3, 5)), torch.randn(3, 5, 64)
@@ -271,11 +272,11 @@ def test_a_processor_without_packed_products_is_found_out(monkeypatch: pytest.Mo
         raise RuntimeError("could not create a primitive descriptor")
 
     monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", refuse)
-    kernels.packs.cache_clear()
+    kernels.can_pack.cache_clear()
     matrix, x = torch.randn(7, 5), torch.randn(3, 5)
-    torch.testing.assert_close(kernels.prepared(matrix, 3)(x), x @ matrix.T)
-    assert not kernels.packs()
-    kernels.packs.cache_clear()
+    torch.testing.assert_close(kernels.packed_linear(matrix, 3)(x), x @ matrix.T)
+    assert not kernels.can_pack()
+    kernels.can_pack.cache_clear()
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
@@ -308,7 +309,7 @@ def test_one_step_at_a_time_scores_as_windows_do(experiment: Compose) -> None:
         with torch.no_grad():
             for batch in Windows(stream, Cut(lanes=1, window=window, stride=window, scored=window)).together(1):
                 task.score(batch)
-        assert task.counts["units"] == 82
+        assert task.counts["scored"] == 82
         losses.append(float(task.counts["nats"]))
     assert losses == pytest.approx([losses[0]] * 3, abs=1e-9)
 

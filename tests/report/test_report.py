@@ -16,7 +16,7 @@ from rich.console import Console
 
 from highway.errors import Refused
 from highway.ledger.directory import DONE, RunDirectory
-from highway.ledger.files import read_json, sealed
+from highway.ledger.files import read_json, with_checksum
 from highway.ledger.record import write_record
 from highway.report.collect import Summary, collect, with_overrides
 from highway.report.details import to_csv
@@ -312,12 +312,12 @@ def test_a_wrong_record_is_named_and_left_out(tmp_path: Path, caplog: pytest.Log
     for folder, key in zip(keyless, NEEDED, strict=True):
         result = json.loads((folder / "result.json").read_text())
         del result[key]
-        (folder / "result.json").write_bytes(sealed(result))
+        (folder / "result.json").write_bytes(with_checksum(result))
     (flipped / "result.json").write_bytes(b"\xff\x00{")
     (curveless / "curves.csv").write_bytes(bytes(range(256)))
     result = json.loads((lacking / "result.json").read_text())
     del result["metrics"]["valid_bpc"]
-    (lacking / "result.json").write_bytes(sealed(result))
+    (lacking / "result.json").write_bytes(with_checksum(result))
     with caplog.at_level(logging.WARNING):
         report = build_report(collect(TABLE, "paper", tmp_path))
         build_report(collect(TABLE, "paper", tmp_path))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from highway.config.experiment import Experiment
+from highway.errors import Held
 from highway.ledger.directory import RunDirectory
 from highway.testing.runs import curve, trained
 
@@ -26,6 +27,14 @@ def test_few(tiny: Compose) -> None:
     (directory.path / "of the first run").touch()
     trained(tiny("debug=few"))
     assert not (directory.path / "of the first run").exists()  # the run starts from the beginning again
+
+
+def test_a_second_command_leaves_the_first_one_alone(tiny: Compose) -> None:
+    directory = RunDirectory.of(tiny("debug=few"))
+    (directory.path / "checkpoints").mkdir(parents=True)
+    with directory.leased(), pytest.raises(Held):
+        trained(tiny("debug=few"))
+    assert (directory.path / "checkpoints").exists()
 
 
 def test_overfit_learns_one_batch_by_heart(tiny: Compose) -> None:

@@ -95,7 +95,7 @@ def test_uneven_lanes_weigh_as_many_as_they_are(
         assert module.tokens(data._windows("train", share, 4).at(0)) == tokens == batch.inputs.numel()
     torch.testing.assert_close(sum(part.objective for part in parts) / 4, whole.objective, rtol=1e-12, atol=0)
     torch.testing.assert_close(sum(part.nats for part in parts), whole.nats, rtol=1e-12, atol=0)
-    assert sum(part.units for part in parts) == whole.units
+    assert sum(part.scored for part in parts) == whole.scored
 
 
 def test_a_device_without_a_lane_evaluates_nothing(experiment: Compose) -> None:

@@ -34,13 +34,13 @@ SPIN = f"{sys.executable} -c 'while True: pass'"
     ],
 )
 def test_out_of_memory_says_where_and_what_to_type(tiny: Compose, failure: Exception, where: str) -> None:
-    sentence = outcome.explained(failure, tiny("trainer.accumulate=2").trainer)
+    sentence = outcome.failure_message(failure, tiny("trainer.accumulate=2").trainer)
     assert sentence.startswith(
         f"{where} ran out of memory: type trainer.accumulate=3 to compute each batch in 3 parts, or "
         f"trainer.evaluation_batch=1 if an evaluation needed the memory ({type(failure).__name__}: "
     )
     assert "\n" not in sentence
-    assert outcome.explained(ValueError("another"), tiny().trainer) == "ValueError: another"
+    assert outcome.failure_message(ValueError("another"), tiny().trainer) == "ValueError: another"
 
 
 def test_a_run_that_is_out_of_memory_fails_with_that_sentence(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:

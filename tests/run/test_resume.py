@@ -65,11 +65,13 @@ def test_exact_with_the_memory_of_transformer_xl(compare: Callable[..., None]) -
     compare((*overrides, *few), [5, 8])
 
 
-def test_stopped_at_the_last_step_is_finished(tiny: Compose) -> None:
-    """If the signal arrives when only the tests are left, the next start runs those alone."""
-    _, result = trained(tiny(*SHORT), StopAt(12))
-    assert result["status"] == "interrupted"
-    _, result = trained(tiny(*SHORT))
+@pytest.mark.parametrize("validate_every", [4, 5])
+def test_stopped_at_the_last_step_is_finished(tiny: Compose, validate_every: int) -> None:
+    """If the signal arrives when only the tests are left, the next start runs those alone; also without validation."""
+    overrides = (*SHORT, f"trainer.validate_every={validate_every}")
+    _, result = trained(tiny(*overrides), StopAt(12))
+    assert (result["status"], result["steps"]) == ("interrupted", 12)
+    _, result = trained(tiny(*overrides))
     assert (result["status"], result["steps"]) == ("finished", 12)
 
 

@@ -27,6 +27,7 @@ from highway.ledger.identity import identity
 from highway.ledger.record import worse_than_counting
 from highway.run import build
 from highway.run.checkpoint import load_weights
+from highway.run.outcome import Outcome
 from highway.run.start import LogFile
 from highway.testing.runs import curve, trained
 from highway.training import run
@@ -223,6 +224,18 @@ def test_weight_decay_reaches_the_update(tiny: Compose) -> None:
     load_weights(trained_model, directory.last)
     for mine, theirs in zip(model.parameters(), trained_model.parameters(), strict=True):
         torch.testing.assert_close(mine - 0.5 * mine.grad, theirs)
+
+
+def test_a_mirror_that_fails_costs_no_record(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Outcome) -> None:
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr(Outcome, "close", fail)
+    described = tiny(*FEW)
+    with pytest.raises(ConnectionError):
+        trained(described)
+    result = RunDirectory.of(described).result()
+    assert result is not None and result["status"] == "finished"
 
 
 def test_a_final_protocol_of_its_own(tiny: Compose) -> None:

@@ -16,7 +16,7 @@ import pytest
 from highway.config.compose import experiment
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
-from highway.run.devices import environment, first_process
+from highway.run.devices import cluster_environment, first_process
 from highway.sweep import slurm
 from highway.sweep.launcher import Job, Launcher
 from highway.sweep.planned import Planned
@@ -351,21 +351,21 @@ def test_several_processes_for_one_device(surroundings: Any) -> None:
     """A process that keeps no record must not train alone and exit with 0."""
     surroundings(RANK="1", **STARTED)
     with pytest.raises(Refused, match="takes one process, but this one has the rank of another"):
-        environment(experiment(["trainer.devices=1"]).trainer)
+        cluster_environment(experiment(["trainer.devices=1"]).trainer)
 
 
 def test_who_starts_the_processes(surroundings: Any) -> None:
     surroundings(SLURM_NTASKS="1", SLURM_PROCID="0", SLURM_STEP_ID="0", SLURM_STEP_NUM_TASKS="1")
     trainer = experiment(["trainer.devices=2"]).trainer
-    assert not environment(trainer).creates_processes_externally, "a shell on a cluster is not srun's work"
+    assert not cluster_environment(trainer).creates_processes_externally, "a shell on a cluster is not srun's work"
     on_two_nodes = experiment(["trainer.devices=2", "trainer.nodes=2"]).trainer
     with pytest.raises(Refused, match=r"trainer.nodes=2, but this process is alone"):
-        environment(on_two_nodes)
+        cluster_environment(on_two_nodes)
     tasks = {"SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "2", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4"}
     surroundings(**tasks, SLURM_PROCID="0")
     with pytest.raises(Refused, match=r"srun has started 4 processes, trainer.devices=2 takes 2"):
-        environment(trainer)
-    found = environment(on_two_nodes)
+        cluster_environment(trainer)
+    found = cluster_environment(on_two_nodes)
     assert found.creates_processes_externally and not found.auto_requeue  # type: ignore[attr-defined]
 
 
