@@ -6,7 +6,6 @@ import platform
 import re
 import socket
 import subprocess
-import sys
 import uuid
 from functools import cache
 from importlib.metadata import version
@@ -107,11 +106,6 @@ def started_by_srun() -> int:
     return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) if "SLURM_STEP_ID" in os.environ else 1
 
 
-def processor_flags() -> set[str]:
-    """Return the instructions of an x86 processor under Linux by the kernel's names; empty elsewhere."""
-    return set(_field("flags", _cpuinfo()).split())
-
-
 def commit(folder: Path = HOME) -> str | None:
     """Return the commit of the code in a folder, with `+` if files differ from it; None if it is unknown.
 
@@ -124,19 +118,15 @@ def commit(folder: Path = HOME) -> str | None:
 
 
 def versions() -> str:
-    """Describe the package, its commit, torch, Python, and the instructions of the processor that torch uses."""
-    has = ", ".join(flag for flag in FLAGS if flag in processor_flags())
+    """Describe the package, its commit, torch, Python, and the processor with those of FLAGS that it has."""
+    present = _field("flags", _cpuinfo()).split()  # of an x86 processor under Linux, by the kernel's names
+    flags = ", ".join(flag for flag in FLAGS if flag in present)
     lines = [
         f"highway {version('highway')}, commit {commit() or 'unknown'}",
         f"torch {version('torch')}, Python {platform.python_version()}",
-        f"{processor_name()}{f': {has}' if has else ''}",
+        f"{processor_name()}{f': {flags}' if flags else ''}",
     ]
     return "\n".join(lines)
-
-
-def way_to_start_processes() -> str:
-    """Return the name of a multiprocessing context: macOS's own libraries do not survive a fork."""
-    return "fork" if sys.platform == "linux" else "spawn"
 
 
 def _cpuinfo() -> str:

@@ -1,6 +1,7 @@
 """The status of the runs of a table."""
 
 import itertools
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from rich.table import Table as RichTable
 
 from highway.errors import counted
 from highway.ledger.directory import DONE, RunDirectory, seed_directories
-from highway.ledger.machine import cores, way_to_start_processes
+from highway.ledger.machine import cores
 from highway.report.rows import name_of_runs, overrides_of, with_choice
 from highway.report.sample import records
 from highway.report.times import measurements
@@ -37,23 +38,24 @@ def print_status(table: Table, outputs: Path, console: Console) -> None:
     grid.add_column("row", overflow="fold")
     for budget in table.budgets:
         grid.add_column(budget)
-    for row, cells in zip(table.rows, _by_row(table, outputs), strict=True):
-        grid.add_row(row.id, *cells)
+    for row, texts in zip(table.rows, _by_row(table, outputs), strict=True):
+        grid.add_row(row.id, *texts)
     console.print(grid)
 
 
 def _by_row(table: Table, outputs: Path) -> list[list[str]]:
-    """Return the cells of each row; several processes read those of many rows, which may be thousands of records."""
+    """Return the texts of each row; several processes read those of many rows, which may be thousands of records."""
     if len(table.rows) < MANY:
-        return [_cells(table, outputs, row) for row in table.rows]
+        return [_texts(table, outputs, row) for row in table.rows]
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    with ProcessPoolExecutor(cores(), mp_context=get_context(way_to_start_processes())) as pool:
-        return list(pool.map(partial(_cells, table, outputs), table.rows))
+    way = "fork" if sys.platform == "linux" else "spawn"  # macOS's own libraries do not survive a fork
+    with ProcessPoolExecutor(cores(), mp_context=get_context(way)) as pool:
+        return list(pool.map(partial(_texts, table, outputs), table.rows))
 
 
-def _cells(table: Table, outputs: Path, row: Row) -> list[str]:
+def _texts(table: Table, outputs: Path, row: Row) -> list[str]:
     by_budget = (row_status(table, row, budget, outputs) for budget in table.budgets)
     return ["\n".join(line.text for line in lines) or "not run" for lines in by_budget]
 
@@ -77,7 +79,7 @@ def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[Statu
     for sample in records(name, outputs):
         statuses.setdefault(sample.seed, (sample.result["status"], sample.result["status"]))
         ended.add(sample.directory)
-    for path in seed_directories(outputs / "cells" / name):
+    for path in seed_directories(outputs / "texts" / name):
         directory, seed = RunDirectory(path), int(path.name.removeprefix("seed"))
         if path in ended:
             continue

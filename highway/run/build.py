@@ -1,4 +1,4 @@
-"""Build objects from a checked configuration. Only this module does; the cards name the classes."""
+"""Build model, data, task and callbacks from a checked configuration. The cards name the classes."""
 
 from importlib import import_module
 from pathlib import Path

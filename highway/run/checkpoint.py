@@ -128,8 +128,8 @@ def check_readable(path: Path) -> None:
         torch.load(path, weights_only=True, mmap=True)
     except UnpicklingError as error:
         raise Refused(
-            "no run could resume from its checkpoints: the state of a callback or an optimiser has other things than "
-            "tensors, numbers, texts, lists and dictionaries. Change its state_dict."
+            "this run could not resume from its checkpoints: the state of a callback or an optimiser may have tensors, "
+            "numbers, texts, lists and dictionaries alone. Change its state_dict."
         ) from error
 
 
@@ -148,8 +148,8 @@ def resumable(directory: RunDirectory, forget: bool = True) -> Resume | None:
     for path in directory.checkpoints:
         try:
             return Resume(path, _checked(path, directory)["threads"])
-        except (Corrupt, FileNotFoundError) as damage:  # another process may delete it at this moment
-            log.warning("%s; the steps since the checkpoint before it are trained again.", damage)
+        except (Corrupt, FileNotFoundError) as error:  # another process may delete it at this moment
+            log.warning("%s; the steps since the checkpoint before it are trained again.", error)
             if forget:
                 with suppress(FileNotFoundError):
                     mark_unusable(path)

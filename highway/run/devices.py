@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
 from typing import Any
 
 import pytorch_lightning as pl
@@ -28,8 +29,8 @@ CHECKED = "2.6"  # the version of Lightning with which `ignore_signals` was trie
 NOTICE = 2.0  # seconds after an error in which a killed process shows as dead
 GRACE = 30.0  # seconds for the first process to notice by itself that another is gone
 
-ASKING = threading.Lock()
-Others = list[Any]  # multiprocessing.context.SpawnProcess
+EXIT_CODE_LOCK = threading.Lock()  # of two threads that wait for a process at once, one gets no exit code
+Others = list[SpawnProcess]
 
 
 def first_process() -> bool:
@@ -53,8 +54,8 @@ def cluster_environment(trainer: Trainer) -> ClusterEnvironment:
         return SLURMEnvironment(auto_requeue=False)
     if trainer.nodes > 1 and "RANK" not in os.environ:
         raise Refused(
-            f"trainer.nodes={trainer.nodes}, but this process is alone: hydra/launcher=slurm starts them all, or srun "
-            "--nodes and --ntasks-per-node."
+            f"trainer.nodes={trainer.nodes}, but only this process runs. Start them all with hydra/launcher=slurm, or "
+            "with srun --nodes and --ntasks-per-node."
         )
     return LightningEnvironment()
 
@@ -147,9 +148,8 @@ def _killed(others: Others, seconds: float) -> str | None:
     return None
 
 
-def _code(other: Any, seconds: float = 0.0) -> int | None:
-    """Return the exit code of a process, None while it runs. The lock is for threads that ask at the same time."""
-    with ASKING:
+def _code(other: SpawnProcess, seconds: float = 0.0) -> int | None:
+    """Return the exit code of a process, None while it runs."""
+    with EXIT_CODE_LOCK:
         other.join(seconds)
-        code: int | None = other.exitcode
-        return code
+        return other.exitcode

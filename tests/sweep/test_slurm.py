@@ -359,7 +359,7 @@ def test_who_starts_the_processes(surroundings: Any) -> None:
     trainer = experiment(["trainer.devices=2"]).trainer
     assert not cluster_environment(trainer).creates_processes_externally, "a shell on a cluster is not srun's work"
     on_two_nodes = experiment(["trainer.devices=2", "trainer.nodes=2"]).trainer
-    with pytest.raises(Refused, match=r"trainer.nodes=2, but this process is alone"):
+    with pytest.raises(Refused, match=r"trainer.nodes=2, but only this process runs"):
         cluster_environment(on_two_nodes)
     tasks = {"SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "2", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4"}
     surroundings(**tasks, SLURM_PROCID="0")
