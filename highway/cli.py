@@ -420,9 +420,9 @@ def _known(datasets: Words) -> Sequence[str]:
 def list_data(datasets: Datasets = None) -> None:
     """Show the data sets, and which of their files are missing."""
     names = _known(datasets)
-    from highway.run.prepare import list_datasets  # imports torch, so not before the names are checked
+    from highway.data.prepare import list_named  # imports torch, so not before the names are checked
 
-    list_datasets(names)
+    list_named(names)
 
 
 @command("highway data prepare ptb_word", "highway data prepare ptb_word --source sample", of=data_app)
@@ -437,20 +437,20 @@ def prepare(
     Prints the number of symbols, the vocabulary and the checksums.
     """
     names = _known(datasets)
-    from highway.run.prepare import prepare as prepare_dataset
+    from highway.data.prepare import prepare_named
 
     for name in names:
-        prepare_dataset(name, source)
+        prepare_named(name, source)
 
 
 @command("highway data verify", "highway data verify enwik8", of=data_app)
 def verify(datasets: Datasets = None) -> None:
     """Check the sha256 of the files that are present."""
     names = _known(datasets)
-    from highway.run.prepare import verify as verify_dataset
+    from highway.data.prepare import verify_named
 
     for name in names:
-        verify_dataset(name)
+        verify_named(name)
 
 
 @command(

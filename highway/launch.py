@@ -38,9 +38,9 @@ def run(overrides: Sequence[str], typed: Sequence[str]) -> int:
     experiment = check(compose_with_hydra(overrides))
     directory = RunDirectory.of(experiment)
     if not directory.path.exists():
-        from highway.run.beforehand import have_data
+        from highway.data.prepare import prepare_all
 
-        have_data([experiment])  # before the directory exists, so that a mistake leaves no folder
+        prepare_all([experiment])  # before the directory exists, so that a mistake leaves no folder
     for override in () if LAUNCHED in " ".join(overrides) else overrides:
         if is_unread(experiment, override):
             log.warning("%s changes nothing: no part of this run reads it.", override)

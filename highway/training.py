@@ -10,7 +10,7 @@ from torch import Tensor
 
 from highway.config.experiment import Experiment
 from highway.dashboard.mirror import mirror_of
-from highway.data.module import ExperimentData
+from highway.data.batches import ExperimentData
 from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.run.cautions import warn

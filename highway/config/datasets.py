@@ -21,7 +21,7 @@ SOURCE = "files: the real data; sample: generated, no network needed"
 class DatasetCard:
     """A data set: its reader and task, and what reports and `highway data verify` say about it."""
 
-    reader: str  # a module: `Reader` in highway/run/build.py
+    reader: str  # a module: `Reader` in highway/data/prepare.py
     task: str  # one of highway/config/tasks.py
     forms: dict[str, str]  # form -> the unit of its text: words, characters, bytes or pieces
     watched: str = "valid"  # the split that is evaluated in training; `test` if the papers use no other
@@ -64,8 +64,8 @@ OURS = {
         caveat="trained on a substitute corpus (no result of the paper's task)",
         checked="valid and test are the published pairs; each file of the training text has its declared sha256",
     ),
-    "mnist": DatasetCard("highway.data.mnist", "classification", {"pixels": "values"}, watched="test"),
-    "nottingham": DatasetCard("highway.data.nottingham", "music", {"keys": "values"}),
+    "mnist": DatasetCard("highway.data.images", "classification", {"pixels": "values"}, watched="test"),
+    "nottingham": DatasetCard("highway.data.tunes", "music", {"keys": "values"}),
 }
 DATASETS = Cards("data set", OURS)
 PUBLISHED = frozenset(card.reader for card in DATASETS.values())  # their files have published checksums

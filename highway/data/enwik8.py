@@ -16,7 +16,7 @@ from pathlib import Path
 from highway.config.datasets import LanguageDataset
 from highway.data import sample
 from highway.data.sources import ENWIK8
-from highway.data.stream import Streams, cached_streams
+from highway.data.texts import Streams, cached_streams
 from highway.errors import Refused
 
 WHOLE = 100_000_000

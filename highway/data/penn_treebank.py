@@ -17,7 +17,7 @@ import numpy as np
 from highway.config.datasets import LanguageDataset
 from highway.data import sample
 from highway.data.sources import PENN_TREEBANK
-from highway.data.stream import Streams, cached_streams
+from highway.data.texts import Streams, cached_streams
 
 SPLITS = ("train", "valid", "test")
 END = "<eos>"

@@ -4,7 +4,7 @@ The mirrors are known from public code that reads them. None of these addresses 
 so none is trusted: the checksum decides whether a downloaded file is used. A new mirror is one more line here.
 """
 
-from highway.data.download import Files, Source
+from highway.data.fetch import Files, Source
 
 GITHUB = "https://raw.githubusercontent.com"
 PTB = {

@@ -13,11 +13,11 @@ the vocabulary of a unigram model depends on the number of threads.
 import hashlib
 import io
 import itertools
-import json
+import operator
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,13 +25,12 @@ from typing import Any
 
 from highway.config.datasets import DATASETS, END, PADDING, START, UNKNOWN, TranslationDataset
 from highway.data import sample_pairs
-from highway.data.cache import cached
-from highway.data.download import Unfit
 from highway.data.sources import SUBSTITUTE, TED
+from highway.data.texts import cached
 from highway.errors import Refused
-from highway.ledger.files import write_json, written_atomically
+from highway.ledger.files import read_json, write_json
 
-LAYOUT = 2  # version of the cache; a new number rebuilds it
+LAYOUT = 3  # version of the cache; a new number rebuilds it
 SPLITS = ("train", "valid", "test")
 SIDES = ("pt", "en")
 Pairs = list[tuple[str, str]]
@@ -47,14 +46,14 @@ PAIRS_SHA256 = {  # split -> sha256 of its sorted pairs, each `source\ttarget\n`
 class Corpus:
     """A data set as pieces, with its vocabularies and counts."""
 
-    splits: dict[str, Any]  # Arrow tables with columns source and target: pieces, start and end included
+    splits: Any  # a DatasetDict; columns source and target: pieces, start and end included
     texts: dict[str, Pairs]  # valid and test, as they are scored
     source: Any  # sentencepiece processors
     target: Any
     about: dict[str, Any]  # counts, for result.json and remarks
     sha256: dict[str, str]
     vocabulary_sha256: str
-    units = "pairs  "  # the unit of the length of a split
+    units = "pairs"  # the unit of the length of a split
 
     @property
     def remarks(self) -> list[str]:
@@ -67,9 +66,9 @@ class Corpus:
             f"training pairs left out: {left_out}",
             f"pairs cut, but scored: {cut}",
             *(
-                f"training text ({side}): {words['mean']} words a sentence, median {words['median']:g}, "
-                f"{words['distinct']:,} different words; most frequent: {' '.join(words['most_frequent'])}"
-                for side, words in self.about["words"].items()
+                f"training text ({side}): {counts['mean']} words a sentence, median {counts['median']:g}, "
+                f"{counts['distinct']:,} different words; most frequent: {' '.join(counts['most_frequent'])}"
+                for side, counts in self.about["words"].items()
             ),
         ]
 
@@ -94,57 +93,52 @@ def verify(dataset: TranslationDataset, data_dir: Path) -> None:
 
 def streams(dataset: TranslationDataset, data_dir: Path, cache_dir: Path) -> Corpus:
     """Return the pairs as pieces: read, checked, filtered, and cached under a hash of what they were made from."""
+    from datasets import disable_progress_bars, load_from_disk
+
+    disable_progress_bars()
     texts = sample_pairs.translation() if dataset.source == "sample" else _texts(dataset, data_dir)
     sha256 = {split: pairs_sha256(pairs) for split, pairs in texts.items()}
     recipe = [dataset.name, dataset.form, dataset.vocabulary_sizes, dataset.longest_words, dataset.longest]
     recipe += [DATASETS[dataset.name].revision, sha256, LAYOUT]
-    files = cached(cache_dir, f"{dataset.name}-{dataset.form}", recipe, partial(_prepare, dataset, texts))
-    return _load(files, {split: texts[split] for split in ("valid", "test")}, sha256)
-
-
-def _load(files: dict[str, bytes], texts: dict[str, Pairs], sha256: dict[str, str]) -> Corpus:
-    from datasets import Dataset, disable_progress_bars
-    from pyarrow import py_buffer
-    from sentencepiece import SentencePieceProcessor
-
-    disable_progress_bars()
-    source, target = (SentencePieceProcessor(model_proto=files[f"{side}.model"]) for side in SIDES)
-    about = json.loads(files["about.json"])
-    splits = {split: Dataset.from_buffer(py_buffer(files[f"{split}.arrow"])) for split in SPLITS}
-    return Corpus(splits, texts, source, target, about, sha256, about["vocabulary_sha256"])
+    folder = cached(cache_dir, f"{dataset.name}-{dataset.form}", recipe, partial(_prepare, dataset, texts))
+    source, target = (_processor((folder / f"{side}.model").read_bytes()) for side in SIDES)
+    splits, about = load_from_disk(folder / "pieces", keep_in_memory=True), read_json(folder / "about.json")
+    scored = {split: texts[split] for split in ("valid", "test")}
+    return Corpus(splits, scored, source, target, about, sha256, about["vocabulary_sha256"])
 
 
 def _prepare(dataset: TranslationDataset, texts: dict[str, Pairs], folder: Path) -> None:
+    """Train the vocabularies, number the pairs, and leave out or cut those that are too long."""
+    from datasets import DatasetDict
+
+    longest = dataset.longest
+
+    def cut(row: dict[str, list[int]]) -> dict[str, list[int]]:
+        return {"source": row["source"][:longest], "target": row["target"][: longest + 1]}  # predicts `longest` pieces
+
     short = [pair for pair in texts["train"] if all(len(text.split()) <= dataset.longest_words for text in pair)]
-    models = [
-        _trained_pieces((pair[side] for pair in short), size, dataset.form, SIDES[side])
-        for side, size in enumerate(dataset.vocabulary_sizes)
-    ]
-    for side, model in zip(SIDES, models, strict=True):
-        with written_atomically(folder / f"{side}.model") as file:
-            file.write(model)
-    counts = {
+    processors = []
+    for side, name in enumerate(SIDES):
+        lines = [pair[side] for pair in short]
+        model = _trained_pieces(lines, dataset.vocabulary_sizes[side], dataset.form, name)
+        (folder / f"{name}.model").write_bytes(model)
+        processors.append(_processor(model))
+    whole = {split: _numbered(short if split == "train" else texts[split], processors) for split in SPLITS}
+    pieces = DatasetDict(
+        train=whole["train"].filter(lambda row: max(map(len, row.values())) <= longest),
+        valid=whole["valid"].map(cut),
+        test=whole["test"].map(cut),
+    )
+    pieces.save_to_disk(folder / "pieces")
+    about = {
         "pairs": {split: len(pairs) for split, pairs in texts.items()},
         "too_many_words": len(texts["train"]) - len(short),
+        "too_many_pieces": len(short) - len(pieces["train"]),
+        "cut": {split: sum(map(operator.ne, whole[split], pieces[split])) for split in ("valid", "test")},
+        "pieces": {split: sum(map(len, rows["target"][:])) - len(rows) for split, rows in pieces.items()},
         "words": {name: count_words([pair[side] for pair in short]) for side, name in enumerate(SIDES)},
+        "vocabulary_sha256": _vocabulary_sha256(processors),
     }
-    about: dict[str, Any] = {**counts, "cut": {}, "pieces": {}, "vocabulary_sha256": _vocabulary_sha256(models)}
-    for split in SPLITS:
-        pairs = short if split == "train" else texts[split]
-        rows = _numbered(pairs, models)
-        room = (
-            dataset.longest,
-            dataset.longest + (split != "train"),
-        )  # a cut target keeps one piece more: its last target
-        long = [any(len(pieces) > most for pieces, most in zip(row, room, strict=True)) for row in rows]
-        if split == "train":
-            rows = [row for row, is_long in zip(rows, long, strict=True) if not is_long]
-            about["too_many_pieces"] = sum(long)
-        else:
-            about["cut"][split] = sum(long)
-            rows = [(source[: room[0]], target[: room[1]]) for source, target in rows]
-        about["pieces"][split] = sum(len(target) - 1 for _, target in rows)
-        _write_arrow(folder / f"{split}.arrow", rows)
     write_json(folder / "about.json", about)
 
 
@@ -163,7 +157,7 @@ def count_words(texts: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _trained_pieces(lines: Iterable[str], size: int, form: str, side: str) -> bytes:
+def _trained_pieces(lines: Sequence[str], size: int, form: str, side: str) -> bytes:
     """Train a sentencepiece model with exactly `size` pieces; the same text gives the same pieces."""
     from sentencepiece import SentencePieceTrainer
 
@@ -191,32 +185,26 @@ def _trained_pieces(lines: Iterable[str], size: int, form: str, side: str) -> by
     return model.getvalue()
 
 
-def _numbered(pairs: Pairs, models: list[bytes]) -> list[tuple[list[int], list[int]]]:
+def _processor(model: bytes) -> Any:
     from sentencepiece import SentencePieceProcessor
 
-    sides = []
-    for side, model in enumerate(models):
-        processor = SentencePieceProcessor(model_proto=model)
-        sides.append(processor.encode([pair[side] for pair in pairs], add_bos=True, add_eos=True))
-    return list(zip(*sides, strict=True))
+    return SentencePieceProcessor(model_proto=model)
 
 
-def _write_arrow(path: Path, rows: list[tuple[list[int], list[int]]]) -> None:
-    import pyarrow
+def _numbered(pairs: Pairs, processors: Sequence[Any]) -> Any:
+    """Return a Dataset of the pairs as pieces, start and end included."""
+    from datasets import Dataset, Features, List, Value
 
-    kind = pyarrow.list_(pyarrow.int32())
-    columns = [pyarrow.array([row[side] for row in rows], kind) for side in (0, 1)]
-    table = pyarrow.table(columns, names=["source", "target"])
-    with written_atomically(path) as file, pyarrow.ipc.new_stream(file, table.schema) as writer:
-        writer.write_table(table)
+    columns = {
+        name: processor.encode([pair[side] for pair in pairs], add_bos=True, add_eos=True)
+        for side, (name, processor) in enumerate(zip(("source", "target"), processors, strict=True))
+    }
+    return Dataset.from_dict(columns, Features(dict.fromkeys(columns, List(Value("int32")))))
 
 
-def _vocabulary_sha256(models: list[bytes]) -> str:
+def _vocabulary_sha256(processors: Sequence[Any]) -> str:
     """Return the sha256 of the pieces in order; the bytes of a model differ between two trainings."""
-    from sentencepiece import SentencePieceProcessor
-
-    vocabularies = [SentencePieceProcessor(model_proto=model) for model in models]
-    pieces = [model.id_to_piece(number) for model in vocabularies for number in range(model.get_piece_size())]
+    pieces = [side.id_to_piece(number) for side in processors for number in range(side.get_piece_size())]
     return hashlib.sha256("\n".join(pieces).encode()).hexdigest()
 
 
@@ -232,31 +220,24 @@ def pairs_sha256(pairs: Pairs) -> str:
 def _texts(dataset: TranslationDataset, data_dir: Path) -> dict[str, Pairs]:
     paths = files(dataset, data_dir)
     ted = [path for path in paths.values() if path.parent.name == TED.folder]
-    missing = [path for path in ted if not path.exists()]
-    if missing:
-        TED.fetch(missing, _judge)
+    if not all(path.exists() for path in ted):
+        TED.fetch(ted, _check_ted)
     SUBSTITUTE.verify_all(path for path in paths.values() if path.parent.name == SUBSTITUTE.folder)
-    texts = {}
+    if dataset.name != "pt_en_substitute":
+        return {split: _read_ted(data_dir / TED.folder, split) for split in SPLITS}
+    corpora = [_read(paths[f"{name}.pt"], paths[f"{name}.en"]) for name in dataset.corpora]
+    train = [(like_ted(source), like_ted(target)) for pairs in corpora for source, target in pairs]
+    return {"train": train, **{split: _read_ted(data_dir / TED.folder, split) for split in ("valid", "test")}}
+
+
+def _check_ted(folder: Path) -> None:
+    """Refuse files that are not those of TED pt-en; their sha256 is not published."""
     for split in SPLITS:
-        if split == "train" and dataset.name == "pt_en_substitute":
-            corpora = [_read(paths[f"{name}.pt"], paths[f"{name}.en"]) for name in dataset.corpora]
-            texts[split] = [(like_ted(source), like_ted(target)) for pairs in corpora for source, target in pairs]
-        else:
-            texts[split] = _read(paths[f"{split}.pt"], paths[f"{split}.en"])
-            _check(split, texts[split], paths[f"{split}.pt"].parent)
-    return texts
+        _read_ted(folder, split)
 
 
-def _judge(folder: Path) -> None:
-    """Raise `Unfit` if the fetched files are not all of TED pt-en; their sha256 is not published."""
-    try:
-        for split in SPLITS:
-            _check(split, _read(folder / f"{split}.pt", folder / f"{split}.en"), folder)
-    except Refused as error:
-        raise Unfit(str(error)) from error
-
-
-def _check(split: str, pairs: Pairs, folder: Path) -> None:
+def _read_ted(folder: Path, split: str) -> Pairs:
+    pairs = _read(folder / f"{split}.pt", folder / f"{split}.en")
     if len(pairs) != COUNTS[split]:
         raise Refused(
             f"{folder}: {split} has {len(pairs):,} pairs; TED pt-en has {COUNTS[split]:,}. "
@@ -266,6 +247,7 @@ def _check(split: str, pairs: Pairs, folder: Path) -> None:
         raise Refused(
             f"{folder}: the pairs of {split} are not those of TED pt-en. Delete its files to fetch them again."
         )
+    return pairs
 
 
 def _read(source: Path, target: Path) -> Pairs:

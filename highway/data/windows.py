@@ -1,21 +1,89 @@
-"""A Lightning data module for streams of symbols: training windows from any position, evaluation in groups."""
+"""Cut a stream into parallel lanes, and move a window over all of them at once.
+
+A stream of n symbols becomes `lanes` lanes of n // lanes symbols each (the remainder is dropped).
+A window covers `window` positions and moves on by `stride`. Only its last `scored` positions enter the loss.
+Two ways of reading are special cases:
+
+    overlapping windows   window 400, stride 320, scored 320: each scored symbol sees 80 to 399 before it
+    contiguous segments   window = stride = scored: every symbol scored once, the state carried along
+"""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
-from highway.config.datasets import Cut
+from highway.config.datasets import NO_MEMORY, Cut, Reach
 from highway.config.experiment import Experiment
+from highway.data.batches import EvaluationBatches, ExperimentData, TrainingBatches, lanes_of
 from highway.data.counting import counting_loss
-from highway.data.lanes import Batch, TrainingBatches, Windows
-from highway.data.module import ExperimentData
-from highway.data.stream import Streams
+from highway.data.texts import Streams
 from highway.errors import Refused
 
 
+class Batch(NamedTuple):
+    """A window of every lane; T positions."""
+
+    inputs: Tensor  # (lanes, T)
+    targets: Tensor  # (lanes, T - context), the scored tail only
+    context: int  # positions before the scored tail
+    reach: Reach = NO_MEMORY
+
+
+class Windows:
+    """The windows of a stream, by index, for device `share` of `shares`; each device has whole lanes."""
+
+    def __init__(self, stream: Tensor, cut: Cut, share: int = 0, shares: int = 1) -> None:
+        length = len(stream) // cut.lanes
+        self.context, self.reach = cut.window - cut.scored, cut.reach
+        last_input = length - 1  # the last symbol of a lane is never an input
+        least = cut.window - 1 if cut.whole else self.context
+        self.starts = [start for start in range(0, last_input, cut.stride) if start + least < last_input]
+        self.ends = [min(start + cut.window, last_input) for start in self.starts]
+        lanes = stream[: length * cut.lanes].view(cut.lanes, length)
+        self.lanes = lanes[lanes_of(cut.lanes, share, shares)]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def first(self, count: int, again: int = 1) -> "Windows":
+        """Keep only the first `count` windows, repeated `again` times. Changes this object and returns it."""
+        self.starts, self.ends = self.starts[:count] * again, self.ends[:count] * again
+        return self
+
+    def __getitem__(self, index: int) -> Batch:
+        start, end = self.starts[index], self.ends[index]
+        inputs = self.lanes[:, start:end].long()
+        targets = self.lanes[:, start + self.context + 1 : end + 1].long()
+        return Batch(inputs, targets, self.context, self.reach)
+
+    def at(self, position: int) -> Batch:
+        return self[position % len(self)]
+
+    def together(self, count: int, share: int = 0, shares: int = 1) -> Iterator[Batch]:
+        """Yield independent windows for evaluation, `count` at a time; a shorter last window is alone."""
+        group: list[Batch] = []
+        for number, index in enumerate(range(share, len(self), shares)):
+            batch = self[index]
+            if group and (number % count == 0 or batch.inputs.shape != group[-1].inputs.shape):
+                yield _joined(group)
+                group = []
+            group.append(batch)
+        if group:
+            yield _joined(group)
+
+
+def _joined(group: list[Batch]) -> Batch:
+    return Batch(
+        torch.cat([batch.inputs for batch in group]),
+        torch.cat([batch.targets for batch in group]),
+        *group[0][2:],
+    )
+
+
 class LanguageData(ExperimentData):
-    """The windows of a stream, for training and evaluation."""
+    """The windows of a stream: training windows from any position, evaluation in groups."""
 
     def __init__(self, experiment: Experiment, streams: Streams) -> None:
         super().__init__(experiment)
@@ -30,6 +98,14 @@ class LanguageData(ExperimentData):
                     f"the {split} stream of {len(stream)} symbols is too short for one window of each lane: "
                     "lower the lanes or window of dataset.train, dataset.evaluation or dataset.final."
                 )
+
+    @staticmethod
+    def like_real(experiment: Experiment, device: str) -> Batch:
+        """Return random symbols."""
+        dataset, cut = experiment.dataset, experiment.dataset.train
+        tokens = torch.randint(dataset.vocabulary_size, (cut.lanes, cut.window + 1), device=device)
+        context = cut.window - cut.scored
+        return Batch(tokens[:, :-1], tokens[:, 1 + context :], context, cut.reach)
 
     @property
     def evaluation_cut(self) -> Cut:
@@ -49,27 +125,28 @@ class LanguageData(ExperimentData):
         return counting_loss(self.streams.splits)
 
     def train_dataloader(self) -> TrainingBatches:
-        rank, world = self.device_share()
-        return TrainingBatches(self._windows("train", rank, world), self.total_steps)
+        return TrainingBatches(self._windows("train", *self.device_share()), self.total_steps)
 
-    def evaluated(self, split: str) -> "EvaluationBatches":
+    def evaluated(self, split: str) -> EvaluationBatches:
         return self._evaluated(split, self.streams.splits[split])
 
-    def _evaluated(self, split: str, stream: torch.Tensor) -> "EvaluationBatches":
-        rank, world = self.device_share()
+    def _evaluated(self, split: str, stream: Tensor) -> EvaluationBatches:
+        share, shares = self.device_share()
         if self.experiment.dataset.carry_state:  # in order, one window at a time; each device has its lanes
-            windows = self._windows(split, rank, world, stream)
-            return EvaluationBatches(windows if len(windows.lanes) else windows.first(0), 1, 0, 1)
+            windows = self._windows(split, share, shares, stream)
+            if not len(windows.lanes):
+                windows.first(0)
+            return EvaluationBatches(lambda: windows.together(1))
         windows = self._windows(split, stream=stream)
-        return EvaluationBatches(windows, self.experiment.trainer.evaluation_batch, rank, world)
+        return EvaluationBatches(lambda: windows.together(self.experiment.trainer.evaluation_batch, share, shares))
 
-    def positions(self, split: str) -> tuple[Iterator[torch.Tensor], int] | None:
+    def positions(self, split: str) -> tuple[Iterator[Tensor], int] | None:
         """Cut the positions of the stream as `evaluated` cuts its symbols."""
         length = len(self.streams.splits[split])
         batches = self._evaluated(split, torch.arange(length))
         return None if self.experiment.debug.overfit else ((batch.targets for batch in batches), length)
 
-    def _windows(self, split: str, share: int = 0, shares: int = 1, stream: torch.Tensor | None = None) -> Windows:
+    def _windows(self, split: str, share: int = 0, shares: int = 1, stream: Tensor | None = None) -> Windows:
         dataset, debug = self.experiment.dataset, self.experiment.debug
         if debug.overfit:
             windows = Windows(self.streams.splits["train"], dataset.train, share, shares)
@@ -77,21 +154,3 @@ class LanguageData(ExperimentData):
         cut = dataset.train if split == "train" else self.evaluation_cut
         windows = Windows(self.streams.splits[split] if stream is None else stream, cut, share, shares)
         return windows.first(debug.windows) if debug.windows and split != "train" else windows
-
-
-class EvaluationBatches:
-    """The batches of an evaluation, `count` windows at a time."""
-
-    def __init__(self, windows: Windows, count: int, share: int, shares: int) -> None:
-        self.windows, self.count, self.share, self.shares = windows, count, share, shares
-
-    def __iter__(self) -> Iterator[Batch]:
-        return self.windows.together(self.count, self.share, self.shares)
-
-
-def like_real(experiment: Experiment, device: str) -> Batch:
-    """Return a training batch of random symbols, for timing: a step takes equally long on real symbols."""
-    dataset, cut = experiment.dataset, experiment.dataset.train
-    tokens = torch.randint(dataset.vocabulary_size, (cut.lanes, cut.window + 1), device=device)
-    context = cut.window - cut.scored
-    return Batch(tokens[:, :-1], tokens[:, 1 + context :], context, cut.reach)

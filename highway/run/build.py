@@ -1,15 +1,13 @@
 """Build model, data, task and callbacks from a checked configuration. The cards name the classes."""
 
-from importlib import import_module
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytorch_lightning as pl
 
 from highway.config.cards import loaded
-from highway.config.datasets import DATASETS
 from highway.config.experiment import Experiment
 from highway.config.training import CALLBACKS
+from highway.data.prepare import streams
 from highway.describe import flat
 from highway.models.initial import initialise
 
@@ -23,43 +21,6 @@ def model(experiment: Experiment) -> Any:
         raise TypeError(f"{type(whole).__name__} and {type(backbone).__name__} both have a parameter of one name.")
     initialise(whole, experiment.seed, backbone.family)
     return whole
-
-
-class Reader(Protocol):
-    """The functions of the module that the card of a data set names as its reader.
-
-    A reader that generates its data has only `streams`.
-    """
-
-    def files(self, dataset: Any, data_dir: Path) -> dict[str, Path]:
-        """Return the paths of the files by name, whether they exist or not."""
-
-    def verify(self, dataset: Any, data_dir: Path) -> None:
-        """Raise Refused if a file is missing or differs from the published file."""
-
-    def streams(self, dataset: Any, data_dir: Path, cache_dir: Path) -> Any:
-        """Return the splits of the data set; fetch, check and cache them first if needed."""
-
-
-def _reader(dataset: Any) -> Reader:
-    return import_module(DATASETS[dataset.name].reader)
-
-
-def files(dataset: Any, data_dir: Path) -> dict[str, Path]:
-    """Return the paths of a data set's files by name, whether they exist or not; none if its data is generated."""
-    reader = _reader(dataset)
-    return reader.files(dataset, data_dir) if hasattr(reader, "files") else {}
-
-
-def verify(dataset: Any, data_dir: Path) -> None:
-    """Raise Refused if a file of the data set is missing or differs from the published file."""
-    if files(dataset, data_dir):
-        _reader(dataset).verify(dataset, data_dir)
-
-
-def streams(dataset: Any, data_dir: Path, outputs_dir: Path) -> Any:
-    """Return the splits of a data set; fetch, check and cache them first if needed."""
-    return _reader(dataset).streams(dataset, data_dir, outputs_dir / "cache")
 
 
 def data(experiment: Experiment) -> Any:
@@ -83,4 +44,4 @@ def callbacks(experiment: Experiment) -> list[pl.Callback]:
 
 def like_real(experiment: Experiment, device: str) -> Any:
     """Return a random training batch with the shapes of the recipe."""
-    return import_module(experiment.task_card.data.split(":")[0]).like_real(experiment, device)
+    return loaded(experiment.task_card.data).like_real(experiment, device)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from highway.config.experiment import Experiment
 from highway.config.training import CUDA_GRAPH_MODES
-from highway.data.lanes import lanes_of
+from highway.data.batches import lanes_of
 from highway.models import rhn
 from highway.models.backbone import mapped
 from highway.run import build

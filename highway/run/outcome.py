@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from highway.config.experiment import Experiment
 from highway.config.project import project
 from highway.config.training import Trainer
-from highway.data.module import ExperimentData
+from highway.data.batches import ExperimentData
 from highway.describe import parameter_counts
 from highway.errors import Corrupt, Refused, Unwritable
 from highway.ledger.directory import RunDirectory

@@ -19,6 +19,7 @@ from highway.clock import clock
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.config.models import Remembers
+from highway.data.prepare import verify
 from highway.describe import parameter_counts
 from highway.errors import Refused, counted, listing
 from highway.ledger.directory import seed_directories
@@ -228,7 +229,7 @@ def _steps(described: Experiment) -> tuple[int | None, str]:
         return described.trainer.max_steps, ""
     try:
         if described.dataset.source == "files":
-            build.verify(described.dataset, described.data_dir)
+            verify(described.dataset, described.data_dir)
         return build.data(described).total_steps, ""
     except Refused as missing:
         return None, str(missing)

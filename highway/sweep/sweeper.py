@@ -83,9 +83,10 @@ def print_cost(runs: Sequence[Planned], missing: Sequence[Planned], threads: int
 
 def prepare_data(experiments: Sequence[Experiment]) -> None:
     """Fetch and check the data of these runs, and warn about recipes that do not fit this machine."""
-    from highway.run import beforehand, cautions  # they import torch
+    from highway.data import prepare
+    from highway.run import cautions  # they import torch
 
-    beforehand.have_data(experiments)
+    prepare.prepare_all(experiments)
     cautions.warn(experiments)
 
 

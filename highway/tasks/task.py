@@ -36,8 +36,7 @@ from torch import Tensor, nn
 from highway.config.cards import loaded
 from highway.config.experiment import Experiment
 from highway.config.metrics import measures_of
-from highway.data.lanes import lanes_of
-from highway.data.module import ExperimentData
+from highway.data.batches import ExperimentData, lanes_of
 from highway.describe import flat, named_parameters, probes_of
 from highway.tasks.optimisation import build_optimizer, prepare_gradients, schedule_of
 

@@ -66,7 +66,7 @@ class Translation(Task):
     def final_metrics(self, data: Any) -> dict[str, float]:
         """Translate the test set greedily and score it; notes and inference time are those of the last checkpoint."""
         assert isinstance(data, TranslationData)
-        corpus, dataset = data.corpus, self.experiment.dataset
+        corpus, dataset = data.streams, self.experiment.dataset
         translator = Translator(self.model, corpus.source, corpus.target, dataset.longest)
         pairs = corpus.texts["test"][: self.experiment.debug.windows]
         sources, references = ([pair[side] for pair in pairs] for side in (0, 1))

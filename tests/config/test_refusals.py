@@ -379,7 +379,7 @@ def test_one_sentence(
     line: str, here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = set(here.iterdir())
-    monkeypatch.setattr("highway.run.beforehand.have_data", would_train)
+    monkeypatch.setattr("highway.data.prepare.prepare_all", would_train)
     monkeypatch.setattr(sys, "argv", ["train.py", *shlex.split(line)])
     refused(*ended(training, capfd), WRONG[line])
     assert set(here.iterdir()) == before
@@ -406,7 +406,7 @@ def test_one_sentence_of_the_other_commands(
 def test_a_typed_key_that_nothing_reads_is_said(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("highway.run.beforehand.have_data", lambda _: None)
+    monkeypatch.setattr("highway.data.prepare.prepare_all", lambda _: None)
     monkeypatch.setattr("highway.training.run", lambda *_: "finished")
     monkeypatch.setattr(sys, "argv", ["train.py", "gate=none", "gate.activation=tanh", "gate.residual=none"])
     code, _, err = ended(training, capfd)

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from highway.config.experiment import Experiment
-from highway.data import mnist, sample_digits, sample_tunes
-from highway.data.examples import EpochBatches
+from highway.data import images, sample_digits, sample_tunes
+from highway.data.batches import EpochBatches
+from highway.data.fetch import sha256_of
 from highway.data.images import ImageBatch
 from highway.data.tunes import TuneBatch
 from highway.errors import Refused
@@ -34,28 +35,28 @@ def idx(array: np.ndarray) -> bytes:
 
 
 def test_idx_files(tmp_path: Path) -> None:
-    images = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+    pixels = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     path = tmp_path / "images.gz"
-    path.write_bytes(gzip.compress(idx(images)))
-    assert np.array_equal(mnist.idx(path), images)
-    for wrong in (idx(images)[:-1], b"\0\1" + idx(images)[2:], idx(images).replace(b"\0\0\x08", b"\0\0\x0d")):
+    path.write_bytes(gzip.compress(idx(pixels)))
+    assert np.array_equal(images.idx(path), pixels)
+    for wrong in (idx(pixels)[:-1], b"\0\1" + idx(pixels)[2:], idx(pixels).replace(b"\0\0\x08", b"\0\0\x0d")):
         path.write_bytes(gzip.compress(wrong))
         with pytest.raises(Refused, match=r"images\.gz is not an idx file of bytes"):
-            mnist.idx(path)
+            images.idx(path)
 
 
 @needs_file("mnist/train-images-idx3-ubyte.gz")
 def test_the_real_files(experiment: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIGHWAY_DATA", str(REAL_DATA))
     described = experiment("model=r_transformer_pixels", "dataset=mnist")
-    images = build.streams(described.dataset, described.data_dir, described.outputs_dir).splits
-    assert {split: tuple(split_images.pixels.shape) for split, split_images in images.items()} == {
+    splits = build.streams(described.dataset, described.data_dir, described.outputs_dir).splits
+    assert {split: tuple(split_images.pixels.shape) for split, split_images in splits.items()} == {
         "train": (60_000, 784),
         "test": (10_000, 784),
     }
-    scaled = images["train"].pixels.double() / 255
-    assert (scaled.mean().item(), scaled.std().item()) == pytest.approx((mnist.MEAN, mnist.DEVIATION), abs=1e-4)
-    assert images["test"].labels[:5].tolist() == [7, 2, 1, 0, 4]
+    scaled = splits["train"].pixels.double() / 255
+    assert (scaled.mean().item(), scaled.std().item()) == pytest.approx((images.MEAN, images.DEVIATION), abs=1e-4)
+    assert splits["test"].labels[:5].tolist() == [7, 2, 1, 0, 4]
     described = experiment("model=r_transformer_music", "dataset=nottingham")
     tunes = build.streams(described.dataset, described.data_dir, described.outputs_dir).splits
     assert {split: (len(split_tunes), sum(map(len, split_tunes))) for split, split_tunes in tunes.items()} == {
@@ -75,9 +76,9 @@ def test_the_real_files(experiment: Compose, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_samples_are_the_same_everywhere() -> None:
     digits, tunes = sample_digits.digits(), sample_tunes.tunes()
-    assert [images.shape for images, _ in digits.values()] == [(2000, 28, 28), (400, 28, 28)]
-    assert mnist.sha256_of([digits["test"][1]]).startswith("47167dd2bc01")
-    assert mnist.sha256_of(tunes["test"]).startswith("af24d4d0fdb5")
+    assert [pixels.shape for pixels, _ in digits.values()] == [(2000, 28, 28), (400, 28, 28)]
+    assert sha256_of([digits["test"][1]]).startswith("47167dd2bc01")
+    assert sha256_of(tunes["test"]).startswith("af24d4d0fdb5")
     for split_tunes in tunes.values():
         assert all(tune.shape[1] == 88 and set(np.unique(tune)) == {0, 1} for tune in split_tunes)
 
@@ -86,7 +87,7 @@ def test_images_are_shrunk_by_means() -> None:
     image = np.zeros((1, 28, 28), dtype=np.uint8)
     image[0, :7, 7:14] = 100
     image[0, 0, 0] = 49
-    shrunk = mnist._split(image, np.array([3]), 4)
+    shrunk = images._split(image, np.array([3]), 4)
     assert shrunk.pixels.tolist() == [[1, 100, *[0] * 14]]
 
 
@@ -94,13 +95,22 @@ def test_images_are_shrunk_by_means() -> None:
 
 
 def test_every_example_once_an_epoch(experiment: Compose) -> None:
-    described = experiment(*EXAMPLES["tunes"], "dataset.batch=50")
-    epochs = EpochBatches(120, described, True, list)
-    assert [len(epochs.at(position)) for position in range(4)] == [50, 50, 20, 50]
-    first, second = ([row for index in range(3) for row in epochs.at(3 * epoch + index)] for epoch in range(2))
+    data = build.data(experiment(*EXAMPLES["tunes"], "dataset.batch=50"))
+    first, second = ([row for rows in data.training_groups(epoch) for row in rows] for epoch in range(2))
     assert sorted(first) == sorted(second) == list(range(120)) and first != second
-    assert [row for index in range(3) for row in EpochBatches(120, described, True, list).at(index)] == first
-    assert EpochBatches(120, described, False, list).at(4) == list(range(50, 100)), "the order of the files"
+    assert [len(rows) for rows in data.training_groups(1)] == [50, 50, 20]
+    again = build.data(experiment(*EXAMPLES["tunes"], "dataset.batch=50"))
+    assert [row for rows in again.training_groups(0) for row in rows] == first
+    data.shuffled = False
+    assert data.training_groups(1)[1].tolist() == list(range(50, 100)), "the order of the files"
+
+
+def test_a_batch_follows_from_its_position() -> None:
+    """The second epoch begins after the last batch of the first; `overfit` repeats the very first batch."""
+    epochs = EpochBatches(lambda epoch: [np.array([epoch, 1]), np.array([epoch, 2])], np.ndarray.tolist)
+    assert [epochs.at(position) for position in (0, 1, 2, 5)] == [[0, 1], [0, 2], [1, 1], [2, 2]]
+    overfit = EpochBatches(lambda epoch: [np.array([epoch, 1]), np.array([epoch, 2])], np.ndarray.tolist, overfit=True)
+    assert [overfit.at(position) for position in (0, 1, 2)] == [[0, 1]] * 3
 
 
 def test_devices_share_a_batch(experiment: Compose) -> None:
@@ -138,7 +148,7 @@ def test_padding_is_never_counted(experiment: Compose) -> None:
 
 def test_music_learns_from_a_sum_and_shows_a_mean(experiment: Compose) -> None:
     described = experiment(*EXAMPLES["tunes"], "dataset.batch=2", "model.dropout=0")
-    task, batch = build.task(described), build.data(described)._epochs().at(0)
+    task, batch = build.task(described), build.data(described).train_dataloader().batches.at(0)
     learnt = task.learn(batch)
     assert learnt.objective.dtype == torch.float64 and torch.equal(learnt.objective, learnt.nats)
     assert learnt.units == batch.counts.sum() == batch.steps

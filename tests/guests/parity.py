@@ -12,8 +12,7 @@ from highway.config.datasets import DatasetCard
 from highway.config.experiment import Experiment
 from highway.config.keys import Written, choice, key, number
 from highway.config.tasks import TaskCard
-from highway.data.lanes import TrainingBatches
-from highway.data.module import ExperimentData
+from highway.data.batches import ExperimentData, TrainingBatches
 from highway.tasks.task import Learnt, Task
 
 if TYPE_CHECKING:
@@ -74,6 +73,12 @@ class ParityData(ExperimentData):
         self.streams = read
         self.steps_per_epoch = len(self._batches("train"))
 
+    @staticmethod
+    def like_real(experiment: Experiment, device: str) -> Rows:
+        dataset = experiment.dataset
+        shape = (dataset.batch, dataset.length, 1)
+        return Rows(torch.rand(shape, device=device), torch.randint(2, shape[:1], device=device))
+
     def description(self) -> dict[str, Any]:
         return {**super().description(), "sha256": {}}
 
@@ -85,12 +90,6 @@ class ParityData(ExperimentData):
 
     def evaluated(self, split: str) -> Batches:
         return self._batches(split)
-
-
-def like_real(experiment: Experiment, device: str) -> Rows:
-    dataset = experiment.dataset
-    shape = (dataset.batch, dataset.length, 1)
-    return Rows(torch.rand(shape, device=device), torch.randint(2, shape[:1], device=device))
 
 
 class LastOfAll(nn.Module):

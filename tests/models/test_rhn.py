@@ -17,7 +17,7 @@ from highway.config.datasets import Cut
 from highway.config.experiment import Experiment
 from highway.config.gates import StateGateOptions
 from highway.data import sample
-from highway.data.lanes import Batch, Windows
+from highway.data.windows import Batch, Windows
 from highway.describe import named_parameters
 from highway.gates.gate import gate
 from highway.gates.state import HighwayStateGate

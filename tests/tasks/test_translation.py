@@ -22,7 +22,7 @@ from highway.bench.decoding import decoded
 from highway.config.datasets import END, PADDING, START
 from highway.config.experiment import Experiment
 from highway.data import sample_pairs, sources, translation
-from highway.data.pairs import EpochBatches, PairBatch, TranslationData, batch_ends
+from highway.data.pairs import PairBatch, TranslationData, batch_ends
 from highway.errors import Refused
 from highway.ledger.files import read_json
 from highway.run import build
@@ -89,7 +89,7 @@ def test_substitute_is_made_like_ted_and_filtered(experiment: Compose, tmp_path:
     assert about["source"] == "substitute"
     assert about["pairs"] == {"train": 3, "valid": 2, "test": 1}
     assert (about["too_many_words"], about["too_many_pieces"]) == (1, 0)
-    read = [data.corpus.target.decode(row["target"]) for row in data.corpus.splits["train"]]
+    read = [data.streams.target.decode(row["target"]) for row in data.streams.splits["train"]]
     assert read == ["it 's one cat .", "two cats !"]
 
 
@@ -150,11 +150,7 @@ def test_archives(
     if kind == "truncated":
         content = content[: len(content) // 2]
 
-    def download(url: str, partial: Path) -> None:
-        partial.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(content)
-
-    monkeypatch.setattr("highway.data.download.download", download)
+    monkeypatch.setattr("highway.data.fetch.download", lambda url, path: path.write_bytes(content))
     described = experiment("model=encoder_decoder", "dataset=iwslt_pt_en", "layers=none", f"data_dir={data}")
     with pytest.raises(Refused, match=sentence):
         build.data(described)
@@ -163,8 +159,8 @@ def test_archives(
 
 
 def test_pieces_are_as_many_as_asked_and_the_same_again(tiny: Compose, tmp_path: Path) -> None:
-    first = build.data(tiny()).corpus
-    again = build.data(tiny(f"outputs_dir={tmp_path / 'again'}")).corpus
+    first = build.data(tiny()).streams
+    again = build.data(tiny(f"outputs_dir={tmp_path / 'again'}")).streams
     assert (first.source.get_piece_size(), first.target.get_piece_size()) == (120, 90)
     assert first.vocabulary_sha256 == again.vocabulary_sha256
     assert [first.source.id_to_piece(number) for number in range(4)] == ["<pad>", "<unk>", "<s>", "</s>"]
@@ -175,20 +171,20 @@ def test_pieces_are_as_many_as_asked_and_the_same_again(tiny: Compose, tmp_path:
 def test_unigram_vocabulary_of_one_thread_is_deterministic(tiny: Compose, tmp_path: Path) -> None:
     overrides = ("dataset.form=unigram", "dataset.pieces.sample=[50,40]")
     hashes = {
-        build.data(tiny(*overrides, f"outputs_dir={tmp_path / name}")).corpus.vocabulary_sha256 for name in ("a", "b")
+        build.data(tiny(*overrides, f"outputs_dir={tmp_path / name}")).streams.vocabulary_sha256 for name in ("a", "b")
     }
     assert len(hashes) == 1
 
 
 def test_every_pair_once_an_epoch(tiny: Compose) -> None:
     data = build.data(tiny())
-    epochs = EpochBatches(data.tables["train"], tiny(), 0, 1)
-    pairs = [row["source"] + [-1] + row["target"] for row in data.corpus.splits["train"]]
+    epochs = data.train_dataloader().batches
+    pairs = [row["source"] + [-1] + row["target"] for row in data.streams.splits["train"]]
     for epoch in range(2):
         batches = [epochs.at(epoch * len(epochs) + position) for position in range(len(epochs))]
         assert sorted(text for batch in batches for text in unpadded(batch)) == sorted(pairs)
     assert unpadded(epochs.at(0)) != unpadded(epochs.at(len(epochs))), "another order"
-    assert unpadded(epochs.at(9)) == unpadded(EpochBatches(data.tables["train"], tiny(), 0, 1).at(9))
+    assert unpadded(epochs.at(9)) == unpadded(build.data(tiny()).train_dataloader().batches.at(9))
     padding = np.mean([float((batch.targets == PADDING).float().mean()) for batch in batches])
     assert padding < 0.1
     sides = [
@@ -220,10 +216,8 @@ def test_batches_by_pieces_hold_no_more() -> None:
 def test_devices_share_a_batch_and_its_weight(tiny: Compose) -> None:
     """Devices share the pieces of a batch, and all divide by its number, so that their mean is that over all pieces."""
     data = build.data(tiny())
-    whole, parts = (
-        [EpochBatches(data.tables["train"], tiny(), share, shares).at(3) for share in range(shares)]
-        for shares in (1, 3)
-    )
+    rows = data.training_groups(0)[3]
+    whole, parts = ([data.batch("train", rows, share, shares) for share in range(shares)] for shares in (1, 3))
     assert {batch.scored for batch in parts} == {whole[0].scored}
     assert sum(int((batch.targets != PADDING).sum()) for batch in parts) == whole[0].scored
     assert sorted(text for batch in parts for text in unpadded(batch)) == sorted(unpadded(whole[0]))
@@ -251,7 +245,7 @@ def test_a_run_is_scored_as_it_should_be(tiny: Compose) -> None:
 
     load_weights(model, directory.last)
     loss, right, count = 0.0, 0, 0
-    for row in data.corpus.splits["valid"]:
+    for row in data.streams.splits["valid"]:
         source, target = torch.tensor([row["source"]]), torch.tensor(row["target"])
         with torch.no_grad():
             chances = model.eval().logits(model(source, target[None, :-1]))[0].log_softmax(-1)
@@ -287,7 +281,7 @@ def test_what_is_shown_of_training_is_the_mean_over_pieces(tiny: Compose) -> Non
     )
     described = tiny(*still, *overrides)
     directory, _ = trained(described)
-    model, epochs = build.model(described).eval(), build.data(described)._epochs(0, 1)
+    model, epochs = build.model(described).eval(), build.data(described).train_dataloader().batches
     nats = count = 0.0
     for position in range(7):
         batch = epochs.at(position)
@@ -412,7 +406,7 @@ def test_the_sample_is_learned_within_two_minutes(tmp_path: Path) -> None:
 def test_real_data_is_complete_where_it_is(experiment: Compose) -> None:
     overrides = ("model=encoder_decoder", "dataset=pt_en_substitute", "layers=none", f"data_dir={REAL_DATA}")
     data = build.data(experiment(*overrides))
-    assert [side.get_piece_size() for side in (data.corpus.source, data.corpus.target)] == [7_765, 7_010]
+    assert [side.get_piece_size() for side in (data.streams.source, data.streams.target)] == [7_765, 7_010]
     about = data.description()
     assert about["pairs"] == {"train": 24_611, "valid": 1_193, "test": 1_803}
     assert about["too_many_words"] + about["too_many_pieces"] < 2_000

@@ -11,7 +11,7 @@ import torch
 
 from highway.cli import main
 from highway.config.experiment import Experiment
-from highway.data.stream import Streams
+from highway.data.texts import Streams
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.run import build

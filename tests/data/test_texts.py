@@ -1,8 +1,10 @@
-"""Streams, windows and the sample corpora."""
+"""Texts as streams, their cache, and the sample corpora."""
 
 import gzip
 import hashlib
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,11 @@ import torch
 
 from highway.config.experiment import Experiment
 from highway.data import enwik8, sample
-from highway.data.download import Files
+from highway.data.fetch import Files
+from highway.data.prepare import verify
+from highway.data.texts import cached
 from highway.errors import Refused
+from highway.ledger.files import write_text
 from highway.run import build
 from tests.support.data import REAL_DATA, needs_file, needs_real_data, write_corpus
 
@@ -70,7 +75,7 @@ def test_real_counts(
 
 def test_cache_is_used_and_keyed_by_content(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
     first = build.data(tiny()).streams
-    monkeypatch.setattr("highway.data.stream._number", lambda *_: pytest.fail("numbered again"))
+    monkeypatch.setattr("highway.data.texts._number", lambda *_: pytest.fail("numbered again"))
     second = build.data(tiny()).streams
     assert all(torch.equal(first.splits[split], second.splits[split]) for split in first.splits)
 
@@ -97,6 +102,42 @@ def test_files_that_do_not_fit_are_refused(
     monkeypatch.setattr(Files, "verify_all", lambda *_: None)
     with pytest.raises(Refused, match="the valid split has a symbol that the training split lacks: 'c'"):
         build.data(experiment("dataset.form=word", "dataset.vocabulary.files=3"))
+
+
+# Caches
+
+
+def make(folder: Path) -> None:
+    assert not list(folder.iterdir())
+    write_text(folder / "text", "ours")
+
+
+def refuse(folder: Path) -> None:
+    write_text(folder / "text", "half")
+    raise Refused("this text cannot be numbered.")
+
+
+def test_a_cache_is_made_once_for_each_recipe(tmp_path: Path) -> None:
+    cache = cached(tmp_path / "cache", "x", ["one text"], make)
+    assert (cache / "text").read_text() == "ours"
+    assert cached(tmp_path / "cache", "x", ["one text"], refuse) == cache
+    with pytest.raises(Refused):
+        cached(tmp_path / "cache", "x", ["another text"], refuse)
+    assert list((tmp_path / "cache").iterdir()) == [cache], "nothing is left of a cache that was not finished"
+
+
+def test_two_processes_make_the_same_cache_at_once(tmp_path: Path) -> None:
+    """Both make it; the slower one discards its own, and both read the same."""
+    both = threading.Barrier(2, timeout=60)
+
+    def make_together(folder: Path) -> None:
+        make(folder)
+        both.wait()
+
+    with ThreadPoolExecutor(2) as pool:
+        caches = list(pool.map(lambda _: cached(tmp_path, "x", ["text"], make_together), range(2)))
+    assert [(cache / "text").read_text() for cache in caches] == ["ours", "ours"]
+    assert list(tmp_path.iterdir()) == [caches[0]]
 
 
 # The sample corpora
@@ -168,7 +209,7 @@ def test_wrong_enwik8_is_refused(experiment: Compose, tmp_path: Path, small_wiki
     with pytest.raises(Refused, match="is missing, and so is"):
         build.data(described)
     with pytest.raises(Refused, match="is missing"):
-        build.verify(described.dataset, tmp_path)
+        verify(described.dataset, tmp_path)
 
 
 def test_the_excerpt_is_the_beginning_of_the_whole(tmp_path: Path, experiment: Compose, small_wikipedia: bytes) -> None:

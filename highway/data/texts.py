@@ -1,21 +1,25 @@
-"""Streams of numbered symbols, cached on disk under a hash of the texts."""
+"""Texts as streams of numbered symbols, and the cache of prepared data.
+
+A cache is a folder whose name has the hash of what it was made from. It is made in a temporary folder and then renamed,
+so it exists as a whole or not at all.
+"""
 
 import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from highway.config.datasets import DATASETS, LanguageDataset
-from highway.data.cache import cached
 from highway.errors import Refused
-from highway.ledger.files import write_json, written_atomically
+from highway.ledger.files import made_folder, read_json, write_json, writing, written_atomically
 
 CHUNK = 1 << 20
 
@@ -47,16 +51,35 @@ def cached_streams(
     sha256 = {split: hashlib.sha256(text).hexdigest() for split, text in texts.items()}
     revision = DATASETS[dataset.name].revision
     recipe = [dataset.name, revision, dataset.form, sha256]
-    files = cached(cache_dir, f"{dataset.name}-{dataset.form}", recipe, partial(_number, texts, symbols))
-    vocabulary = json.loads(files["vocabulary.json"])
+    folder = cached(cache_dir, f"{dataset.name}-{dataset.form}", recipe, partial(_number, texts, symbols))
+    vocabulary = read_json(folder / "vocabulary.json")
     if len(vocabulary) != dataset.vocabulary_size:
         raise Refused(
             f"dataset {dataset.name}, form {dataset.form}, has {len(vocabulary)} symbols, "
             f"and dataset.vocabulary.{dataset.source} declares {dataset.vocabulary_size}: "
             f"set dataset.vocabulary.{dataset.source}={len(vocabulary)}."
         )
-    splits = {split: torch.from_numpy(np.load(BytesIO(files.pop(f"{split}.npy")))) for split in texts}
+    splits = {split: torch.from_numpy(np.load(folder / f"{split}.npy")) for split in texts}
     return Streams(splits, vocabulary, sha256)
+
+
+def cached(parent: Path, name: str, recipe: list[Any], make: Callable[[Path], None]) -> Path:
+    """Return the folder of a cache. Call `make` with an empty folder if there is no such cache.
+
+    recipe: what the cache is made from, as JSON: sources' checksums, form, tokenizer. The folder's name has its hash.
+    """
+    key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
+    folder = parent / f"{name}-{key}"
+    if not folder.exists():
+        with writing(parent), TemporaryDirectory(dir=made_folder(parent), prefix=f".{folder.name}-") as temporary:
+            made = made_folder(Path(temporary) / "made")
+            make(made)
+            try:
+                made.rename(folder)
+            except OSError:
+                if not folder.exists():  # otherwise another process was faster, and its cache is the same
+                    raise
+    return folder
 
 
 def _number(texts: dict[str, bytes], symbols: Callable[[bytes], Symbols], folder: Path) -> None:

@@ -1,7 +1,6 @@
 """Data is checked before a run has a directory: a missing file is reported once, and leaves nothing behind."""
 
 import sys
-import urllib.error
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,9 @@ import pytest
 
 from highway.cli import main
 from highway.config.experiment import Experiment
+from highway.data import prepare
+from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
-from highway.run import beforehand
 from tests.support.overrides import TINY
 from tests.support.tables import write_ended
 
@@ -20,8 +20,8 @@ from tests.support.tables import write_ended
 def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
     """Return a function that runs a command line without a network; it returns the exit code and the messages."""
 
-    def unreachable(url: str, partial: Path) -> None:
-        raise urllib.error.URLError("no network")
+    def unreachable(url: str, path: Path) -> None:
+        raise Refused("no network")
 
     def run(*overrides: str) -> tuple[int, str]:
         monkeypatch.setattr(sys, "argv", ["train.py", *overrides])
@@ -29,7 +29,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
             main("train")
         return int(end.value.code or 0), capsys.readouterr().err
 
-    monkeypatch.setattr("highway.data.download.download", unreachable)
+    monkeypatch.setattr("highway.data.fetch.download", unreachable)
     return run
 
 
@@ -63,8 +63,8 @@ def test_only_what_is_to_be_run_needs_its_data(
 
 def test_a_data_set_is_read_once(experiment: Callable[..., Experiment], monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    monkeypatch.setattr("highway.run.build.streams", lambda dataset, *_: read.append(dataset.form))
-    beforehand.have_data(
+    monkeypatch.setattr("highway.data.prepare.streams", lambda dataset, *_: read.append(dataset.form))
+    prepare.prepare_all(
         [experiment(*TINY, f"seed={seed}", f"dataset.form={form}") for seed in (1, 2) for form in ("eos", "joined")]
     )
     assert read == ["eos", "joined"]
@@ -75,10 +75,10 @@ def test_a_sweep_has_its_data_before_its_folders(
 ) -> None:
     there: list[Any] = []
 
-    def have_data(experiments: list[Experiment]) -> None:
+    def prepare_all(experiments: list[Experiment]) -> None:
         there.extend((len(experiments), (tmp_path / "outputs").exists()))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(beforehand, "have_data", have_data)
+    monkeypatch.setattr(prepare, "prepare_all", prepare_all)
     code, _ = typed("-m", "gate=none,highway", "seed=1,2,3", *TINY)
     assert (code, there) == (130, [6, False])
