@@ -113,6 +113,24 @@ def test_a_batch_follows_from_its_position() -> None:
     assert [overfit.at(position) for position in (0, 1, 2)] == [[0, 1]] * 3
 
 
+def test_an_evaluation_takes_the_first_groups_and_shares_them(
+    experiment: Compose, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under debug.windows only the first groups are evaluated; with overfit, the first training batch."""
+    few = (*EXAMPLES["tunes"], "dataset.batch=4", "trainer.evaluation_batch=3")
+    data = build.data(experiment(*few, "debug.windows=3"))
+    assert [len(batch.inputs) for batch in data.evaluated("valid")] == [3, 3, 3]
+    positions, count = data.positions("valid")
+    lengths = [len(tune) for tune in data.streams.splits["valid"]]
+    assert count == 20 and [lengths[row] for rows in positions for row in rows] == sorted(lengths)[:9]
+    monkeypatch.setattr(data, "device_share", lambda: (1, 2))
+    assert [len(batch.inputs) for batch in data.evaluated("valid")] == [3]
+    overfit = build.data(experiment(*few, "debug=overfit"))
+    (evaluated,) = overfit.evaluated("test")
+    trained_on = overfit.train_dataloader().batches.at(7)
+    assert torch.equal(evaluated.inputs, trained_on.inputs) and overfit.positions("test") is None
+
+
 def test_devices_share_a_batch(experiment: Compose) -> None:
     data = build.data(experiment(*EXAMPLES["images"]))
     rows = np.arange(5)

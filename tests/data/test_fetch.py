@@ -194,6 +194,16 @@ def test_files_from_one_source_stay(server: str, tmp_path: Path) -> None:
     assert Server.asked == ["/1/a.txt", "/1/b.txt", "/2/b.txt"]
 
 
+def test_a_file_that_is_there_is_not_replaced(server: str, tmp_path: Path) -> None:
+    Server.held["/toy.tgz"] = packed({"in/a.txt": RIGHT, "in/b.txt": b"b"})
+    (tmp_path / "a.txt").write_text("changed by its owner")
+    sums = {"a.txt": sha256(RIGHT), "b.txt": sha256(b"b")}
+    files = Files("toy", "toy", (Source(f"{server}/toy.tgz", {name: f"in/{name}" for name in sums}),), sums)
+    with pytest.raises(Refused, match=r"a\.txt is not the published toy file.* Delete it to fetch it again"):
+        files.ensure([tmp_path / name for name in sums])
+    assert [(tmp_path / name).read_text() for name in sums] == ["changed by its owner", "b"]
+
+
 def test_a_zip_is_unpacked_too(server: str, tmp_path: Path) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as made:

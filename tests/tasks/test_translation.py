@@ -176,6 +176,24 @@ def test_unigram_vocabulary_of_one_thread_is_deterministic(tiny: Compose, tmp_pa
     assert len(hashes) == 1
 
 
+def test_long_pairs_are_left_out_of_training_and_cut_elsewhere(tiny: Compose) -> None:
+    """A cut target has one piece more than a cut source: as many are predicted as a training target may have."""
+    whole, short = (build.data(tiny(f"dataset.longest={longest}")) for longest in (64, 18))
+    about = short.description()
+    train = [max(map(len, row.values())) for row in whole.streams.splits["train"]]
+    assert max(train) < 64 and 18 in train, "some pairs are just short enough"
+    assert about["too_many_pieces"] == sum(length > 18 for length in train) > 0
+    assert len(short.streams.splits["train"]) == sum(length <= 18 for length in train)
+    for split in ("valid", "test"):
+        rows = [(row["source"][:18], row["target"][:19]) for row in whole.streams.splits[split]]
+        assert [(row["source"], row["target"]) for row in short.streams.splits[split]] == rows
+        longer = [len(row["source"]) > 18 or len(row["target"]) > 19 for row in whole.streams.splits[split]]
+        assert about["cut"][split] == sum(longer) > 0
+        assert about["pieces"][split] == sum(len(target) - 1 for _, target in rows)
+    with pytest.raises(Refused, match="no training pair is short enough"):
+        build.data(tiny("dataset.longest=3"))
+
+
 def test_every_pair_once_an_epoch(tiny: Compose) -> None:
     data = build.data(tiny())
     epochs = data.train_dataloader().batches
