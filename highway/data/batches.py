@@ -180,7 +180,7 @@ class ExperimentData(pl.LightningDataModule):
 class ExampleData(ExperimentData):
     """Data of whole examples. `streams` has their splits and sha256; a subclass makes the batches."""
 
-    shuffled = True  # draw the order of each epoch from (seed, epoch), or keep that of the files
+    shuffled = True  # True: the order of an epoch is drawn from (seed, epoch); False: it is that of the files
 
     def __init__(self, experiment: Experiment, streams: Any) -> None:
         super().__init__(experiment)

@@ -96,7 +96,7 @@ class Files:
     def _fetch_from(
         self, source: Source, paths: list[Path], temporary: Path, check: Callable[[Path], None] | None
     ) -> None:
-        """Fetch into a temporary folder; move there only files that are right. Files without checksum move together."""
+        """Fetch into a temporary folder below that of the data set, and move the files there that are right."""
         missing = [path for path in paths if not path.exists()]
         if source.members is None:
             for path in missing:
