@@ -158,7 +158,7 @@ def test_padding_is_never_counted(experiment: Compose) -> None:
             p = torch.sigmoid(task.model.logits(task.model(x[None])[0])[0].double())
             total -= float((y * p.log() + (1 - y) * (1 - p).log()).sum())
             steps += len(x)
-    assert int(task.counts["units"]) == steps
+    assert int(task.counts["scored"]) == steps
     assert float(task.counts["nats"]) == pytest.approx(total, rel=1e-6)
     counts = {name: float(count) for name, count in task.counts.items()}
     assert task.results(counts)["nll"] == pytest.approx(total / steps)
@@ -169,7 +169,7 @@ def test_music_learns_from_a_sum_and_shows_a_mean(experiment: Compose) -> None:
     task, batch = build.task(described), build.data(described).train_dataloader().batches.at(0)
     learnt = task.learn(batch)
     assert learnt.objective.dtype == torch.float64 and torch.equal(learnt.objective, learnt.nats)
-    assert learnt.units == batch.counts.sum() == batch.steps
+    assert learnt.scored == batch.counts.sum() == batch.steps
     longer = [torch.nn.functional.pad(part, (*(0, 0) * (part.ndim - 2), 0, 9)) for part in batch[:3]]
     torch.testing.assert_close(task.learn(TuneBatch(*longer, batch.steps)).objective, learnt.objective)
 
@@ -196,7 +196,7 @@ def test_the_last_position_says_the_class(experiment: Compose) -> None:
 def test_the_mean_over_devices_is_the_whole_batch(
     experiment: Compose, monkeypatch: pytest.MonkeyPatch, task: str
 ) -> None:
-    """Five examples on two devices, averaged as in Lightning, give the whole objective; nats and units add up."""
+    """Five examples on two devices, averaged as in Lightning, give the whole objective; nats and counts add up."""
     described = experiment(*EXAMPLES[task], "trainer.precision=64")
     module, data = build.task(described).double().eval(), build.data(described)
     rows = np.arange(5)
@@ -205,7 +205,7 @@ def test_the_mean_over_devices_is_the_whole_batch(
     parts = [module.learn(data.batch("train", rows, share, 2)) for share in range(2)]
     torch.testing.assert_close(sum(part.objective for part in parts) / 2, whole.objective)
     torch.testing.assert_close(sum(part.nats for part in parts), whole.nats)
-    assert sum(part.units for part in parts) == whole.units
+    assert sum(part.scored for part in parts) == whole.scored
 
 
 @pytest.mark.parametrize(
