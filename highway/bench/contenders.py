@@ -3,7 +3,7 @@
 A contender is one training step: forward pass, cross-entropy on the scored tail, backward pass, clipping, update. All
 contenders have the same width, depth, heads, dropout and optimiser. Everything else is as in their libraries.
 
-Shapes: B batch, T time, V vocabulary. `context` is the number of positions before the scored tail.
+Shapes: B batch, T time, V vocabulary. `unscored` is the number of positions before the scored tail.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ class Public(Entry):
 
 def given(batch: Any) -> tuple[Any, ...]:
     """Return the inputs of a contender's model from a batch."""
-    return (batch.source, batch.inputs) if isinstance(batch, PairBatch) else (batch.inputs, batch.context)
+    return (batch.source, batch.inputs) if isinstance(batch, PairBatch) else (batch.inputs, batch.unscored)
 
 
 class TorchTransformer(nn.Module):
@@ -109,12 +109,12 @@ class TorchEncoder(nn.Module):
         self.register_buffer("positions", sinusoids(experiment.dataset.train.window, model.width))
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
 
-    def forward(self, tokens: Tensor, context: int) -> Tensor:  # (B, T) -> (B, T - context, V)
+    def forward(self, tokens: Tensor, unscored: int) -> Tensor:  # (B, T) -> (B, T - unscored, V)
         length = tokens.shape[1]
         mask = nn.Transformer.generate_square_subsequent_mask(length, device=tokens.device)
         x = self.dropout(self.embedding(tokens)) + self.positions[:length]  # type: ignore[index]
         features = self.encoder(x, mask=mask, is_causal=True)
-        return F.linear(features[:, context:], self.embedding.weight, self.bias)
+        return F.linear(features[:, unscored:], self.embedding.weight, self.bias)
 
 
 class XTransformer(nn.Module):
@@ -145,8 +145,8 @@ class XTransformer(nn.Module):
             tie_embedding=True,
         )
 
-    def forward(self, tokens: Tensor, context: int) -> Tensor:  # (B, T) -> (B, T - context, V)
-        return self.inner(tokens)[:, context:]
+    def forward(self, tokens: Tensor, unscored: int) -> Tensor:  # (B, T) -> (B, T - unscored, V)
+        return self.inner(tokens)[:, unscored:]
 
 
 class PublicTransformerXL(nn.Module):
@@ -178,7 +178,7 @@ class PublicTransformerXL(nn.Module):
         self.inner = TransfoXLLMHeadModel(config)
         self.memory: Any = None
 
-    def forward(self, tokens: Tensor, context: int) -> Tensor:  # (B, T) -> (B, T, V)
+    def forward(self, tokens: Tensor, unscored: int) -> Tensor:  # (B, T) -> (B, T, V)
         result = self.inner(tokens, mems=self.memory)
         self.memory = result.mems
         return result.prediction_scores.view(*tokens.shape, -1)
@@ -213,7 +213,7 @@ class XTransformerWithMemory(nn.Module):
         )
         self.memory: Any = None
 
-    def forward(self, tokens: Tensor, context: int) -> Tensor:  # (B, T) -> (B, T, V)
+    def forward(self, tokens: Tensor, unscored: int) -> Tensor:  # (B, T) -> (B, T, V)
         logits, memory = self.inner(tokens, mems=self.memory, return_mems=True)
         self.memory = [part.detach() for part in memory]
         return logits

@@ -112,15 +112,15 @@ class Vocabulary(Written):
     sample: int = number(1, 1, description="symbols of the generated sample")
 
 
-class Reach(NamedTuple):
-    """The reach of a model with memory beyond the window that it reads."""
+class Context(NamedTuple):
+    """What a model with memory sees beyond the window that it reads."""
 
     memory: int = 0  # positions before the window
     clamp: int | None = None  # larger relative distances count as this distance
     same_length: bool = False  # every position attends to exactly `memory` positions, itself included
 
 
-NO_MEMORY = Reach()
+NO_MEMORY = Context()
 
 
 class Cut(Written):
@@ -136,8 +136,8 @@ class Cut(Written):
     whole: bool = key(False, "leave out a last window that is shorter than the others")
 
     @property
-    def reach(self) -> Reach:
-        return Reach(self.memory, self.clamp, self.same_length)
+    def context(self) -> Context:
+        return Context(self.memory, self.clamp, self.same_length)
 
 
 class LanguageDataset(Written):

@@ -1,11 +1,15 @@
-"""Find the files of a data set and verify their sha256, or download them from the first source that has them.
+"""Find the files of a data set and verify them, or download them from the first source that has them; cache the rest.
 
 Sources are tried in turn: the original address, then mirrors. A file is used only if its sha256 is the declared one.
 TED has no published checksums: its pairs are counted and checked instead (highway/data/translation.py).
+
+A cache of prepared data is a folder whose name has the hash of what it was made from. It is made in a temporary folder
+and then renamed, so it exists as a whole or not at all.
 """
 
 import gzip
 import hashlib
+import json
 import logging
 import sys
 import tarfile
@@ -15,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
@@ -163,6 +168,25 @@ def _unpack(archive: Path, members: Mapping[str, str], folder: Path) -> None:
     for name, member in members.items():
         if not (folder / name).exists():
             raise Refused(f"it is not the expected archive: {member} is not in it")
+
+
+def cached(parent: Path, name: str, recipe: list[Any], make: Callable[[Path], None]) -> Path:
+    """Return the folder of a cache. Call `make` with an empty folder if there is no such cache.
+
+    recipe: what the cache is made from, as JSON: sources' checksums, form, tokenizer. The folder's name has its hash.
+    """
+    key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
+    folder = parent / f"{name}-{key}"
+    if not folder.exists():
+        with writing(parent), TemporaryDirectory(dir=made_folder(parent), prefix=f".{folder.name}-") as temporary:
+            made = made_folder(Path(temporary) / "made")
+            make(made)
+            try:
+                made.rename(folder)
+            except OSError:
+                if not folder.exists():  # otherwise another process was faster, and its cache is the same
+                    raise
+    return folder
 
 
 def sha256_of(arrays: Iterable[np.ndarray]) -> str:

@@ -1,25 +1,23 @@
-"""Texts as streams of numbered symbols, and the cache of prepared data.
-
-A cache is a folder whose name has the hash of what it was made from. It is made in a temporary folder and then renamed,
-so it exists as a whole or not at all.
-"""
+"""Texts: streams of numbered symbols, cached on disk, and the data module that reads them through windows."""
 
 import hashlib
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from highway.config.datasets import DATASETS, LanguageDataset
+from highway.config.datasets import DATASETS, Cut, LanguageDataset
+from highway.config.experiment import Experiment
+from highway.data.batches import EvaluationBatches, ExperimentData, TextBatch, TrainingBatches, Windows
+from highway.data.counting import counting_loss
+from highway.data.fetch import cached
 from highway.errors import Refused
-from highway.ledger.files import made_folder, read_json, write_json, writing, written_atomically
+from highway.ledger.files import read_json, write_json, written_atomically
 
 CHUNK = 1 << 20
 
@@ -61,25 +59,6 @@ def cached_streams(
         )
     splits = {split: torch.from_numpy(np.load(folder / f"{split}.npy")) for split in texts}
     return Streams(splits, vocabulary, sha256)
-
-
-def cached(parent: Path, name: str, recipe: list[Any], make: Callable[[Path], None]) -> Path:
-    """Return the folder of a cache. Call `make` with an empty folder if there is no such cache.
-
-    recipe: what the cache is made from, as JSON: sources' checksums, form, tokenizer. The folder's name has its hash.
-    """
-    key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
-    folder = parent / f"{name}-{key}"
-    if not folder.exists():
-        with writing(parent), TemporaryDirectory(dir=made_folder(parent), prefix=f".{folder.name}-") as temporary:
-            made = made_folder(Path(temporary) / "made")
-            make(made)
-            try:
-                made.rename(folder)
-            except OSError:
-                if not folder.exists():  # otherwise another process was faster, and its cache is the same
-                    raise
-    return folder
 
 
 def _number(texts: dict[str, bytes], symbols: Callable[[bytes], Symbols], folder: Path) -> None:
@@ -126,3 +105,77 @@ def _refuse_unknown(symbols: np.ndarray, split: str) -> None:
 
 def _name(symbol: np.generic) -> str:
     return str(symbol) if isinstance(symbol, np.str_) else chr(int(symbol))
+
+
+class LanguageData(ExperimentData):
+    """The windows of a stream: training windows from any position, evaluation in groups."""
+
+    def __init__(self, experiment: Experiment, streams: Streams) -> None:
+        super().__init__(experiment)
+        self.streams = streams
+        self.final_differs = experiment.dataset.final is not None
+        self.steps_per_epoch = len(self._windows("train"))
+        dataset, overfit = experiment.dataset, experiment.debug.overfit
+        for split, stream in streams.splits.items():
+            cuts = [dataset.train] if split == "train" or overfit else [dataset.evaluation, dataset.final]
+            if any(cut and len(Windows(stream, cut)) == 0 for cut in cuts):
+                raise Refused(
+                    f"the {split} stream of {len(stream)} symbols is too short for one window of each lane: "
+                    "lower the lanes or window of dataset.train, dataset.evaluation or dataset.final."
+                )
+
+    @staticmethod
+    def like_real(experiment: Experiment, device: str) -> TextBatch:
+        """Return random symbols."""
+        dataset, cut = experiment.dataset, experiment.dataset.train
+        tokens = torch.randint(dataset.vocabulary_size, (cut.lanes, cut.window + 1), device=device)
+        unscored = cut.window - cut.scored
+        return TextBatch(tokens[:, :-1], tokens[:, 1 + unscored :], unscored, cut.context)
+
+    @property
+    def evaluation_cut(self) -> Cut:
+        """The cut of the current evaluation."""
+        dataset = self.experiment.dataset
+        return dataset.final if self.final and dataset.final else dataset.evaluation
+
+    def description(self) -> dict[str, Any]:
+        return {
+            **super().description(),
+            "symbols": {split: len(stream) for split, stream in self.streams.splits.items()},
+            "sha256": self.streams.sha256,
+            "vocabulary_sha256": self.streams.vocabulary_sha256,
+        }
+
+    def counting_loss(self) -> float:
+        return counting_loss(self.streams.splits)
+
+    def train_dataloader(self) -> TrainingBatches:
+        return TrainingBatches(self._windows("train", *self.device_share()), self.total_steps)
+
+    def evaluated(self, split: str) -> EvaluationBatches:
+        return self._evaluated(split, self.streams.splits[split])
+
+    def _evaluated(self, split: str, stream: Tensor) -> EvaluationBatches:
+        share, shares = self.device_share()
+        if self.experiment.dataset.carry_state:  # in order, one window at a time; each device has its lanes
+            windows = self._windows(split, share, shares, stream)
+            if not len(windows.lanes):
+                windows.first(0)
+            return EvaluationBatches(lambda: windows.together(1))
+        windows = self._windows(split, stream=stream)
+        return EvaluationBatches(lambda: windows.together(self.experiment.trainer.evaluation_batch, share, shares))
+
+    def positions(self, split: str) -> tuple[Iterator[Tensor], int] | None:
+        """Cut the positions of the stream as `evaluated` cuts its symbols."""
+        length = len(self.streams.splits[split])
+        batches = self._evaluated(split, torch.arange(length))
+        return None if self.experiment.debug.overfit else ((batch.targets for batch in batches), length)
+
+    def _windows(self, split: str, share: int = 0, shares: int = 1, stream: Tensor | None = None) -> Windows:
+        dataset, debug = self.experiment.dataset, self.experiment.debug
+        if debug.overfit:
+            windows = Windows(self.streams.splits["train"], dataset.train, share, shares)
+            return windows.first(1, again=len(windows) if split == "train" else 1)
+        cut = dataset.train if split == "train" else self.evaluation_cut
+        windows = Windows(self.streams.splits[split] if stream is None else stream, cut, share, shares)
+        return windows.first(debug.windows) if debug.windows and split != "train" else windows

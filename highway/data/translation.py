@@ -25,8 +25,8 @@ from typing import Any
 
 from highway.config.datasets import DATASETS, END, PADDING, START, UNKNOWN, TranslationDataset
 from highway.data import sample_pairs
+from highway.data.fetch import cached
 from highway.data.sources import SUBSTITUTE, TED
-from highway.data.texts import cached
 from highway.errors import Refused
 from highway.ledger.files import read_json, write_json
 

@@ -16,6 +16,7 @@ that sweep is gone, so `kill -9` of a sweep leaves no process behind.
 """
 
 import json
+import math
 import os
 import re
 import signal
@@ -70,7 +71,7 @@ class Lease:
             start = process_start(self.content["pid"])
             if start is None:
                 return False
-            if abs(start - self.content["started"]) < 1:  # seconds: the same process
+            if abs(start - self.content.get("started", math.nan)) < 1:  # seconds: the same process
                 return True
         return abs(_age(self.path)) < STALE
 

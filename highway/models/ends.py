@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from highway.blocks.layers import dropout
 from highway.blocks.scored_attention import KeysValues, Past
-from highway.config.datasets import CLASSES, KEYS, PADDING, Reach
+from highway.config.datasets import CLASSES, KEYS, PADDING, Context
 from highway.config.experiment import Experiment
 from highway.config.models import Remembers
 from highway.describe import ZERO, Kind
@@ -38,19 +38,19 @@ class Symbols(nn.Module):
         self.dropout = getattr(model, "dropout_embedding", 0.0)
         self.dropout_words = getattr(model, "dropout_embedding_words", 0.0)
         self.backbone = backbone
-        self.reach = experiment.dataset.evaluation.reach
+        self.context = experiment.dataset.evaluation.context
         self.has_memory = experiment.remembers is Remembers.MEMORY
 
-    def forward(self, tokens: Tensor, state: Any = None, reach: Reach | None = None) -> tuple[Tensor, Any]:
+    def forward(self, tokens: Tensor, state: Any = None, context: Context | None = None) -> tuple[Tensor, Any]:
         """Return features (B, T, D) and the new state, from tokens (B, T) and the state of the previous call.
 
-        reach: how far a memory reaches; by default as in evaluation.
+        context: what a memory sees beyond the tokens; by default as in evaluation.
         """
         x = dropout(self.embedding(tokens) * self.scale, self.dropout, self.training)
         if self.training and self.dropout_words:
             mask = dropout(x.new_ones(len(tokens), self.embedding.num_embeddings), self.dropout_words, True)
             x = x * mask.gather(1, tokens)[..., None]
-        return self.backbone(x, state, reach or self.reach) if self.has_memory else self.backbone(x, state)
+        return self.backbone(x, state, context or self.context) if self.has_memory else self.backbone(x, state)
 
     def logits(self, features: Tensor) -> Tensor:  # (..., D) -> (..., V)
         return F.linear(features, self.embedding.weight, self.output_bias)

@@ -7,7 +7,7 @@
     features = drop(H_L)
 
 Post-norm as printed; pre-norm normalises what a sublayer reads. All layers share u and v. The memory has its full
-length M from the first step on, and the state counts its filled positions, so that shapes never change. `reach` gives
+length M from the first step on, and the state counts its filled positions, so that shapes never change. `context` gives
 M, the distance at which positions are clamped, and whether every query sees equally far.
 
 Shapes: B lanes, T positions of a segment, M positions of memory, K = M + T keys, D width, H heads of width d.
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from highway.blocks.layers import FeedForward, LayerNorm, Sublayer, distance_codes, dropout
-from highway.config.datasets import NO_MEMORY, Reach
+from highway.config.datasets import NO_MEMORY, Context
 from highway.config.experiment import Gating
 from highway.config.models import TransformerXL
 from highway.describe import VECTOR
@@ -88,13 +88,13 @@ class Shift(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(context: Any, products: Tensor) -> Tensor:
+    def forward(ctx: Any, products: Tensor) -> Tensor:
         count, length, columns = products.shape
         keys = columns - 1
         return products.flatten(1)[:, length - 1 : length - 1 + length * keys].view(count, length, keys)
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> Tensor:
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
         count, length, keys = gradient.shape
         before = length - 1
         whole = gradient.new_empty(count, length * (keys + 1))
@@ -137,13 +137,13 @@ class TransformerXLBackbone(Backbone):
         self.register_buffer("codes", torch.empty(0, model.width), persistent=False)
         self.blocks = nn.ModuleList(Block(model, gating, layer) for layer in range(1, model.layers + 1))
 
-    def forward(self, x: Tensor, state: Memory | None = None, reach: Reach = NO_MEMORY) -> tuple[Tensor, Memory]:
+    def forward(self, x: Tensor, state: Memory | None = None, context: Context = NO_MEMORY) -> tuple[Tensor, Memory]:
         """Return features (B, T, D) and the new memory, from x (B, T, D) and the memory of the previous segment."""
         length = x.shape[1]
-        filled, *memories = state or self._empty_memory(x, reach.memory)
+        filled, *memories = state or self._empty_memory(x, context.memory)
         size = memories[0].shape[1]
-        unseen = unseen_keys(length, size, filled[:1], reach.same_length)
-        distances = dropout(self._distances(size + length, reach.clamp), self.dropout, self.training)
+        unseen = unseen_keys(length, size, filled[:1], context.same_length)
+        distances = dropout(self._distances(size + length, context.clamp), self.dropout, self.training)
         x = dropout(x, self.dropout, self.training)
         left = []
         for block, memory in zip(self.blocks, memories, strict=True):

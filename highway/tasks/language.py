@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from highway.config.experiment import Experiment
 from highway.config.models import Remembers
-from highway.data.batches import lanes_of
-from highway.data.windows import Batch
+from highway.data.batches import TextBatch, lanes_of
 from highway.models.backbone import joined, mapped
 from highway.tasks.recurrent_figures import gate_values, gradient_norms
 from highway.tasks.task import Learnt, Task
@@ -29,7 +28,7 @@ class LanguageModelling(Task):
     def loss_metrics(self, loss: float) -> dict[str, float]:
         return {"loss": loss, self.experiment.metric: shown_as(loss, self.experiment.metric)}
 
-    def tokens(self, batch: Batch) -> int:
+    def tokens(self, batch: TextBatch) -> int:
         return self.experiment.dataset.train.lanes * batch.inputs.shape[1]
 
     def on_train_start(self) -> None:
@@ -38,7 +37,7 @@ class LanguageModelling(Task):
     def start_epoch(self) -> None:
         self.states = [None] * self.parts
 
-    def learn(self, batch: Batch) -> Learnt:
+    def learn(self, batch: TextBatch) -> Learnt:
         logits, targets, state = self._predictions(batch, self.states[self.part])
         objective = self.loss(logits, targets)
         plain = type(self).loss is LanguageModelling.loss and not self.experiment.optimizer.label_smoothing
@@ -58,17 +57,17 @@ class LanguageModelling(Task):
         """
         return F.cross_entropy(logits, targets, label_smoothing=self.experiment.optimizer.label_smoothing)
 
-    def _predictions(self, batch: Batch, state: Any) -> tuple[Tensor, Tensor, Any]:
+    def _predictions(self, batch: TextBatch, state: Any) -> tuple[Tensor, Tensor, Any]:
         """Return logits (N, V) and symbols (N) of the scored positions, and the state after the window."""
-        features, state = self.model(batch.inputs, state, batch.reach)
-        logits = self.model.logits(features[:, batch.context :]).flatten(0, 1).to(self.dtype)
+        features, state = self.model(batch.inputs, state, batch.context)
+        logits = self.model.logits(features[:, batch.unscored :]).flatten(0, 1).to(self.dtype)
         return logits, batch.targets.flatten(), state
 
     def start_evaluation(self) -> None:
         super().start_evaluation()
         self.evaluation_state = None
 
-    def score(self, batch: Batch) -> None:
+    def score(self, batch: TextBatch) -> None:
         logits, targets, state = self._predictions(batch, self.evaluation_state)
         if self.experiment.dataset.carry_state:
             self.evaluation_state = state

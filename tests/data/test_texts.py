@@ -12,9 +12,8 @@ import torch
 
 from highway.config.experiment import Experiment
 from highway.data import enwik8, sample
-from highway.data.fetch import Files
+from highway.data.fetch import Files, cached
 from highway.data.prepare import verify
-from highway.data.texts import cached
 from highway.errors import Refused
 from highway.ledger.files import write_text
 from highway.run import build

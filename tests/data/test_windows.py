@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from highway.config.datasets import Cut
-from highway.data.batches import TrainingBatches
-from highway.data.windows import Batch, Windows
+from highway.data.batches import TextBatch, TrainingBatches, Windows
 
 
 def windows_of_the_released_code(stream: list[int], lanes: int, window: int, valid: int) -> list[list[list[list[int]]]]:
@@ -35,7 +34,7 @@ def test_windows_are_those_of_the_released_code(size: int, lanes: int, window: i
     for index, (inputs, targets) in enumerate(expected):
         batch = cut[index]
         assert [batch.inputs.tolist(), batch.targets.tolist()] == [inputs, targets]
-        assert batch.context == window - valid
+        assert batch.unscored == window - valid
 
 
 def test_whole_windows_alone() -> None:
@@ -92,9 +91,9 @@ def test_only_the_first_windows_over_and_over() -> None:
 
 def test_groups_end_where_the_shape_changes() -> None:
     windows = Windows(torch.arange(24), Cut(lanes=1, window=5, stride=5, scored=5))
-    groups: list[Batch] = list(windows.together(3))
+    groups: list[TextBatch] = list(windows.together(3))
     assert [group.inputs.shape for group in groups] == [(3, 5), (1, 5), (1, 3)]
-    assert [group.context for group in groups] == [0, 0, 0]
+    assert [group.unscored for group in groups] == [0, 0, 0]
     assert torch.equal(torch.cat([group.targets.flatten() for group in groups]), torch.arange(1, 24))
     shares = [list(windows.together(2, share, 2)) for share in range(2)]
     symbols = sorted(symbol for part in shares for group in part for symbol in group.targets.flatten().tolist())

@@ -17,7 +17,7 @@ from highway.config.datasets import Cut
 from highway.config.experiment import Experiment
 from highway.config.gates import StateGateOptions
 from highway.data import sample
-from highway.data.windows import Batch, Windows
+from highway.data.batches import TextBatch, Windows
 from highway.describe import named_parameters
 from highway.gates.gate import gate
 from highway.gates.state import HighwayStateGate
@@ -323,7 +323,7 @@ def test_the_gradient_is_that_of_the_recipes_loss(experiment: Compose) -> None:
     task = build.task(experiment(*RHN, *still, "gate=hsg", "optimizer.weight_decay=5", "dataset.train.lanes=4"))
     task.double()
     tokens = torch.randint(389, (4, 36))
-    objective = task.learn(Batch(tokens[:, :-1], tokens[:, 1:], 0)).objective
+    objective = task.learn(TextBatch(tokens[:, :-1], tokens[:, 1:], 0)).objective
     objective.backward()
     task.prepare_gradients()
     ours = {name: parameter.grad.clone() for name, parameter in named_parameters(task.model).items()}

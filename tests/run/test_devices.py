@@ -17,11 +17,10 @@ from safetensors.torch import load_file
 
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
-from highway.data.batches import lanes_of
-from highway.data.windows import Batch
+from highway.data.batches import TextBatch, lanes_of
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import read_json
-from highway.ledger.machine import started
+from highway.ledger.machine import process_start
 from highway.models.backbone import joined
 from highway.run import build
 from highway.run.devices import companions
@@ -111,9 +110,9 @@ def test_a_device_without_a_lane_evaluates_nothing(experiment: Compose) -> None:
 
 
 def test_rows_of_a_batch_keep_what_is_said_of_the_whole() -> None:
-    batch = Batch(torch.arange(12).view(4, 3), torch.arange(8).view(4, 2), 1)
+    batch = TextBatch(torch.arange(12).view(4, 3), torch.arange(8).view(4, 2), 1)
     part = rows_of(batch, slice(1, 3))
-    assert (part.inputs.tolist(), part.targets.tolist(), part.context) == ([[3, 4, 5], [6, 7, 8]], [[2, 3], [4, 5]], 1)
+    assert (part.inputs.tolist(), part.targets.tolist(), part.unscored) == ([[3, 4, 5], [6, 7, 8]], [[2, 3], [4, 5]], 1)
 
 
 def test_states_of_parts_are_joined_lane_by_lane() -> None:
@@ -244,7 +243,7 @@ def test_a_run_moves_between_numbers_of_processes(tmp_path: Path) -> None:
         process.terminate()
         process.communicate(timeout=60)
         assert process.returncode == 130
-        assert [started(other) for other in others] == [None] * (devices - 1)
+        assert [process_start(other) for other in others] == [None] * (devices - 1)
         steps.append(read_json(directory.path / "result.json")["steps"])
     assert 0 < steps[1] < steps[2] < 60
     ended(tmp_path / "moved", 2, *overrides)
@@ -273,7 +272,7 @@ def test_kill_minus_nine_of_one_process_ends_all(tmp_path: Path) -> None:
     assert len(others) == 2
     process.kill()
     process.communicate()
-    wait_for(lambda: all(started(other) is None for other in others), 10)
+    wait_for(lambda: all(process_start(other) is None for other in others), 10)
     assert directory.status == "interrupted"
 
 

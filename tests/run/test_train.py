@@ -200,7 +200,7 @@ def test_what_is_shown_of_training_is_the_mean_over_scored_symbols(tiny: Compose
     nats = []
     for batch in itertools.islice(data.train_dataloader(), 3):
         with torch.no_grad():
-            chances = model.eval().logits(model(batch.inputs)[0][:, batch.context :]).log_softmax(-1)
+            chances = model.eval().logits(model(batch.inputs)[0][:, batch.unscored :]).log_softmax(-1)
         nats += [
             -chances[lane, position, symbol]
             for lane, row in enumerate(batch.targets)
@@ -216,7 +216,7 @@ def test_weight_decay_reaches_the_update(tiny: Compose) -> None:
     directory, _ = trained(tiny(*overrides))
     described = tiny(*overrides)
     model, batch = build.model(described).train(), next(iter(build.data(described).train_dataloader()))
-    logits = model.logits(model(batch.inputs)[0][:, batch.context :])
+    logits = model.logits(model(batch.inputs)[0][:, batch.unscored :])
     loss = F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten())
     (loss + 0.05 * sum(parameter.square().sum() for parameter in model.parameters())).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 0.2)

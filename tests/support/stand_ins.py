@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from highway.config.experiment import Experiment
-from highway.data.windows import Batch
+from highway.data.batches import TextBatch
 from highway.models.initial import LikeTorch, initialise
 from highway.run.trial import Contender
 
-BATCH = Batch(torch.zeros(2, 3), torch.zeros(2, 3), 0)
+BATCH = TextBatch(torch.zeros(2, 3), torch.zeros(2, 3), 0)
 
 
 class Stateful(nn.Module):
@@ -34,7 +34,7 @@ class Stateful(nn.Module):
 def contender(name: str, log: list[str]) -> Contender:
     """Return a contender whose steps write its name into the log."""
 
-    def step(batch: Batch) -> torch.Tensor:
+    def step(batch: TextBatch) -> torch.Tensor:
         log.append(name)
         return torch.zeros(())
 

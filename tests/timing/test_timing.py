@@ -109,7 +109,7 @@ def test_measurements_and_their_report(
     collected = smoke(tmp_path)
     assert {sample.result["cost"]["device"] for sample in collected.every} == {"card B"}
     (tanh,) = (line for line in build_report(collected).results.lines if line.texts[0] == "+ tanh SDU")
-    assert "1 of 2 (1 beside other work)" in tanh.cells
+    assert "1 of 2 (1 beside other work)" in tanh.texts
     assert build_report(collected).origin.partition(", medians ")[2] == (
         "over 3 interleaved rounds on card B, 1 thread, precision 32; each measurement counts as a seed; "
         "1 measurement with other devices or settings is only in times.csv; "
