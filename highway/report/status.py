@@ -79,7 +79,7 @@ def row_status(table: Table, row: Row, budget: str, outputs: Path) -> list[Statu
     for sample in records(name, outputs):
         statuses.setdefault(sample.seed, (sample.result["status"], sample.result["status"]))
         ended.add(sample.directory)
-    for path in seed_directories(outputs / "texts" / name):
+    for path in seed_directories(outputs / "cells" / name):
         directory, seed = RunDirectory(path), int(path.name.removeprefix("seed"))
         if path in ended:
             continue

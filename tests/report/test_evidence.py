@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from highway.report.grid import Line
 from scipy import stats
 
 from highway.config.metrics import METRICS
@@ -18,6 +17,7 @@ from highway.report.numbers import Numbers
 from highway.report.paper_verdicts import compared_columns, counted, paper_verdicts
 from highway.report.render import to_markdown
 from highway.report.report import build_report
+from highway.report.table_block import Line
 from highway.sweep.reading import load_table, parse_table, table_ids
 from highway.sweep.table import Table
 from tests.support.tables import TABLE, TRANSLATION, XL, content, put, put_translation

@@ -116,7 +116,7 @@ def test_measurements_and_their_report(
         "other work ran beside measurement 2, so these times do not count."
     )
     publications = [publish(TABLE, "smoke", tmp_path / "outputs", tmp_path / "published") for _ in range(2)]
-    assert [(len(each.copied), len(each.kept)) for each in publications] == [(3, 0), (0, 3)]
+    assert [(len(each.copied), len(each.published_before)) for each in publications] == [(3, 0), (0, 3)]
     assert times(tmp_path, "published").equals(frame)
     capsys.readouterr()
     assert typed("status", "highway_t7") == 0
