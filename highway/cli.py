@@ -420,7 +420,7 @@ def _known(datasets: Words) -> Sequence[str]:
 def list_data(datasets: Datasets = None) -> None:
     """Show the data sets, and which of their files are missing."""
     names = _known(datasets)
-    from highway.data.prepare import list_named  # imports torch, so not before the names are checked
+    from highway.data.prepare import list_named
 
     list_named(names)
 

@@ -1,4 +1,4 @@
-"""Train one run, from a checked configuration to result.json. The run_again story is here: read this file first."""
+"""Train one run, from a checked configuration to result.json. The whole story is here: read this file first."""
 
 import logging
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytorch_lightning as pl
+from pytorch_lightning.strategies import DDPStrategy
 from torch import Tensor
 
 from highway.config.experiment import Experiment
@@ -16,7 +17,7 @@ from highway.run import build
 from highway.run.cautions import warn
 from highway.run.checkpoint import AtomicCheckpoints, Checkpointer, load_weights
 from highway.run.compiled import compile_training
-from highway.run.devices import cluster_environment, companions
+from highway.run.devices import cluster_environment, companions, first_process
 from highway.run.outcome import Outcome, save_probes
 from highway.run.profile import Profile
 from highway.run.recorder import Progress, Recorder
@@ -59,7 +60,7 @@ def train_and_test(
     recorder = Recorder(directory, experiment, description.get("sha256"))
     checkpointer = Checkpointer(directory, experiment, recorder, description.get("vocabulary_sha256"))
     our_callbacks = [recorder, Progress(recorder, start.lease), checkpointer]
-    if experiment.debug.profile:
+    if experiment.debug.profile and first_process():
         our_callbacks.append(Profile(directory.path / "profile", data.total_steps))
     trainer = make_trainer(experiment, data.validate_every, [*build.callbacks(experiment), *our_callbacks, *callbacks])
     outcome.describe(data, task.model, recorder, trainer)
@@ -92,7 +93,7 @@ def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl
         accelerator=settings.accelerator,
         devices=settings.devices,
         num_nodes=settings.nodes,
-        strategy="ddp" if settings.processes > 1 else "auto",
+        strategy=DDPStrategy(broadcast_buffers=False) if settings.processes > 1 else "auto",
         precision=PRECISIONS[settings.precision],
         callbacks=callbacks,
         plugins=[AtomicCheckpoints(), cluster_environment(settings)],

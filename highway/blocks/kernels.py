@@ -26,7 +26,10 @@ def packed_linear(matrix: Tensor, rows: int) -> Callable[[Tensor], Tensor]:
 
 @cache
 def can_pack() -> bool:
-    """Return True if this torch has the private oneDNN operators of `packed_linear`, found by trying them."""
+    """Return True if this torch has the private oneDNN operators of `packed_linear`, found by trying them.
+
+    Without them the products are the same but for their last bits.
+    """
     if not torch.backends.mkldnn.is_available() or not torch.backends.mkldnn.enabled:
         return False
     matrix = torch.zeros(32, 32, device="cpu")

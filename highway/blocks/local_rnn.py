@@ -4,12 +4,12 @@
 
     RNN    h' = tanh(Wx + b + Uh + c)
     GRU    r, z = sigmoid(Wx + b + Uh + c)      n = tanh(Vx + d + r (Qh + e))      h' = (1 - z) n + z h
-    LSTM   i, f, o = sigmoid(Wx + b + Uh + c)   g = tanh(likewise)                   C' = f C + i g,   h' = o tanh C'
+    LSTM   i, f, o = sigmoid(Wx + b + Uh + c)   g = tanh(likewise)          C' = f C + i g,   h' = o tanh C'
 
 R-Transformer's code gathers all windows into (B T, M, D) and runs a recurrent network over them. Here nothing is
-gathered, and each input is multiplied by W once, not once for each of its M windows. Both passes are
-written out: Wx + b for all positions at once, then M steps, each over all windows. Weights have the names and the row
-order of torch.nn's recurrent cells, with both biases.
+gathered, and each input is multiplied by W once, not once for each of its M windows. Both passes are written out:
+Wx + b for all positions at once, then M steps, each over all windows. Weights have the names and the row order of
+torch.nn's recurrent cells, with both biases.
 
 Shapes: B lanes, T positions, D width, M window, N windows.
 """

@@ -1,8 +1,8 @@
 """The base classes of all data modules: batches as a pure function of their position, and evaluated splits.
 
 A data module is chosen by the card of a task. Texts are read through windows; images, tunes and sentence pairs are
-whole examples, whose order in an epoch is drawn from (seed, epoch). A batch thus depends only on
-its position, and a resumed run needs no more than that number.
+whole examples, whose order in an epoch is drawn from (seed, epoch). A batch thus depends only on its position, and a
+resumed run needs no more than that number.
 """
 
 from collections.abc import Callable, Iterator

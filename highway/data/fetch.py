@@ -103,6 +103,8 @@ class Files:
     ) -> None:
         """Fetch into a temporary folder below that of the data set, and move the files there that are right."""
         missing = [path for path in paths if not path.exists()]
+        if not missing:  # another process was faster
+            return
         if source.members is None:
             for path in missing:
                 download(f"{source.url}/{path.name}", temporary / path.name)
@@ -124,7 +126,7 @@ class Files:
     def _compare(self, path: Path) -> None:
         actual, expected = file_sha256(path), self.checksums.get(path.name)
         if expected and actual != expected:
-            raise Refused(f"{path.name} there has the sha256 {actual[:12]}..., expected {expected[:12]}...")
+            raise Refused(f"its {path.name} has the sha256 {actual[:12]}..., expected {expected[:12]}...")
 
 
 def download(url: str, path: Path) -> None:
@@ -133,7 +135,8 @@ def download(url: str, path: Path) -> None:
     from requests import RequestException
 
     try:
-        HTTPDownloader(progressbar=sys.stderr.isatty(), chunk_size=CHUNK, timeout=TIMEOUT)(url, path, None)
+        as_it_is = {"Accept-Encoding": "identity"}  # else requests may unpack a file that is to stay packed
+        HTTPDownloader(sys.stderr.isatty(), CHUNK, headers=as_it_is, timeout=TIMEOUT)(url, path, None)
     except RequestException as error:  # is an OSError, as a full disk is
         raise Refused(_reason(error)) from error
 

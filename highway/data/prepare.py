@@ -9,10 +9,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-
 from highway.config.compose import dataset as composed_dataset
 from highway.config.datasets import DATASETS, PUBLISHED, DatasetCard
 from highway.config.experiment import Experiment
@@ -68,6 +64,10 @@ def prepare_all(experiments: Iterable[Experiment]) -> None:
 
 def list_named(names: Sequence[str]) -> None:
     """Print the data sets, and which of their files are missing."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
     data_dir = Path(os.environ.get("HIGHWAY_DATA", "data"))
     grid = Table(box=SIMPLE_HEAD, title=f"data sets, with files in {data_dir}", title_justify="left")
     for head in ("data set", "form", "vocabulary", "files"):

@@ -231,23 +231,25 @@ def _texts(dataset: TranslationDataset, data_dir: Path) -> dict[str, Pairs]:
 
 
 def _check_ted(folder: Path) -> None:
-    """Refuse files that are not those of TED pt-en; their sha256 is not published."""
+    """Refuse fetched files that are not those of TED pt-en; their sha256 is not published."""
     for split in SPLITS:
-        _read_ted(folder, split)
+        if wrong := _not_ted(split, _read(folder / f"{split}.pt", folder / f"{split}.en")):
+            raise Refused(wrong)
 
 
 def _read_ted(folder: Path, split: str) -> Pairs:
     pairs = _read(folder / f"{split}.pt", folder / f"{split}.en")
-    if len(pairs) != COUNTS[split]:
-        raise Refused(
-            f"{folder}: {split} has {len(pairs):,} pairs; TED pt-en has {COUNTS[split]:,}. "
-            "Delete its files to fetch them again."
-        )
-    if split in PAIRS_SHA256 and pairs_sha256(pairs) != PAIRS_SHA256[split]:
-        raise Refused(
-            f"{folder}: the pairs of {split} are not those of TED pt-en. Delete its files to fetch them again."
-        )
+    if wrong := _not_ted(split, pairs):
+        raise Refused(f"{folder}: {wrong}. Delete its files to fetch them again.")
     return pairs
+
+
+def _not_ted(split: str, pairs: Pairs) -> str:
+    """Return how the pairs of a split differ from those of TED pt-en; empty if they do not."""
+    if len(pairs) != COUNTS[split]:
+        return f"{split} has {len(pairs):,} pairs; TED pt-en has {COUNTS[split]:,}"
+    same = split not in PAIRS_SHA256 or pairs_sha256(pairs) == PAIRS_SHA256[split]
+    return "" if same else f"the pairs of {split} are not those of TED pt-en"
 
 
 def _read(source: Path, target: Path) -> Pairs:

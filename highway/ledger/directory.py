@@ -92,11 +92,14 @@ class RunDirectory:
 
     def clear(self) -> None:
         """Delete everything but the lease, which the caller holds."""
-        for path in self.path.iterdir():
-            if path.is_dir() and path != self.leases:
-                shutil.rmtree(path)
-            elif path != self.leases:
-                path.unlink()
+        with writing(self.path):
+            for path in self.path.iterdir():
+                if path == self.leases:
+                    continue
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
 
     def set_aside(self) -> None:
         """Move a finished record into earlier/, so that the run can start afresh."""

@@ -110,13 +110,10 @@ class HeldLease:
 
     def _beat(self) -> None:
         while not self._stop.wait(BEAT):
-            try:
-                newest = _numbers(self.path.parent)[-1:]
-            except OSError:  # a network file system may fail for a moment
-                continue
-            if newest != [int(self.path.stem)]:
-                print(f"{self.path} was taken over while this process slept. This process stops.", file=sys.stderr)
-                os._exit(1)  # the run belongs to another process
+            with suppress(OSError):  # a network file system may fail for a moment
+                if _numbers(self.path.parent)[-1:] != [int(self.path.stem)]:
+                    print(f"{self.path} was taken over while this process slept. This process stops.", file=sys.stderr)
+                    os._exit(1)  # the run belongs to another process
             if self._sweep and os.getppid() != self._sweep:
                 self._sweep = 0
                 os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Describe the machine, its processes and the code that runs on it; where it tells nothing, callers do what is safe."""
+"""Describe the machine, its processes and the code that runs on it. Unknown values are None, NaN or empty."""
 
 import math
 import os

@@ -3,7 +3,7 @@
 x and the features are (B, T, D): B lanes, T positions, D the model's width. Features at t depend on x up to t. The
 state is None, a tensor, or nested tuples of tensors, each with lanes first; the next call on the same lanes continues
 from it. A backbone with a memory (`remembers=Remembers.MEMORY` on its card) gets a third argument, the `Context` of the
-text: the length of the memory, and the distance at which positions are clamped. Evaluation may have another one.
+text: the length of the memory, and the distance at which positions are clamped. Evaluation may have another context.
 """
 
 from collections.abc import Callable

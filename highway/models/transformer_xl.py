@@ -14,8 +14,6 @@ Shapes: B lanes, T positions of a segment, M positions of memory, K = M + T keys
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -79,32 +77,15 @@ class RelativeAttention(nn.Module):
         return x.view(batch, length, self.heads, -1).permute(2, 0, 1, 3).reshape(self.heads * batch, length, -1)
 
 
-class Shift(torch.autograd.Function):
-    """Shift (N, T, K+1), column c at distance K-1-c, to (N, T, K), column j of row i at distance i+M-j; M = K-T.
+def shifted(products: Tensor) -> Tensor:
+    """Shift (N, T, K+1), column c at distance K-1-c, to a view (N, T, K), column j of row i at distance i+M-j; M = K-T.
 
     Row i has to move left by T-1-i. Reading the same memory in rows of K elements instead of K+1 has this effect.
-    Beyond distance 0, which no query may see, the values of the next row appear. The backward pass is written out:
-    torch's own first fills the whole gradient of a view with zeros, which took a tenth of a training step on a CPU.
+    Beyond distance 0, which no query may see, the values of the next row appear.
     """
-
-    @staticmethod
-    def forward(ctx: Any, products: Tensor) -> Tensor:
-        count, length, columns = products.shape
-        keys = columns - 1
-        return products.flatten(1)[:, length - 1 : length - 1 + length * keys].view(count, length, keys)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        count, length, keys = gradient.shape
-        before = length - 1
-        whole = gradient.new_empty(count, length * (keys + 1))
-        whole[:, :before] = 0
-        whole[:, before : before + length * keys] = gradient.flatten(1)
-        whole[:, before + length * keys :] = 0
-        return whole.view(count, length, keys + 1)
-
-
-shifted: Callable[[Tensor], Tensor] = Shift.apply
+    count, length, columns = products.shape
+    keys = columns - 1
+    return products.flatten(1)[:, length - 1 : length - 1 + length * keys].view(count, length, keys)
 
 
 class Block(nn.Module):

@@ -46,16 +46,16 @@ def print_status(table: Table, outputs: Path, console: Console) -> None:
 def _by_row(table: Table, outputs: Path) -> list[list[str]]:
     """Return the texts of each row; several processes read those of many rows, which may be thousands of records."""
     if len(table.rows) < MANY:
-        return [_texts(table, outputs, row) for row in table.rows]
+        return [_status_by_budget(table, outputs, row) for row in table.rows]
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
     way = "fork" if sys.platform == "linux" else "spawn"  # macOS's own libraries do not survive a fork
     with ProcessPoolExecutor(cores(), mp_context=get_context(way)) as pool:
-        return list(pool.map(partial(_texts, table, outputs), table.rows))
+        return list(pool.map(partial(_status_by_budget, table, outputs), table.rows))
 
 
-def _texts(table: Table, outputs: Path, row: Row) -> list[str]:
+def _status_by_budget(table: Table, outputs: Path, row: Row) -> list[str]:
     by_budget = (row_status(table, row, budget, outputs) for budget in table.budgets)
     return ["\n".join(line.text for line in lines) or "not run" for lines in by_budget]
 

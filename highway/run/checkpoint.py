@@ -16,6 +16,7 @@ import math
 import signal
 import time
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from pickle import UnpicklingError
 from types import FrameType
@@ -104,10 +105,13 @@ class Checkpointer(pl.Callback):
 
     def save_run_weights(self, model: nn.Module, path: Path) -> None:
         """Save the weights of the model with the run, its configuration and its vocabulary in their header."""
-        header = {"run": self.directory.id, "config": self.directory.config.read_text(encoding="utf-8")}
-        if self.vocabulary:
-            header["vocabulary_sha256"] = self.vocabulary
-        save_weights(model, path, header, self.recorder.steps)
+        save_weights(model, path, self.header, self.recorder.steps)
+
+    @cached_property
+    def header(self) -> dict[str, str]:
+        """The header of weights without their step. The first process alone has it, because it writes config.yaml."""
+        vocabulary = {"vocabulary_sha256": self.vocabulary} if self.vocabulary else {}
+        return {"run": self.directory.id, "config": self.directory.config.read_text(encoding="utf-8"), **vocabulary}
 
     def _save(self, trainer: pl.Trainer) -> None:
         trainer.save_checkpoint(self.directory.best.with_name(f"resume-{self.recorder.steps}.ckpt"))
@@ -128,8 +132,8 @@ def check_readable(path: Path) -> None:
         torch.load(path, weights_only=True, mmap=True)
     except UnpicklingError as error:
         raise Refused(
-            "this run could not resume from its checkpoints: the state of a callback or an optimiser may have tensors, "
-            "numbers, texts, lists and dictionaries alone. Change its state_dict."
+            "this run could not resume from its checkpoints: the state of a callback or an optimiser may hold only "
+            "tensors, numbers, texts, lists and dictionaries. Change its state_dict."
         ) from error
 
 

@@ -88,8 +88,8 @@ def companions(trainer: pl.Trainer, work: Callable[[], Any]) -> Iterator[None]:
     context, ended = multiprocessing.get_context("spawn"), threading.Event()
     others = [context.Process(target=_as_another, args=(work,), daemon=True) for _ in range(1, trainer.world_size)]
     try:
-        for rank, other in enumerate(others, start=1):
-            os.environ["LOCAL_RANK"] = str(rank)
+        for number, other in enumerate(others, start=1):
+            os.environ["LOCAL_RANK"] = str(number)
             other.start()
         os.environ["LOCAL_RANK"] = "0"
         threading.Thread(target=_watch, args=(others, ended), daemon=True).start()

@@ -1,4 +1,4 @@
-"""Record a run as it happens: curves.csv, the clock, the best validation, divergence; and show its progress.
+"""Record a run as it happens: curves.csv, the clock, the best validation, divergence. Show its progress.
 
 curves.csv has one row per measurement: step, epoch, seconds, tokens, split, metric, value. Seconds count training over
 all starts of a run. A resumed run cuts off the rows after its checkpoint and continues.
@@ -132,7 +132,7 @@ class Recorder(pl.Callback):
         return step % self.log_every == 0 or last or self.validation_follows(trainer, step)
 
     def validation_follows(self, trainer: pl.Trainer, step: int) -> bool:
-        """Return True if Lightning validates after this step. It does not after the last one if that is no multiple."""
+        """Return True if Lightning validates after this step. After the last step, it does so only at a multiple."""
         return step % int(trainer.val_check_batch or 1) == 0
 
     def _write_training_row(self, trainer: pl.Trainer, module: Task) -> None:
@@ -205,7 +205,7 @@ class Recorder(pl.Callback):
             "validation": self.validation,
             "train_loss": self.train_loss,
             "nats": nats,
-            "scored": scored,
+            "units": scored,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -221,7 +221,7 @@ class Recorder(pl.Callback):
         self.last_validation, self.validation = state["last_validation"], dict(state["validation"])
         self.train_loss = state["train_loss"]
         if self.trainer.is_global_zero:  # the sums cover all devices
-            self._nats, self._scored = state["nats"], state["scored"]
+            self._nats, self._scored = state["nats"], state["units"]
 
 
 class Progress(pl.Callback):

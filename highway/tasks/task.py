@@ -40,13 +40,13 @@ from highway.data.batches import ExperimentData, lanes_of
 from highway.describe import flat, named_parameters, probes_of
 from highway.tasks.optimisation import build_optimizer, prepare_gradients, schedule_of
 
-UNITS = 1000  # of the test split, at most
+UNITS = 1000  # the largest number of units of the test split
 
 
 class Learnt(NamedTuple):
     """The result of a training batch: the objective to differentiate, and the counts of the curve's training loss.
 
-    The curve shows the nats of what is scored, without label smoothing or the penalties of an own loss.
+    The curve shows the nats of what is scored, without label smoothing or the penalties that a loss of your own adds.
     """
 
     objective: Tensor  # the loss, summed or averaged as the recipe says

@@ -53,7 +53,7 @@ class Spelling:
 
 
 @dataclass(frozen=True)
-class PublishedRun:
+class RecordedRun:
     """A record without weights, as `highway publish` writes it: a run, its configuration and its curves."""
 
     directory: RunDirectory
@@ -91,7 +91,7 @@ class PublishedRun:
 
 
 @dataclass(frozen=True)
-class Trained(PublishedRun):
+class Trained(RecordedRun):
     """A trained model with its run, its configuration and its data."""
 
     model: Any
@@ -127,7 +127,7 @@ class Trained(PublishedRun):
 def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
     """Load a model from a run directory, with the best checkpoint or the last, or from a file of weights.
 
-    Without `tasks`, return a `PublishedRun` for a record that has no weights. With `tasks`, refuse such a record, and a
+    Without `tasks`, return a `RecordedRun` for a record that has no weights. With `tasks`, refuse such a record, and a
     model of any other task.
     """
     where = Path(where)
@@ -137,7 +137,7 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
         raise Refused(f"--last chooses a checkpoint of a run, but {where} is a file of weights. Leave --last out.")
     if not path.exists():
         if directory.result() and not (last or tasks):
-            return PublishedRun(directory, experiment_of(directory.config.read_text(encoding="utf-8"), directory))
+            return RecordedRun(directory, experiment_of(directory.config.read_text(encoding="utf-8"), directory))
         raise Refused(f"{where} has no {path.name}. Name the directory of a run that has been trained.")
     tensors, header = read_weights(path)
     if where.is_dir():

@@ -145,7 +145,7 @@ def test_a_strange_state_of_a_callback_is_refused_at_its_first_checkpoint(
     guest: Compose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kinds.Pull, "state_dict", lambda self: {"average": np.zeros(2)})
-    with pytest.raises(Refused, match="a callback or an optimiser may have tensors, numbers, texts"):
+    with pytest.raises(Refused, match="a callback or an optimiser may hold only tensors, numbers, texts"):
         trained(guest("callback=pull", f"outputs_dir={tmp_path}"))
 
 

@@ -225,6 +225,13 @@ def test_two_processes_agree_with_one(tmp_path: Path, task: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("task", "debug"), [("pairs", "debug=overfit"), ("words", "debug.windows=1")])
+def test_a_device_may_have_no_batch_to_evaluate(tmp_path: Path, task: str, debug: str) -> None:
+    """The devices do not wait for one another in an evaluation of one batch."""
+    ended(tmp_path, 2, *TASKS[task], *FEW, debug, "debug.steps=3")
+
+
+@pytest.mark.slow
 def test_a_run_moves_between_numbers_of_processes(tmp_path: Path) -> None:
     """A run that moves gives the result of an undisturbed run on one process.
 
@@ -287,11 +294,11 @@ def test_nothing_is_started_for_one_device_or_under_srun(processes: int, externa
 
 
 WAITING = """
-from highway.run import companions
+from highway.run import devices
 from tests.support.stand_ins import fails, trainer, waits
-companions.GRACE = 0.5
+devices.GRACE = 0.5
 if __name__ == "__main__":
-    with companions.companions(trainer(2), {work}):
+    with devices.companions(trainer(2), {work}):
         import os, signal, multiprocessing, time
         if {kill}:
             os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
