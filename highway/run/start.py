@@ -115,7 +115,7 @@ def open_log(path: Path) -> None:
 
 
 def _quiet_lightning() -> None:
-    """Silence Lightning's advice, which is about ways of working that are not ours. Other warnings stay."""
+    """Silence advice of Lightning and torch about ways of working that are not ours. Other warnings stay."""
     for name in ("pytorch_lightning", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
     for message in (
@@ -123,5 +123,6 @@ def _quiet_lightning() -> None:
         ".*GPU available but not used.*",
         ".*`srun` command is available.*",
         ".*`isinstance\\(treespec, LeafSpec\\)` is deprecated.*",
+        ".*`broadcast_buffers` is deprecated.*",  # what takes its place is missing in older versions of torch
     ):
         warnings.filterwarnings("ignore", message)
