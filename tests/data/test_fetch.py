@@ -1,6 +1,7 @@
 """Downloads from our own servers on the loopback: mirrors in turn, checksums, and what is said when all fail."""
 
 import errno
+import gzip
 import hashlib
 import http.server
 import io
@@ -9,6 +10,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -192,6 +194,26 @@ def test_files_from_one_source_stay(server: str, tmp_path: Path) -> None:
     Files("toy", "toy", (Source(f"{server}/1"), Source(f"{server}/2")), sums).ensure([tmp_path / name for name in sums])
     assert [(tmp_path / name).read_text() for name in sums] == ["a", "b"]
     assert Server.asked == ["/1/a.txt", "/1/b.txt", "/2/b.txt"]
+
+
+def test_two_may_fetch_at_once(server: str, tmp_path: Path) -> None:
+    Server.held = {"/a.txt": RIGHT}
+    files, path = Files("toy", "toy", (Source(server),), {"a.txt": sha256(RIGHT)}), tmp_path / "toy" / "a.txt"
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: files.ensure([path]), range(2)))
+    assert [found.name for found in path.parent.iterdir()] == ["a.txt"] and path.read_bytes() == RIGHT
+
+
+def test_a_packed_file_stays_packed(server: str, tmp_path: Path) -> None:
+    """The server may pack what it sends only if it is asked to."""
+    content = gzip.compress(RIGHT)
+
+    def answer(handler: Server) -> None:
+        handler.give(content if handler.headers["Accept-Encoding"] == "identity" else b"packed twice", len(content))
+
+    Server.held = {"/a.gz": answer}
+    Files("toy", "toy", (Source(server),), {"a.gz": sha256(content)}).ensure([tmp_path / "a.gz"])
+    assert (tmp_path / "a.gz").read_bytes() == content
 
 
 def test_a_file_that_is_there_is_not_replaced(server: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,16 @@ def test_a_second_command_leaves_the_first_one_alone(tiny: Compose) -> None:
     with directory.leased(), pytest.raises(Held):
         trained(tiny("debug=few"))
     assert (directory.path / "checkpoints").exists()
+
+
+def test_what_a_link_leads_to_is_not_deleted(tiny: Compose, tmp_path: Path) -> None:
+    elsewhere, directory = tmp_path / "elsewhere", RunDirectory.of(tiny("debug=few"))
+    elsewhere.mkdir()
+    directory.path.mkdir(parents=True)
+    (elsewhere / "precious").touch()
+    (directory.path / "checkpoints").symlink_to(elsewhere)
+    directory.clear()
+    assert (elsewhere / "precious").exists() and not list(directory.path.iterdir())
 
 
 def test_overfit_learns_one_batch_by_heart(tiny: Compose) -> None:
