@@ -167,7 +167,7 @@ def test_the_second_source_is_asked_where_the_first_is_down(
     ("wrong", "why"),
     [
         (b"<html>moved</html>", "it is not the expected archive: "),
-        (packed({"in/a.txt": b"changed"}), "a.txt there has the sha256 .*, expected dbdb7086ffe4"),
+        (packed({"in/a.txt": b"changed"}), "a.txt has the sha256 .*, expected dbdb7086ffe4"),
         (packed({"other": RIGHT}), "it is not the expected archive: in/a.txt is not in it"),
         (packed({"in/a.txt": "/etc/passwd"}), "it is not the expected archive: .*a.txt"),
         (packed({"in/a.txt": RIGHT * 9999})[:60], "it is not the expected archive: "),
