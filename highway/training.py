@@ -132,10 +132,10 @@ def metrics_of(trainer: pl.Trainer, task: Task, data: ExperimentData, validation
     data.final = data.final_differs
     metrics: dict[str, float] = {}
     for split in dict.fromkeys((data.watched, "test")):
-        known = split == data.watched and not data.final
-        if not known or split == "test":  # the losses of its units are kept
-            data.tested = split
+        validated = split == data.watched and not data.final
+        if not validated or split == "test":  # a test alone keeps the losses of the units of the test split
+            data.tested = split  # what trainer.test evaluates
             trainer.test(task, data, verbose=False)
-        values = validation if known else task.results_of[split]
+        values = validation if validated else task.results_of[split]
         metrics |= {f"{split}_{name}": value for name, value in values.items()}
     return {**metrics, **task.final_metrics(data)}

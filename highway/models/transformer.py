@@ -36,13 +36,13 @@ class CausalAttention(nn.Module):
     R-Transformer's code, as copies of one.
     """
 
-    def __init__(self, width: int, heads: int, dropout_rate: float, starts: str = "independent") -> None:
+    def __init__(self, width: int, heads: int, dropout_rate: float, init: str = "independent") -> None:
         super().__init__()
         self.heads = heads
         self.dropout = dropout_rate
         self.query_key_value = nn.Linear(width, 3 * width)
         self.output = nn.Linear(width, width)
-        if starts == "copies":
+        if init == "copies":
             self._start_as_copies(width)
 
     def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)

@@ -55,6 +55,15 @@ class Outcome:
         self.experiment = experiment
         self.load_at_start = resources.load_average()
 
+    def describe(self, data: ExperimentData, model: nn.Module, recorder: Recorder, trainer: pl.Trainer) -> None:
+        """Add the data, the size of the model and the environment to the record."""
+        self.recorder, self.trainer = recorder, trainer
+        self.content["data"] = {**data.description(), "counting_loss": data.counting_loss()}
+        self.content["parameters"] = parameter_counts(model)
+        self.content["environment"] = describe_environment(
+            self.experiment, trainer.strategy.root_device.type, trainer.world_size
+        )
+
     def __enter__(self) -> "Outcome":
         return self
 
@@ -91,15 +100,8 @@ class Outcome:
                 return False
         return True
 
-    def describe(self, data: ExperimentData, model: nn.Module, recorder: Recorder, trainer: pl.Trainer) -> None:
-        self.recorder, self.trainer = recorder, trainer
-        self.content["data"] = {**data.description(), "counting_loss": data.counting_loss()}
-        self.content["parameters"] = parameter_counts(model)
-        self.content["environment"] = describe_environment(
-            self.experiment, trainer.strategy.root_device.type, trainer.world_size
-        )
-
     def end(self, status: str, error: str | None = None) -> None:
+        """Add the status, the metrics and the cost to the record."""
         self.status = status
         self.content |= {"status": status, "error": error, "metrics": self.metrics}
         if self.recorder is not None:
@@ -129,6 +131,7 @@ class Outcome:
         }
 
     def write(self) -> None:
+        """Write result.json. If that fails, the run counts as interrupted, and the next start resumes it."""
         try:
             write_record(self.directory.path, self.content)
         except Unwritable as error:  # the checkpoint holds what was trained

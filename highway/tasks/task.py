@@ -166,6 +166,10 @@ class Task(pl.LightningModule):
     def setup(self, stage: str) -> None:
         self.devices = self.trainer.world_size
 
+    @property
+    def data(self) -> ExperimentData:
+        return self.trainer.datamodule  # type: ignore[attr-defined]
+
     @cached_property
     def weights(self) -> list[nn.Parameter]:
         """The parameters, in the order in which checkpoints number them."""
@@ -212,17 +216,20 @@ class Task(pl.LightningModule):
         """Add weight decay to the gradients, then clip them."""
         prepare_gradients(self.weights, self.experiment.optimizer)
 
-    # Evaluation: sums over everything that is scored, so the result does not depend on how they are batched
+    # Evaluation: sums over everything that is scored, so that the result does not depend on the batches
 
     def start_evaluation(self) -> None:
+        """Set all counts to zero."""
         names = [*self.counted, *(name for measure in self.measures.values() for name in measure.counted)]
         self.counts = {name: torch.zeros((), dtype=torch.float64, device=self.device) for name in names}
 
     def add(self, **counts: Tensor | int) -> None:
+        """Add to the counts of the current evaluation."""
         for name, count in counts.items():
             self.counts[name] += count.double() if isinstance(count, Tensor) else count
 
     def measure(self, logits: Tensor, targets: Tensor) -> None:
+        """Add the counts of the metrics that cards declare, from logits (N, classes) and the right classes (N)."""
         for measure in self.measures.values():
             self.add(**measure.counts(logits, targets))
 
@@ -231,10 +238,6 @@ class Task(pl.LightningModule):
         self.results_of[split] = self.results(
             {name: float(reduce(count, reduce_op="sum")) for name, count in self.counts.items()}
         )
-
-    @property
-    def data(self) -> ExperimentData:
-        return self.trainer.datamodule  # type: ignore[attr-defined]
 
     def on_validation_epoch_start(self) -> None:
         self.start_evaluation()
