@@ -1,4 +1,4 @@
-"""What most models share: dropout, layer normalisation, feed-forward, a sublayer with its gate, codes of positions."""
+"""Parts that most models share: dropout, layer norm, feed-forward, a sublayer with its gate, codes of positions."""
 
 import math
 from typing import Any

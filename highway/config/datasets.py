@@ -113,7 +113,7 @@ class Vocabulary(Written):
 
 
 class Context(NamedTuple):
-    """What a model with memory sees beyond the window that it reads."""
+    """The context that a model with memory sees beyond the window that it reads."""
 
     memory: int = 0  # positions before the window
     clamp: int | None = None  # larger relative distances count as this distance

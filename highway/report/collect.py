@@ -157,7 +157,7 @@ def authors_logs(table: Table) -> dict[str, Curves]:
     return read_curves(path) if path.exists() else {}
 
 
-def described(table: Table, row: Row, budget: str) -> Experiment:
+def compose_row(table: Table, row: Row, budget: str) -> Experiment:
     """Return the experiment of a row at a budget; its seed is arbitrary."""
     return composed(overrides_of(table, row, budget))
 
@@ -173,13 +173,13 @@ def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str
     against = table.against or {table.rows[0].id: [row.id for row in table.rows[1:]]}
     own = {row.id: [*against.get(row.id, ()), new.id] for row, new in zip(table.rows, changed, strict=True)}
     whole = table.model_copy(update={"rows": [*table.rows, *changed], "against": against | own})
-    known = {identified(described(table, row, budget)) for budget in budgets for row in table.at(budget)}
+    known = {identified(compose_row(table, row, budget)) for budget in budgets for row in table.at(budget)}
 
     refusals: list[Refused] = []
 
     def differs(row: Row, budget: str) -> bool:
         try:
-            return identified(described(whole, row, budget)) not in known
+            return identified(compose_row(whole, row, budget)) not in known
         except Refused as refused:  # the overrides do not fit this row
             refusals.append(refused)
             return False
