@@ -18,6 +18,8 @@ def records_of(content: bytes) -> list[bytes]:
             position += block - position % block
             continue
         length, kind = struct.unpack_from("<HB", content, position + 4)
+        if position + 7 + length > len(content):  # W&B writes it at this moment
+            break
         pieces += content[position + 7 : position + 7 + length]
         position += 7 + length
         if kind in (1, 4):  # whole, or the last piece
