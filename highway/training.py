@@ -63,7 +63,7 @@ def train_and_test(
     if experiment.debug.profile and first_process():
         our_callbacks.append(Profile(directory.path / "profile", data.total_steps))
     trainer = make_trainer(experiment, data.validate_every, [*build.callbacks(experiment), *our_callbacks, *callbacks])
-    outcome.describe(data, task.model, recorder, trainer)
+    outcome.describe({**description, "counting_loss": data.counting_loss()}, task.model, recorder, trainer)
     if experiment.trainer.compile is not None:
         compile_training(task, experiment, experiment.trainer.compile, trainer.global_rank, trainer.world_size)
     if experiment.logger.wandb and trainer.is_global_zero:

@@ -140,7 +140,7 @@ class EpochBatches:
     def __init__(
         self, groups: Callable[[int], list[Rows]], make_batch: Callable[[Rows], Any], overfit: bool = False
     ) -> None:
-        self.groups, self.make_batch, self.overfit = lru_cache(maxsize=1)(groups), make_batch, overfit
+        self.groups, self.make_batch, self.overfit = groups, make_batch, overfit
         self.count = len(self.groups(0))
 
     def __len__(self) -> int:
@@ -257,7 +257,8 @@ class ExampleData(ExperimentData):
         super().__init__(experiment)
         self.streams = streams
         self.check()
-        self.steps_per_epoch = len(self.training_groups(0))
+        self.groups = lru_cache(maxsize=1)(self.training_groups)  # of the epoch that is read
+        self.steps_per_epoch = len(self.groups(0))
 
     def check(self) -> None:
         """Refuse training data whose last batch has no example for some device."""
@@ -297,7 +298,7 @@ class ExampleData(ExperimentData):
         def make_batch(rows: Rows) -> Any:
             return self.batch("train", rows, *self.device_share())
 
-        batches = EpochBatches(self.training_groups, make_batch, self.experiment.debug.overfit)
+        batches = EpochBatches(self.groups, make_batch, self.experiment.debug.overfit)
         return TrainingBatches(batches, self.total_steps)
 
     def evaluated(self, split: str) -> EvaluationBatches:
@@ -315,5 +316,5 @@ class ExampleData(ExperimentData):
         """Return the examples of each evaluation batch of this device."""
         share, shares = self.device_share()
         debug = self.experiment.debug
-        groups = self.training_groups(0)[:1] if debug.overfit else self.evaluation_groups(split)[: debug.windows]
+        groups = self.groups(0)[:1] if debug.overfit else self.evaluation_groups(split)[: debug.windows]
         return groups[share::shares]

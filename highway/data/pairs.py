@@ -135,5 +135,5 @@ class TranslationData(ExampleData):
         """The share of padding among the source and target positions of the first epoch."""
         table = self.tables["train"]
         sides = (table.lengths(0), table.lengths(1) - 1)
-        positions = sum(len(rows) * int(lengths[rows].max()) for lengths in sides for rows in self.training_groups(0))
+        positions = sum(len(rows) * int(lengths[rows].max()) for lengths in sides for rows in self.groups(0))
         return 1 - float(table.lengths(0).sum() + table.lengths(1).sum() - len(table)) / positions

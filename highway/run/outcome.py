@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from highway.config.experiment import Experiment
 from highway.config.project import project
 from highway.config.training import Trainer
-from highway.data.batches import ExperimentData
 from highway.describe import parameter_counts
 from highway.errors import Corrupt, Refused, Unwritable
 from highway.ledger.directory import RunDirectory
@@ -55,10 +54,10 @@ class Outcome:
         self.experiment = experiment
         self.load_at_start = resources.load_average()
 
-    def describe(self, data: ExperimentData, model: nn.Module, recorder: Recorder, trainer: pl.Trainer) -> None:
+    def describe(self, data: dict[str, Any], model: nn.Module, recorder: Recorder, trainer: pl.Trainer) -> None:
         """Add the data, the size of the model and the environment to the record."""
         self.recorder, self.trainer = recorder, trainer
-        self.content["data"] = {**data.description(), "counting_loss": data.counting_loss()}
+        self.content["data"] = data
         self.content["parameters"] = parameter_counts(model)
         self.content["environment"] = describe_environment(
             self.experiment, trainer.strategy.root_device.type, trainer.world_size

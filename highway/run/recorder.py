@@ -205,7 +205,7 @@ class Recorder(pl.Callback):
             "validation": self.validation,
             "train_loss": self.train_loss,
             "nats": nats,
-            "units": scored,
+            "units": scored,  # the name that checkpoints have
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
