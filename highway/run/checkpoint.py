@@ -50,7 +50,7 @@ class AtomicCheckpoints(CheckpointIO):
             torch.save(checkpoint, file)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: Any = None) -> dict[str, Any]:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        return read_checkpoint(path)
 
     def remove_checkpoint(self, path: Any) -> None:
         Path(path).unlink(missing_ok=True)
@@ -126,10 +126,15 @@ class Checkpointer(pl.Callback):
             raise Interrupted(f"stopped at step {self.recorder.steps}")
 
 
+def read_checkpoint(path: Any) -> dict[str, Any]:
+    """Read a checkpoint into main memory, so that a run that began on a GPU can go on without one."""
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
 def check_readable(path: Path) -> None:
     """Refuse a checkpoint from which no run could resume, because a callback or an optimiser has a strange state."""
     try:
-        torch.load(path, weights_only=True, mmap=True)
+        read_checkpoint(path)
     except UnpicklingError as error:
         raise Refused(
             "this run could not resume from its checkpoints: the state of a callback or an optimiser may hold only "
@@ -164,7 +169,7 @@ def _checked(path: Path, directory: RunDirectory) -> dict[str, Any]:
     """Return the recorder's state in a checkpoint. Raise Corrupt if it, its curve or its best weights do not fit."""
     check_name(path)
     try:
-        known = torch.load(path, weights_only=True, mmap=True)["callbacks"][Recorder.state_key]
+        known = read_checkpoint(path)["callbacks"][Recorder.state_key]
         run, best_step = known["run"], known["best_step"]
         curve_bytes, curve_sha256 = known["curve_bytes"], known["curve_sha256"]
     except Exception as error:  # a foreign file with a correct name can make torch raise anything

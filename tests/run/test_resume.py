@@ -81,6 +81,16 @@ def test_threads_are_kept_on_resume(tiny: Compose) -> None:
     assert result["environment"]["threads"] == 1
 
 
+def test_a_run_that_began_on_a_gpu_resumes_without_one(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("torch.serialization.location_tag", lambda storage: "cuda:0")
+        patch.setattr("highway.run.checkpoint.check_readable", lambda path: None)
+        trained(tiny(*SHORT), StopAt(3))
+    trained(tiny(*SHORT))
+    checkpoints = RunDirectory.of(tiny(*SHORT)).best.parent
+    assert [path.name for path in checkpoints.glob("unusable-*")] == []
+
+
 def start(overrides: list[str], outputs: Path) -> "subprocess.Popen[bytes]":
     command = [sys.executable, str(TRAIN), *TINY, *overrides, f"outputs_dir={outputs}"]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
