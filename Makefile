@@ -55,13 +55,14 @@ sync: $(VENV)/.core  ## upload what logger=wandb has mirrored offline
 	$(RUN) -m highway dashboard --sync
 
 audit: $(VENV)/.core  ## the papers held against their own numbers and models: no data, no training, under a minute
-	$(RUN) -m highway audit
+	$(RUN) scripts/audit.py
 
 bench: $(VENV)/.bench  ## training speed at every table's shape against torch.nn and x-transformers; needs an idle machine
-	$(RUN) -m highway benchmark
+	$(RUN) scripts/benchmark.py
 
-gpu-check: $(VENV)/.dev $(VENV)/.bench  ## every check that needs a GPU, in under ten minutes; one report to send
-	$(RUN) -m highway.bench.gpu_check
+gpu-check: $(VENV)/.dev $(VENV)/.bench  ## the tests that need a GPU, then training speed on it at four shapes
+	$(RUN) -m pytest -m cuda
+	$(RUN) scripts/benchmark.py highway_t3 highway_t5 r_transformer_t3 hsg_t1 --rounds 3
 
 lint: $(VENV)/.dev  ## ruff and mypy
 	$(RUN) -m ruff check . && $(RUN) -m ruff format --check -q .

@@ -607,67 +607,6 @@ def dashboard(
         raise Refused("dashboard needs a table: type highway dashboard highway_t5 --dry-run.")
 
 
-@command("highway audit", "highway audit highway_t3 --write audit.md")
-def audit(
-    tables: TableNames = None,
-    write: Annotated[Path | None, text("FILE", "Also write the differences to this Markdown file.")] = None,
-) -> None:
-    """Check the papers against their own numbers and models."""
-    from rich.console import Console
-
-    from highway.audit.audit import audit as audited
-    from highway.audit.audit import show, to_markdown
-    from highway.ledger.files import write_text
-    from highway.sweep.reading import table_ids
-
-    if write and write.is_dir():
-        raise Refused(f"{write} is a folder; --write takes a file, as in --write audit.md.")
-    findings = audited(tables or table_ids())
-    show(findings, Console())
-    if write:
-        write_text(write, to_markdown(findings))
-
-
-@command(
-    "highway benchmark highway_t3 --budget smoke --rounds 2",
-    "highway benchmark highway_t2 --local-rnn",
-    codes={1: "a table could not be measured"},
-)
-def benchmark(
-    tables: TableNames = None,
-    row: Annotated[str | None, text("ROW", "Default: the first row with a public counterpart.")] = None,
-    local_rnn: Annotated[bool, flag("--local-rnn", "Time one LocalRNN alone, forward and backward.")] = False,
-    budget: Budget = "paper",
-    precision: Annotated[
-        Literal["32", "bf16"] | None, typer.Option(help="Default: both, unless bf16 is slower.")
-    ] = None,
-    rounds: Annotated[int, number("Interleaved rounds.", 1, 1000)] = 5,
-    threads: Annotated[int | None, number("Default: every core.", 1, 1024)] = None,
-    set: Annotated[Words, text("KEY=VALUE", "An override; may be repeated.")] = None,
-    compile: Annotated[bool, flag("--compile", "Time our model compiled as well.")] = False,
-    decoding: Annotated[Path | None, text("RUN", "Time the translations of this trained model instead.")] = None,
-    sentences: Annotated[int, number("Sentences of the test set, for --decoding.", 1)] = 500,
-    overhead: Annotated[bool, flag("--overhead", "Measure the waiting that is not training instead.")] = False,
-) -> None:
-    """Compare training speed with public implementations.
-
-    The shapes are those of the tables.
-    """
-    _check_names(tables, "--set")
-    if (decoding or overhead) and tables:
-        raise Refused("--decoding and --overhead measure no table: leave out the table's name.")
-    from highway.bench import benchmark as bench
-    from highway.ledger.machine import cores
-
-    cpu = threads or cores()
-    if overhead:
-        bench.benchmark_overhead()
-    elif decoding:
-        bench.benchmark_decoding(decoding, sentences, precision, cpu)
-    elif not bench.benchmark_tables(tables or [], row, budget, set or [], precision, compile, local_rnn, rounds, cpu):
-        sys.exit(1)
-
-
 @command('eval "$(highway completion)"', "highway completion >> ~/.bashrc")
 def completion() -> None:
     """Print what your shell needs to complete a command line.

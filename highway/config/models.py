@@ -42,7 +42,7 @@ class ModelCard:
     locations: dict[str, tuple[str, ...]] = field(default_factory=dict)  # interface of gates -> locations in the model
     remembers: Remembers = Remembers.NOTHING
     reads: str = "sequence"  # or "pair": a source and a target
-    rivals: tuple[str, ...] = ()  # public implementations that are timed beside it (highway/bench/contenders.py)
+    rivals: tuple[str, ...] = ()  # public implementations that are timed beside it (scripts/contenders.py)
     timed: tuple[str, ...] = ()  # options of the group `gate` that are timed beside it
     revision: int = 1
 

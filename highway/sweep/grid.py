@@ -31,7 +31,7 @@ from highway.sweep.table import LONGEST_ID, Table
 from highway.sweep.typed import Typed, command_line, every_combination
 
 log = logging.getLogger("highway")
-FOLDERS = ("bench", "cache", "cells", "dashboards", "debug", "gpu-check", "grids", "reference", "report", "wandb")
+FOLDERS = ("bench", "cache", "cells", "dashboards", "debug", "grids", "reference", "report", "wandb")
 LONGEST_NAME = 120  # characters of the name of a folder
 ALSO = ("parameters", "gate_parameters", "tokens_per_second", "train_seconds")
 

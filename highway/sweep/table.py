@@ -199,7 +199,7 @@ class Claim(Part):
 
 
 class Stated(Part):
-    """A statement of the paper's text or code about rows, which `highway audit` compares with the table and models.
+    """A statement of the paper's text or code about rows, which `make audit` compares with the table and models.
 
     It has exactly one of `value`, `percent`, `worse`, `parameters`, `built` and `words`.
     """

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 import torch
+from swapped import GatheredWindows
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from highway.bench.swapped import GatheredWindows
 from highway.blocks import local_rnn
 from highway.blocks.local_rnn import LocalRNN
 

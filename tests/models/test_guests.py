@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from measuring import timed
 from torch import nn
 
-from highway.bench.rounds import timed
 from highway.config.datasets import DATASETS
 from highway.config.experiment import Experiment
 from highway.config.gates import GATES

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from swapped import GatheredWindows
 from torch import Tensor, nn
 
-from highway.bench.swapped import GatheredWindows
 from highway.config.experiment import Experiment
 from highway.describe import named_parameters
 from highway.run import build

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from highway.blocks import kernels
+from highway.blocks.kernels import Captured, Given
 from highway.blocks.rhn_loop import Loop
 from highway.config.compose import experiment as composed
 from highway.config.datasets import Cut
@@ -430,3 +431,28 @@ def test_figures_are_drawn_from_runs(short: None, tmp_path: Path) -> None:
     assert "RHN 10 + HSG: 640 values" in drawn["gate_values"] and ">RHN 10 + HSG<" in drawn["gradients"]
     ours = {line.texts[0]: line.texts[report.results.heads.index("ours")] for line in report.results.lines}
     assert [label for label, text in ours.items() if text != "not run"] == ["RHN 10", "RHN 10 + HSG"]
+
+
+class Replayed:
+    """A stand-in for a CUDA graph: replaying computes into the same tensors again."""
+
+    def replay(self) -> None:
+        for output, again in zip(self.outputs, self.function(*self.inputs), strict=True):
+            output.copy_(again)
+
+
+def test_calls_of_a_recorded_graph_do_not_share_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    def record(self: Captured, given: Given) -> object:
+        graph = Replayed()
+        graph.function = self.function
+        graph.inputs = tuple(None if tensor is None else tensor.detach().clone() for tensor in given)
+        graph.outputs = self.function(*graph.inputs)
+        return graph, graph.inputs, graph.outputs
+
+    monkeypatch.setattr(Captured, "_record", record)
+    doubled = Captured(lambda x, drop: (2 * x,))
+    first, second = doubled(torch.ones(2), None)[0], doubled(torch.full((2,), 3.0), None)[0]
+    assert first.tolist() == [2, 2] and second.tolist() == [6, 6]
+    assert len(doubled.recorded) == 1
+    doubled(torch.ones(3), None)
+    assert len(doubled.recorded) == 2

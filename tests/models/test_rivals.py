@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from swapped import PublicTCN
 from torch import Tensor, nn
 
-from highway.bench.swapped import PublicTCN
 from highway.config.experiment import Experiment
 from highway.config.gates import GATES
 from highway.errors import Refused

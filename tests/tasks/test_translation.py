@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from measuring import decoded
 from safetensors.torch import save_file
 from torch import nn
 
-from highway.bench.decoding import decoded
 from highway.config.datasets import END, PADDING, START
 from highway.config.experiment import Experiment
 from highway.data import sample_pairs, sources, translation

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from swapped import SWAPS, Swapped
 from torch import Tensor, nn
 
-from highway.bench.swapped import SWAPS, Swapped
 from highway.blocks.layers import sinusoids
 from highway.config.datasets import PADDING
 from highway.config.experiment import Experiment

@@ -27,7 +27,7 @@ class Finding:
     says: str  # what the paper or its code says or does
     computed: str  # what was computed
     holds: bool | None  # True if the two agree; None if the numbers do not decide it
-    command: str = ""  # the command that shows it, if other than `highway audit TABLE`
+    command: str = ""  # the command that shows it, if other than `python scripts/audit.py TABLE`
     read: str = ""  # what a person read in a paper or its code, on which `holds` rests besides the numbers
 
 

@@ -4,7 +4,7 @@ Both devices get the same weights, the same batches and no dropout. Three number
 reference, fp32 on the CPU: the loss of the first step, the first gradient (norm of the difference over norm), and the
 loss of the ten that differs most. Sums in another order differ in their last digits, so the bounds depend on the
 precision: an fp32 operand has 24 significant bits, TF32 11, bf16 8. They were measured over rows of every family
-(docs/LOG.md, "How far may ten steps lie apart" and "The first GPU"). Each bound is three to ten times the largest
+(docs/LOG.md, section Speed). Each bound is three to ten times the largest
 difference found, without gradients that jump and LSTMs of several layers in bf16.
 
 A gradient jumps, by a thousand times the rounding, where the input of a ReLU is so close to zero that rounding changes
@@ -23,8 +23,12 @@ from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from highway.config.compose import experiment
 from highway.config.experiment import Experiment
+from highway.models import rhn
 from highway.run import build, resources
+from highway.run.compiled import compile_training
+from highway.sweep.reading import load_table
 from highway.tasks.task import Task
 
 STEPS, BATCHES = 10, 3
@@ -61,6 +65,13 @@ class Trace:
         gradients = [float((ours - theirs).norm() / theirs.norm()) for ours, theirs in pairs]
         gradient = math.nan if any(map(math.isnan, gradients)) else statistics.median(gradients)
         return Apart(differences[0], gradient, max(differences, key=lambda value: (value != value, value)))
+
+
+def row(table_id: str, row_id: str) -> Experiment:
+    """Return a row at smoke budget, on generated data, without dropout."""
+    table = load_table(table_id)
+    overrides = table.overrides(table.row(row_id), "smoke", seed=1)
+    return without_dropout(experiment([*overrides, "dataset.source=sample"]))
 
 
 def without_dropout(described: Experiment) -> Experiment:
@@ -141,3 +152,24 @@ def rounded(x: Tensor) -> Tensor:
     if x.dtype != torch.float32:
         return x
     return ((x.contiguous().view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
+
+
+def disagreements(described: Experiment, device: str, steps: int = STEPS) -> dict[str, Apart]:
+    """Compare a device with fp32 on the CPU. Return the differences out of bounds, by precision."""
+    reference = trace(described, "cpu", "32", steps)
+    differences = {precision: trace(described, device, precision, steps).apart(reference) for precision in BOUNDS}
+    return {precision: apart for precision, apart in differences.items() if not apart.within(BOUNDS[precision])}
+
+
+def steps_of(described: Experiment, device: str, compiled: str | None = None, in_graphs: bool = True) -> Trace:
+    """Train ten steps on ten batches, carrying the state; in_graphs: CUDA graphs may record the recurrent loops."""
+    resources.give_back_freed_memory()  # as above
+    torch.manual_seed(0)
+    batches = [build.like_real(described, "cpu") for _ in range(STEPS)]
+    task = build.task(described).to(device).train()
+    for module in task.modules():
+        if isinstance(module, rhn.Layer):
+            module.loop.in_graphs = in_graphs
+    if compiled:
+        compile_training(task, described, compiled)
+    return train(task, batches, traced=1)  # the first step that continues from a state

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from audit import of_code
+from contradictions import Finding, of_numbers, tau_by_chance
 
-from highway.audit.contradictions import Finding, of_numbers, tau_by_chance
-from highway.audit.models import of_code
 from highway.config.compose import experiment
 from highway.report.statistics import kendall_tau
 from highway.run import build

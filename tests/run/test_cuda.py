@@ -1,0 +1,49 @@
+"""A GPU computes what the CPU computes, and resumes exactly. `make gpu-check` runs these tests."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from highway.config.experiment import Experiment
+from highway.sweep.reading import load_table, table_ids
+from highway.testing.runs import assert_resumes_exactly, trained
+from tests.support.agreement import BOUNDS, disagreements, row, steps_of
+from tests.support.overrides import SHORT
+
+pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+SAME = BOUNDS["32"]  # same precision, other kernels: cuBLAS may choose others in a graph, the compiler fuses
+
+
+@pytest.mark.parametrize("table_id", table_ids(trained=True))
+def test_rows_agree_with_the_cpu(table_id: str) -> None:
+    """Compare ten steps of every row in fp32, TF32 and bf16 with fp32 on the CPU."""
+    rows = [row.id for row in load_table(table_id).at("smoke")]
+    different = {row_id: disagreements(row(table_id, row_id), "cuda") for row_id in rows}
+    assert {row_id: apart for row_id, apart in different.items() if apart} == {}
+
+
+@pytest.mark.parametrize("row_id", ["rhn_10", "hsg_10"])
+def test_loops_recorded_as_graphs_equal_their_kernels(row_id: str) -> None:
+    described = row("hsg_t1", row_id)
+    apart = steps_of(described, "cuda").apart(steps_of(described, "cuda", in_graphs=False))
+    assert apart.within(SAME), apart
+
+
+@pytest.mark.parametrize(
+    ("table_id", "row_id"),
+    [("highway_t3", "tanh"), ("highway_t5", "tanh"), ("r_transformer_t3", "r_transformer"), ("hsg_t1", "hsg_10")],
+)
+def test_compiled_steps_equal_eager_steps(table_id: str, row_id: str) -> None:
+    """CUDA graphs overwrite their outputs: a state that is carried must survive the next step."""
+    described = row(table_id, row_id)
+    apart = steps_of(described, "cuda", "reduce-overhead").apart(steps_of(described, "cuda"))
+    assert apart.within(SAME), apart
+
+
+def test_a_stopped_run_resumes_exactly(tiny: Callable[..., Experiment]) -> None:
+    overrides = (*SHORT, "trainer.accelerator=gpu", "trainer.deterministic=true")
+    whole, result = trained(tiny(*overrides))
+    stopped = tiny(*overrides)
+    stopped.outputs_dir /= "stopped"
+    assert_resumes_exactly(stopped, [5], whole, result)
