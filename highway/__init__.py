@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # importing highway imports nothing else, because torch and p
 
     from highway.api.compare import Comparison
 
-__version__ = "1.0.dev0"
+__version__ = "1.0.0"
 __all__ = ["compare", "curves", "load", "runs", "train"]
 
 

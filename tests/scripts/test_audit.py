@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import audit
 import numpy as np
 import pytest
 import yaml
-from audit import of_code
 from contradictions import Finding, of_numbers, tau_by_chance
 
 from highway.config.compose import experiment
@@ -82,7 +82,7 @@ def test_a_heading_that_is_right_is_no_difference() -> None:
 def test_selections_that_gate_nothing(table_id: str) -> None:
     """They are the rows whose numbers the table file calls disputed, so that reports do not count them."""
     table = load_table(table_id)
-    loops = [finding for finding in of_code(table) if "on some layers" in finding.says]
+    loops = [finding for finding in audit.of_code(table) if "on some layers" in finding.says]
     differences = differing(iter(loops))
     assert {says.split(":")[0] for says in differences} == {row.label for row in table.rows if row.disputed} != set()
     assert all("gates no layer" in text for text in differences.values())
@@ -157,3 +157,27 @@ def test_what_chance_does_to_the_order_of_rows() -> None:
     rng = np.random.default_rng(1)
     taus = [kendall_tau(range(15), rng.permutation(15).tolist()) for _ in range(500)]
     assert np.mean(np.abs(np.array(taus)) <= tau_by_chance(15)) == pytest.approx(0.95, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("nothing", "there is no table 'nothing'"),
+        ("highway_t1 --write {folder}", "is a folder; --write takes a file, as in --write audit.md."),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    line: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["audit.py", *line.format(folder=tmp_path).split()])
+    with pytest.raises(SystemExit) as end:
+        audit.main()
+    assert end.value.code == 2 and sentence in capsys.readouterr().err
+
+
+def test_the_page_is_what_the_audit_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["audit.py", "highway_t1", "--write", str(tmp_path / "audit.md")])
+    audit.main()
+    written = (tmp_path / "audit.md").read_text()
+    page = (Path("docs") / "AUDIT.md").read_text()
+    assert "shown by" in written and all(line in page for line in written.splitlines())

@@ -136,3 +136,19 @@ def test_a_benchmark_leaves_out_what_ran_out_of_memory(monkeypatch: pytest.Monke
     for name in ("torch.nn.TransformerEncoder, 32", "ours with tanh sdu, 32"):
         said = f"{name} is left out: its process ran out of memory or was killed; --set dataset.train.lanes=8 halves"
         assert any(remark.startswith(said) for remark in record["remarks"])
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("highway_t33", "there is no table 'highway_t33'. Did you mean 'highway_t3'?"),
+        ("highway_t1 --row nothing", "highway_t1 has no row 'nothing'"),
+        ("highway_t1 --set gate=null", "gate=null names no option"),
+        ("highway_t1 --decoding folder", "--decoding measures no table: leave out the table's name."),
+        ("highway_t1 --precision 16", "invalid choice: '16'"),
+        ("highway_t1 --sentences 0", "'0' is not a whole number of at least 1"),
+    ],
+)
+def test_a_mistake_is_one_sentence(typed: Callable[..., tuple[int, str, str]], line: str, sentence: str) -> None:
+    code, out, errors = typed(line)
+    assert (code, out) == (2, "") and sentence in errors and "Traceback" not in errors
