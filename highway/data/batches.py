@@ -180,7 +180,7 @@ class ExperimentData(pl.LightningDataModule):
     def __init__(self, experiment: Experiment) -> None:
         super().__init__()
         self.experiment = experiment
-        self.watched = experiment.dataset_card.watched  # the split that is evaluated in training
+        self.watched = experiment.dataset_card.watched  # the split evaluated in training; `test` if there is no `valid`
 
     @staticmethod
     def like_real(experiment: Experiment, device: str) -> Any:

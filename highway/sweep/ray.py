@@ -2,7 +2,8 @@
 
 The cluster is an existing one, or a local one that lasts as long as the sweep. A task starts the run's command as a
 process and waits for it. When Ray loses the worker, the process saves a checkpoint and stops, and Ray restarts the
-task. A task that finds the process still saving is refused, and started again when the run is free.
+task. Ray notices the loss of a node after up to a minute. A task that finds the process still saving is refused, and
+started again when the run is free.
 """
 
 import os

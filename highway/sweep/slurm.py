@@ -1,7 +1,8 @@
 """hydra/launcher=slurm: trains each run in a Slurm job; submitit submits the jobs of a sweep in a few arrays.
 
 Slurm sends SIGTERM before a job's time limit and before it pre-empts a job. Its runs then save checkpoints and exit
-with 130; the job is requeued and they resume. After `scancel` a job saves checkpoints and is not requeued.
+with 130; the job is requeued, and they resume after about two minutes. After `scancel` a job saves checkpoints and is
+not requeued.
 """
 
 import logging

@@ -167,7 +167,7 @@ def test_a_grid_has_a_title_in_words_and_the_columns_that_were_asked_for() -> No
 def test_the_page_holds_no_more_points_than_promised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    """Or two of each curve: docs/COMMANDS.md promises both."""
+    """Or two of each curve: highway/report/site.py states both."""
     monkeypatch.setattr(site, "ON_A_PAGE", most)
     for row in ("baseline", "tanh"):
         for seed in (1, 2):
