@@ -63,7 +63,7 @@ class Mirror:
             name=name,
             tags=tags(experiment, group, row),
             config={**configuration(experiment), "table": group, "row": row},
-            job_type="cell",
+            job_type="run",
             dir=str(folder),
             resume="allow" if experiment.logger.wandb == "online" else None,
             settings=wandb.Settings(silent=True, console="off"),

@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import gc
 import os
 import resource
 import sys
@@ -28,16 +27,6 @@ def keep_freed_memory() -> None:
             libc = ctypes.CDLL(None)
             libc.mallopt(mmap_threshold, 1 << 30)
             libc.mallopt(trim_threshold, (1 << 31) - 1)
-
-
-def give_back_freed_memory() -> None:
-    """Give freed memory back to the system and the CUDA device; otherwise the allocators keep it for the next use."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):  # musl has no malloc_trim
-            ctypes.CDLL(None).malloc_trim(0)
 
 
 class Neighbours:

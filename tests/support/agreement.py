@@ -11,6 +11,7 @@ A gradient jumps, by a thousand times the rounding, where the input of a ReLU is
 its sign. Therefore it is computed for three batches, and the middle one of their differences counts.
 """
 
+import gc
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +27,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.models import rhn
-from highway.run import build, resources
+from highway.run import build
 from highway.run.compiled import compile_training
 from highway.sweep.reading import load_table
 from highway.tasks.task import Task
@@ -91,7 +92,7 @@ def trace(described: Experiment, device: str, precision: str, steps: int = STEPS
 
 def _trace_of(described: Experiment, device: str, precision: str, batches: list[Any]) -> Trace:
     """Build the model from seed 0 and train one step on each batch."""
-    resources.give_back_freed_memory()  # a CUDA graph that is collected while another is recorded would break that one
+    gc.collect()  # a CUDA graph that is collected while another is recorded would break that one
     torch.manual_seed(0)
     task = build.task(described).to(device).train()
     if precision == "64":
@@ -163,7 +164,7 @@ def disagreements(described: Experiment, device: str, steps: int = STEPS) -> dic
 
 def steps_of(described: Experiment, device: str, compiled: str | None = None, in_graphs: bool = True) -> Trace:
     """Train ten steps on ten batches, carrying the state; in_graphs: CUDA graphs may record the recurrent loops."""
-    resources.give_back_freed_memory()  # as above
+    gc.collect()  # as above
     torch.manual_seed(0)
     batches = [build.like_real(described, "cpu") for _ in range(STEPS)]
     task = build.task(described).to(device).train()
