@@ -61,7 +61,8 @@ bench: $(VENV)/.bench  ## training speed at every table's shape against torch.nn
 	$(RUN) scripts/benchmark.py
 
 gpu-check: $(VENV)/.dev $(VENV)/.bench  ## the tests that need a GPU, then training speed on it at four shapes
-	$(RUN) -m pytest -m cuda
+	@$(RUN) -c 'import sys, torch; torch.cuda.is_available() or sys.exit("error: there is no CUDA device here.")'
+	CUBLAS_WORKSPACE_CONFIG=:4096:8 $(RUN) -m pytest -m cuda
 	$(RUN) scripts/benchmark.py highway_t3 highway_t5 r_transformer_t3 hsg_t1 --rounds 3
 
 lint: $(VENV)/.dev  ## ruff and mypy

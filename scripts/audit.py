@@ -22,6 +22,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 from torch import Tensor, nn
 
+from highway.config import project
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.config.models import Remembers
@@ -281,6 +282,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, metavar="FILE", help="also write the differences to this Markdown file")
     arguments = parser.parse_args()
     with one_sentence():
+        project.load()
         if arguments.write and arguments.write.is_dir():
             raise Refused(f"{arguments.write} is a folder; --write takes a file, as in --write audit.md.")
         audited = audit(arguments.tables or table_ids())

@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from swapped import LayerAlone
 
+from highway.config import project
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
 from highway.config.extras import need
@@ -256,6 +257,7 @@ def _options() -> argparse.ArgumentParser:
 def main() -> None:
     arguments = _options().parse_args()
     with one_sentence():
+        project.load()
         if arguments.decoding and arguments.tables:
             raise Refused("--decoding measures no table: leave out the table's name.")
         torch.set_num_threads(arguments.threads)

@@ -1,4 +1,4 @@
-"""The other commands, as typed: explain, status, report, data, benchmark."""
+"""The other commands, as typed: explain, status, report, data."""
 
 import itertools
 import os
