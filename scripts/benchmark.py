@@ -188,11 +188,16 @@ def say(*sentences: object) -> None:
         print(sentence, flush=True)
 
 
-def show_decoded(record: dict[str, Any]) -> None:
-    grid = RichTable(box=SIMPLE_HEAD, title=record["title"], title_justify="left")
-    grid.add_column("translation of", no_wrap=True)
-    for head in ("seconds", "times as fast", "BLEU", "same text"):
+def _grid(title: str, first: str, *others: str) -> RichTable:
+    grid = RichTable(box=SIMPLE_HEAD, title=title, title_justify="left")
+    grid.add_column(first, no_wrap=True)
+    for head in others:
         grid.add_column(head, justify="right", no_wrap=True)
+    return grid
+
+
+def show_decoded(record: dict[str, Any]) -> None:
+    grid = _grid(record["title"], "translation of", "seconds", "times as fast", "BLEU", "same text")
     for row in record["rows"]:
         cells = [f"{row['seconds']:.2f}", f"{row['ratio']:.1f}", f"{row['bleu']:.2f}", f"{row['same']}"]
         grid.add_row(row["name"], *cells)
@@ -202,10 +207,7 @@ def show_decoded(record: dict[str, Any]) -> None:
 def show(record: dict[str, Any]) -> None:
     if not record["rows"]:
         return
-    grid = RichTable(box=SIMPLE_HEAD, title=record["title"], title_justify="left")
-    grid.add_column("training step of", no_wrap=True)
-    for head in ("tokens/s", "ratio", "spread", "MiB", "peak"):
-        grid.add_column(head, justify="right", no_wrap=True)
+    grid = _grid(record["title"], "training step of", "tokens/s", "ratio", "spread", "MiB", "peak")
     for row in record["rows"]:
         cells = [f"{row['tokens_per_second']:,.0f}", f"{row['ratio']:.2f}", f"{row['spread']:.0%}"]
         cells += [f"{row['peak_memory_bytes'] / MIB:,.0f}", f"{row['share_of_peak']:.0%}"]

@@ -31,13 +31,14 @@ def cautions(experiments: Iterable[Experiment]) -> dict[str, str]:
     """Return the cautions about runs on this machine, by subject."""
     runs = list(experiments)
     on_gpu = [run for run in runs if torch.cuda.is_available() and run.trainer.accelerator != "cpu"]
-    texts = {"plateau": misses_epochs(runs), "lstm": WRONG_LSTM if any(map(_is_stacked_lstm_in_bf16, on_gpu)) else None}
+    wrong = [run for run in on_gpu if is_stacked_lstm(run) and run.trainer.precision == "bf16"]
+    texts = {"plateau": misses_epochs(runs), "lstm": WRONG_LSTM if wrong else None}
     return {name: caution for name, caution in texts.items() if caution}
 
 
-def _is_stacked_lstm_in_bf16(run: Experiment) -> bool:
-    stacked = isinstance(run.model, Recurrent) and run.model.cell == "lstm" and run.model.layers > 1
-    return stacked and run.trainer.precision == "bf16"
+def is_stacked_lstm(run: Experiment) -> bool:
+    """Return True for an LSTM of several layers, whose gradients were wrong in bf16 on a GPU."""
+    return isinstance(run.model, Recurrent) and run.model.cell == "lstm" and run.model.layers > 1
 
 
 def misses_epochs(runs: Iterable[Experiment]) -> str | None:

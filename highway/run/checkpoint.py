@@ -126,15 +126,18 @@ class Checkpointer(pl.Callback):
             raise Interrupted(f"stopped at step {self.recorder.steps}")
 
 
-def read_checkpoint(path: Any) -> dict[str, Any]:
-    """Read a checkpoint into main memory, so that a run that began on a GPU can go on without one."""
-    return torch.load(path, map_location="cpu", weights_only=True)
+def read_checkpoint(path: Any, mmap: bool = False) -> dict[str, Any]:
+    """Read a checkpoint into main memory, so that a run that began on a GPU can go on without one.
+
+    mmap: leave the tensors on disk until they are used; a check uses none.
+    """
+    return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
 
 
 def check_readable(path: Path) -> None:
     """Refuse a checkpoint from which no run could resume, because a callback or an optimiser has a strange state."""
     try:
-        read_checkpoint(path)
+        read_checkpoint(path, mmap=True)
     except UnpicklingError as error:
         raise Refused(
             "this run could not resume from its checkpoints: the state of a callback or an optimiser may hold only "
@@ -169,7 +172,7 @@ def _checked(path: Path, directory: RunDirectory) -> dict[str, Any]:
     """Return the recorder's state in a checkpoint. Raise Corrupt if it, its curve or its best weights do not fit."""
     check_name(path)
     try:
-        known = read_checkpoint(path)["callbacks"][Recorder.state_key]
+        known = read_checkpoint(path, mmap=True)["callbacks"][Recorder.state_key]
         run, best_step = known["run"], known["best_step"]
         curve_bytes, curve_sha256 = known["curve_bytes"], known["curve_sha256"]
     except Exception as error:  # a foreign file with a correct name can make torch raise anything

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from highway.config.experiment import Experiment
+from highway.run.cautions import is_stacked_lstm
 from highway.sweep.reading import load_table, table_ids
 from highway.testing.runs import assert_resumes_exactly, trained
 from tests.support.agreement import BOUNDS, disagreements, row, steps_of
@@ -16,7 +17,6 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
     pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores"),  # torch.compile's advice; here fp32 is meant
 ]
-STACKED_LSTMS = ("r_transformer_t3 lstm", "r_transformer_t4 lstm")  # wrong in bf16 on a GPU: a run says so
 SAME = BOUNDS["32"]  # same precision, other kernels: cuBLAS may choose others in a graph, the compiler fuses
 
 
@@ -25,8 +25,9 @@ def test_rows_agree_with_the_cpu(table_id: str) -> None:
     """Compare ten steps of every row in fp32, TF32 and bf16 with fp32 on the CPU."""
     different = {}
     for row_id in [each.id for each in load_table(table_id).at("smoke")]:
-        apart = disagreements(row(table_id, row_id), "cuda")
-        if f"{table_id} {row_id}" in STACKED_LSTMS:
+        described = row(table_id, row_id)
+        apart = disagreements(described, "cuda")
+        if is_stacked_lstm(described):  # wrong in bf16, as a run says
             apart.pop("bf16", None)
         different |= {row_id: apart} if apart else {}
     assert different == {}

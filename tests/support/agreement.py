@@ -4,8 +4,8 @@ Both devices get the same weights, the same batches and no dropout. Three number
 reference, fp32 on the CPU: the loss of the first step, the first gradient (norm of the difference over norm), and the
 loss of the ten that differs most. Sums in another order differ in their last digits, so the bounds depend on the
 precision: an fp32 operand has 24 significant bits, TF32 11, bf16 8. They were measured over rows of every family
-(docs/LOG.md). Each bound is three to ten times the largest
-difference found, without gradients that jump and LSTMs of several layers in bf16.
+(docs/LOG.md). Each bound is three to ten times the largest difference found, without gradients that jump and LSTMs of
+several layers in bf16.
 
 A gradient jumps, by a thousand times the rounding, where the input of a ReLU is so close to zero that rounding changes
 its sign. Therefore it is computed for three batches, and the middle one of their differences counts.
