@@ -16,12 +16,13 @@ from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.run.cautions import warn
 from highway.run.checkpoint import AtomicCheckpoints, Checkpointer, load_weights
-from highway.run.compiled import compile_training
+from highway.run.compiled import compile_training, mode_of
 from highway.run.devices import cluster_environment, companions, first_process
 from highway.run.outcome import Outcome, save_probes
 from highway.run.profile import Profile
 from highway.run.recorder import Progress, Recorder
 from highway.run.start import Start, hold_run
+from highway.run.whole import WholeUpdates
 from highway.tasks.task import Task
 
 log = logging.getLogger("highway")
@@ -63,9 +64,12 @@ def train_and_test(
     if experiment.debug.profile and first_process():
         our_callbacks.append(Profile(directory.path / "profile", data.total_steps))
     trainer = make_trainer(experiment, data.validate_every, [*build.callbacks(experiment), *our_callbacks, *callbacks])
-    outcome.describe({**description, "counting_loss": data.counting_loss()}, task.model, recorder, trainer)
-    if experiment.trainer.compile is not None:
-        compile_training(task, experiment, experiment.trainer.compile, trainer.global_rank, trainer.world_size)
+    mode = mode_of(experiment, trainer.strategy.root_device.type, data.total_steps)
+    outcome.describe({**description, "counting_loss": data.counting_loss()}, task.model, recorder, trainer, mode)
+    if mode is not None:
+        compile_training(task, experiment, mode, trainer.global_rank, trainer.world_size)
+    if mode == "whole":
+        task.whole = WholeUpdates(task, lambda: trainer.optimizers[0])
     if experiment.logger.wandb and trainer.is_global_zero:
         mirror = mirror_of(experiment, directory)
         recorder.listeners.append(mirror)

@@ -6,8 +6,8 @@ from highway.config.cards import Card, Cards
 from highway.config.keys import Text, Written, added, choice, key, number
 from highway.errors import Refused
 
-COMPILE_MODES = ("default", "reduce-overhead", "max-autotune")
-CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")  # on a GPU these replay a step's kernels as CUDA graphs
+CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune", "whole")  # on a GPU these replay kernels as CUDA graphs
+COMPILE_MODES = ("auto", "default", *CUDA_GRAPH_MODES)
 
 
 class Trainer(Written):
@@ -48,7 +48,11 @@ class Trainer(Written):
         False, "torch's deterministic algorithms; a kernel that has none is named in log.txt", names_run=False
     )
     compile: str | None = key(
-        None, "mode of torch.compile for training steps; null: none", options=COMPILE_MODES, names_run=False
+        "auto",
+        "mode of torch.compile for training steps; auto: as device, length and batches allow; null: none; "
+        "whole: a whole update as one CUDA graph",
+        options=COMPILE_MODES,
+        names_run=False,
     )
     evaluation_batch: int = number(
         16, 1, description="independent evaluation windows that are computed at once", names_run=False

@@ -43,4 +43,6 @@ def joined(states: list[Any]) -> Any:
 
 def flattened(state: Any) -> list[Tensor]:
     """List the tensors of a state."""
+    if state is None:
+        return []
     return [state] if isinstance(state, Tensor) else [tensor for part in state for tensor in flattened(part)]

@@ -1,5 +1,7 @@
 """Compile training steps with torch.compile, for one fixed shape of batch.
 
+On a GPU this is the default, because launching the kernels of a small model takes longer than computing them.
+
 The forward pass of a full training batch is compiled, once. Everything else runs eagerly: a shorter last window or
 batch, the first window of an epoch (which has no state to continue from), evaluation and decoding. Compiled and eager
 passes compute the same function of weights and batch, so nothing is padded and nothing is compiled a second time. The
@@ -7,16 +9,21 @@ batch alone decides whether a step is compiled, so a resumed run decides the sam
 (translation, music), one program with symbolic sizes serves all of them.
 """
 
+import math
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from highway.config.cards import loaded
 from highway.config.experiment import Experiment
+from highway.config.models import RHN
 from highway.config.training import CUDA_GRAPH_MODES
 from highway.data.batches import lanes_of
+from highway.errors import Refused
 from highway.models import rhn
 from highway.models.backbone import mapped
 from highway.run import build
@@ -28,19 +35,46 @@ WARNINGS_OF_THE_COMPILER = (  # caused by the compiler's own tracing
 )
 
 
+WORTH_COMPILING = 5_000  # updates; compiling takes half a minute, and saved 4 to 19 ms an update on an H200
+
+
+def mode_of(experiment: Experiment, device: str, steps: float = math.inf) -> str | None:
+    """Return the mode in which a run of so many updates is compiled on a device; None: not at all."""
+    trainer, task = experiment.trainer, loaded(experiment.task_card.code)
+    one_shape = not task.lengths_vary and trainer.processes * trainer.accumulate == 1
+    if trainer.compile == "whole" and not (one_shape and device == "cuda"):
+        raise Refused("trainer.compile=whole needs one GPU and batches of one shape. Type trainer.compile=auto.")
+    if trainer.compile != "auto":
+        return trainer.compile
+    eager = experiment.debug.anomaly or isinstance(experiment.model, RHN)  # the loop of an RHN is a graph of its own
+    if device != "cuda" or eager or steps < WORTH_COMPILING or not can_compile():
+        return None
+    return "reduce-overhead" if one_shape else "default"
+
+
+def can_compile() -> bool:
+    """Return whether torch.compile works for this GPU: it needs Triton, and a GPU that Triton knows."""
+    return find_spec("triton") is not None and torch.cuda.get_device_capability() >= (7, 0)
+
+
 def compile_training(task: Task, experiment: Experiment, mode: str, rank: int = 0, processes: int = 1) -> None:
     """Compile the forward pass of a task's model in this mode, in place, so names in checkpoints stay the same."""
     for message in WARNINGS_OF_THE_COMPILER:
         warnings.filterwarnings("ignore", message)
-    shape = None if task.lengths_vary else _full_shape(experiment, rank, processes)
-    carries = bool(getattr(experiment.dataset, "carry_state", False))
+    shape = None if task.lengths_vary else full_shape(experiment, rank, processes)
     for module in task.model.modules():
         if isinstance(module, rhn.Layer):  # unrolled, its thousands of kernels would take minutes to compile
             module.loop = torch.compiler.disable(module.loop.__call__)
-    task.model.forward = FixedShapes(task.model, mode, shape, carries)
+    mode = "default" if mode == "whole" else mode  # the graph around it is in highway/run/whole.py
+    task.model.forward = FixedShapes(task.model, mode, shape, carries_state(experiment))
 
 
-def _full_shape(experiment: Experiment, rank: int, processes: int) -> torch.Size:
+def carries_state(experiment: Experiment) -> bool:
+    """Return whether an update continues from the state that the one before it left."""
+    return bool(getattr(experiment.dataset, "carry_state", False))
+
+
+def full_shape(experiment: Experiment, rank: int = 0, processes: int = 1) -> torch.Size:
     """Return the shape of the model's input on this device, for a full batch or the first of its parts."""
     first = build.like_real(experiment, "meta")[0]
     share = first[lanes_of(len(first), rank, processes)]

@@ -54,13 +54,18 @@ class Outcome:
         self.experiment = experiment
         self.load_at_start = resources.load_average()
 
-    def describe(self, data: dict[str, Any], model: nn.Module, recorder: Recorder, trainer: pl.Trainer) -> None:
-        """Add the data, the size of the model and the environment to the record."""
+    def describe(
+        self, data: dict[str, Any], model: nn.Module, recorder: Recorder, trainer: pl.Trainer, compiled: str | None
+    ) -> None:
+        """Add the data, the size of the model and the environment to the record.
+
+        compiled: the mode of torch.compile in which it trains.
+        """
         self.recorder, self.trainer = recorder, trainer
         self.content["data"] = data
         self.content["parameters"] = parameter_counts(model)
         self.content["environment"] = describe_environment(
-            self.experiment, trainer.strategy.root_device.type, trainer.world_size
+            self.experiment, trainer.strategy.root_device.type, trainer.world_size, compiled
         )
 
     def __enter__(self) -> "Outcome":
@@ -139,7 +144,9 @@ class Outcome:
             self.unwritable = True
 
 
-def describe_environment(experiment: Experiment, device: str, processes: int) -> dict[str, Any]:
+def describe_environment(
+    experiment: Experiment, device: str, processes: int, compiled: str | None
+) -> dict[str, Any]:
     """Describe the code, packages, precision and threads of a run, for its record."""
     described = {}
     if user := project():
@@ -151,7 +158,7 @@ def describe_environment(experiment: Experiment, device: str, processes: int) ->
         "versions": {name: version for name in PACKAGES if (version := _version(name))},
         "precision": experiment.trainer.precision,
         "tf32": device == "cuda" and experiment.trainer.precision == "32",
-        "compile": experiment.trainer.compile,
+        "compile": compiled,
         "threads": experiment.trainer.threads,
         "processes": processes,
     }

@@ -21,8 +21,6 @@ class LanguageModelling(Task):
 
     def __init__(self, model: nn.Module, experiment: Experiment, steps_per_epoch: int, total_steps: int) -> None:
         super().__init__(model, experiment, steps_per_epoch, total_steps)
-        self.parts = experiment.trainer.accumulate
-        self.states: list[Any] = [None] * self.parts  # carried state in training, for the lanes of each part
         self.evaluation_state: Any = None
 
     def loss_metrics(self, loss: float) -> dict[str, float]:
@@ -35,7 +33,7 @@ class LanguageModelling(Task):
         self.states = move_data_to_device(self.states, self.device)  # states from a checkpoint are on the CPU
 
     def start_epoch(self) -> None:
-        self.states = [None] * self.parts
+        self.states = [None] * len(self.states)
 
     def learn(self, batch: TextBatch) -> Learnt:
         logits, targets, state = self._predictions(batch, self.states[self.part])
@@ -85,8 +83,8 @@ class LanguageModelling(Task):
         super().on_load_checkpoint(checkpoint)
         lanes, trainer = self.experiment.dataset.train.lanes, self.trainer
         local_lanes = lanes_of(lanes, trainer.global_rank, trainer.world_size)
-        for part in range(self.parts):
-            rows = lanes_of(local_lanes.stop - local_lanes.start, part, self.parts)
+        for part in range(len(self.states)):
+            rows = lanes_of(local_lanes.stop - local_lanes.start, part, len(self.states))
             self.states[part] = mapped(lambda lane: lane[local_lanes][rows], checkpoint["task"]["state"])  # noqa: B023
 
     def figure_arrays(self, data: Any) -> dict[str, dict[str, Tensor]]:

@@ -3,6 +3,7 @@
 An update runs these hooks, in this order. Lightning calls them; the callbacks are in highway/run/. A callback that
 the configuration chooses comes before ours in each hook, so that a checkpoint has what it changed.
 
+    Recorder.on_train_batch_start          notes whether a row of the curve follows
     Task.on_train_batch_start              seed and learning rate of the update, gradients to zero; start_epoch()
     Task.training_step                     learn() each part of the batch, with its backward pass
                                            (Lightning runs the backward pass of the last part)
@@ -108,6 +109,9 @@ class Task(pl.LightningModule):
     counted: tuple[str, ...] = ("nats", "scored")  # names of an evaluation's counts
     lengths_vary = False  # True if training batches differ in length
     devices = 1  # number of devices of the run, once a trainer has the task
+    whole: Any = None  # with trainer.compile=whole, the WholeUpdates that run updates as CUDA graphs
+    in_graph = False  # True while `whole` runs the update
+    shown = False  # True while the update is one whose gradient a row of the curve shows
 
     def __init__(self, model: nn.Module, experiment: Experiment, steps_per_epoch: int, total_steps: int) -> None:
         super().__init__()
@@ -120,6 +124,7 @@ class Task(pl.LightningModule):
         self.results_of: dict[str, dict[str, float]] = {}  # split -> metrics of its last evaluation
         self.unit_losses: UnitLosses | None = None  # while the test split of a trained model is evaluated
         self.test_units: dict[str, Tensor] = {}  # the unit losses of the last such evaluation
+        self.states: list[Any] = [None] * experiment.trainer.accumulate  # carried state, for the lanes of each part
         self.part = 0  # the part of the batch that is being learnt, with trainer.accumulate above 1
         measures = measures_of(experiment.dataset_card.task).items()
         self.measures: dict[str, Measure] = {kind: loaded(code)() for kind, code in measures}
@@ -184,9 +189,11 @@ class Task(pl.LightningModule):
         rate = self.schedule.rate(self.global_step, self.global_step // self.steps_per_epoch)
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = rate
-        self.trainer.optimizers[0].zero_grad()
+        for weight in self.weights:  # as zero_grad does, which takes ten times as long
+            weight.grad = None
         if self.global_step % self.steps_per_epoch == 0:
             self.start_epoch()
+        self.in_graph = self.whole is not None and not self.shown and self.whole.fits(batch)
 
     def optimizer_zero_grad(self, *_: Any) -> None:
         """Do nothing: on_train_batch_start zeroes gradients before the first part; Lightning would do so too late."""
@@ -197,6 +204,9 @@ class Task(pl.LightningModule):
         The objective of each part is scaled so that the gradients of all parts add up to that of the batch. On several
         devices the gradients are averaged once, in the backward pass of the last part.
         """
+        if self.in_graph:
+            counts = self.whole(batch)
+            return {"loss": counts["nats"], **counts, "tokens": self.tokens(batch)}
         nats: Tensor | float = 0.0
         scored: Tensor | float = 0.0
         parts = min(self.experiment.trainer.accumulate, len(batch[0]))
@@ -207,6 +217,17 @@ class Task(pl.LightningModule):
             if part + 1 < parts:
                 learnt.objective.backward()
         return {"loss": learnt.objective, "nats": nats, "scored": scored, "tokens": self.tokens(batch)}
+
+    def backward(self, loss: Tensor, *_: Any, **__: Any) -> None:
+        if not self.in_graph:
+            loss.backward()
+
+    def optimizer_step(self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
+        """Compute the gradient and change the weights; a graph does both in `training_step`."""
+        if self.in_graph:
+            optimizer_closure()
+        else:
+            optimizer.step(closure=optimizer_closure)
 
     def configure_gradient_clipping(self, optimizer: torch.optim.Optimizer, *_: Any, **__: Any) -> None:
         """Clip here: Lightning refuses to clip for a fused optimiser in bf16, although nothing needs unscaling."""

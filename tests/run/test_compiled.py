@@ -11,8 +11,9 @@ from torch._dynamo.testing import CompileCounter
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
 from highway.ledger.directory import RunDirectory
-from highway.run import build
-from highway.run.compiled import FixedShapes, compile_training
+from highway.run import build, compiled
+from highway.errors import Refused
+from highway.run.compiled import WORTH_COMPILING, FixedShapes, compile_training, mode_of
 from highway.testing.runs import StopAt, numbers, trained
 
 Compose = Callable[..., Experiment]
@@ -43,16 +44,49 @@ def counter(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     torch._dynamo.reset()
     counted = CompileCounter()
 
-    def compiled(self: FixedShapes, mode: str, dynamic: bool) -> Any:
+    def counting(self: FixedShapes, mode: str, dynamic: bool) -> Any:
         return torch.compile(self.eager, backend=counted, dynamic=dynamic)
 
-    monkeypatch.setattr(FixedShapes, "compile", compiled)
+    monkeypatch.setattr(FixedShapes, "compile", counting)
     yield counted
     torch._dynamo.reset()
 
 
 def test_a_compiled_run_has_the_same_directory() -> None:
     assert RunDirectory.of(composed(["trainer.compile=max-autotune"])) == RunDirectory.of(composed([]))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "mode"),
+    [
+        ((), "reduce-overhead"),
+        (("trainer.accumulate=2",), "default"),
+        (("trainer.devices=2",), "default"),
+        (FAMILIES["encoder_decoder"][:3], "default"),
+        (FAMILIES["rhn"][:4], None),
+        (("debug.anomaly=true",), None),
+        (("trainer.compile=null",), None),
+        (("trainer.compile=max-autotune",), "max-autotune"),
+    ],
+)
+def test_auto_suits_the_device_and_the_batches(
+    overrides: tuple[str, ...], mode: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled, "can_compile", lambda: True)
+    described = composed([*overrides])
+    assert mode_of(described, "cuda") == mode
+    if described.trainer.compile == "auto":
+        assert mode_of(described, "cpu") is None
+        assert mode_of(described, "cuda", WORTH_COMPILING - 1) is None
+        monkeypatch.setattr(compiled, "can_compile", lambda: False)
+        assert mode_of(described, "cuda") is None
+
+
+@pytest.mark.parametrize("overrides", [(), ("trainer.devices=2",), FAMILIES["encoder_decoder"][:3]])
+def test_a_whole_update_needs_one_gpu_and_one_shape(overrides: tuple[str, ...]) -> None:
+    device = "cuda" if overrides else "cpu"
+    with pytest.raises(Refused, match=r"needs one GPU and batches of one shape\. Type trainer\.compile=auto"):
+        mode_of(composed([*overrides, "trainer.compile=whole"]), device)
 
 
 @pytest.mark.parametrize("overrides", [(SHORT_LAST,), CARRIES], ids=["windows", "carried"])
