@@ -31,6 +31,7 @@ from highway.run.recorder import Diverged, Recorder
 
 log = logging.getLogger("highway")
 PACKAGES = ("torch", "pytorch-lightning", "hydra-core", "omegaconf", "numpy")
+COMPILERS = ("torch._dynamo", "torch._inductor", "triton")  # modules whose exceptions say that compiling failed
 MODELS = ("best", "last")  # the checkpoints of a run that are tested
 
 
@@ -144,9 +145,7 @@ class Outcome:
             self.unwritable = True
 
 
-def describe_environment(
-    experiment: Experiment, device: str, processes: int, compiled: str | None
-) -> dict[str, Any]:
+def describe_environment(experiment: Experiment, device: str, processes: int, compiled: str | None) -> dict[str, Any]:
     """Describe the code, packages, precision and threads of a run, for its record."""
     described = {}
     if user := project():
@@ -165,8 +164,10 @@ def describe_environment(
 
 
 def failure_message(failure: Exception, trainer: Trainer) -> str:
-    """Return why a run failed, in one line; if memory ran out, with overrides that need less of it."""
+    """Return why a run failed, in one line; with what to type if memory ran out, or a step could not be compiled."""
     text = f"{type(failure).__name__}: {failure}".splitlines()[0]
+    if type(failure).__module__.startswith(COMPILERS):
+        return f"the training step could not be compiled: type trainer.compile=null ({text})"
     if not out_of_memory(failure):
         return text
     where = "the GPU" if isinstance(failure, torch.OutOfMemoryError) else "this machine"

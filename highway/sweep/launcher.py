@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -78,6 +78,10 @@ class Launcher(HydraLauncher):
         """Start these runs, which have their slots; yield each with its job."""
         raise NotImplementedError
 
+    def surroundings(self) -> AbstractContextManager[None]:
+        """Return what surrounds all runs, once `prepare` has been called."""
+        return nullcontext()
+
     def launch_runs(self, to_run: Sequence[Planned], in_sweep: int, fail_fast: bool) -> None:
         """Run these, out of all in the sweep, until all have ended here or in other sweeps.
 
@@ -94,7 +98,11 @@ class Launcher(HydraLauncher):
         self.waiting = list(to_run)
         self.running: dict[Planned, Job] = {}
         self.tried_again: set[Planned] = set()  # runs that were refused once, though no other process had them
-        with _interruptible(), Overview(to_run, at_once, self.queues, self.in_this_process) as self.overview:
+        with (
+            _interruptible(),
+            self.surroundings(),
+            Overview(to_run, at_once, self.queues, self.in_this_process) as self.overview,
+        ):
             try:
                 self._work(fail_fast)
             finally:

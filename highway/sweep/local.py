@@ -8,6 +8,10 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
 
 from highway.config.keys import Written, number
 from highway.errors import Refused
@@ -15,13 +19,18 @@ from highway.ledger.machine import cores
 from highway.sweep.launcher import Job, Launcher
 from highway.sweep.planned import Planned
 from highway.sweep.process import start_process
+from highway.sweep.sharing import runs_on_a_gpu, shared_gpus
 
 MOST_ON_CPU = 4  # parallel runs on the CPU if hydra.launcher.slots is not set
 
 
+def _automatic(value: Any) -> Any:
+    return None if value == "auto" else value
+
+
 class LocalSettings(Written):
     slots: int | None = number(None, 1)
-    per_gpu: int = number(1, 1)
+    per_gpu: Annotated[int | None, BeforeValidator(_automatic)] = number(None, 1)
 
 
 class LocalLauncher(Launcher):
@@ -33,11 +42,14 @@ class LocalLauncher(Launcher):
         return self.threads
 
     def prepare(self, to_run: Sequence[Planned], in_sweep: int) -> int:
-        accelerators, devices = {run.accelerator for run in to_run}, max(run.devices for run in to_run)
-        self.slots = slots_for(accelerators, devices, in_sweep, self.settings)
+        devices = max(run.devices for run in to_run)
+        self.slots = slots_for(to_run, devices, in_sweep, self.settings)
         self.threads = max(cores() // self.slots.count, 1)
         self.taken: dict[Planned, list[str]] = {}
         return self.slots.count // devices
+
+    def surroundings(self) -> AbstractContextManager[None]:
+        return shared_gpus() if self.slots.on_gpus and self.slots.count > len(self.slots.devices) else nullcontext()
 
     def take(self, planned: Planned) -> bool:
         names = self.slots.take(planned.devices)
@@ -79,20 +91,21 @@ class Slots:
         self._free.extend(names)
 
 
-def slots_for(accelerators: set[str], devices: int, to_run: int, settings: LocalSettings) -> Slots:
-    """Return the slots for a sweep of `to_run` runs; the largest run needs `devices`."""
+def slots_for(to_run: Sequence[Planned], devices: int, in_sweep: int, settings: LocalSettings) -> Slots:
+    """Return the slots for these runs, out of all in the sweep; the largest run needs `devices`."""
+    accelerators = {run.accelerator for run in to_run}
     gpus = visible_gpus() if accelerators != {"cpu"} else []
     if not gpus and "gpu" in accelerators:
         raise Refused(
             "trainer.accelerator=gpu is set, but no GPU is visible here. Write trainer.accelerator=cpu instead."
         )
     if not gpus:
-        count = min(settings.slots or min(cores(), MOST_ON_CPU), to_run)
+        count = min(settings.slots or min(cores(), MOST_ON_CPU), in_sweep)
         return Slots([f"cpu{number}" for number in range(max(count, devices))])
     gpus = gpus[: settings.slots]  # all of them if slots is null
     if devices > len(gpus):
         raise Refused(f"trainer.devices={devices} needs {devices} GPUs; this sweep may use {len(gpus)}.")
-    return Slots(gpus * settings.per_gpu, on_gpus=True)
+    return Slots(gpus * (settings.per_gpu or runs_on_a_gpu(to_run, in_sweep, len(gpus))), on_gpus=True)
 
 
 def visible_gpus() -> list[str]:

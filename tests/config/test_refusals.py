@@ -273,7 +273,7 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "-m gate=none hydra.launcher.slots=1.5": "must be a whole number or null",
     "-m gate=none hydra.launcher.slots=1,2": "hydra.launcher.slots=1,2",
     "-m gate=none hydra.launcher.per_gpu=0": "hydra.launcher.per_gpu=0 is out of range; it must be at least 1",
-    "-m gate=none hydra.launcher.per_gpu=null": "hydra.launcher.per_gpu=null must be a whole number",
+    "-m gate=none hydra.launcher.per_gpu=many": "hydra.launcher.per_gpu=many must be a whole number or null",
     "-m gate=none hydra/launcher=basic": "no launcher of this project",
     "-m gate=none hydra/launcher=nothing": "hydra/launcher has inline, local",
 }

@@ -10,9 +10,9 @@ from torch._dynamo.testing import CompileCounter
 
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
+from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.run import build, compiled
-from highway.errors import Refused
 from highway.run.compiled import WORTH_COMPILING, FixedShapes, compile_training, mode_of
 from highway.testing.runs import StopAt, numbers, trained
 
