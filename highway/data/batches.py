@@ -188,6 +188,16 @@ class ExperimentData(pl.LightningDataModule):
         raise NotImplementedError
 
     @property
+    def device(self) -> torch.device:
+        """The device of the run, where texts and images lie, so that cutting a batch copies nothing between devices."""
+        return self.trainer.strategy.root_device if self.trainer else torch.device("cpu")
+
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        """Move a batch to the device, unless it was made there."""
+        made_there = batch[0].device == device
+        return batch if made_there else super().transfer_batch_to_device(batch, device, dataloader_idx)
+
+    @property
     def curves(self) -> tuple[str, ...]:
         """The splits that are evaluated during training, the watched split first."""
         also = self.experiment.trainer.test_curve and self.watched != "test"

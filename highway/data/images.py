@@ -35,6 +35,10 @@ class Split:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def on(self, device: torch.device) -> "Split":
+        """Return these images on a device; themselves if they lie there."""
+        return self if self.labels.device == device else Split(self.pixels.to(device), self.labels.to(device))
+
 
 @dataclass(frozen=True)
 class Images:
@@ -101,7 +105,8 @@ class ImageData(ExampleData):
         super().__init__(experiment, images)
 
     def batch(self, split: str, rows: Rows, share: int, shares: int) -> ImageBatch:
-        rows_here, images = rows[share::shares], self.streams.splits[split]
+        images = self.streams.splits[split] = self.streams.splits[split].on(self.device)
+        rows_here = torch.from_numpy(rows[share::shares]).to(self.device, non_blocking=True)
         pixels = (images.pixels[rows_here].float() / 255 - MEAN) / DEVIATION
         return ImageBatch(pixels[..., None], images.labels[rows_here], len(rows))
 

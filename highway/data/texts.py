@@ -174,8 +174,9 @@ class LanguageData(ExperimentData):
     def _windows(self, split: str, share: int = 0, shares: int = 1, stream: Tensor | None = None) -> Windows:
         dataset, debug = self.experiment.dataset, self.experiment.debug
         if debug.overfit:
-            windows = Windows(self.streams.splits["train"], dataset.train, share, shares)
+            windows = Windows(self.streams.splits["train"].to(self.device), dataset.train, share, shares)
             return windows.first(1, again=len(windows) if split == "train" else 1)
         cut = dataset.train if split == "train" else self.evaluation_cut
-        windows = Windows(self.streams.splits[split] if stream is None else stream, cut, share, shares)
+        stream = self.streams.splits[split] if stream is None else stream
+        windows = Windows(stream.to(self.device), cut, share, shares)
         return windows.first(debug.windows) if debug.windows and split != "train" else windows

@@ -29,6 +29,7 @@ from highway.tasks.task import Task
 
 COLUMNS = ("step", "epoch", "seconds", "tokens", "split", "metric", "value")
 HEADER = ",".join(COLUMNS) + "\n"
+NOTED_EVERY = 0.2  # seconds between two notes of the progress in the lease
 TESTS = 2  # evaluations after the training: of the best model and of the last
 Row = dict[str, Any]
 
@@ -235,20 +236,24 @@ class Progress(pl.Callback):
         self.lease = lease
         self.on_terminal = sys.stderr.isatty()
         self.interval = 0.5 if self.on_terminal else 30.0
-        self._shown_at = 0.0
+        self._noted_at = self._shown_at = 0.0
         self._first: tuple[int, float] | None = None  # the first step of this start, and when it ended
         self._validate_every = 0
         self._evaluations, self._evaluating, self._evaluation_began = 0, 0.0, 0.0  # count, seconds, time
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
+        now = time.monotonic()
         if self._first is None:
-            self._first = self.recorder.steps, time.monotonic()
+            self._first = self.recorder.steps, now
             self._validate_every = pl_module.data.validate_every
+        if now - self._noted_at < NOTED_EVERY:
+            return
+        self._noted_at = now
         if self.lease:
             self.lease.progress = self._numbers(pl_module)
         known = not math.isnan(self.recorder.train_loss)
-        if known and trainer.is_global_zero and time.monotonic() - self._shown_at >= self.interval:
-            self._shown_at = time.monotonic()
+        if known and trainer.is_global_zero and now - self._shown_at >= self.interval:
+            self._shown_at = now
             self._show(self._line(pl_module), final=not self.on_terminal)
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
