@@ -26,6 +26,7 @@ from highway.ledger.machine import commit, cores, device_name
 from highway.report.rows import composed, overrides_of
 from highway.report.times import read_lines, times_file, write_lines
 from highway.run import resources, start
+from highway.run.compiled import mode_of
 from highway.run.trial import Contender, Entry, peak_memory, seconds_of
 from highway.sweep.table import Table
 from highway.sweep.typed import last_on_each_key
@@ -53,14 +54,14 @@ def time_table(
         "device": device_name(device),
         "threads": threads,
         "precision": first.trainer.precision,
-        "compile": first.trainer.compile or "",
+        "compile": mode_of(first, device) or "",
         "torch": torch.__version__,
         "python": platform.python_version(),
         "commit": commit() or "",
     }
     start.set_up_torch(threads)
     entries = {
-        name: Entry(first.trainer.precision, experiment, device, first.trainer.compile)
+        name: Entry(first.trainer.precision, experiment, device, mode_of(experiment, device))
         for name, experiment in experiments.items()
     }
     peaks = {name: peak_memory(entry, threads) / 2**20 for name, entry in entries.items()}

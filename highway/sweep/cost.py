@@ -16,6 +16,7 @@ from rich.text import Text
 from torch.utils.flop_counter import FlopCounterMode
 
 from highway.clock import clock
+from highway.config import home
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.config.models import Remembers
@@ -27,13 +28,17 @@ from highway.ledger.machine import cores, device_name
 from highway.ledger.record import read_record
 from highway.run import build
 from highway.run.cautions import cautions
+from highway.run.compiled import mode_of
+from highway.run.start import set_up_torch
 from highway.run.trial import Entry
 from highway.sweep.plan import published
 from highway.sweep.planned import Planned
 
 DAY = 24 * 3600
-OPERATIONS = 1e11  # the most in one step of a trial: a few seconds on any machine
+OPERATIONS = {"cpu": 1e11, "cuda": 1e13}  # the most in one step of a trial: a few seconds on any machine
+AROUND = 0.0015  # seconds that the training loop adds to a step on an H200 (docs/LOG.md); a CPU hides them in its steps
 TRIAL_SECONDS = 1.5
+WARM_UP = 4  # compiled steps: without a state, compiling, recording, and one more
 STEPS = 10  # counted steps of a window that is read step by step: all steps cost the same, and counting is slow
 
 
@@ -97,8 +102,28 @@ def foresee(every: Sequence[Planned], missing: Sequence[Planned], threads: int |
     warnings = cautions(planned.experiment for planned in missing if planned.experiment).values()
     start_up = start_up_seconds() if any(line.missing for line in estimates) else 0.0
     shown = layout(estimates, start_up)
-    shown[1:1] = published(missing)
+    shown[1:1] = [*published(missing), *on_other_devices(every)]
     console.print(*shown, *warnings, sep="\n", soft_wrap=not console.is_terminal)
+
+
+def on_other_devices(every: Sequence[Planned]) -> list[str]:
+    """Return a sentence for each GPU other than this one's on which some of these runs, as published, were trained."""
+    times: dict[str, list[float]] = {}
+    for planned in every:
+        record = read_record(home.REFERENCE / "cells" / planned.directory.id / "result.json")
+        if record and record["status"] == "finished" and "seconds" in record["cost"]:
+            times.setdefault(record["cost"]["device"], []).append(record["cost"]["seconds"])
+    here = device_name(_device())
+    return [
+        f"{counted(len(seconds), 'published run')} of these took {_range(seconds)} on {device}."
+        for device, seconds in times.items()
+        if device != here and "NVIDIA" in device
+    ]
+
+
+def _range(seconds: Sequence[float]) -> str:
+    least, most = clock(min(seconds)), clock(max(seconds))
+    return least if least == most else f"{least} to {most}"
 
 
 def start_up_seconds() -> float:
@@ -171,8 +196,9 @@ def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None =
             if steps:
                 size = int(math.log2(taken.operations * taken.tokens))
                 key = (described.model.name, described.trainer.precision, size, of_a_run)
-                rates[key] = rates.get(key) or operations_a_second(described, taken, of_a_run)
+                rates[key] = rates.get(key) or operations_a_second(described, taken, of_a_run, steps)
                 seconds = taken.operations * taken.tokens * steps / rates[key]
+                seconds += AROUND * steps if _device() == "cuda" else 0
         label = seeds[0].label.rpartition(" seed ")[0]
         estimate = (taken, seconds, source if to_run else "", of_a_run, why)
         estimates.append(Line(label, len(seeds) - to_run, to_run, *estimate))
@@ -191,13 +217,17 @@ def _recorded(folder: Path) -> float | None:
     return sum(seconds) / len(seconds) if seconds else None
 
 
-def operations_a_second(described: Experiment, taken: Cost, threads: int) -> float:
-    """Measure floating-point operations per second over a few training steps, on fewer lanes if a step is long."""
+def operations_a_second(described: Experiment, taken: Cost, threads: int, steps_of_run: float = math.inf) -> float:
+    """Measure floating-point operations per second over a few training steps, on fewer lanes if a step is long.
+
+    The steps are compiled as those of a run of so many steps are.
+    """
     small = _smaller(described, taken)
-    torch.set_num_threads(threads)
-    entry = Entry(described.trainer.precision, small, _device())
+    set_up_torch(threads)
+    entry = Entry(described.trainer.precision, small, _device(), mode_of(small, _device(), steps_of_run))
     contender, batch = entry.build(), entry.batch()
-    contender.step(batch)
+    for _ in range(WARM_UP if entry.compiled else 1):
+        contender.step(batch)
     started, steps = time.perf_counter(), 0
     while steps < 1 or time.perf_counter() - started < TRIAL_SECONDS:
         contender.step(batch)
@@ -210,7 +240,7 @@ def operations_a_second(described: Experiment, taken: Cost, threads: int) -> flo
 
 def _smaller(described: Experiment, taken: Cost) -> Experiment:
     lanes = _lanes(described)
-    fewer = max(int(lanes * min(OPERATIONS / (taken.operations * taken.tokens), 1)), 1)
+    fewer = max(int(lanes * min(OPERATIONS[_device()] / (taken.operations * taken.tokens), 1)), 1)
     if fewer == lanes:
         return described
     cut = described.dataset.train.model_copy(update={"lanes": fewer})

@@ -3,6 +3,8 @@
 import dataclasses
 import io
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -10,6 +12,7 @@ from rich.console import Console
 from highway.config.compose import experiment
 from highway.ledger.directory import RunDirectory
 from highway.ledger.machine import device_name
+from highway.run.trial import Entry
 from highway.sweep import cost
 from highway.sweep.cost import cost_of
 from highway.sweep.plan import published
@@ -29,7 +32,7 @@ def planned(outputs: Path, row_id: str, seed: int) -> Planned:
 
 @pytest.fixture
 def no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "operations_a_second", lambda described, taken, threads: 1e9)
+    monkeypatch.setattr(cost, "operations_a_second", lambda *_: 1e9)
     monkeypatch.setattr(cost, "start_up_seconds", lambda: 2.5)
 
 
@@ -68,6 +71,37 @@ def test_runs_that_are_published_are_told(tmp_path: Path, monkeypatch: pytest.Mo
     put(reference, "tanh", 3, 1.4, budget="smoke", status="diverged")
     cost.foresee(runs, runs, 1, Console(file=(shown := io.StringIO()), width=100))
     assert shown.getvalue().splitlines()[1] == "2 of these runs are published already: highway report shows them."
+
+
+def test_published_times_of_a_gpu_that_is_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a GPU, a plan says what a named one took."""
+    monkeypatch.setattr("highway.config.home.REFERENCE", reference := tmp_path / "reference")
+    runs = [planned(tmp_path / "outputs", "tanh", seed) for seed in (1, 2, 3)]
+    put(reference, "tanh", 1, 1.4, budget="smoke", cost={"device": device_name("cpu"), "seconds": 5.0})
+    assert cost.on_other_devices(runs) == []
+    put(reference, "tanh", 2, 1.4, budget="smoke", cost={"device": "NVIDIA H200", "seconds": 849.0})
+    assert cost.on_other_devices(runs) == ["1 published run of these took 14:09 on NVIDIA H200."]
+    put(reference, "tanh", 3, 1.4, budget="smoke", cost={"device": "NVIDIA H200", "seconds": 1021.0})
+    assert cost.on_other_devices(runs) == ["2 published runs of these took 14:09 to 17:01 on NVIDIA H200."]
+
+
+def test_a_trial_trains_as_the_run_will(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU a long run is compiled, and so is its trial; the first steps, which compile, are not timed."""
+    steps: list[str | None] = []
+
+    class Counted(Entry):
+        def build(self) -> Any:
+            return SimpleNamespace(step=lambda batch: steps.append(self.compiled))
+
+    monkeypatch.setattr(cost, "Entry", Counted)
+    monkeypatch.setattr(cost, "TRIAL_SECONDS", 0.0)
+    monkeypatch.setattr(cost, "mode_of", lambda described, device, updates: "default" if updates > 10 else None)
+    tiny = experiment([*TABLE.overrides(TABLE.row("tanh"), "smoke", 1)])
+    cost.operations_a_second(tiny, cost_of(tiny), 1, 20)
+    assert steps == ["default"] * (cost.WARM_UP + 1)
+    steps.clear()
+    cost.operations_a_second(tiny, cost_of(tiny), 1, 5)
+    assert steps == [None] * 2
 
 
 def test_a_trial_of_a_large_step_has_fewer_lanes() -> None:

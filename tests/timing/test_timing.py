@@ -163,7 +163,7 @@ def test_what_is_refused(
     ("override", "difference"),
     [
         ("trainer.precision=bf16", r"trainer\.precision \(32 and bf16\)"),
-        ("trainer.compile=default", r"trainer\.compile \(None and default\)"),
+        ("trainer.compile=default", r"trainer\.compile \(auto and default\)"),
         ("trainer.threads=999", r"trainer\.threads \(\d+ and 999\)"),
         ("dataset.train.lanes=8", "dataset, so"),
     ],
