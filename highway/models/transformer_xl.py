@@ -84,11 +84,11 @@ def shifted(products: Tensor, keys: int) -> Tensor:
 
     Row i has to move left by T-1-i. Reading the same memory in rows of C-1 elements instead of C has this effect.
     Beyond distance 0, which no query may see, other columns or the next row appear. One `as_strided` instead of
-    slices, because each slice would fill another tensor of zeros in the backward pass.
+    slices, because each slice would fill another tensor of zeros in the backward pass; products must therefore begin
+    at the start of their memory, as the result of a product does.
     """
     count, length, columns = products.shape
-    first = products.storage_offset() + length - 1
-    return products.as_strided((count, length, keys), (length * columns, columns - 1, 1), first)
+    return products.as_strided((count, length, keys), (length * columns, columns - 1, 1), length - 1)
 
 
 def aligned(codes: Tensor, multiple: int) -> Tensor:
