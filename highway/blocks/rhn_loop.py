@@ -5,7 +5,8 @@
     s[t] = gate(s[t-1], s after the last micro-layer, drop)                                            HSG, Eqs. 1-6
 
 Matrices are prepared once per window, not once per step. The backward loop computes only what depends on the next step;
-the gradient of a matrix is one product over all steps at the end. On CUDA the loops are captured as graphs.
+the gradient of a matrix is one product over all steps at the end. On CUDA the loops are captured as graphs, and what
+lies between two products is one compiled kernel.
 
 Shapes: L micro-layers, T steps, B lanes, D width; K maps: 2 (H, T), or 3 with C.
 """
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.func import functional_call
 
-from highway.blocks.kernels import Captured, by_step, packed_linear, precision_of_products, without_autocast
+from highway.blocks.kernels import Captured, by_step, fused, packed_linear, precision_of_products, without_autocast
 from highway.gates.state import HighwayStateGate, NewState
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -71,7 +72,7 @@ class Loop:
             and any(tensor is not None and tensor.is_cuda for tensor in tensors)
         ):
             function = self.graphs.setdefault((kind, precision), Captured(function))
-        return function(*tensors)
+        return function(*(None if tensor is None else tensor.detach() for tensor in tensors))  # autograd sees run alone
 
     def states(self, precision: torch.dtype, *given: Any) -> tuple[Tensor]:
         """Compute the states alone, in the memory of one step."""
@@ -100,19 +101,20 @@ class Loop:
         new = start.new_empty(room, batch, width) if gate else states
         gate_saved = gate.saved_by_steps(new) if gate else start.new_empty(0)
         views = by_step(before, read, maps, *maps.split(width, 3))
+        apply = fused(micro_layer, start)
         previous = start
         for step, added in enumerate(reads.unbind()):
             at = step if saves else 0
             befores = [view[0] for view in views[at]]
             afters = [*befores[1:], new[at] if gate else states[step]]
+            readings = [view[1] for view in views[at]]
+            nexts = [*readings[1:], None] if separate else [None] * self.depth
             befores[0].copy_(previous)
+            if separate:
+                dropped(previous, drop, out=readings[0])
             for layer, (state, reading, mapped, *parts) in enumerate(views[at]):
-                if drop is not None:
-                    torch.mul(state, drop, out=reading)
-                elif separate:
-                    reading.copy_(state)
                 torch.add(products[layer](reading), biases[layer - 1] if layer else added, out=mapped)
-                micro_layer(state, parts, out=afters[layer])
+                apply(state, parts, drop, out=afters[layer], reading=nexts[layer])
             if gate:
                 gate.step(previous, new[at], drop, gate_saved[at], out=states[step])
             previous = states[step]
@@ -133,17 +135,20 @@ class Loop:
         d_maps = torch.empty_like(maps, dtype=precision)
         d_gate_maps = torch.empty_like(states)
         views = by_step(before, d_maps, *maps.split(width, 3), *d_maps.split(width, 3))
+        apply_back = fused(micro_layer_back, start)
         ds = torch.zeros_like(start)
         for step in reversed(range(length)):
             ds = ds + d_states[step]
             if gate:
                 previous = states[step - 1] if step else start
                 d_previous, ds = gate.step_back(ds, previous, new[step], drop, gate_saved[step], d_gate_maps[step])
+            d_read: Tensor | None = None
             for product, (state, d_both, *parts) in zip(reversed(products), reversed(views[step]), strict=True):
                 count = len(parts) // 2
-                through = micro_layer_back(ds, state, parts[:count], parts[count:])
-                read_gave = product(d_both).to(ds.dtype)
-                ds = through.add_(read_gave) if drop is None else through.addcmul_(read_gave, drop)
+                ds = apply_back(ds, d_read, drop, state, parts[:count], parts[count:])
+                d_read = product(d_both)
+            assert d_read is not None  # there is a micro-layer
+            ds = add_read(ds, d_read, drop)
             if gate:
                 ds = ds + d_previous
         rows, columns = d_maps.flatten(1, 2), read.flatten(1, 2)
@@ -188,8 +193,27 @@ class LoopFunction(torch.autograd.Function):
         return None, None, None, d_reads, d_start, None, *others
 
 
-def micro_layer(state: Tensor, maps: Sequence[Tensor], out: Tensor) -> None:
-    """Apply the activations of h, t and, if uncoupled, c to `maps` in place; write the next state to out (B, D)."""
+def dropped(state: Tensor, drop: Tensor | None, out: Tensor) -> None:
+    """Write to out (B, D) what a matrix reads of the state, in the precision of the products."""
+    if drop is None:
+        out.copy_(state)
+    else:
+        torch.mul(state, drop, out=out)
+
+
+def add_read(ds: Tensor, d_read: Tensor, drop: Tensor | None) -> Tensor:
+    """Add to ds, in place, the gradient of the state through `dropped`."""
+    d_read = d_read.to(ds.dtype)
+    return ds.add_(d_read) if drop is None else ds.addcmul_(d_read, drop)
+
+
+def micro_layer(
+    state: Tensor, maps: Sequence[Tensor], drop: Tensor | None, out: Tensor, reading: Tensor | None
+) -> None:
+    """Apply the activations of h, t and, if uncoupled, c to `maps` in place; write the next state to out (B, D).
+
+    reading: where to write what the next matrix reads of that state; None if it reads `out`, or if none follows.
+    """
     h, t, *c = maps
     h.tanh_()
     for part in (t, *c):
@@ -198,10 +222,24 @@ def micro_layer(state: Tensor, maps: Sequence[Tensor], out: Tensor) -> None:
         torch.mul(h, t, out=out).addcmul_(state, c[0])
     else:
         torch.lerp(state, h, t, out=out)
+    if reading is not None:
+        dropped(out, drop, out=reading)
 
 
-def micro_layer_back(ds: Tensor, state: Tensor, maps: Sequence[Tensor], d_maps: Sequence[Tensor]) -> Tensor:
-    """Fill d_maps, the gradients of the maps; return the gradient of the state, without the part through the maps."""
+def micro_layer_back(
+    ds: Tensor,
+    d_read: Tensor | None,
+    drop: Tensor | None,
+    state: Tensor,
+    maps: Sequence[Tensor],
+    d_maps: Sequence[Tensor],
+) -> Tensor:
+    """Fill d_maps, the gradients of the maps; return the gradient of the state, without the part through the maps.
+
+    d_read: that part of the micro-layer above, which is first added to ds; None for the last micro-layer of a step.
+    """
+    if d_read is not None:
+        ds = add_read(ds, d_read, drop)
     (h, t, *c), (d_h, d_t, *d_c) = maps, d_maps
     of_new = ds * t
     tanh_backward(of_new, h, grad_input=d_h)
@@ -246,25 +284,19 @@ class HighwaySteps(GateSteps):
         return torch.empty_like(new)
 
     def step(self, previous: Tensor, new: Tensor, drop: Tensor | None, saved: Tensor, out: Tensor) -> None:
-        torch.add(self._maps(self._read(previous, new, drop)), self.bias, out=saved).sigmoid_()
-        torch.lerp(new, previous, saved, out=out)
+        read = fused(pair_read, new)(previous, new, drop if self.dropped else None, self.weight.dtype)
+        fused(hsg, new)(self._maps(read), self.bias, previous, new, saved, out)
 
     def step_back(
         self, ds: Tensor, previous: Tensor, new: Tensor, drop: Tensor | None, saved: Tensor, d_maps: Tensor
     ) -> tuple[Tensor, Tensor]:
-        d_previous = ds * saved
-        d_new = ds - d_previous
-        sigmoid_backward((previous - new).mul_(ds), saved, grad_input=d_maps)
-        d_read = self._maps_back(d_maps.to(self.weight.dtype)).to(ds.dtype)
-        for gradient, of_read in zip((d_previous, d_new), d_read.chunk(2, 1), strict=True):
-            if drop is None or not self.dropped:
-                gradient.add_(of_read)
-            else:
-                gradient.addcmul_(of_read, drop)
-        return d_previous, d_new
+        d_previous, d_new = fused(hsg_back, new)(ds, previous, new, saved, d_maps)
+        d_read = self._maps_back(d_maps.to(self.weight.dtype))
+        return fused(add_pair_read, new)(d_previous, d_new, d_read, drop if self.dropped else None)
 
     def parameters_back(self, previous: Tensor, new: Tensor, drop: Tensor | None, d_maps: Tensor) -> Sequence[Tensor]:
-        d_rows, read = d_maps.flatten(0, 1), self._read(previous, new, drop).flatten(0, 1)
+        read = pair_read(previous, new, drop if self.dropped else None, self.weight.dtype).flatten(0, 1)
+        d_rows = d_maps.flatten(0, 1)
         d_weight = (d_rows.t().to(read.dtype) @ read).to(new.dtype)
         return *d_weight.chunk(2, 1), d_rows.sum(0)
 
@@ -276,11 +308,33 @@ class HighwaySteps(GateSteps):
     def _maps_back(self) -> Callable[[Tensor], Tensor]:
         return packed_linear(self.weight.t(), self.rows)
 
-    def _read(self, previous: Tensor, new: Tensor, drop: Tensor | None) -> Tensor:  # (..., 2 D)
-        read = torch.stack((previous, new), -2)
-        if drop is not None and self.dropped:
-            read = read * drop[:, None]
-        return read.flatten(-2).to(self.weight.dtype)
+
+def pair_read(previous: Tensor, new: Tensor, drop: Tensor | None, precision: torch.dtype) -> Tensor:
+    """Return what the matrix of HSG reads (..., 2 D)."""
+    read = torch.stack((previous, new), -2)
+    if drop is not None:
+        read = read * drop[:, None]
+    return read.flatten(-2).to(precision)
+
+
+def hsg(product: Tensor, bias: Tensor, previous: Tensor, new: Tensor, saved: Tensor, out: Tensor) -> None:
+    """Write g to `saved` and the gated state to out."""
+    torch.add(product, bias, out=saved).sigmoid_()
+    torch.lerp(new, previous, saved, out=out)
+
+
+def hsg_back(ds: Tensor, previous: Tensor, new: Tensor, saved: Tensor, d_maps: Tensor) -> tuple[Tensor, Tensor]:
+    """Fill d_maps; return the gradients of previous and new, without the part through the maps."""
+    d_previous = ds * saved
+    d_new = ds - d_previous
+    sigmoid_backward((previous - new).mul_(ds), saved, grad_input=d_maps)
+    return d_previous, d_new
+
+
+def add_pair_read(d_previous: Tensor, d_new: Tensor, d_read: Tensor, drop: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Add to both gradients, in place, the part through `pair_read`."""
+    of_previous, of_new = d_read.chunk(2, 1)
+    return add_read(d_previous, of_previous, drop), add_read(d_new, of_new, drop)
 
 
 class AutogradSteps(GateSteps):

@@ -10,12 +10,14 @@ Post-norm as printed; pre-norm normalises what a sublayer reads. All layers shar
 length M from the first step on, and the state counts its filled positions, so that shapes never change. `context` gives
 M, the distance at which positions are clamped, and whether every query sees equally far.
 
-Shapes: B lanes, T positions of a segment, M positions of memory, K = M + T keys, D width, H heads of width d.
+Shapes: B lanes, T positions of a segment, M positions of memory, K = M + T keys, C > K distances, D width, H heads of
+width d.
 """
 
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highway.blocks.layers import FeedForward, LayerNorm, Sublayer, distance_codes, dropout
@@ -35,7 +37,7 @@ class RelativeAttention(nn.Module):
     A_ij = (W_q x_i + u) . (W_k x_j)  +  (W_q x_i + v) . (W_r R_{i-j})        softmax(A / sqrt(d)) V
 
     The second product is computed for every query and every distance, and then shifted so that column j holds the
-    distance i - j. With one distance more than there are keys, the shift is a view that moves no element.
+    distance i - j. With more distances than there are keys, the shift is a view that moves no element.
     """
 
     def __init__(self, width: int, heads: int, head_width: int, dropout_rate: float) -> None:
@@ -52,17 +54,17 @@ class RelativeAttention(nn.Module):
     def forward(self, reads: Tensor, distances: Tensor, u: Tensor, v: Tensor, unseen: Tensor) -> Tensor:
         """Return the output (B, T, D) for the last T positions of reads (B, K, D), which holds the memory first.
 
-        distances (K+1, D): codes of the distances, the farthest first. u and v: (H, d).
+        distances (C, D): codes of the K distances, the farthest first, then rows that no query sees. u and v: (H, d).
         unseen (T, K): True where a query must not see a key.
         """
         batch, length = reads.shape[0], unseen.shape[0]
         query = self.query(reads[:, -length:]) * self.scale
         key, value = self.key_value(reads).chunk(2, dim=-1)
         by_content, by_position = (query + bias.flatten() * self.scale for bias in (u, v))
-        encoded = self.position(distances).view(-1, self.heads, u.shape[1]).permute(1, 2, 0)  # (H, d, K+1)
+        encoded = self.position(distances).view(-1, self.heads, u.shape[1]).permute(1, 2, 0)  # (H, d, C)
         products = torch.bmm(self._by_head(by_position).view(self.heads, batch * length, -1), encoded)
         scores = torch.baddbmm(
-            shifted(products.view(self.heads * batch, length, -1)),
+            shifted(products.view(self.heads * batch, length, -1), reads.shape[1]),
             self._by_head(by_content),
             self._by_head(key).transpose(1, 2),
         )
@@ -77,15 +79,21 @@ class RelativeAttention(nn.Module):
         return x.view(batch, length, self.heads, -1).permute(2, 0, 1, 3).reshape(self.heads * batch, length, -1)
 
 
-def shifted(products: Tensor) -> Tensor:
-    """Shift (N, T, K+1), column c at distance K-1-c, to a view (N, T, K), column j of row i at distance i+M-j; M = K-T.
+def shifted(products: Tensor, keys: int) -> Tensor:
+    """Shift (N, T, C), column c at distance K-1-c, to a view (N, T, K), column j of row i at distance i+M-j; M = K-T.
 
-    Row i has to move left by T-1-i. Reading the same memory in rows of K elements instead of K+1 has this effect.
-    Beyond distance 0, which no query may see, the values of the next row appear.
+    Row i has to move left by T-1-i. Reading the same memory in rows of C-1 elements instead of C has this effect.
+    Beyond distance 0, which no query may see, other columns or the next row appear. One `as_strided` instead of
+    slices, because each slice would fill another tensor of zeros in the backward pass; products must therefore begin
+    at the start of their memory, as the result of a product does.
     """
     count, length, columns = products.shape
-    keys = columns - 1
-    return products.flatten(1)[:, length - 1 : length - 1 + length * keys].view(count, length, keys)
+    return products.as_strided((count, length, keys), (length * columns, columns - 1, 1), length - 1)
+
+
+def aligned(codes: Tensor, multiple: int) -> Tensor:
+    """Add rows of zeros up to a multiple: a GPU's products are several times slower with odd sizes."""
+    return F.pad(codes, (0, 0, 0, -len(codes) % multiple))
 
 
 class Block(nn.Module):
@@ -125,6 +133,7 @@ class TransformerXLBackbone(Backbone):
         size = memories[0].shape[1]
         unseen = unseen_keys(length, size, filled[:1], context.same_length)
         distances = dropout(self._distances(size + length, context.clamp), self.dropout, self.training)
+        distances = aligned(distances, 8 if x.is_cuda else 1)
         x = dropout(x, self.dropout, self.training)
         left = []
         for block, memory in zip(self.blocks, memories, strict=True):

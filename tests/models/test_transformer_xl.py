@@ -92,14 +92,43 @@ def test_attention_is_its_equation(length: int, memory: int) -> None:
             torch.testing.assert_close(actual[lane, i], attention.output.weight @ torch.cat(summed))
 
 
-def test_the_shift_moves_no_element() -> None:
-    products = torch.arange(2 * 3 * 6.0).view(2, 3, 6)  # T = 3, K = 5, M = 2
-    moved = shifted(products)
+@pytest.mark.parametrize("columns", [6, 8])
+def test_the_shift_moves_no_element(columns: int) -> None:
+    products = torch.arange(2.0 * 3 * columns).view(2, 3, columns)  # T = 3, K = 5, M = 2
+    moved = shifted(products, 5)
     for i in range(3):
         for j in range(i + 3):
             assert torch.equal(moved[:, i, j], products[:, i, 4 - (i + 2 - j)])
     assert moved.data_ptr() == products[0, 0, 2].data_ptr()
-    assert torch.autograd.gradcheck(shifted, products.double().requires_grad_())
+    assert torch.autograd.gradcheck(shifted, (products.double().requires_grad_(), 5))
+
+
+@pytest.mark.parametrize(
+    ("length", "memory", "extra"),
+    [(1, 0, {}), (1, 6, {}), (5, 0, {}), (5, 4, {"same_length": "true"}), (4, 3, {"clamp": 3}), (4, 4, {})],
+)
+def test_distances_padded_for_a_gpu_change_nothing(
+    small: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, length: int, memory: int, extra: dict[str, Any]
+) -> None:
+    """Two segments have the same logits and gradients with the padding that a GPU gets, also with dropout."""
+    model = small(length, memory, "dataset.carry_state=true", "model.dropout=0.2", **extra).train()
+    tokens = torch.randint(45, (2, 2 * length))
+    pad, columns = transformer_xl.aligned, []
+
+    def outcome(multiple: int) -> list[Tensor]:
+        def aligned(codes: Tensor, _: int) -> Tensor:
+            columns.append(len(pad(codes, multiple)))
+            return pad(codes, multiple)
+
+        monkeypatch.setattr(transformer_xl, "aligned", aligned)
+        torch.manual_seed(1)
+        logits = run(model, tokens, length)
+        return [logits, *torch.autograd.grad(logits.square().sum(), list(model.parameters()))]
+
+    for padded, plain in zip(outcome(8), outcome(1), strict=True):
+        torch.testing.assert_close(padded, plain, rtol=1e-12, atol=1e-12)
+    keys = memory + length
+    assert columns == [keys + 1 + 7 - keys % 8] * 2 + [keys + 1] * 2
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

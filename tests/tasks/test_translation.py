@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -221,6 +222,45 @@ def unpadded(batch: PairBatch) -> list[list[int]]:
         target = [START, *(piece for piece in targets if piece != PADDING)]
         pairs.append([*(piece for piece in source if piece != PADDING), -1, *target])
     return pairs
+
+
+@pytest.mark.parametrize("gate", ["none", "g1", "m2", "highway"])
+def test_lengths_padded_for_a_gpu_change_nothing(tiny: Compose, monkeypatch: pytest.MonkeyPatch, gate: str) -> None:
+    """Loss, counts and gradients are the same; no text is longer than the score gate's weights; a CPU pads nothing."""
+    still = [f"model.dropout{part}=0" for part in ("", "_attention", "_embedding")]
+    described = tiny(f"gate={gate}", "gate.score.length=64", *still)
+    data, task = build.data(described), build.task(described).double().train()
+    assert isinstance(data, TranslationData)
+    for rows in data.training_groups(0)[:3]:
+        learnt, gradients = [], []
+        for device in ("cpu", "cuda"):
+            strategy = SimpleNamespace(root_device=torch.device(device))
+            monkeypatch.setattr(data, "trainer", SimpleNamespace(strategy=strategy), raising=False)
+            batch = data.batch("train", rows, 0, 1)
+            longest = max(data.tables["train"].lengths(0)[rows]), max(data.tables["train"].lengths(1)[rows]) - 1
+            if device == "cuda":
+                longest = tuple(min(64, -(-length // 8) * 8) for length in longest)
+            assert (batch.source.shape[1], batch.inputs.shape[1]) == longest
+            assert batch.inputs.shape == batch.targets.shape
+            learnt.append(task.learn(batch))
+            gradients.append(torch.autograd.grad(learnt[-1].objective, list(task.parameters()), allow_unused=True))
+        assert learnt[0].scored == learnt[1].scored
+        torch.testing.assert_close(learnt[1].objective, learnt[0].objective, rtol=1e-12, atol=0)
+        for ours, theirs in zip(*gradients, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+    plain = data.tables["valid"].batch(np.arange(5))
+    assert all(torch.equal(*pair) for pair in zip(data.batch("valid", np.arange(5), 0, 1)[:3], plain[:3], strict=True))
+    assert data.multiple == 8
+    data.experiment = tiny("gate=g1", "gate.score.as_printed=true")  # padding would change its scores
+    assert data.multiple == 1
+
+
+def test_lengths_are_padded_no_further_than_the_score_gate_reaches(tiny: Compose) -> None:
+    table = build.data(tiny()).tables["train"]
+    row = np.array([int(np.argmax(table.lengths(1)))])
+    source, inputs = (int(table.lengths(side)[row].item()) - side for side in (0, 1))
+    batch = table.batch(row, multiple=100, longest=inputs + 1)
+    assert batch.source.shape[1] == max(source, inputs + 1) and batch.inputs.shape[1] == inputs + 1
 
 
 def test_batches_by_pieces_hold_no_more() -> None:
