@@ -70,6 +70,7 @@ class Loop:
             self.in_graphs
             and not self.gate._forward_hooks
             and any(tensor is not None and tensor.is_cuda for tensor in tensors)
+            and not torch.cuda.is_current_stream_capturing()  # the graph of a whole update has the kernels in it
         ):
             function = self.graphs.setdefault((kind, precision), Captured(function))
         return function(*(None if tensor is None else tensor.detach() for tensor in tensors))  # autograd sees run alone

@@ -92,7 +92,7 @@ def shifted(products: Tensor, keys: int) -> Tensor:
 
 
 def aligned(codes: Tensor, multiple: int) -> Tensor:
-    """Add rows of zeros up to a multiple: a GPU's products are several times slower with odd sizes."""
+    """Add rows of zeros up to a multiple, because a GPU multiplies matrices of odd sizes more slowly."""
     return F.pad(codes, (0, 0, 0, -len(codes) % multiple))
 
 
