@@ -6,6 +6,7 @@ On a CPU, matrices are packed once. On a GPU, elementwise functions are compiled
 from collections.abc import Callable, Hashable
 from contextlib import nullcontext
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -71,7 +72,13 @@ def fused(function: Callable[..., Any], like: Tensor) -> Callable[..., Any]:
     other shapes, dtypes or absent arguments do. With more than eight of them (torch's recompile_limit), the function
     runs uncompiled for the rest.
     """
-    return compiled(function) if like.is_cuda else function
+    return compiled(function) if like.is_cuda and can_compile() else function
+
+
+@cache
+def can_compile() -> bool:
+    """Return whether torch.compile works for this GPU: it needs Triton, and a GPU that Triton knows."""
+    return find_spec("triton") is not None and torch.cuda.get_device_capability() >= (7, 0)
 
 
 @cache

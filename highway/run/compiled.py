@@ -12,12 +12,12 @@ batch alone decides whether a step is compiled, so a resumed run decides the sam
 import math
 import warnings
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from highway.blocks.kernels import can_compile
 from highway.config.cards import loaded
 from highway.config.experiment import Experiment
 from highway.config.models import RHN
@@ -50,11 +50,6 @@ def mode_of(experiment: Experiment, device: str, steps: float = math.inf) -> str
     if device != "cuda" or eager or steps < WORTH_COMPILING or not can_compile():
         return None
     return "reduce-overhead" if one_shape else "default"
-
-
-def can_compile() -> bool:
-    """Return whether torch.compile works for this GPU: it needs Triton, and a GPU that Triton knows."""
-    return find_spec("triton") is not None and torch.cuda.get_device_capability() >= (7, 0)
 
 
 def compile_training(task: Task, experiment: Experiment, mode: str, rank: int = 0, processes: int = 1) -> None:
