@@ -60,10 +60,10 @@ audit: $(VENV)/.core  ## the papers held against their own numbers and models: n
 bench: $(VENV)/.bench  ## training speed at every table's shape against torch.nn and x-transformers; needs an idle machine
 	$(RUN) scripts/benchmark.py
 
-gpu-check: $(VENV)/.dev $(VENV)/.bench  ## the tests that need a GPU, then training speed on it at four shapes
+gpu-check: $(VENV)/.dev $(VENV)/.bench  ## the tests that need a GPU, then training speed on it at six shapes
 	@$(RUN) -c 'import sys, torch; torch.cuda.is_available() or sys.exit("error: there is no CUDA device here.")'
 	CUBLAS_WORKSPACE_CONFIG=:4096:8 $(RUN) -m pytest -m cuda
-	$(RUN) scripts/benchmark.py highway_t3 highway_t5 r_transformer_t3 hsg_t1 --rounds 3
+	$(RUN) scripts/benchmark.py highway_t1 highway_t3 highway_t4 highway_t5 gated_resnet_t1 hsg_t1 --rounds 3
 
 lint: $(VENV)/.dev  ## ruff and mypy
 	$(RUN) -m ruff check . && $(RUN) -m ruff format --check -q .

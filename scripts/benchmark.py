@@ -4,19 +4,24 @@
     python scripts/benchmark.py highway_t2 --local-rnn
     python scripts/benchmark.py --decoding outputs/gated_resnet_t1/paper/g1_e4h6/seed1
 
-Figures are printed and written to outputs/bench/. The exit code is 1 if a table could not be measured.
+A GPU measures fp32 (with TF32 products) and bf16. There our model and the public ones are compiled alike, unless
+--no-compile is given. Figures are printed and written to outputs/bench/, one CSV file for a command. The exit code is 1
+if a table could not be measured.
 """
 
 import argparse
+import csv
+import io
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import torch
-from contenders import lacks, rivals
-from measuring import MIB, decoded, measure
+from contenders import lacks, mode, rivals
+from measuring import Figures, decoded, measure
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as RichTable
@@ -30,20 +35,26 @@ from highway.config.groups import options
 from highway.config.home import outputs_folder
 from highway.config.sentences import one_sentence
 from highway.errors import Refused, counted, listing
-from highway.ledger.files import write_json
-from highway.ledger.machine import cores
+from highway.ledger.files import write_json, write_text
+from highway.ledger.machine import cores, device_name
 from highway.run.trial import Entry
 from highway.sweep.reading import load_table, table_ids
 from highway.sweep.table import Row, Table
 from highway.sweep.typed import last_on_each_key
 
 ON_CUDA = ("32", "bf16")  # a CPU measures bf16 only if asked: without its instructions a step takes 10 times as long
+COLUMNS = (
+    *("table", "row", "budget", "options", "device", "threads", "torch", "precision", "mode", "contender"),
+    *("parameters", "tokens", "operations", "ms", "tokens_per_second", "ratio", "spread", "kernels", "mib"),
+    "share_of_peak",
+)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The contenders of one comparison, and remarks on what is missing from it."""
+    """The contenders of one comparison, all in one precision, and remarks on what is missing from it."""
 
+    table: Table
     row: Row
     entries: list[Entry]
     remarks: list[str] = field(default_factory=list)
@@ -62,24 +73,21 @@ class Asked:
     local_rnn: bool
 
 
-def contenders(table: Table, asked: Asked) -> Comparison:
-    """Choose the row of a table, and the contenders that are timed at its shape."""
+def contenders(table: Table, asked: Asked) -> list[Comparison]:
+    """Choose the row of a table, and the contenders that are timed at its shape, in each precision."""
     row, remarks = chosen(table, asked)
     described = shape(table, row, asked)
-    if asked.local_rnn:
-        alone = [
-            LayerAlone(precision, described, asked.device, gathered=gathered)
-            for precision in asked.precisions
-            for gathered in (False, True)
-        ]
-        return Comparison(row, list(alone), remarks)
-    entries: dict[str, Entry] = {}  # by name: a row that has a gate may equal one that is timed anyway
+    gated = [shape(table, row, asked, f"gate={gate}") for gate in described.model_card.timed]
+    compiled = mode(described, asked.device) if asked.compiled else None
+    comparisons = []
     for precision in asked.precisions:
-        gated = [shape(table, row, asked, f"gate={gate}") for gate in described.model_card.timed]
-        ours = [Entry(precision, each, asked.device) for each in (described, *gated)]
-        ours += [Entry(precision, described, asked.device, compiled="default")] if asked.compiled else []
-        entries |= {entry.name: entry for entry in (*ours, *rivals(described, precision, asked.device))}
-    return Comparison(row, list(entries.values()), remarks)
+        entries: list[Entry] = [LayerAlone(precision, described, asked.device, gathered=each) for each in (False, True)]
+        if not asked.local_rnn:
+            ours = [Entry(precision, each, asked.device, compiled) for each in (described, *gated)]
+            entries = [*ours, *rivals(described, precision, asked.device, compiled)]
+        different = {entry.name: entry for entry in entries}  # a row that has a gate may equal one that is timed anyway
+        comparisons.append(Comparison(table, row, list(different.values()), remarks))
+    return comparisons
 
 
 def measurable(table: Table, asked: Asked) -> bool:
@@ -147,24 +155,47 @@ def benchmark_tables(names: Sequence[str], asked: Asked, rounds: int, threads: i
     """
     need("x_transformers", "bench", "scripts/benchmark.py")
     need("pytorch_tcn", "bench", "scripts/benchmark.py")
-    tables = map(load_table, names or table_ids(trained=True))
-    comparisons = [(table, contenders(table, asked)) for table in tables if names or measurable(table, asked)]
+    tables = [load_table(name) for name in names or table_ids(trained=True)]
+    comparisons = [each for table in tables if names or measurable(table, asked) for each in contenders(table, asked)]
+    say(*dict.fromkeys(remark for comparison in comparisons for remark in comparison.remarks))
+    path = _folder() / f"{datetime.now():%Y-%m-%d-%H%M%S}.csv"
+    lines: list[Figures] = []
     complete = True
-    for table, comparison in comparisons:
-        say(*comparison.remarks)
-        record = measure(comparison.entries, rounds, threads)
-        alone = ["LocalRNN alone"] * asked.local_rnn
-        about = " ".join([f"{table.id} {comparison.row.id}, budget {asked.budget}", *asked.overrides, *alone])
-        record["title"] = f"{about}: {record['title']}"
-        record["remarks"] = [*comparison.remarks, *record["remarks"]]
-        name = "-".join([table.id, comparison.row.id, asked.budget] + ["local-rnn"] * asked.local_rnn)
-        path = _folder() / f"{name}-{asked.device}.json"
-        write_json(path, record)
-        say(*record["remarks"][len(comparison.remarks) :])
-        show(record)
+    measurements = measure([comparison.entries for comparison in comparisons], rounds, threads)
+    for comparison, (rows, remarks) in zip(comparisons, measurements, strict=True):
+        say(*remarks)
+        lines += [{**setting(comparison, asked, threads), **row} for row in rows]
+        if rows:
+            show(lines[-len(rows) :])
+            write_lines(path, lines)
+        complete &= bool(rows)
+    if lines:
         say(path)
-        complete &= bool(record["rows"])
     return complete
+
+
+def setting(comparison: Comparison, asked: Asked, threads: int) -> Figures:
+    """Return the columns of the CSV file that all contenders of a comparison share."""
+    entry = comparison.entries[0]
+    return {
+        "table": comparison.table.id,
+        "row": comparison.row.id,
+        "budget": asked.budget,
+        "options": " ".join(["--local-rnn"] * asked.local_rnn + asked.overrides),
+        "device": device_name(entry.device),
+        "threads": threads,
+        "torch": torch.__version__,
+        "precision": "tf32" if entry.device == "cuda" and entry.precision == "32" else entry.precision,
+        "mode": entry.compiled or "eager",
+    }
+
+
+def write_lines(path: Path, lines: list[Figures]) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    write_text(path, text.getvalue())
 
 
 def benchmark_decoding(run: Path, sentences: int, asked: Asked, threads: int) -> None:
@@ -204,34 +235,21 @@ def show_decoded(record: dict[str, Any]) -> None:
     Console().print(grid)
 
 
-def show(record: dict[str, Any]) -> None:
-    if not record["rows"]:
-        return
-    grid = _grid(record["title"], "training step of", "tokens/s", "ratio", "spread", "MiB", "peak")
-    for row in record["rows"]:
-        cells = [f"{row['tokens_per_second']:,.0f}", f"{row['ratio']:.2f}", f"{row['spread']:.0%}"]
-        cells += [f"{row['peak_memory_bytes'] / MIB:,.0f}", f"{row['share_of_peak']:.0%}"]
-        grid.add_row(row["name"], *cells)
+def show(rows: list[Figures]) -> None:
+    title = "{table} {row}, budget {budget}, {precision}, {mode} {options}".format_map(rows[0]).rstrip()
+    title += ": {tokens:,} tokens a step, {device}, {threads} CPU threads".format_map(rows[0])
+    counts = {key: head for key, head in {"kernels": "kernels", "mib": "MiB"}.items() if key in rows[0]}
+    grid = _grid(title, "training step of", "ms", "tokens/s", "ratio", "peak", *counts.values())
+    for row in rows:
+        cells = [f"{row['ms']:,.2f}", f"{row['tokens_per_second']:,.0f}", f"{row['ratio']:.2f}"]
+        grid.add_row(row["contender"], *cells, f"{row['share_of_peak']:.0%}", *(f"{row[key]:,}" for key in counts))
     Console().print(grid)
-    peaks = ", ".join(f"{peak / 1e9:,.0f} GFLOP/s in {name}" for name, peak in record["matrix_peak"].items())
-    print(f"ratio: to {record['reference']}; MiB: of a process of its own; peak: model flops utilisation, the share of")
-    print(f"the speed of one large matrix product in the same precision, {peaks}")
-    for precision in record["matrix_peak"]:
-        show_ours(precision, [row for row in record["rows"] if row["precision"] == precision])
-
-
-def show_ours(precision: str, rows: list[dict[str, Any]]) -> None:
-    """Show what compiling and gates cost our model, in one precision."""
-    ours = [row for row in rows if row["kind"] == "ours"]
-    if not ours:
-        return
-    plain, *others = ours
-    for row in others:
-        if row["compiled"]:
-            print(f"{row['name']}: the first step took {row['first_seconds']:.0f} s")
-        else:
-            time, work = (row[key] / plain[key] for key in ("seconds", "operations"))
-            print(f"{row['name']}: {time:.2f} times the time of {plain['name']}, {work:.2f} times its operations")
+    print("ratio: to the first public implementation; peak: model flops utilisation, the share of the speed of one")
+    print("large matrix product in the same precision")
+    plain, *gated = [row for row in rows if row["kind"] == "ours"] or rows[:1]
+    for row in gated:
+        time, work = (row[key] / plain[key] for key in ("ms", "operations"))
+        print(f"{row['contender']}: {time:.2f} times the time of {plain['contender']}, {work:.2f} times its operations")
 
 
 def _number(text: str) -> int:
@@ -250,7 +268,8 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=_number, default=5, metavar="N", help="interleaved rounds; default: 5")
     parser.add_argument("--threads", type=_number, default=cores(), metavar="N", help="default: every core")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an override; may be repeated")
-    parser.add_argument("--compile", action="store_true", help="time our model compiled as well")
+    compiled: dict[str, Any] = {"action": argparse.BooleanOptionalAction, "default": torch.cuda.is_available()}
+    parser.add_argument("--compile", **compiled, help="compile every model alike; default: on a GPU")
     parser.add_argument("--decoding", type=Path, metavar="RUN", help="time the translations of this trained model")
     parser.add_argument("--sentences", type=_number, default=500, metavar="N", help="for --decoding; default: 500")
     return parser

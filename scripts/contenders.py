@@ -17,6 +17,7 @@ from swapped import SWAPS, Swapped
 from torch import Tensor, nn
 
 from highway.blocks.layers import sinusoids
+from highway.config.cards import loaded
 from highway.config.datasets import PADDING
 from highway.config.experiment import Experiment
 from highway.config.models import EncoderDecoder, Transformer, TransformerXL
@@ -34,10 +35,13 @@ class Public(Entry):
 
     def build(self) -> Contender:
         model = KINDS[self.public](self.shape).to(self.device).train()
+        if self.compiled:
+            compile_forward(model, self.compiled, dynamic=lengths_vary(self.shape))
         parameters, config = list(model.parameters()), self.shape.optimizer
         optimizer: Any = torch.optim.SGD if config.name == "sgd" else torch.optim.Adam  # with torch's defaults
 
         def objective(batch: Any) -> Tensor:
+            torch.compiler.cudagraph_mark_step_begin()
             logits = model(*given(batch))
             return F.cross_entropy(logits.flatten(0, 1).float(), batch.targets.flatten())
 
@@ -51,6 +55,40 @@ class Public(Entry):
 def given(batch: Any) -> tuple[Any, ...]:
     """Return the inputs of a contender's model from a batch."""
     return (batch.source, batch.inputs) if isinstance(batch, PairBatch) else (batch.inputs, batch.unscored)
+
+
+def lengths_vary(shape: Experiment) -> bool:
+    return loaded(shape.task_card.code).lengths_vary
+
+
+def mode(shape: Experiment, device: str) -> str:
+    """Return the mode of torch.compile for all contenders of a shape: CUDA graphs need steps of one length."""
+    return "reduce-overhead" if device == "cuda" and not lengths_vary(shape) else "default"
+
+
+class Remembering(nn.Module):
+    """A public model with a memory, from which the next step continues."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory: Any = None
+        self.next_window = self.window
+
+    def window(self, tokens: Tensor, memory: Any) -> tuple[Tensor, Any]:
+        """Return logits (B, T, V) and the memory after tokens (B, T)."""
+        raise NotImplementedError
+
+    def forward(self, tokens: Tensor, unscored: int) -> Tensor:  # (B, T) -> (B, T, V)
+        window = self.window if self.memory is None else self.next_window
+        logits, memory = window(tokens, self.memory)
+        self.memory = [part.detach().clone() for part in memory]  # a CUDA graph overwrites its outputs
+        return logits
+
+
+def compile_forward(model: nn.Module, mode: str, dynamic: bool) -> None:
+    """Compile the forward pass of a public model, without its loss. Without a memory, a first window runs eagerly."""
+    name = "next_window" if isinstance(model, Remembering) else "forward"
+    setattr(model, name, torch.compile(getattr(model, name), mode=mode, dynamic=dynamic))
 
 
 class TorchTransformer(nn.Module):
@@ -149,7 +187,7 @@ class XTransformer(nn.Module):
         return self.inner(tokens)[:, unscored:]
 
 
-class PublicTransformerXL(nn.Module):
+class PublicTransformerXL(Remembering):
     """transformers' TransfoXLLMHeadModel (in versions up to 4.35), without adaptive softmax."""
 
     def __init__(self, experiment: Experiment) -> None:
@@ -176,15 +214,13 @@ class PublicTransformerXL(nn.Module):
             dropatt=model.dropout_attention,
         )
         self.inner = TransfoXLLMHeadModel(config)
-        self.memory: Any = None
 
-    def forward(self, tokens: Tensor, unscored: int) -> Tensor:  # (B, T) -> (B, T, V)
-        result = self.inner(tokens, mems=self.memory)
-        self.memory = result.mems
-        return result.prediction_scores.view(*tokens.shape, -1)
+    def window(self, tokens: Tensor, memory: Any) -> tuple[Tensor, Any]:
+        result = self.inner(tokens, mems=memory)
+        return result.prediction_scores.view(*tokens.shape, -1), result.mems
 
 
-class XTransformerWithMemory(nn.Module):
+class XTransformerWithMemory(Remembering):
     """x-transformers' decoder with recurrence. Its attention has no product of queries with positions."""
 
     def __init__(self, experiment: Experiment) -> None:
@@ -211,12 +247,9 @@ class XTransformerWithMemory(nn.Module):
             scaled_sinu_pos_emb=True,
             tie_embedding=True,
         )
-        self.memory: Any = None
 
-    def forward(self, tokens: Tensor, unscored: int) -> Tensor:  # (B, T) -> (B, T, V)
-        logits, memory = self.inner(tokens, mems=self.memory, return_mems=True)
-        self.memory = [part.detach() for part in memory]
-        return logits
+    def window(self, tokens: Tensor, memory: Any) -> tuple[Tensor, Any]:
+        return self.inner(tokens, mems=memory, return_mems=True)
 
 
 KINDS: dict[str, Callable[[Experiment], nn.Module]] = {
@@ -250,14 +283,9 @@ def lacks(kind: str, shape: Experiment) -> str:
     return ""
 
 
-def rivals(shape: Experiment, precision: str, device: str) -> list[Entry]:
+def rivals(shape: Experiment, precision: str, device: str, compiled: str | None) -> list[Entry]:
     """Return the public implementations that are installed and can build the model; the first is the reference."""
     kinds = [kind for kind in shape.model_card.rivals if installed(kind) and not lacks(kind, shape)]
     if not hasattr(shape.dataset, "vocabulary_sizes"):  # public implementations here read only symbols
         kinds = [kind for kind in kinds if kind in SWAPS]
-    return [
-        Swapped(precision, shape, device, public=kind)
-        if kind in SWAPS
-        else Public(precision, shape, device, public=kind)
-        for kind in kinds
-    ]
+    return [(Swapped if kind in SWAPS else Public)(precision, shape, device, compiled, public=kind) for kind in kinds]

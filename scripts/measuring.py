@@ -1,70 +1,78 @@
-"""Measure one comparison: the memory of each contender in its own process, then all times in interleaved rounds.
+"""Measure comparisons: each in a process of its own, which builds all contenders and times them in interleaved rounds.
 
-If a process runs out of memory, only the figures that this process was to measure are lost. The ways of decoding are
-measured one after the other, in one process.
+On a CPU the memory of each eager contender is that of a process of its own. If a process runs out of memory, only the
+figures that this process was to measure are lost. The ways of decoding are measured in one process, one by one.
 """
 
+import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
 
-from highway.errors import counted
-from highway.run import build, outcome, resources
-from highway.run.trial import Contender, Entry, in_own_process, operations, peak_memory, seconds_of
+from highway.ledger.machine import cores
+from highway.run import build, outcome, start
+from highway.run.trial import Contender, Entry, operations, own_process, peak_memory, seconds_of
 from highway.tasks.decoding import Translator
 from highway.tasks.translation import scores
 from highway.use.load import load
 
 MIB = 2**20
 DTYPES = {"32": torch.float32, "bf16": torch.bfloat16}
-WARM_UP = 2  # rounds
+WARM_UP = {"cpu": 2, "cuda": 4}  # steps: the first has no state, the next compiles, then CUDA graphs are recorded
+BLOCK_SECONDS = 0.1  # steps are timed in blocks of about this length
+SIDE_BY_SIDE = 12  # processes on a GPU: six tables in two precisions
 QUICK = 0.1  # seconds of a matrix product
 SENTENCES_TO_WARM_UP = 4
 
-
-def measure(field: list[Entry], rounds: int, threads: int) -> dict[str, Any]:
-    """Return the record of a comparison; its `remarks` say which contenders were left out, and why."""
-    shape, device = field[0].shape, field[0].device
-    tokens = build.task(shape).tokens(build.like_real(shape, device))
-    remarks: list[str] = []
-    memory: dict[str, int] = {}
-    for entry in field:
-        try:
-            memory[entry.name] = peak_memory(entry, threads)
-        except (BrokenProcessPool, RuntimeError, MemoryError) as failure:
-            remarks.append(ran_out(f"{entry.name} is left out: its process", entry, failure))
-    measured = [entry for entry in field if entry.name in memory]
-    rows: list[dict[str, Any]] = []
-    try:
-        if measured:
-            rows = in_own_process(_times, measured, tokens, rounds, threads)
-    except (BrokenProcessPool, RuntimeError, MemoryError) as failure:
-        remarks.append(ran_out("There are no times: the process that measured them", field[0], failure))
-    return {
-        "title": f"{tokens:,} tokens a step, {counted(threads, 'thread')}, {device}",
-        "device": device,
-        "rounds": rounds,
-        "torch": torch.__version__,
-        "remarks": remarks,
-        **compared(rows, measured, memory),
-    }
+Figures = dict[str, Any]  # of one contender
+READY: list[tuple[Contender, Figures]] = []  # the contenders of the process that measures them
 
 
-def ran_out(who: str, entry: Entry, failure: Exception) -> str:
-    """Return a remark that a process of the benchmark has no figures, with what to type.
+def measure(fields: Sequence[list[Entry]], rounds: int, threads: int) -> Iterator[tuple[list[Figures], list[str]]]:
+    """Yield the rows of each comparison, and remarks that say which contenders were left out, and why.
 
-    Raise the failure again if memory was not its cause.
+    On a GPU the processes of several comparisons compile side by side; then one after the other measures.
     """
-    if not (isinstance(failure, BrokenProcessPool) or outcome.out_of_memory(failure)):
+    at_once = min(SIDE_BY_SIDE, cores()) if fields[0][0].device == "cuda" else 1
+    for position in range(0, len(fields), at_once):
+        group = fields[position : position + at_once]
+        with ExitStack() as stack:
+            processes = [stack.enter_context(own_process()) for _ in group]
+            ready = [process.submit(prepare, field, threads) for process, field in zip(processes, group, strict=True)]
+            wait(ready)
+            for field, process, prepared in zip(group, processes, ready, strict=True):
+                rows, remarks = [], []
+                try:
+                    remarks += prepared.result()
+                    rows = process.submit(times, field[0], rounds).result()
+                except (BrokenProcessPool, RuntimeError, MemoryError) as failure:
+                    remarks.append(f"There are no times: the process that measured them {problem(field[0], failure)}.")
+                yield rows, remarks
+
+
+def problem(entry: Entry, failure: Exception) -> str:
+    """Return what happened to a contender or a process, with what to type, as the end of a sentence.
+
+    Raise the failure again if neither memory nor torch.compile can be its cause.
+    """
+    if isinstance(failure, BrokenProcessPool) or outcome.out_of_memory(failure):
+        return f"ran out of memory or was killed{less(entry)}"
+    if not entry.compiled:
         raise failure
-    return f"{who} ran out of memory or was killed{less(entry)}."
+    said = (str(failure).strip().splitlines() or [""])[0]
+    return f"failed when compiled ({type(failure).__name__}: {said}); --no-compile measures it uncompiled"
 
 
 def less(entry: Entry) -> str:
@@ -76,49 +84,88 @@ def less(entry: Entry) -> str:
     return f"; --set {key}={rows // 2} halves the batch" if rows > 1 else ""
 
 
-def _times(field: list[Entry], tokens: int, rounds: int, threads: int) -> list[dict[str, Any]]:
-    """Time all contenders in this process."""
-    torch.set_num_threads(threads)
-    resources.keep_freed_memory()
-    return timed([entry.build() for entry in field], field[0].batch(), tokens, rounds, field[0].device)
+def prepare(field: list[Entry], threads: int) -> list[str]:
+    """Build the contenders in this process and take their first steps; return remarks on those that fail."""
+    start.set_up_torch(threads)
+    READY.clear()
+    remarks = []
+    for entry in field:
+        try:
+            READY.append(warmed_up(entry, threads))
+        except Exception as failure:
+            remarks.append(f"{entry.name} is left out: it {problem(entry, failure)}.")
+    return remarks
 
 
-def compared(rows: list[dict[str, Any]], field: list[Entry], memory: dict[str, int]) -> dict[str, Any]:
-    """Add to each row its speed relative to the first public contender, and its share of the device's peak rate."""
-    if not rows:
-        return {"rows": [], "matrix_peak": {}, "reference": None}
-    precisions = dict.fromkeys(entry.precision for entry in field)
-    peaks = {name: matrix_peak(field[0].device, DTYPES[name]) for name in precisions}
-    reference = next((row for row, entry in zip(rows, field, strict=True) if entry.kind != "ours"), rows[0])
-    for row, entry in zip(rows, field, strict=True):
-        row["precision"], row["kind"], row["compiled"] = entry.precision, entry.kind, entry.compiled
-        row["operations"] = operations(entry)
-        row["ratio"] = round(row["tokens_per_second"] / reference["tokens_per_second"], 3)
-        row["share_of_peak"] = round(row["operations"] / row["seconds"] / peaks[entry.precision], 3)
-        row["peak_memory_bytes"] = memory[row["name"]]
-    return {"rows": rows, "matrix_peak": peaks, "reference": reference["name"]}
+def warmed_up(entry: Entry, threads: int) -> tuple[Contender, Figures]:
+    """Return a contender after its first steps, with its memory: none if a CPU compiles, as the compiler takes more."""
+    figures: Figures = {"kind": entry.kind, "operations": operations(replace(entry, compiled=None))}
+    on_cuda = entry.device == "cuda"
+    if on_cuda:
+        torch.cuda.reset_peak_memory_stats()
+        others = torch.cuda.memory_allocated()
+    elif not entry.compiled:
+        figures["mib"] = peak_memory(entry, threads) // MIB
+    contender, batch = entry.build(), entry.batch()
+    for _ in range(WARM_UP[entry.device]):
+        contender.step(batch)
+    if on_cuda:
+        figures["mib"] = (torch.cuda.max_memory_allocated() - others) // MIB
+    return contender, figures
 
 
-def timed(contenders: list[Contender], batch: Any, tokens: int, rounds: int, device: str) -> list[dict[str, Any]]:
-    """Measure the seconds per step of each contender. Every round times all, so changes in speed affect all alike."""
-    seconds: dict[str, list[float]] = {contender.name: [] for contender in contenders}
-    for _ in range(WARM_UP + rounds):
-        for contender in contenders:
-            seconds[contender.name].append(seconds_of(partial(contender.step, batch), device))
-    return [summary(contender, seconds[contender.name], WARM_UP, tokens) for contender in contenders]
+def times(first: Entry, rounds: int) -> list[Figures]:
+    """Measure the contenders that this process has prepared, all of the precision and shape of the first."""
+    if not READY:
+        return []
+    batch = first.batch()
+    with torch.device("meta"):
+        tokens = build.task(first.shape).tokens(build.like_real(first.shape, "meta"))
+    rows = timed([contender for contender, _ in READY], batch, tokens, rounds, first.device)
+    peak = matrix_peak(first.device, DTYPES[first.precision])
+    for row, (contender, figures) in zip(rows, READY, strict=True):
+        row |= figures
+        row["share_of_peak"] = round(1000 * row["operations"] / row["ms"] / peak, 3)
+        if first.device == "cuda":
+            row["kernels"] = kernels(partial(contender.step, batch))
+    reference = next((row for row in rows if row["kind"] != "ours"), rows[0])
+    for row in rows:
+        row["ratio"] = round(reference["ms"] / row["ms"], 3)
+    return rows
 
 
-def summary(contender: Contender, seconds: list[float], warm_up: int, tokens: int) -> dict[str, Any]:
-    """Describe a contender by the seconds of its steps. The first `warm_up` steps do not count."""
-    counted = seconds[warm_up:]
-    return {
-        "name": contender.name,
-        "parameters": contender.parameters,
-        "first_seconds": round(seconds[0], 3),  # includes compilation, if there is any
-        "seconds": round(statistics.median(counted), 5),
-        "spread": round(spread(counted), 3),
-        "tokens_per_second": round(tokens / statistics.median(counted), 1),
-    }
+def timed(contenders: list[Contender], batch: Any, tokens: int, rounds: int, device: str) -> list[Figures]:
+    """Measure the time of a step of each contender. Every round times all, so changes in speed affect all alike."""
+
+    def steps(contender: Contender, count: int) -> None:
+        for _ in range(count):
+            contender.step(batch)
+
+    blocks = [math.ceil(BLOCK_SECONDS / seconds_of(partial(steps, each, 1), device)) for each in contenders]
+    seconds: list[list[float]] = [[] for _ in contenders]
+    for _ in range(rounds):
+        for contender, count, measured in zip(contenders, blocks, seconds, strict=True):
+            measured.append(seconds_of(partial(steps, contender, count), device) / count)
+    return [
+        {
+            "contender": contender.name,
+            "parameters": contender.parameters,
+            "ms": round(1000 * statistics.median(measured), 3),
+            "spread": round(spread(measured), 3),
+            "tokens": tokens,
+            "tokens_per_second": round(tokens / statistics.median(measured), 1),
+        }
+        for contender, measured in zip(contenders, seconds, strict=True)
+    ]
+
+
+def kernels(step: Callable[[], Any]) -> int:
+    """Count the CUDA kernels of one step, those inside a CUDA graph among them."""
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        step()
+        torch.cuda.synchronize()
+    on_device = [event for event in profiler.events() or [] if event.device_type == DeviceType.CUDA]
+    return sum(not (event.is_user_annotation or event.name.startswith(("Memcpy", "Memset"))) for event in on_device)
 
 
 @cache

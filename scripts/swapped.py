@@ -2,7 +2,8 @@
 
 LocalRNN on gathered windows   torch.nn's recurrent network on windows (B T, M, D), as in the R-Transformer code
 pytorch-tcn                    the package's stack of residual blocks
-plain loop                     the time loop of a recurrent highway network in plain PyTorch, under autograd
+plain loop                     the time loop of a recurrent highway network in plain PyTorch, under autograd; like ours,
+                               the loop is never compiled (highway/run/compiled.py)
 
 Shapes: B batch, T time, M window of the LocalRNN, D width.
 """

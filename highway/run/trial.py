@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_all_start_methods, get_context
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +14,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from highway.config.experiment import Experiment
 from highway.run import build, resources
 from highway.run.compiled import compile_training
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -43,8 +41,7 @@ class Entry:
 
     @property
     def name(self) -> str:
-        mode = {None: "", "default": ", compiled"}.get(self.compiled, f", compiled ({self.compiled})")
-        return f"{self.kind}{self._gates()}{mode}, {self.precision}"
+        return f"{self.kind}{self._gates()}, {self.precision}"
 
     def _gates(self) -> str:
         gates = []
@@ -103,21 +100,21 @@ def operations(entry: Entry) -> float:
 
 def peak_memory(entry: Entry, threads: int) -> int:
     """Return the peak bytes of two steps: of the device on CUDA, otherwise of their own process, Python included."""
-    return in_own_process(_peak_of_two_steps, entry, threads)
+    with own_process() as pool:
+        return pool.submit(_peak_of_two_steps, entry, threads).result()
 
 
-def in_own_process(work: Callable[..., Result], *arguments: Any) -> Result:
-    """Call `work` in a new process and return its result. The memory of that process goes back to the system.
+def own_process() -> ProcessPoolExecutor:
+    """Return a pool of one new process, whose memory goes back to the system when the pool shuts down.
 
     The process is forked from a server that has imported torch and done nothing else, if the system has such servers.
-    Raise BrokenProcessPool if the system kills the process.
+    A result of the pool raises BrokenProcessPool if the system kills the process.
     """
     method = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
     context: Any = get_context(method)
     if method == "forkserver":
         context.set_forkserver_preload(["highway.run.trial", "highway.tasks.task"])
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(work, *arguments).result()
+    return ProcessPoolExecutor(1, mp_context=context)
 
 
 def _peak_of_two_steps(entry: Entry, threads: int) -> int:

@@ -104,7 +104,7 @@ def test_it_is_benchmarked(guest: Compose, task: str) -> None:
     entry = Entry("32", guest(*ON[task], "gate=leaky"), "cpu")
     batch = entry.batch()
     (row,) = timed([entry.build()], batch, build.task(entry.shape).tokens(batch), 2, "cpu")
-    assert row["name"] == "ours with leaky, 32" and row["tokens_per_second"] > 0
+    assert row["contender"] == "ours with leaky, 32" and row["tokens_per_second"] > 0
     width, positions = 8, 24 if task == "text" else 48
     recurrence = 3 * 2 * positions * 2 * 3 * width * width  # forward and backward, two maps of three gates
     assert 0.9 * recurrence < operations(entry) < 4 * recurrence
