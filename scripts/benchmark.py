@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from contenders import lacks, mode, rivals
+from contenders import lacks, lengths_vary, rivals
 from measuring import Figures, decoded, measure
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -37,6 +37,7 @@ from highway.config.sentences import one_sentence
 from highway.errors import Refused, counted, listing
 from highway.ledger.files import write_json, write_text
 from highway.ledger.machine import cores, device_name
+from highway.run.compiled import mode_of
 from highway.run.trial import Entry
 from highway.sweep.reading import load_table, table_ids
 from highway.sweep.table import Row, Table
@@ -78,12 +79,15 @@ def contenders(table: Table, asked: Asked) -> list[Comparison]:
     row, remarks = chosen(table, asked)
     described = shape(table, row, asked)
     gated = [shape(table, row, asked, f"gate={gate}") for gate in described.model_card.timed]
-    compiled = mode(described, asked.device) if asked.compiled else None
+    on_cuda = asked.device == "cuda"
+    compiled = (mode_of(described, "cuda") if on_cuda else "default") if asked.compiled else None
     comparisons = []
     for precision in asked.precisions:
         entries: list[Entry] = [LayerAlone(precision, described, asked.device, gathered=each) for each in (False, True)]
         if not asked.local_rnn:
             ours = [Entry(precision, each, asked.device, compiled) for each in (described, *gated)]
+            if asked.compiled and on_cuda and not lengths_vary(described):
+                ours.append(Entry(precision, described, asked.device, "whole"))
             entries = [*ours, *rivals(described, precision, asked.device, compiled)]
         different = {entry.name: entry for entry in entries}  # a row that has a gate may equal one that is timed anyway
         comparisons.append(Comparison(table, row, list(different.values()), remarks))
@@ -186,7 +190,6 @@ def setting(comparison: Comparison, asked: Asked, threads: int) -> Figures:
         "threads": threads,
         "torch": torch.__version__,
         "precision": "tf32" if entry.device == "cuda" and entry.precision == "32" else entry.precision,
-        "mode": entry.compiled or "eager",
     }
 
 

@@ -61,11 +61,6 @@ def lengths_vary(shape: Experiment) -> bool:
     return loaded(shape.task_card.code).lengths_vary
 
 
-def mode(shape: Experiment, device: str) -> str:
-    """Return the mode of torch.compile for all contenders of a shape: CUDA graphs need steps of one length."""
-    return "reduce-overhead" if device == "cuda" and not lengths_vary(shape) else "default"
-
-
 class Remembering(nn.Module):
     """A public model with a memory, from which the next step continues."""
 

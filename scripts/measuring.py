@@ -30,7 +30,7 @@ from highway.use.load import load
 
 MIB = 2**20
 DTYPES = {"32": torch.float32, "bf16": torch.bfloat16}
-WARM_UP = {"cpu": 2, "cuda": 4}  # steps: the first has no state, the next compiles, then CUDA graphs are recorded
+WARM_UP = {"cpu": 2, "cuda": 6}  # steps: the first has no state, the next compile, then CUDA graphs are recorded
 BLOCK_SECONDS = 0.1  # steps are timed in blocks of about this length
 SIDE_BY_SIDE = 12  # processes on a GPU: six tables in two precisions
 QUICK = 0.1  # seconds of a matrix product
@@ -99,7 +99,8 @@ def prepare(field: list[Entry], threads: int) -> list[str]:
 
 def warmed_up(entry: Entry, threads: int) -> tuple[Contender, Figures]:
     """Return a contender after its first steps, with its memory: none if a CPU compiles, as the compiler takes more."""
-    figures: Figures = {"kind": entry.kind, "operations": operations(replace(entry, compiled=None))}
+    figures: Figures = {"kind": entry.kind, "mode": entry.compiled or "eager"}
+    figures["operations"] = operations(replace(entry, compiled=None))
     on_cuda = entry.device == "cuda"
     if on_cuda:
         torch.cuda.reset_peak_memory_stats()

@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from highway.config.experiment import Experiment
 from highway.run import build, resources
 from highway.run.compiled import compile_training
+from highway.run.whole import WholeUpdates
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class Entry:
 
     @property
     def name(self) -> str:
-        return f"{self.kind}{self._gates()}, {self.precision}"
+        whole = " as one graph" if self.compiled == "whole" else ""
+        return f"{self.kind}{self._gates()}{whole}, {self.precision}"
 
     def _gates(self) -> str:
         gates = []
@@ -60,9 +62,17 @@ class Entry:
         task = self.task().to(self.device).train()
         if self.compiled:
             compile_training(task, self.shape, self.compiled)
-        return self.contender(
-            task, lambda batch: task.learn(batch).objective, task.configure_optimizers(), task.prepare_gradients
-        )
+        optimizer = task.configure_optimizers()
+        plain = self.contender(task, lambda batch: task.learn(batch).objective, optimizer, task.prepare_gradients)
+        if self.compiled != "whole":
+            return plain
+        whole = WholeUpdates(task, lambda: optimizer)
+
+        def step(batch: Any) -> Tensor:
+            with torch.autocast(self.device, torch.bfloat16, enabled=self.precision == "bf16"):
+                return whole(batch)["nats"] if whole.fits(batch) else plain.step(batch)
+
+        return replace(plain, step=step)
 
     def contender(
         self,
