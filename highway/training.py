@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 from pytorch_lightning.strategies import DDPStrategy
 from torch import Tensor
 
@@ -64,8 +65,11 @@ def train_and_test(
     if experiment.debug.profile and first_process():
         our_callbacks.append(Profile(directory.path / "profile", data.total_steps))
     trainer = make_trainer(experiment, data.validate_every, [*build.callbacks(experiment), *our_callbacks, *callbacks])
-    mode = mode_of(experiment, trainer.strategy.root_device.type, data.total_steps)
+    device = trainer.strategy.root_device.type
+    mode = mode_of(experiment, device, data.total_steps)
     outcome.describe({**description, "counting_loss": data.counting_loss()}, task.model, recorder, trainer, mode)
+    if device == "cuda":  # trainer.compile=null is also for the kernels of an RHN
+        torch.compiler.set_stance("default" if experiment.trainer.compile else "force_eager")
     if mode is not None:
         compile_training(task, experiment, mode, trainer.global_rank, trainer.world_size)
     if mode == "whole":

@@ -3,6 +3,8 @@
 On a CPU, matrices are packed once. On a GPU, elementwise functions are compiled, and the loop is a CUDA graph.
 """
 
+import os
+import shutil
 from collections.abc import Callable, Hashable
 from contextlib import nullcontext
 from functools import cache
@@ -69,20 +71,21 @@ def fused(function: Callable[..., Any], like: Tensor) -> Callable[..., Any]:
     """Return a function of elementwise operations, compiled into one or two kernels on CUDA, unchanged elsewhere.
 
     It is compiled once for all steps and micro-layers: views at other offsets of one tensor need no other program, but
-    other shapes, dtypes or absent arguments do. With more than eight of them (torch's recompile_limit), the function
-    runs uncompiled for the rest.
+    other shapes, dtypes or absent arguments do. Those beyond eight (torch's recompile_limit) run
+    uncompiled.
     """
-    return compiled(function) if like.is_cuda and can_compile() else function
+    return _compiled(function) if like.is_cuda and can_compile() else function
 
 
 @cache
 def can_compile() -> bool:
-    """Return whether torch.compile works for this GPU: it needs Triton, and a GPU that Triton knows."""
-    return find_spec("triton") is not None and torch.cuda.get_device_capability() >= (7, 0)
+    """Return whether torch.compile works for this GPU: it needs Triton, a GPU that Triton knows, and a C compiler."""
+    has_compiler = os.environ.get("CC") or any(map(shutil.which, ("gcc", "clang", "cc")))
+    return bool(has_compiler and find_spec("triton")) and torch.cuda.get_device_capability() >= (7, 0)
 
 
 @cache
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return torch.compile(function, dynamic=False)
 
 

@@ -4,9 +4,9 @@ On a GPU this is the default, because launching the kernels of a small model tak
 
 The forward pass of a full training batch is compiled, once. Everything else runs eagerly: a shorter last window or
 batch, the first window of an epoch (which has no state to continue from), evaluation and decoding. Compiled and eager
-passes compute the same function of weights and batch, so nothing is padded and nothing is compiled a second time. The
-batch alone decides whether a step is compiled, so a resumed run decides the same. If lengths vary from batch to batch
-(translation, music), one program with symbolic sizes serves all of them.
+passes compute the same function of weights and batch, so nothing is padded and nothing is compiled a second time. In a
+run that is compiled, the batch alone decides whether a step is, so a resumed run decides the same. If lengths vary from
+batch to batch (translation, music), one program with symbolic sizes serves all of them.
 """
 
 import math
@@ -41,13 +41,20 @@ WORTH_COMPILING = 5_000  # updates; compiling takes half a minute, and saved 4 t
 def mode_of(experiment: Experiment, device: str, steps: float = math.inf) -> str | None:
     """Return the mode in which a run of so many updates is compiled on a device; None: not at all."""
     trainer, task = experiment.trainer, loaded(experiment.task_card.code)
-    one_shape = not task.lengths_vary and trainer.processes * trainer.accumulate == 1
-    if trainer.compile == "whole" and not (one_shape and device == "cuda"):
-        raise Refused("trainer.compile=whole needs one GPU and batches of one shape. Type trainer.compile=auto.")
+    one_shape = not task.lengths_vary and trainer.accumulate == 1
+    plain = trainer.processes == 1 and not experiment.debug.anomaly
+    if trainer.compile == "whole" and not (
+        one_shape and plain and device == "cuda" and experiment.callback.name == "none"
+    ):
+        raise Refused(
+            "trainer.compile=whole needs one GPU, batches of one shape, and neither callback=... nor debug.anomaly. "
+            "Type trainer.compile=auto."
+        )
     if trainer.compile != "auto":
         return trainer.compile
-    eager = experiment.debug.anomaly or isinstance(experiment.model, RHN)  # the loop of an RHN is a graph of its own
-    if device != "cuda" or eager or steps < WORTH_COMPILING or not can_compile():
+    if isinstance(experiment.model, RHN):  # its loop is a graph of its own
+        return None
+    if device != "cuda" or not plain or steps < WORTH_COMPILING or not can_compile():
         return None
     return "reduce-overhead" if one_shape else "default"
 
@@ -61,6 +68,7 @@ def compile_training(task: Task, experiment: Experiment, mode: str, rank: int = 
         if isinstance(module, rhn.Layer):  # unrolled, its thousands of kernels would take minutes to compile
             module.loop = torch.compiler.disable(module.loop.__call__)
     mode = "default" if mode == "whole" else mode  # the graph around it is in highway/run/whole.py
+    task.replays = mode in CUDA_GRAPH_MODES
     task.model.forward = FixedShapes(task.model, mode, shape, carries_state(experiment))
 
 
@@ -99,11 +107,8 @@ class FixedShapes:
             return self.eager(*given)
         if not self.prepared:
             self._prepare(*given)
-        if not self.in_graphs:
-            return self.compiled(*given)
-        torch.compiler.cudagraph_mark_step_begin()
         outputs = self.compiled(*given)
-        if isinstance(outputs, Tensor):
+        if not self.in_graphs or isinstance(outputs, Tensor):
             return outputs
         features, state = outputs  # the graph's next replay overwrites its outputs, but the state outlives the step
         return features, mapped(Tensor.clone, state)

@@ -118,7 +118,7 @@ class Recorder(pl.Callback):
             self._write_training_row(trainer, pl_module)
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
-        pl_module.shown = self._row_follows(trainer, self.steps + 1)  # type: ignore[assignment]
+        pl_module.row_follows = self._row_follows(trainer, self.steps + 1)  # type: ignore[assignment]
 
     @torch.no_grad()
     def on_before_optimizer_step(
@@ -126,7 +126,7 @@ class Recorder(pl.Callback):
     ) -> None:
         """Compute the norm of the gradient before weight decay and clipping, and the norm of the gates' parameters."""
         assert isinstance(pl_module, Task)
-        if pl_module.shown:
+        if pl_module.row_follows:
             gradients = [weight.grad for weight in pl_module.weights if weight.grad is not None]
             self._norms = {"gradient_norm": get_total_norm(gradients)}
             self._norms |= {"gate_norm": get_total_norm(self._gates)} if self._gates else {}

@@ -63,13 +63,19 @@ class Entry:
         if self.compiled:
             compile_training(task, self.shape, self.compiled)
         optimizer = task.configure_optimizers()
-        plain = self.contender(task, lambda batch: task.learn(batch).objective, optimizer, task.prepare_gradients)
+
+        def objective(batch: Any) -> Tensor:
+            if task.replays:
+                torch.compiler.cudagraph_mark_step_begin()
+            return task.learn(batch).objective
+
+        plain = self.contender(task, objective, optimizer, task.prepare_gradients)
         if self.compiled != "whole":
             return plain
         whole = WholeUpdates(task, lambda: optimizer)
 
         def step(batch: Any) -> Tensor:
-            with torch.autocast(self.device, torch.bfloat16, enabled=self.precision == "bf16"):
+            with torch.autocast(self.device, torch.bfloat16, self.precision == "bf16", cache_enabled=False):
                 return whole(batch)["nats"] if whole.fits(batch) else plain.step(batch)
 
         return replace(plain, step=step)

@@ -3,18 +3,22 @@
 Launching the kernels of a small model takes longer than computing them. A graph launches all of an update at once: the
 forward pass (compiled as in mode `default`), loss, backward pass, weight decay, clipping and the optimiser. It reads
 the batch, the carried state and the learning rate from tensors of its own, and the random seed from the generator,
-where each replay looks anew. So it computes what the same update computes without a graph, dropout included.
+where each replay looks anew. So it computes what the same update computes without a graph, dropout included, but for
+the learning rate, which it has in fp32.
 
 Some updates run without the graph: those of another shape, the first of an epoch (it has no state to continue from),
-and those whose gradient a row of the curve shows. Callbacks see no gradient of the others.
+and those whose gradient a row of the curve shows. In the others, no hook between the forward pass and the optimiser
+runs, and Python in `learn` ran only when the graph was recorded.
 """
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from highway.errors import Refused
 from highway.models.backbone import flattened, mapped
 from highway.run.compiled import carries_state, full_shape
 from highway.tasks.task import Task
@@ -30,11 +34,13 @@ class WholeUpdates:
         self.task, self.optimizer = task, optimizer
         self.carries, self.shape = carries_state(task.experiment), full_shape(task.experiment)
         self.batch: Any = None  # what the graph reads
-        self.runs = 0
+        self.count = 0  # updates so far
 
     def fits(self, batch: Any) -> bool:
         """Return whether an update has the shapes of the graph, and a state if it needs one."""
-        return batch[0].shape == self.shape and not (self.carries and self.task.states[0] is None)
+        if batch[0].shape != self.shape or (self.carries and self.task.states[0] is None):
+            return False
+        return self.batch is None or all(map(_alike, batch, self.batch))
 
     def __call__(self, batch: Any) -> dict[str, Tensor]:
         """Run an update; return the nats and the number of scored positions."""
@@ -43,11 +49,11 @@ class WholeUpdates:
         _copy(batch, self.batch)
         _copy(flattened(self.task.states[0]), flattened(self.state))
         self.rate.fill_(self.optimizer().param_groups[0]["lr"])
-        self.runs += 1
-        if self.runs <= WARM_UP:
+        self.count += 1
+        if self.count <= WARM_UP:
             self.aside(self._update)
         else:
-            if self.runs == WARM_UP + 1:
+            if self.count == WARM_UP + 1:
                 self.replay = self.record(self._update)
             self.replay()
         self.task.states[0] = self.state
@@ -55,28 +61,32 @@ class WholeUpdates:
 
     def _allocate(self, batch: Any) -> None:
         """Make the tensors that the graph reads and writes."""
+        if not all(group.get("fused") for group in self.optimizer().param_groups):
+            name = self.task.experiment.optimizer.name
+            raise Refused(f"trainer.compile=whole cannot run optimizer.name={name}. Type trainer.compile=auto.")
         self.batch = type(batch)(*(part.clone() if isinstance(part, Tensor) else part for part in batch))
         self.state = mapped(Tensor.clone, self.task.states[0])
-        self.rate = torch.zeros((), device=self.task.device)
+        self.rate = torch.zeros((), dtype=torch.float32, device=self.task.device)
         self.nats, self.scored = torch.zeros(2, dtype=torch.float64, device=self.task.device)
 
     def _update(self) -> None:
         """Compute an update on the graph's tensors."""
         task, optimizer, device = self.task, self.optimizer(), self.task.device.type
-        precision, mixed = torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
         task.states[0] = self.state
-        with torch.autocast(device, precision, mixed, cache_enabled=False):  # a cached weight would stay as it is
-            learnt = task.learn(self.batch)
+        learnt = task.learn(self.batch)
         with torch.autocast(device, enabled=False):
             learnt.objective.backward()
             task.prepare_gradients()
-            usual = [{**group} for group in optimizer.param_groups]
-            for group in optimizer.param_groups:
-                group |= {"lr": self.rate, "capturable": True}
+            groups, ours = (
+                optimizer.param_groups,
+                {"lr": self.rate, "capturable": self.count > WARM_UP},
+            )
+            before = [{key: group[key] for key in ours if key in group} for group in groups]  # SGD has no `capturable`
+            for group, values in zip(groups, before, strict=True):
+                group |= {key: ours[key] for key in values}
             optimizer.step()
-            for group, before in zip(optimizer.param_groups, usual, strict=True):
-                group.clear()
-                group |= before
+            for group, values in zip(groups, before, strict=True):
+                group |= values
         optimizer.zero_grad()
         self.nats.copy_(learnt.nats.detach())
         self.scored.fill_(learnt.scored)
@@ -92,10 +102,15 @@ class WholeUpdates:
 
     def record(self, update: Update) -> Update:
         """Record an update without running it; return what runs it."""
+        gc.collect()  # what is collected during a recording breaks it
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             update()
         return graph.replay
+
+
+def _alike(one: Any, another: Any) -> bool:
+    return one.shape == another.shape if isinstance(one, Tensor) else bool(one == another)
 
 
 def _copy(given: Any, held: Any) -> None:

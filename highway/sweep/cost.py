@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.box import SIMPLE_HEAD
@@ -180,7 +181,7 @@ def _grid(estimates: Sequence[Line]) -> RichTable:
 def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None = None) -> list[Line]:
     """Return a line for each row; `every` holds each run of the sweep once."""
     estimates: list[Line] = []
-    rates: dict[tuple[str, str, int, int], float] = {}  # operations per second, by model, precision, size and threads
+    rates: dict[tuple[Any, ...], float] = {}  # operations per second, by model, precision, size, threads and mode
     rows: dict[Path, list[Planned]] = {}
     for planned in every:
         rows.setdefault(planned.directory.path.parent, []).append(planned)
@@ -195,7 +196,13 @@ def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None =
             source = "trial" if steps else "no data"
             if steps:
                 size = int(math.log2(taken.operations * taken.tokens))
-                key = (described.model.name, described.trainer.precision, size, of_a_run)
+                key = (
+                    described.model.name,
+                    described.trainer.precision,
+                    size,
+                    of_a_run,
+                    mode_of(described, _device(), steps),
+                )
                 rates[key] = rates.get(key) or operations_a_second(described, taken, of_a_run, steps)
                 seconds = taken.operations * taken.tokens * steps / rates[key]
                 seconds += AROUND * steps if _device() == "cuda" else 0

@@ -78,7 +78,7 @@ class Launcher(HydraLauncher):
         """Start these runs, which have their slots; yield each with its job."""
         raise NotImplementedError
 
-    def surroundings(self) -> AbstractContextManager[None]:
+    def surroundings(self) -> AbstractContextManager[Any]:
         """Return what surrounds all runs, once `prepare` has been called."""
         return nullcontext()
 

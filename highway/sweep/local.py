@@ -7,8 +7,9 @@ fixed number of threads.
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
@@ -36,6 +37,7 @@ class LocalSettings(Written):
 class LocalLauncher(Launcher):
     Settings = LocalSettings
     settings: LocalSettings
+    of_mps: Mapping[str, str] = MappingProxyType({})  # the environment with which a run finds NVIDIA's MPS
 
     def threads_of_a_run(self, to_run: Sequence[Planned], in_sweep: int) -> int | None:
         self.prepare(to_run, in_sweep)  # counts the slots among which the cores are divided; starts nothing
@@ -48,8 +50,14 @@ class LocalLauncher(Launcher):
         self.taken: dict[Planned, list[str]] = {}
         return self.slots.count // devices
 
-    def surroundings(self) -> AbstractContextManager[None]:
-        return shared_gpus() if self.slots.on_gpus and self.slots.count > len(self.slots.devices) else nullcontext()
+    @contextmanager
+    def surroundings(self) -> Iterator[None]:
+        shared = self.slots.on_gpus and self.slots.count > len(self.slots.devices)
+        if not shared:
+            yield
+            return
+        with shared_gpus() as self.of_mps:
+            yield
 
     def take(self, planned: Planned) -> bool:
         names = self.slots.take(planned.devices)
@@ -64,7 +72,8 @@ class LocalLauncher(Launcher):
         for planned in to_run:
             environment = {"HIGHWAY_SLOTS": str(self.slots.count), "OMP_NUM_THREADS": str(self.threads)}
             if self.slots.on_gpus:
-                environment["CUDA_VISIBLE_DEVICES"] = ",".join(self.taken[planned])
+                environment |= {"CUDA_VISIBLE_DEVICES": ",".join(self.taken[planned]), **self.of_mps}
+                environment["TORCHINDUCTOR_COMPILE_THREADS"] = str(self.threads)  # else 32 processes a run
             yield planned, start_process(self.command(planned), planned.directory.log, environment)
 
 
@@ -105,7 +114,7 @@ def slots_for(to_run: Sequence[Planned], devices: int, in_sweep: int, settings: 
     gpus = gpus[: settings.slots]  # all of them if slots is null
     if devices > len(gpus):
         raise Refused(f"trainer.devices={devices} needs {devices} GPUs; this sweep may use {len(gpus)}.")
-    return Slots(gpus * (settings.per_gpu or runs_on_a_gpu(to_run, in_sweep, len(gpus))), on_gpus=True)
+    return Slots(gpus * (settings.per_gpu or runs_on_a_gpu(to_run, in_sweep, gpus)), on_gpus=True)
 
 
 def visible_gpus() -> list[str]:

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -13,16 +14,17 @@ from highway.sweep.planned import Planned
 
 BUSY = 4e11  # operations in one step of all runs on a GPU: about what an H200 computes while a step is launched
 ROOM = 4096  # MiB of a GPU for each run: its context takes 500, and the small runs that share take up to 3,000
+CLIENTS = 48  # the most processes that MPS serves on a GPU
 CONTROL = "nvidia-cuda-mps-control"
 
 
-def runs_on_a_gpu(runs: Sequence[Planned], in_sweep: int, gpus: int) -> int:
+def runs_on_a_gpu(runs: Sequence[Planned], in_sweep: int, gpus: Sequence[str]) -> int:
     """Return how many runs share each GPU: as many as keep it busy, with a core and enough of its memory for each."""
     if any(run.devices > 1 for run in runs):
         return 1
     described = {repr((run.experiment.model, run.experiment.dataset)): run.experiment for run in runs if run.experiment}
     busy = min((int(BUSY // _operations(each)) for each in described.values()), default=1)
-    return max(min(busy, -(-in_sweep // gpus), cores() // gpus, _memory() // ROOM), 1)
+    return max(min(busy, -(-in_sweep // len(gpus)), cores() // len(gpus), _memory(gpus) // ROOM, CLIENTS), 1)
 
 
 def _operations(described: Experiment) -> float:
@@ -37,33 +39,38 @@ def _operations(described: Experiment) -> float:
     return 6.0 * tokens * sum(parameter.numel() for parameter in task.parameters())
 
 
-def _memory() -> int:
-    """Return the MiB of the smallest GPU of this machine; room for one run if that is unknown."""
-    command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
-    with suppress(OSError, ValueError):
-        listed = subprocess.run(command, capture_output=True, text=True, check=False)
+def _memory(gpus: Sequence[str]) -> int:
+    """Return the least MiB that are free on one of these GPUs; room for one run if that is unknown."""
+    command = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits", "-i", ",".join(gpus)]
+    with suppress(OSError, ValueError, subprocess.TimeoutExpired):
+        listed = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
         return min(map(int, listed.stdout.split()))
     return ROOM
 
 
 @contextmanager
-def shared_gpus() -> Iterator[None]:
-    """Run NVIDIA's MPS during the block, if this machine has it; one that runs already is used, and left alone."""
-    surroundings = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}  # all GPUs
+def shared_gpus() -> Iterator[dict[str, str]]:
+    """Run NVIDIA's MPS during the block, if this machine has it; yield the environment of the runs that use it.
 
-    def control(*arguments: str, typed: str = "") -> bool:
-        """Call the control program; return True if it did what it was told."""
-        silent: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        with suppress(subprocess.TimeoutExpired):
-            done = subprocess.run(
-                [CONTROL, *arguments], input=typed, text=True, env=surroundings, timeout=30, check=False, **silent
-            )
-            return done.returncode == 0
-        return False
-
-    starts = bool(shutil.which(CONTROL)) and not control(typed="get_server_list\n") and control("-d")
+    If MPS runs already, it is used and left alone. Ours has a folder of its own, so that it serves no other program,
+    and no other sweep loses it when this one ends.
+    """
+    folder = tempfile.mkdtemp(prefix="mps-", dir="/tmp")  # a socket's path must be short
+    ours = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+    started = shutil.which(CONTROL) and not _control({}, typed="get_server_list") and _control(ours, "-d")
     try:
-        yield
+        yield ours if started else {}
     finally:
-        if starts:
-            control(typed="quit\n")
+        if started:
+            _control(ours, typed="quit")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _control(variables: dict[str, str], *arguments: str, typed: str = "") -> bool:
+    """Call the control program of MPS, which then sees every GPU; return True if it did what it was told."""
+    surroundings = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"} | variables
+    silent: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "timeout": 30, "check": False}
+    with suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run([CONTROL, *arguments], input=f"{typed}\n", text=True, env=surroundings, **silent)
+        return done.returncode == 0
+    return False

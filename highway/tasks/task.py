@@ -111,7 +111,8 @@ class Task(pl.LightningModule):
     devices = 1  # number of devices of the run, once a trainer has the task
     whole: Any = None  # with trainer.compile=whole, the WholeUpdates that run updates as CUDA graphs
     in_graph = False  # True while `whole` runs the update
-    shown = False  # True while the update is one whose gradient a row of the curve shows
+    row_follows = False  # True if a row of the curve shows the gradient of the update
+    replays = False  # True if torch.compile replays parts of an update as CUDA graphs
 
     def __init__(self, model: nn.Module, experiment: Experiment, steps_per_epoch: int, total_steps: int) -> None:
         super().__init__()
@@ -189,11 +190,13 @@ class Task(pl.LightningModule):
         rate = self.schedule.rate(self.global_step, self.global_step // self.steps_per_epoch)
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = rate
-        for weight in self.weights:  # as zero_grad does, which takes ten times as long
-            weight.grad = None
+            for weight in group["params"]:  # as zero_grad does, which takes ten times as long
+                weight.grad = None
         if self.global_step % self.steps_per_epoch == 0:
             self.start_epoch()
-        self.in_graph = self.whole is not None and not self.shown and self.whole.fits(batch)
+        self.in_graph = self.whole is not None and not self.row_follows and self.whole.fits(batch)
+        if self.replays:
+            torch.compiler.cudagraph_mark_step_begin()
 
     def optimizer_zero_grad(self, *_: Any) -> None:
         """Do nothing: on_train_batch_start zeroes gradients before the first part; Lightning would do so too late."""
@@ -218,9 +221,9 @@ class Task(pl.LightningModule):
                 learnt.objective.backward()
         return {"loss": learnt.objective, "nats": nats, "scored": scored, "tokens": self.tokens(batch)}
 
-    def backward(self, loss: Tensor, *_: Any, **__: Any) -> None:
+    def backward(self, loss: Tensor, *arguments: Any, **more: Any) -> None:
         if not self.in_graph:
-            loss.backward()
+            super().backward(loss, *arguments, **more)
 
     def optimizer_step(self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
         """Compute the gradient and change the weights; a graph does both in `training_step`."""

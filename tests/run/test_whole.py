@@ -13,7 +13,7 @@ from highway.config.experiment import Experiment
 from highway.run.compiled import FixedShapes
 from highway.run.whole import WARM_UP, Update, WholeUpdates
 from highway.testing.runs import StopAt, curve, numbers, same_weights, trained
-from tests.run.test_compiled import CARRIES, SHORT_LAST
+from tests.support.overrides import CARRIES, SHORT_LAST
 
 Compose = Callable[..., Experiment]
 UPDATES = 50

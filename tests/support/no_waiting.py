@@ -31,7 +31,7 @@ class NoWaiting(pl.Callback):
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
         warm = trainer.global_step > 2  # compilers and libraries look at values in the first updates
-        self._watch(warm and not pl_module.shown)
+        self._watch(warm and not pl_module.row_follows)
 
     def on_train_batch_end(self, *_: Any) -> None:
         self.watched += self.watching

@@ -29,6 +29,15 @@ CARRY = (  # a text whose lanes carry the state from one window to the next
     "dataset.evaluation={lanes:2,window:50,stride:50,scored:50}",
 )
 
+SHORT_LAST = "dataset.train={lanes:370,window:24,stride:20,scored:20}"  # an epoch ends with a shorter window
+CARRIES = (  # a Transformer-XL whose epochs end with a shorter window
+    *(
+        f"dataset.{split}={{lanes:{lanes},window:20,stride:20,scored:20}}"
+        for split, lanes in (("train", 370), ("evaluation", 10))
+    ),
+    *("dataset.carry_state=true", "model=transformer_xl", "model.head_width=8"),
+)
+
 # Few steps, for tests of sweeps
 FEW = ("trainer.max_steps=3", "trainer.validate_every=3", "trainer.evaluation_batch=64")
 

@@ -96,19 +96,19 @@ def test_small_runs_share_a_gpu(
     tables: tuple[str, ...], in_sweep: int, memory: int, gpus: int, together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sharing, "cores", lambda: 16)
-    monkeypatch.setattr(sharing, "_memory", lambda: memory)
+    monkeypatch.setattr(sharing, "_memory", lambda _: memory)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus))))
     slots = slots_for(planned("auto", *tables), 1, in_sweep, LocalSettings(per_gpu="auto"))
     assert slots.count == together * gpus
-    assert sharing.runs_on_a_gpu(planned("auto", devices=2), in_sweep, gpus) == 1
+    assert sharing.runs_on_a_gpu(planned("auto", devices=2), in_sweep, ["0"] * gpus) == 1
 
 
 def test_the_memory_of_the_smallest_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert sharing._memory() == sharing.ROOM  # room for one run
+    assert sharing._memory(["0"]) == sharing.ROOM  # room for one run
     command(tmp_path / "nvidia-smi", "printf '24564\\n8192\\n'")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
-    assert sharing._memory() == 8192
+    assert sharing._memory(["0", "1"]) == 8192
 
 
 @pytest.mark.parametrize("running", [True, False])
@@ -123,8 +123,11 @@ def test_mps_runs_while_runs_share_a_gpu(running: bool, monkeypatch: pytest.Monk
     launcher.prepare(planned("auto"), 1)
     with launcher.surroundings():
         during = told.read_text().split()
+        folder = launcher.of_mps.get("CUDA_MPS_PIPE_DIRECTORY")
+        assert running or Path(folder or "").is_dir()
     assert during == ["get_server_list"] + ([] if running else ["-d"])
     assert told.read_text().split()[len(during) :] == ([] if running else ["quit"])
+    assert running == (folder is None) and not Path(folder or "none").exists()
     alone = LocalLauncher(per_gpu=1)
     alone.prepare(planned("auto"), 1)
     told.unlink()
