@@ -12,7 +12,8 @@ runs, and Python in `learn` ran only when the graph was recorded.
 """
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -77,16 +78,8 @@ class WholeUpdates:
         with torch.autocast(device, enabled=False):
             learnt.objective.backward()
             task.prepare_gradients()
-            groups, ours = (
-                optimizer.param_groups,
-                {"lr": self.rate, "capturable": self.count > WARM_UP},
-            )
-            before = [{key: group[key] for key in ours if key in group} for group in groups]  # SGD has no `capturable`
-            for group, values in zip(groups, before, strict=True):
-                group |= {key: ours[key] for key in values}
-            optimizer.step()
-            for group, values in zip(groups, before, strict=True):
-                group |= values
+            with _changed(optimizer.param_groups, lr=self.rate, capturable=self.count > WARM_UP):
+                optimizer.step()
         optimizer.zero_grad()
         self.nats.copy_(learnt.nats.detach())
         self.scored.fill_(learnt.scored)
@@ -107,6 +100,17 @@ class WholeUpdates:
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             update()
         return graph.replay
+
+
+@contextmanager
+def _changed(groups: list[dict[str, Any]], **values: Any) -> Iterator[None]:
+    """Set these values in an optimiser's groups, in so far as they have them, during the block."""
+    before = [{key: group[key] for key in values if key in group} for group in groups]
+    for group, own in zip(groups, before, strict=True):
+        group |= {key: values[key] for key in own}
+    yield
+    for group, own in zip(groups, before, strict=True):
+        group |= own
 
 
 def _alike(one: Any, another: Any) -> bool:

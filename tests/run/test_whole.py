@@ -8,12 +8,12 @@ import pytorch_lightning as pl
 import torch
 from safetensors.torch import load_file
 
-import highway.training
 from highway.config.experiment import Experiment
 from highway.run.compiled import FixedShapes
-from highway.run.whole import WARM_UP, Update, WholeUpdates
+from highway.run.whole import WARM_UP
 from highway.testing.runs import StopAt, curve, numbers, same_weights, trained
 from tests.support.overrides import CARRIES, SHORT_LAST
+from tests.support.stand_in_graph import StandIn
 
 Compose = Callable[..., Experiment]
 UPDATES = 50
@@ -25,23 +25,10 @@ KINDS: dict[str, tuple[str, ...]] = {
 }
 
 
-class StandIn:
-    """Runs what a graph would replay, and records which calls there were."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.calls: list[str] = []
-        monkeypatch.setattr(highway.training, "mode_of", lambda *_: "whole")
-        monkeypatch.setattr(FixedShapes, "compile", lambda self, *_, **__: self.eager)
-        monkeypatch.setattr(WholeUpdates, "aside", lambda _, update: self.run("aside", update))
-        monkeypatch.setattr(WholeUpdates, "record", lambda _, update: self.recorded(update))
-
-    def run(self, name: str, update: Update) -> None:
-        self.calls.append(name)
-        update()
-
-    def recorded(self, update: Update) -> Update:
-        self.calls.append("record")
-        return lambda: self.run("replay", update)
+def without_gpu(monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    monkeypatch.setattr("highway.training.mode_of", lambda *_: "whole")
+    monkeypatch.setattr(FixedShapes, "compile", lambda self, *_, **__: self.eager)
+    return StandIn(monkeypatch)
 
 
 class Seen(pl.Callback):
@@ -59,7 +46,7 @@ def test_updates_in_a_graph_equal_those_one_by_one(kind: str, tiny: Compose, mon
     described = tiny(*KINDS[kind], *LENGTH)
     plain, result = trained(described, one_by_one := Seen())
     described.outputs_dir /= "whole"
-    stand_in = StandIn(monkeypatch)
+    stand_in = without_gpu(monkeypatch)
     whole, again = trained(described, in_graph := Seen())
     assert again["status"] == "finished", again["error"]
     assert again["environment"]["compile"] == "whole"
@@ -75,7 +62,7 @@ def test_updates_in_a_graph_equal_those_one_by_one(kind: str, tiny: Compose, mon
 
 
 def test_a_resumed_run_records_anew_and_is_exact(tiny: Compose, monkeypatch: pytest.MonkeyPatch) -> None:
-    StandIn(monkeypatch)
+    without_gpu(monkeypatch)
     described = tiny(*KINDS["memory"], *LENGTH)
     whole, result = trained(described)
     described.outputs_dir /= "stopped"

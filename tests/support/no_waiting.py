@@ -30,7 +30,9 @@ class NoWaiting(pl.Callback):
         return read
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
-        warm = trainer.global_step > 2  # compilers and libraries look at values in the first updates
+        warm = trainer.global_step > (
+            10 if torch.cuda.is_available() else 2
+        )  # compilers and libraries look at values in the first updates
         self._watch(warm and not pl_module.row_follows)
 
     def on_train_batch_end(self, *_: Any) -> None:
