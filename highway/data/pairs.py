@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from highway.config.datasets import END, PADDING
@@ -30,6 +31,16 @@ class PairBatch(NamedTuple):
     targets: Tensor  # (B, T), the next pieces of the target; padding is not scored
     scored: int  # target pieces in the whole batch, on all devices
 
+    def padded(self, multiple: int, longest: int) -> "PairBatch":
+        """Pad S and T to a multiple, but to no more than `longest`."""
+
+        def pad(text: Tensor) -> Tensor:
+            length = text.shape[1]
+            more = min(-length % multiple, max(longest - length, 0))
+            return F.pad(text, (0, more), value=PADDING)
+
+        return self._replace(source=pad(self.source), inputs=pad(self.inputs), targets=pad(self.targets))
+
 
 class PairTable:
     """A split as arrays: the pieces of all sources end to end, those of all targets, and where each text begins."""
@@ -46,26 +57,19 @@ class PairTable:
     def lengths(self, side: int) -> np.ndarray:
         return np.diff(self.sides[side][1])
 
-    def batch(
-        self, rows: Rows, share: int = 0, shares: int = 1, multiple: int = 1, longest: int | None = None
-    ) -> PairBatch:
-        """Return the pairs of device `share` of `shares`; S and T are rounded up to a multiple, up to `longest`."""
+    def batch(self, rows: Rows, share: int = 0, shares: int = 1) -> PairBatch:
         scored = int((self.lengths(1)[rows] - 1).sum())
         rows_here = rows[share::shares]
-        rows_read = rows_here if len(rows_here) else rows[:1]
-        source, target = (self._padded(side, rows_read, multiple, longest) for side in (0, 1))
+        source, target = (self._padded(side, rows_here if len(rows_here) else rows[:1]) for side in (0, 1))
         targets = target[:, 1:]
         if not len(rows_here):  # a batch may have fewer pairs than there are devices
             targets = torch.full_like(targets, PADDING)
         return PairBatch(source, target[:, :-1], targets, scored)
 
-    def _padded(self, side: int, rows: Rows, multiple: int, longest: int | None) -> Tensor:
+    def _padded(self, side: int, rows: Rows) -> Tensor:
         values, offsets = self.sides[side]
         texts = [values[offsets[row] : offsets[row + 1]] for row in rows]
-        positions = max(map(len, texts)) - side  # a target is predicted from its second piece on
-        rounded = -(-positions // multiple) * multiple
-        positions = max(positions, min(rounded, longest or rounded))
-        padded = np.full((len(texts), positions + side), PADDING, dtype=np.int64)
+        padded = np.full((len(texts), max(map(len, texts))), PADDING, dtype=np.int64)
         for line, text in zip(padded, texts, strict=True):
             line[: len(text)] = text
         return torch.from_numpy(padded)
@@ -106,17 +110,11 @@ class TranslationData(ExampleData):
         return PairBatch(source, target[:, :-1], target[:, 1:], dataset.batch * length)
 
     def batch(self, split: str, rows: Rows, share: int, shares: int) -> PairBatch:
-        multiple = self.multiple if split == "train" else 1
-        return self.tables[split].batch(rows, share, shares, multiple, self.experiment.dataset.longest)
-
-    @property
-    def multiple(self) -> int:
-        """The multiple to which lengths are padded in training: 8 on a GPU, whose products are faster then, else 1.
-
-        Padding changes no loss, unless a gate reads the scores of padding (gate.score.as_printed).
-        """
-        on_gpu = self.trainer and self.trainer.strategy.root_device.type == "cuda"
-        return 8 if on_gpu and not self.experiment.gate.score.as_printed else 1
+        batch = self.tables[split].batch(rows, share, shares)
+        padding_counts = self.experiment.gate.score.as_printed  # the gate then reads the scores of padding
+        if split == "train" and self.device.type == "cuda" and not padding_counts:
+            return batch.padded(8, self.experiment.dataset.longest)  # sizes that a GPU multiplies fast
+        return batch
 
     def training_groups(self, epoch: int) -> list[Rows]:
         """Sort the pairs by length, with ties in a random order; cut them into batches, and shuffle these."""
@@ -149,7 +147,7 @@ class TranslationData(ExampleData):
 
     @cached_property
     def padding(self) -> float:
-        """The share of padding among the source and target positions of the first epoch, without a GPU's own."""
+        """The share of padding among the source and target positions of the first epoch, without what a GPU's sizes add."""
         table = self.tables["train"]
         sides = (table.lengths(0), table.lengths(1) - 1)
         positions = sum(len(rows) * int(lengths[rows].max()) for lengths in sides for rows in self.groups(0))
