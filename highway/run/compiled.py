@@ -33,28 +33,23 @@ WARNINGS_OF_THE_COMPILER = (  # caused by the compiler's own tracing
     "The .grad attribute of a Tensor that is not a leaf",
     ".*torch.autograd.function.Function'> should not be instantiated",
 )
-
-
-WORTH_COMPILING = 5_000  # updates; compiling takes half a minute, and saved 4 to 19 ms an update on an H200
+WORTH_COMPILING = 5_000  # updates: on an H200 each saved 4 to 19 ms, and compiling has to be paid from that
 
 
 def mode_of(experiment: Experiment, device: str, steps: float = math.inf) -> str | None:
     """Return the mode in which a run of so many updates is compiled on a device; None: not at all."""
     trainer, task = experiment.trainer, loaded(experiment.task_card.code)
     one_shape = not task.lengths_vary and trainer.accumulate == 1
-    plain = trainer.processes == 1 and not experiment.debug.anomaly
-    if trainer.compile == "whole" and not (
-        one_shape and plain and device == "cuda" and experiment.callback.name == "none"
-    ):
+    plain = device == "cuda" and trainer.processes == 1 and not experiment.debug.anomaly
+    if trainer.compile == "whole" and not (plain and one_shape and experiment.callback.name == "none"):
         raise Refused(
             "trainer.compile=whole needs one GPU, batches of one shape, and neither callback=... nor debug.anomaly. "
             "Type trainer.compile=auto."
         )
     if trainer.compile != "auto":
         return trainer.compile
-    if isinstance(experiment.model, RHN):  # its loop is a graph of its own
-        return None
-    if device != "cuda" or not plain or steps < WORTH_COMPILING or not can_compile():
+    has_own_graph = isinstance(experiment.model, RHN)  # of its loop
+    if not plain or has_own_graph or steps < WORTH_COMPILING or not can_compile():
         return None
     return "reduce-overhead" if one_shape else "default"
 

@@ -12,8 +12,8 @@ from highway.config.experiment import Experiment
 from highway.ledger.machine import cores
 from highway.sweep.planned import Planned
 
-BUSY = 4e11  # operations in one step of all runs on a GPU: about what an H200 computes while a step is launched
-ROOM = 4096  # MiB of a GPU for each run: its context takes 500, and the small runs that share take up to 3,000
+BUSY = 4e11  # operations in one step of all runs on a GPU: an estimate of what an H200 computes in three milliseconds
+ROOM = 4096  # MiB of a GPU for each run; one of highway_t3 takes 560 on an H200, beside the context of its process
 CLIENTS = 48  # the most processes that MPS serves on a GPU
 CONTROL = "nvidia-cuda-mps-control"
 
