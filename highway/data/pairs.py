@@ -147,7 +147,7 @@ class TranslationData(ExampleData):
 
     @cached_property
     def padding(self) -> float:
-        """The share of padding among the source and target positions of the first epoch, without what a GPU's sizes add."""
+        """The share of padding among the source and target positions of the first epoch, without a GPU's own."""
         table = self.tables["train"]
         sides = (table.lengths(0), table.lengths(1) - 1)
         positions = sum(len(rows) * int(lengths[rows].max()) for lengths in sides for rows in self.groups(0))
