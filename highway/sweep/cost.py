@@ -39,7 +39,7 @@ DAY = 24 * 3600
 OPERATIONS = {"cpu": 1e11, "cuda": 1e13}  # the most in one step of a trial: a few seconds on any machine
 AROUND = 0.0015  # seconds that the training loop adds to a step on an H200 (docs/LOG.md); a CPU hides them in its steps
 TRIAL_SECONDS = 1.5
-WARM_UP = 4  # compiled steps: without a state, compiling, recording, and one more
+WARM_UP = 6  # compiled steps: the first has no state, the next compile, then CUDA graphs are recorded
 STEPS = 10  # counted steps of a window that is read step by step: all steps cost the same, and counting is slow
 
 
