@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from contenders import lacks, lengths_vary, rivals
+from contenders import lacks, rivals
 from measuring import Figures, decoded, measure
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -37,7 +37,7 @@ from highway.config.sentences import one_sentence
 from highway.errors import Refused, counted, listing
 from highway.ledger.files import write_json, write_text
 from highway.ledger.machine import cores, device_name
-from highway.run.compiled import mode_of
+from highway.run.compiled import lengths_vary, mode_of
 from highway.run.trial import Entry
 from highway.sweep.reading import load_table, table_ids
 from highway.sweep.table import Row, Table

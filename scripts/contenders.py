@@ -17,11 +17,11 @@ from swapped import SWAPS, Swapped
 from torch import Tensor, nn
 
 from highway.blocks.layers import sinusoids
-from highway.config.cards import loaded
 from highway.config.datasets import PADDING
 from highway.config.experiment import Experiment
 from highway.config.models import EncoderDecoder, Transformer, TransformerXL
 from highway.data.pairs import SENTENCE, PairBatch
+from highway.run.compiled import lengths_vary
 from highway.run.trial import Contender, Entry
 
 
@@ -55,10 +55,6 @@ class Public(Entry):
 def given(batch: Any) -> tuple[Any, ...]:
     """Return the inputs of a contender's model from a batch."""
     return (batch.source, batch.inputs) if isinstance(batch, PairBatch) else (batch.inputs, batch.unscored)
-
-
-def lengths_vary(shape: Experiment) -> bool:
-    return loaded(shape.task_card.code).lengths_vary
 
 
 class Remembering(nn.Module):

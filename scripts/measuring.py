@@ -23,14 +23,14 @@ from torch.profiler import ProfilerActivity, profile
 
 from highway.ledger.machine import cores
 from highway.run import build, outcome, start
-from highway.run.trial import Contender, Entry, operations, own_process, peak_memory, seconds_of
+from highway.run.trial import FIRST_STEPS, Contender, Entry, operations, own_process, peak_memory, seconds_of
 from highway.tasks.decoding import Translator
 from highway.tasks.translation import scores
 from highway.use.load import load
 
 MIB = 2**20
 DTYPES = {"32": torch.float32, "bf16": torch.bfloat16}
-WARM_UP = {"cpu": 2, "cuda": 6}  # steps: the first has no state, the next compile, then CUDA graphs are recorded
+WARM_UP = {"cpu": 2, "cuda": FIRST_STEPS}  # steps
 BLOCK_SECONDS = 0.1  # steps are timed in blocks of about this length
 SIDE_BY_SIDE = 12  # processes on a GPU: six tables in two precisions
 QUICK = 0.1  # seconds of a matrix product

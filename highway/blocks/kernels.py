@@ -71,8 +71,7 @@ def fused(function: Callable[..., Any], like: Tensor) -> Callable[..., Any]:
     """Return a function of elementwise operations, compiled into one or two kernels on CUDA, unchanged elsewhere.
 
     It is compiled once for all steps and micro-layers: views at other offsets of one tensor need no other program, but
-    other shapes, dtypes or absent arguments do. Those beyond eight (torch's recompile_limit) run
-    uncompiled.
+    other shapes, dtypes or absent arguments do. Those beyond eight (torch's recompile_limit) run uncompiled.
     """
     return _compiled(function) if like.is_cuda and can_compile() else function
 

@@ -59,8 +59,8 @@ def processor_name() -> str:
     """Return the processor's model name, or its architecture if nothing says more."""
     return (
         _field("model name", _cpuinfo())
-        or _field("Model name", _output_of("lscpu"))  # Linux on arm64
-        or _output_of("sysctl", "-n", "machdep.cpu.brand_string").strip()  # macOS
+        or _field("Model name", output_of("lscpu"))  # Linux on arm64
+        or output_of("sysctl", "-n", "machdep.cpu.brand_string").strip()  # macOS
         or platform.processor()
         or platform.machine()
     )
@@ -113,7 +113,7 @@ def commit(folder: Path = HOME) -> str | None:
     """
     if folder == SHIPPED:
         return (SHIPPED / "COMMIT").read_text() or None
-    described = _output_of("git", "-C", str(folder), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*")
+    described = output_of("git", "-C", str(folder), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*")
     return described.strip() or None
 
 
@@ -142,7 +142,7 @@ def _field(name: str, text: str) -> str:
     return match[1].strip() if match else ""
 
 
-def _output_of(*command: str) -> str:
+def output_of(*command: str) -> str:
     """Return what a command prints, in English; nothing if it is missing or fails."""
     surroundings = {**os.environ, "LC_ALL": "C"}
     try:

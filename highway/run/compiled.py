@@ -38,8 +38,8 @@ WORTH_COMPILING = 5_000  # updates: on an H200 each saved 4 to 19 ms, and compil
 
 def mode_of(experiment: Experiment, device: str, steps: float = math.inf) -> str | None:
     """Return the mode in which a run of so many updates is compiled on a device; None: not at all."""
-    trainer, task = experiment.trainer, loaded(experiment.task_card.code)
-    one_shape = not task.lengths_vary and trainer.accumulate == 1
+    trainer = experiment.trainer
+    one_shape = not lengths_vary(experiment) and trainer.accumulate == 1
     plain = device == "cuda" and trainer.processes == 1 and not experiment.debug.anomaly
     if trainer.compile == "whole" and not (plain and one_shape and experiment.callback.name == "none"):
         raise Refused(
@@ -52,6 +52,11 @@ def mode_of(experiment: Experiment, device: str, steps: float = math.inf) -> str
     if not plain or has_own_graph or steps < WORTH_COMPILING or not can_compile():
         return None
     return "reduce-overhead" if one_shape else "default"
+
+
+def lengths_vary(experiment: Experiment) -> bool:
+    """Return whether training batches differ in length."""
+    return bool(loaded(experiment.task_card.code).lengths_vary)
 
 
 def compile_training(task: Task, experiment: Experiment, mode: str, rank: int = 0, processes: int = 1) -> None:

@@ -14,7 +14,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from highway.config.experiment import Experiment
 from highway.run import build, resources
 from highway.run.compiled import compile_training
-from highway.run.whole import WholeUpdates
+from highway.run.whole import WARM_UP, WholeUpdates
+
+FIRST_STEPS = WARM_UP + 3  # untimed steps of a compiled model: without a state, then compiling, recording, replaying
 
 
 @dataclass(frozen=True)

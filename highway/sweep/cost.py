@@ -31,7 +31,7 @@ from highway.run import build
 from highway.run.cautions import cautions
 from highway.run.compiled import mode_of
 from highway.run.start import set_up_torch
-from highway.run.trial import Entry
+from highway.run.trial import FIRST_STEPS, Entry
 from highway.sweep.plan import published
 from highway.sweep.planned import Planned
 
@@ -39,7 +39,6 @@ DAY = 24 * 3600
 OPERATIONS = {"cpu": 1e11, "cuda": 1e13}  # the most in one step of a trial: a few seconds on any machine
 AROUND = 0.0015  # seconds that the training loop adds to a step on an H200 (docs/LOG.md); a CPU hides them in its steps
 TRIAL_SECONDS = 1.5
-WARM_UP = 6  # compiled steps: the first has no state, the next compile, then CUDA graphs are recorded
 STEPS = 10  # counted steps of a window that is read step by step: all steps cost the same, and counting is slow
 
 
@@ -233,7 +232,7 @@ def operations_a_second(described: Experiment, taken: Cost, threads: int, steps_
     set_up_torch(threads)
     entry = Entry(described.trainer.precision, small, _device(), mode_of(small, _device(), steps_of_run))
     contender, batch = entry.build(), entry.batch()
-    for _ in range(WARM_UP if entry.compiled else 1):
+    for _ in range(FIRST_STEPS if entry.compiled else 1):
         contender.step(batch)
     started, steps = time.perf_counter(), 0
     while steps < 1 or time.perf_counter() - started < TRIAL_SECONDS:

@@ -5,8 +5,6 @@ fixed number of threads.
 """
 
 import os
-import shutil
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -16,7 +14,7 @@ from pydantic import BeforeValidator
 
 from highway.config.keys import Written, number
 from highway.errors import Refused
-from highway.ledger.machine import cores
+from highway.ledger.machine import cores, output_of
 from highway.sweep.launcher import Job, Launcher
 from highway.sweep.planned import Planned
 from highway.sweep.process import start_process
@@ -122,8 +120,4 @@ def visible_gpus() -> list[str]:
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         return [gpu for gpu in chosen.split(",") if gpu.strip() and gpu.strip() != "-1"]
-    if shutil.which("nvidia-smi") is None:
-        return []
-    command = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False)
-    return listed.stdout.split() if listed.returncode == 0 else []
+    return output_of("nvidia-smi", "--query-gpu=index", "--format=csv,noheader").split()

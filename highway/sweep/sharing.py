@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from highway.config.experiment import Experiment
-from highway.ledger.machine import cores
+from highway.ledger.machine import cores, output_of
 from highway.sweep.planned import Planned
 
 BUSY = 4e11  # operations in one step of all runs on a GPU: an estimate of what an H200 computes in three milliseconds
@@ -41,11 +41,9 @@ def _operations(described: Experiment) -> float:
 
 def _memory(gpus: Sequence[str]) -> int:
     """Return the least MiB that are free on one of these GPUs; room for one run if that is unknown."""
-    command = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits", "-i", ",".join(gpus)]
-    with suppress(OSError, ValueError, subprocess.TimeoutExpired):
-        listed = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-        return min(map(int, listed.stdout.split()))
-    return ROOM
+    query = ("--query-gpu=memory.free", "--format=csv,noheader,nounits", "-i", ",".join(gpus))
+    free = output_of("nvidia-smi", *query).split()
+    return min(map(int, free)) if free and all(map(str.isdecimal, free)) else ROOM
 
 
 @contextmanager

@@ -140,7 +140,7 @@ def same_as_naive(device: str, masked: bool, coupled: bool, name: str, width: in
 def test_compiled_between_products_it_is_the_same(
     monkeypatch: pytest.MonkeyPatch, precision: torch.dtype, masked: bool, coupled: bool, name: str
 ) -> None:
-    """What a GPU compiles equals the plain functions, and no step, micro-layer or window compiles it again."""
+    """Compiled elementwise functions equal the plain ones, and each is compiled once for all steps and windows."""
     monkeypatch.setattr(rhn_loop, "precision_of_products", lambda _: precision)
     monkeypatch.setattr(rhn_loop, "packed_linear", lambda matrix, _: lambda x: x @ matrix.t())
     torch._dynamo.reset()

@@ -98,7 +98,7 @@ def test_a_trial_trains_as_the_run_will(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(cost, "mode_of", lambda described, device, updates: "default" if updates > 10 else None)
     tiny = experiment([*TABLE.overrides(TABLE.row("tanh"), "smoke", 1)])
     cost.operations_a_second(tiny, cost_of(tiny), 1, 20)
-    assert steps == ["default"] * (cost.WARM_UP + 1)
+    assert steps == ["default"] * (cost.FIRST_STEPS + 1)
     steps.clear()
     cost.operations_a_second(tiny, cost_of(tiny), 1, 5)
     assert steps == [None] * 2
