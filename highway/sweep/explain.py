@@ -24,9 +24,10 @@ from highway.errors import counted, listing
 from highway.ledger.directory import RunDirectory
 from highway.ledger.identity import identity
 from highway.sweep.grid import command
+from highway.sweep.matched import WIDENED, parameters
 from highway.sweep.reading import table_ids
 from highway.sweep.table import Row, Table
-from highway.sweep.typed import as_override, command_line
+from highway.sweep.typed import as_override, command_line, key_of
 
 NUMBERS = 46  # characters that the columns of numbers take, with the space between columns
 
@@ -205,20 +206,9 @@ def _length(described: Experiment) -> str:
     return f"{trainer.max_steps:,} steps" if trainer.max_steps else f"{trainer.max_epochs} epochs"
 
 
-def parameters(described: Experiment) -> tuple[int, int]:
-    """Count all parameters and the parameters of gates, on the meta device."""
-    import torch
-
-    from highway.describe import parameter_counts
-    from highway.run.build import model
-
-    with torch.device("meta"):
-        counts = parameter_counts(model(described))
-    return counts["total"], counts["gate"]
-
-
 def origins(table: Table, row: Row, budget: str) -> dict[str, str]:
     """Return for each key of a row's configuration the file that sets it last; for a table file, also which part."""
+    overrides = table.overrides(row, budget, seed=1)
     parts = {
         "recipe": table.recipe,
         f"row {row.id}": row.overrides,
@@ -226,10 +216,13 @@ def origins(table: Table, row: Row, budget: str) -> dict[str, str]:
         f"budget {budget}": table.budgets[budget],
         f"row {row.id} at budget {budget}": row.at_budget.get(budget, ()),
     }
+    if row.parameters_of:
+        matched = [override for override in overrides if key_of(override) == WIDENED]
+        parts[f"row {row.id}, parameters_of: {row.parameters_of}"] = matched
     file = f"conf/table/{table.id}.yaml" if table.id in table_ids() else f"grids/{table.id}/table.yaml"
     part_of = {override: part for part, overrides in parts.items() for override in overrides}
     origins: dict[str, str] = {}
-    for key, source in origins_of(table.overrides(row, budget, seed=1)).items():
+    for key, source in origins_of(overrides).items():
         in_a_file = source == NEUTRAL or source.startswith("conf/")
         in_the_table = f"{file} ({part_of[source]})" if source in part_of else "the command"
         origins[key] = source if in_a_file else in_the_table

@@ -27,7 +27,7 @@ from highway.sweep.choose import FIRST_SEED, Choice, choice
 from highway.sweep.planned import Planned
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import ReportRequest, Row, Table
-from highway.sweep.typed import Typed, every_combination, key_of, last_on_each_key, quoted
+from highway.sweep.typed import Typed, every_combination, key_of, quoted
 
 log = logging.getLogger("highway")
 MOST_CHANGES = 3  # settings that a message names
@@ -44,7 +44,7 @@ class Variant:
     further: tuple[str, ...]
 
     def overrides(self, seed: int) -> list[str]:
-        return last_on_each_key([*self.table.overrides(self.row, self.budget, seed), *self.further])
+        return self.table.overrides(self.row, self.budget, seed, self.further)
 
     def choosing(self, settings: list[str]) -> "Variant":
         """Return this row with chosen settings."""

@@ -14,7 +14,7 @@ from highway.config.sections import SECTIONS
 from highway.config.tasks import metrics_of
 from highway.config.yaml_file import Yaml, parsed
 from highway.errors import Refused, closest, listing
-from highway.sweep.table import PLACEHOLDER, Claim, Table
+from highway.sweep.table import PLACEHOLDER, Claim, Row, Table
 
 RECIPE = ("model", "dataset", *SECTIONS)
 LONGEST_FINDING = 60  # words
@@ -58,9 +58,21 @@ def _completed(table: Table) -> Table:
             "rows": [*rows, *(row.as_extra() for row in table.extra_rows)],
             "extra_rows": [],
             "claims": [_with_rows(claim, papers) for claim in table.claims],
-            "against": {base: _named(names, papers, [base]) for base, names in table.against.items()},
+            "against": _against(table, [*table.rows, *table.extra_rows]),
         }
     )
+
+
+def _against(table: Table, rows: list[Row]) -> dict[str, list[str]]:
+    """Return the rows that are compared with each baseline; a row with the parameters of another, with that one."""
+    papers = [row.id for row in table.rows]
+    against = {base: _named(names, papers, [base]) for base, names in table.against.items()}
+    matched = [row for row in rows if row.parameters_of]
+    if matched and not against:
+        against = {papers[0]: [row.id for row in rows if row.id != papers[0] and row not in matched]}
+    for row in matched:
+        against[row.parameters_of] = [*against.get(row.parameters_of, ()), row.id]
+    return against
 
 
 def _with_rows(claim: Claim, papers: list[str]) -> Claim:
@@ -102,6 +114,11 @@ def _check_names(table: Table) -> None:
         _refuse_unknown(f"{table.id}, figure {figure.id}", "row", [*figure.rows, *of_groups], rows)
     for stated in table.stated:
         _refuse_unknown(f"{table.id}, stated '{stated.text}'", "row", [*stated.rows, *stated.than], rows)
+    for row in (row for row in table.rows if row.parameters_of):
+        where = f"{table.id}, row {row.id}, parameters_of"
+        _refuse_unknown(where, "row", [row.parameters_of], rows)
+        if table.row(row.parameters_of).parameters_of:
+            raise Refused(f"{where}: row {row.parameters_of} has this key, too. Name a row without it.")
     for base, names in table.against.items():
         _refuse_unknown(f"{table.id}, against", "row", [base, *names], rows)
         if base in names:

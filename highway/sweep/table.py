@@ -65,6 +65,9 @@ class Row(Part):
     chosen: dict[str, list[Override]] = key(
         {}, "Settings that were chosen before, by budget; no trial is then trained."
     )
+    parameters_of: str = key(
+        "", "The row whose number of parameters this row gets, by a wider feed-forward layer; it is compared with it."
+    )
     _extra: bool = False
     _added: tuple[str, ...] = ()
 
@@ -364,15 +367,24 @@ class Table(Part):
         """The budget that commands show unless they name one."""
         return "paper" if "paper" in self.budgets else next(iter(self.budgets))
 
-    def overrides(self, row: Row, budget: str, seed: int) -> list[str]:
-        """Return the overrides of a run, in order: recipe, row, choice, budget, row at the budget, command line."""
+    def overrides(self, row: Row, budget: str, seed: int, further: Sequence[str] = ()) -> list[str]:
+        """Return the overrides of a run, in order: recipe, row, choice, budget, row at the budget, command line.
+
+        further: overrides of the command line, beside those that the row has.
+        """
         if budget not in self.budgets:
             raise Refused(f"{self.id} has no budget '{budget}'; it has {listing(list(self.budgets))}.")
         if not row.at(budget):
             raise Refused(f"{self.id} has row '{row.id}' at budget {listing(list(row.budgets))} only.")
         smaller = [*self.budgets[budget], *row.at_budget.get(budget, [])]
         own = [*self.recipe, *row.overrides, *row.choice(budget), *smaller]
-        return last_on_each_key([*own, f"budget={budget}", f"seed={seed}", *row.added])
+        own = last_on_each_key([*own, f"budget={budget}", f"seed={seed}", *row.added, *further])
+        if not row.parameters_of:
+            return own
+        from highway.sweep.matched import widened  # builds models
+
+        other = self.overrides(self.row(row.parameters_of), budget, seed, (*row.added, *further))
+        return last_on_each_key([*own, widened(own, other)])
 
 
 ReportRequest = tuple[
