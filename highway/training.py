@@ -1,14 +1,12 @@
 """Train one run, from a checked configuration to result.json. The whole story is here: read this file first."""
 
 import logging
-from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.strategies import DDPStrategy
-from torch import Tensor
 
 from highway.config.experiment import Experiment
 from highway.dashboard.mirror import mirror_of
@@ -16,9 +14,9 @@ from highway.data.batches import ExperimentData
 from highway.ledger.directory import RunDirectory
 from highway.run import build
 from highway.run.cautions import warn
-from highway.run.checkpoint import AtomicCheckpoints, Checkpointer, load_weights
+from highway.run.checkpoint import AtomicCheckpoints, Checkpointer, Resume, load_weights
 from highway.run.compiled import compile_training, mode_of
-from highway.run.devices import cluster_environment, companions, first_process
+from highway.run.devices import cluster_environment, first_process, other_processes
 from highway.run.outcome import Outcome, save_probes
 from highway.run.profile import Profile
 from highway.run.recorder import Progress, Recorder
@@ -30,29 +28,37 @@ log = logging.getLogger("highway")
 PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "64": "64-true"}
 
 
+class Parts(NamedTuple):
+    """What trains a run."""
+
+    data: ExperimentData
+    task: Task
+    trainer: pl.Trainer
+    recorder: Recorder
+    checkpointer: Checkpointer
+
+
 def run(experiment: Experiment, directory: RunDirectory, command: str, callbacks: tuple[pl.Callback, ...] = ()) -> str:
     """Train, test and record one run. Return its status in result.json, or "unwritable" if a file cannot be written."""
     with hold_run(experiment, directory) as start:
         if start is None:
             return directory.status
         with Outcome(experiment, directory, command) as outcome:  # it records how the block ends
-            run_again = partial(run, experiment, directory, command, callbacks)
-            train_and_test(experiment, directory, outcome, start, callbacks, run_again)
+            parts = build_parts(experiment, directory, outcome, start, callbacks)
+            with other_processes(parts.trainer, partial(run, experiment, directory, command, callbacks)):
+                train(parts, directory, start.resume)
+                test(parts, directory, outcome)
     return "unwritable" if outcome.unwritable else outcome.status
 
 
-def train_and_test(
+def build_parts(
     experiment: Experiment,
     directory: RunDirectory,
     outcome: Outcome,
     start: Start,
     callbacks: tuple[pl.Callback, ...],
-    run_again: Callable[[], str],
-) -> None:
-    """Train a run, test its best and its last model, and fill in its outcome.
-
-    run_again: runs this same run. On several devices, every other process calls it.
-    """
+) -> Parts:
+    """Build data, task and trainer of a run, and begin its outcome with a description of them."""
     data = build.data(experiment)
     task = build.task(experiment, data.steps_per_epoch, data.total_steps)
     warn([experiment])
@@ -65,31 +71,59 @@ def train_and_test(
     if experiment.debug.profile and first_process():
         our_callbacks.append(Profile(directory.path / "profile", data.total_steps))
     trainer = make_trainer(experiment, data.validate_every, [*build.callbacks(experiment), *our_callbacks, *callbacks])
-    device = trainer.strategy.root_device.type
-    mode = mode_of(experiment, device, data.total_steps)
-    outcome.describe({**description, "counting_loss": data.counting_loss()}, task.model, recorder, trainer, mode)
-    if device == "cuda":  # trainer.compile=null is also for the kernels of an RHN
-        torch.compiler.set_stance("default" if experiment.trainer.compile else "force_eager")
-    if mode is not None:
-        compile_training(task, experiment, mode, trainer.global_rank, trainer.world_size)
-    if mode == "whole":
-        task.whole = WholeUpdates(task, lambda: trainer.optimizers[0])
+    mode = mode_of(experiment, trainer.strategy.root_device.type, data.total_steps)
+    counting_loss = data.counting_loss()  # of predicting by frequencies: a run that is no better has learnt nothing
+    outcome.describe({**description, "counting_loss": counting_loss}, task.model, recorder, trainer, mode)
+    compile_as(mode, task, experiment, trainer)
     if experiment.logger.wandb and trainer.is_global_zero:
         mirror = mirror_of(experiment, directory)
         recorder.listeners.append(mirror)
         outcome.listeners.append(mirror.finish)
+    return Parts(data, task, trainer, recorder, checkpointer)
 
-    with companions(trainer, run_again):
-        trainer.fit(task, data, ckpt_path=start.resume.path if start.resume else None, weights_only=True)
-        if recorder.last_validation != recorder.steps:  # the number of steps is no multiple of validate_every
-            trainer.validate(task, data, verbose=False)
-        if trainer.is_global_zero:
-            checkpointer.save_run_weights(task.model, directory.last)
-        outcome.metrics, units = test_best_and_last(trainer, task, data, recorder, directory)
-        outcome.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
-        outcome.content["notes"] = task.notes
-        if trainer.is_global_zero:
-            save_probes({**task.figure_arrays(data), **units}, directory.path / "probes")
+
+def train(parts: Parts, directory: RunDirectory, resume: Resume | None) -> None:
+    """Train from the checkpoint, or from step 0, to the last step, and save the weights of the last model."""
+    data, task, trainer, recorder, checkpointer = parts
+    trainer.fit(task, data, ckpt_path=resume.path if resume else None, weights_only=True)
+    if recorder.last_validation != recorder.steps:  # the number of steps is no multiple of validate_every
+        trainer.validate(task, data, verbose=False)
+    if trainer.is_global_zero:
+        checkpointer.save_run_weights(task.model, directory.last)
+
+
+def test(parts: Parts, directory: RunDirectory, outcome: Outcome) -> None:
+    """Test the last and the best model, because papers differ in which one they report, and fill in the outcome."""
+    data, task, trainer, recorder, _ = parts
+    last = best = evaluate(parts, recorder.validation)
+    units_of_last = task.test_units
+    if recorder.best_step != recorder.steps:
+        load_weights(task.model, directory.best, directory.id, recorder.best_step)
+        best = evaluate(parts, recorder.best)
+    outcome.metrics = {name: {"best": best[name], "last": last[name]} for name in last}
+    outcome.metrics["train_seconds"] = dict.fromkeys(("best", "last"), round(recorder.seconds, 3))
+    outcome.content["notes"] = task.notes
+    if trainer.is_global_zero:
+        units = {"test_units_best": task.test_units, "test_units_last": units_of_last} if task.test_units else {}
+        save_probes({**task.figure_arrays(data), **units}, directory.path / "probes")  # figures are of the best model
+
+
+def evaluate(parts: Parts, validation: dict[str, float]) -> dict[str, float]:
+    """Compute every metric of the model that the task holds.
+
+    validation: the metrics of the watched split from training, reused if a trained model is evaluated in the same way.
+    """
+    data, task, trainer, *_ = parts
+    data.final = data.final_differs
+    metrics: dict[str, float] = {}
+    for split in dict.fromkeys((data.watched, "test")):
+        validated = split == data.watched and not data.final
+        if not validated or split == "test":  # a test alone keeps the losses of the units of the test split
+            data.tested = split  # what trainer.test evaluates
+            trainer.test(task, data, verbose=False)
+        values = validation if validated else task.results_of[split]
+        metrics |= {f"{split}_{name}": value for name, value in values.items()}
+    return {**metrics, **task.final_metrics(data)}
 
 
 def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl.Callback]) -> pl.Trainer:
@@ -115,35 +149,11 @@ def make_trainer(experiment: Experiment, validate_every: int, callbacks: list[pl
     )
 
 
-def test_best_and_last(
-    trainer: pl.Trainer, task: Task, data: ExperimentData, recorder: Recorder, directory: RunDirectory
-) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, Tensor]]]:
-    """Test the last and the best model, because papers differ in which one they report.
-
-    Return metric -> {"best": value, "last": value}, and the losses of the test units of both as arrays to keep. The
-    task holds the best model afterwards.
-    """
-    last = best = metrics_of(trainer, task, data, recorder.validation)
-    units_of_last = task.test_units
-    if recorder.best_step != recorder.steps:
-        load_weights(task.model, directory.best, directory.id, recorder.best_step)
-        best = metrics_of(trainer, task, data, recorder.best)
-    units = {"test_units_best": task.test_units, "test_units_last": units_of_last} if task.test_units else {}
-    return {name: {"best": best[name], "last": last[name]} for name in last}, units
-
-
-def metrics_of(trainer: pl.Trainer, task: Task, data: ExperimentData, validation: dict[str, float]) -> dict[str, float]:
-    """Compute every metric of the model that the task holds.
-
-    validation: the metrics of the watched split from training, reused if a trained model is evaluated in the same way.
-    """
-    data.final = data.final_differs
-    metrics: dict[str, float] = {}
-    for split in dict.fromkeys((data.watched, "test")):
-        validated = split == data.watched and not data.final
-        if not validated or split == "test":  # a test alone keeps the losses of the units of the test split
-            data.tested = split  # what trainer.test evaluates
-            trainer.test(task, data, verbose=False)
-        values = validation if validated else task.results_of[split]
-        metrics |= {f"{split}_{name}": value for name, value in values.items()}
-    return {**metrics, **task.final_metrics(data)}
+def compile_as(mode: str | None, task: Task, experiment: Experiment, trainer: pl.Trainer) -> None:
+    """Compile the training step in this mode; None leaves it as it is."""
+    if trainer.strategy.root_device.type == "cuda":  # trainer.compile=null is also for the kernels of an RHN
+        torch.compiler.set_stance("default" if experiment.trainer.compile else "force_eager")
+    if mode is not None:
+        compile_training(task, experiment, mode, trainer.global_rank, trainer.world_size)
+    if mode == "whole":
+        task.whole = WholeUpdates(task, lambda: trainer.optimizers[0])

@@ -1,8 +1,8 @@
 """The processes of a run, one per device: who starts them, which one is the first, and how they end together.
 
-The first process of a run starts the others on this machine (`companions`), and they end with it. If something else
-(srun, torchrun) starts every process, nothing is started here. All do the same work, each with its own rank and its own
-whole lanes. Only the first one writes files and messages.
+The first process of a run starts the others on this machine (`other_processes`), and they end with it. If something
+else (srun, torchrun) starts every process, nothing is started here. All do the same work, each with its own rank and
+its own whole lanes. Only the first one writes files and messages.
 """
 
 import multiprocessing
@@ -43,18 +43,18 @@ def first_process() -> bool:
     return rank() == 0
 
 
-def cluster_environment(trainer: Trainer) -> ClusterEnvironment:
+def cluster_environment(settings: Trainer) -> ClusterEnvironment:
     """Return Lightning's environment. Lightning itself takes any shell on a cluster for srun's, and requeues jobs."""
     tasks = started_by_srun()
-    if trainer.processes == 1 and not first_process():
-        raise Refused(f"{trainer.processes_as_asked} takes one process, but this one has the rank of another. {UNSET}")
-    if tasks > 1 and tasks != trainer.processes:
-        raise Refused(f"srun has started {tasks} processes, {trainer.processes_as_asked} takes {trainer.processes}.")
+    if settings.processes == 1 and not first_process():
+        raise Refused(f"{settings.processes_as_asked} takes one process, but this one has the rank of another. {UNSET}")
+    if tasks > 1 and tasks != settings.processes:
+        raise Refused(f"srun has started {tasks} processes, {settings.processes_as_asked} takes {settings.processes}.")
     if tasks > 1:
         return SLURMEnvironment(auto_requeue=False)
-    if trainer.nodes > 1 and "RANK" not in os.environ:
+    if settings.nodes > 1 and "RANK" not in os.environ:
         raise Refused(
-            f"trainer.nodes={trainer.nodes}, but only this process runs. Start them all with hydra/launcher=slurm, or "
+            f"trainer.nodes={settings.nodes}, but only this process runs. Start them all with hydra/launcher=slurm, or "
             "with srun --nodes and --ntasks-per-node."
         )
     return LightningEnvironment()
@@ -69,12 +69,12 @@ def ignore_signals(trainer: pl.Trainer) -> None:
 
 
 @contextmanager
-def companions(trainer: pl.Trainer, work: Callable[[], Any]) -> Iterator[None]:
+def other_processes(trainer: pl.Trainer, work: Callable[[], Any]) -> Iterator[None]:
     """Let the other processes do `work` while the block runs. Raise Interrupted if one of them is killed."""
     if trainer.world_size > 1:
         ignore_signals(trainer)
     environment: Any = getattr(trainer.strategy, "cluster_environment", None)
-    if trainer.world_size == 1 or environment.creates_processes_externally:
+    if trainer.world_size == 1 or environment.creates_processes_externally:  # also in a process that we started
         yield
         return
     surroundings = {

@@ -23,7 +23,7 @@ from highway.ledger.files import read_json
 from highway.ledger.machine import process_start
 from highway.models.backbone import joined
 from highway.run import build
-from highway.run.devices import companions
+from highway.run.devices import other_processes
 from highway.tasks.task import rows_of
 from highway.testing.runs import StopAt, curve, trained
 from tests.support.commands import ROOT, TRAIN
@@ -289,7 +289,7 @@ def test_kill_minus_nine_of_one_process_ends_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("processes", "external"), [(1, False), (2, True)])
 def test_nothing_is_started_for_one_device_or_under_srun(processes: int, external: bool) -> None:
     before = dict(os.environ)
-    with companions(trainer(processes, external), waits):
+    with other_processes(trainer(processes, external), waits):
         assert dict(os.environ) == before and not multiprocessing.active_children()
 
 
@@ -298,7 +298,7 @@ from highway.run import devices
 from tests.support.stand_ins import fails, trainer, waits
 devices.GRACE = 0.5
 if __name__ == "__main__":
-    with devices.companions(trainer(2), {work}):
+    with devices.other_processes(trainer(2), {work}):
         import os, signal, multiprocessing, time
         if {kill}:
             os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)

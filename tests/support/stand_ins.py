@@ -42,7 +42,7 @@ def contender(name: str, log: list[str]) -> Contender:
 
 
 def trainer(processes: int, external: bool = False) -> Any:
-    """Return a stand-in for a trainer, with the attributes that companions read."""
+    """Return a stand-in for a trainer, with the attributes that other_processes read."""
     environment = SimpleNamespace(creates_processes_externally=external, main_address="127.0.0.1", main_port=1)
     return SimpleNamespace(
         world_size=processes,
