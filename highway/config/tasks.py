@@ -39,7 +39,7 @@ TASKS: Cards[TaskCard] = Cards(
             equation="-log p(x[t+1] | x[1..t])",
             description="Predict each next symbol of a text.",
             dataset_keys=LanguageDataset,
-            data="highway.data.texts:LanguageData",
+            data="highway.data.windows:LanguageData",
             ends="highway.models.ends:Symbols",
             command="highway generate",
         ),

@@ -7,14 +7,12 @@ resumed run needs no more than that number.
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pytorch_lightning as pl
 import torch
-from torch import Tensor
 
-from highway.config.datasets import NO_MEMORY, Context, Cut
 from highway.config.experiment import Experiment
 from highway.data.counting import counting_loss
 from highway.errors import Refused
@@ -60,74 +58,6 @@ def lanes_of(lanes: int, share: int, shares: int) -> slice:
     each, remainder = divmod(lanes, shares)
     start = share * each + min(share, remainder)
     return slice(start, start + each + (share < remainder))
-
-
-class TextBatch(NamedTuple):
-    """A window of every lane; T positions."""
-
-    inputs: Tensor  # (lanes, T)
-    targets: Tensor  # (lanes, T - unscored), the scored tail only
-    unscored: int  # positions before the scored tail
-    context: Context = NO_MEMORY  # what a model with memory sees beyond the window
-
-
-class Windows:
-    """The windows of a stream that is cut into parallel lanes, for device `share` of `shares`, which has whole lanes.
-
-    A stream of n symbols becomes `lanes` lanes of n // lanes symbols each (the remainder is dropped). A window covers
-    `window` positions of all lanes at once, and moves on by `stride`. Only its last `scored` positions enter the loss.
-    Two ways of reading are special cases:
-
-    overlapping windows   window 400, stride 320, scored 320: each scored symbol sees 80 to 399 before it
-    contiguous segments   window = stride = scored: every symbol scored once, the state carried along
-    """
-
-    def __init__(self, stream: Tensor, cut: Cut, share: int = 0, shares: int = 1) -> None:
-        length = len(stream) // cut.lanes
-        self.unscored, self.context = cut.window - cut.scored, cut.context
-        last_input = length - 1  # the last symbol of a lane is never an input
-        least = cut.window - 1 if cut.whole else self.unscored
-        self.starts = [start for start in range(0, last_input, cut.stride) if start + least < last_input]
-        self.ends = [min(start + cut.window, last_input) for start in self.starts]
-        lanes = stream[: length * cut.lanes].view(cut.lanes, length)
-        self.lanes = lanes[lanes_of(cut.lanes, share, shares)]
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def first(self, count: int, again: int = 1) -> "Windows":
-        """Keep only the first `count` windows, repeated `again` times. Changes this object and returns it."""
-        self.starts, self.ends = self.starts[:count] * again, self.ends[:count] * again
-        return self
-
-    def __getitem__(self, index: int) -> TextBatch:
-        start, end = self.starts[index], self.ends[index]
-        inputs = self.lanes[:, start:end].long()
-        targets = self.lanes[:, start + self.unscored + 1 : end + 1].long()
-        return TextBatch(inputs, targets, self.unscored, self.context)
-
-    def at(self, position: int) -> TextBatch:
-        return self[position % len(self)]
-
-    def together(self, count: int, share: int = 0, shares: int = 1) -> Iterator[TextBatch]:
-        """Yield independent windows for evaluation, `count` at a time; a shorter last window is alone."""
-        group: list[TextBatch] = []
-        for number, index in enumerate(range(share, len(self), shares)):
-            batch = self[index]
-            if group and (number % count == 0 or batch.inputs.shape != group[-1].inputs.shape):
-                yield _joined(group)
-                group = []
-            group.append(batch)
-        if group:
-            yield _joined(group)
-
-
-def _joined(group: list[TextBatch]) -> TextBatch:
-    return TextBatch(
-        torch.cat([batch.inputs for batch in group]),
-        torch.cat([batch.targets for batch in group]),
-        *group[0][2:],
-    )
 
 
 class EpochBatches:

@@ -1,20 +1,16 @@
-"""Texts: streams of numbered symbols, cached on disk, and the data module that reads them through windows."""
+"""Texts as streams of numbered symbols, cached on disk. highway/data/windows.py reads them in batches."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from highway.config.datasets import DATASETS, Cut, LanguageDataset
-from highway.config.experiment import Experiment
-from highway.data.batches import EvaluationBatches, ExperimentData, TextBatch, TrainingBatches, Windows
-from highway.data.counting import counting_loss
+from highway.config.datasets import DATASETS, LanguageDataset
 from highway.data.fetch import cached
 from highway.errors import Refused
 from highway.ledger.files import read_json, write_json, written_atomically
@@ -105,78 +101,3 @@ def _refuse_unknown(symbols: np.ndarray, split: str) -> None:
 
 def _name(symbol: np.generic) -> str:
     return str(symbol) if isinstance(symbol, np.str_) else chr(int(symbol))
-
-
-class LanguageData(ExperimentData):
-    """The windows of a stream: training windows from any position, evaluation in groups."""
-
-    def __init__(self, experiment: Experiment, streams: Streams) -> None:
-        super().__init__(experiment)
-        self.streams = streams
-        self.final_differs = experiment.dataset.final is not None
-        self.steps_per_epoch = len(self._windows("train"))
-        dataset, overfit = experiment.dataset, experiment.debug.overfit
-        for split, stream in streams.splits.items():
-            cuts = [dataset.train] if split == "train" or overfit else [dataset.evaluation, dataset.final]
-            if any(cut and len(Windows(stream, cut)) == 0 for cut in cuts):
-                raise Refused(
-                    f"the {split} stream of {len(stream)} symbols is too short for one window of each lane: "
-                    "lower the lanes or window of dataset.train, dataset.evaluation or dataset.final."
-                )
-
-    @staticmethod
-    def like_real(experiment: Experiment, device: str) -> TextBatch:
-        """Return random symbols."""
-        dataset, cut = experiment.dataset, experiment.dataset.train
-        tokens = torch.randint(dataset.vocabulary_size, (cut.lanes, cut.window + 1), device=device)
-        unscored = cut.window - cut.scored
-        return TextBatch(tokens[:, :-1], tokens[:, 1 + unscored :], unscored, cut.context)
-
-    @property
-    def evaluation_cut(self) -> Cut:
-        """The cut of the current evaluation."""
-        dataset = self.experiment.dataset
-        return dataset.final if self.final and dataset.final else dataset.evaluation
-
-    def description(self) -> dict[str, Any]:
-        return {
-            **super().description(),
-            "symbols": {split: len(stream) for split, stream in self.streams.splits.items()},
-            "sha256": self.streams.sha256,
-            "vocabulary_sha256": self.streams.vocabulary_sha256,
-        }
-
-    def counting_loss(self) -> float:
-        return counting_loss(self.streams.splits)
-
-    def train_dataloader(self) -> TrainingBatches:
-        return TrainingBatches(self._windows("train", *self.device_share()), self.total_steps)
-
-    def evaluated(self, split: str) -> EvaluationBatches:
-        return self._evaluated(split, self.streams.splits[split])
-
-    def _evaluated(self, split: str, stream: Tensor) -> EvaluationBatches:
-        share, shares = self.device_share()
-        if self.experiment.dataset.carry_state:  # in order, one window at a time; each device has its lanes
-            windows = self._windows(split, share, shares, stream)
-            if not len(windows.lanes):
-                windows.first(0)
-            return EvaluationBatches(lambda: windows.together(1))
-        windows = self._windows(split, stream=stream)
-        return EvaluationBatches(lambda: windows.together(self.experiment.trainer.evaluation_batch, share, shares))
-
-    def positions(self, split: str) -> tuple[Iterator[Tensor], int] | None:
-        """Cut the positions of the stream as `evaluated` cuts its symbols."""
-        length = len(self.streams.splits[split])
-        batches = self._evaluated(split, torch.arange(length))
-        return None if self.experiment.debug.overfit else ((batch.targets for batch in batches), length)
-
-    def _windows(self, split: str, share: int = 0, shares: int = 1, stream: Tensor | None = None) -> Windows:
-        dataset, debug = self.experiment.dataset, self.experiment.debug
-        if debug.overfit:
-            windows = Windows(self.streams.splits["train"].to(self.device), dataset.train, share, shares)
-            return windows.first(1, again=len(windows) if split == "train" else 1)
-        cut = dataset.train if split == "train" else self.evaluation_cut
-        stream = self.streams.splits[split] if stream is None else stream
-        windows = Windows(stream.to(self.device), cut, share, shares)
-        return windows.first(debug.windows) if debug.windows and split != "train" else windows

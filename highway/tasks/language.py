@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from highway.config.experiment import Experiment
 from highway.config.models import Remembers
-from highway.data.batches import TextBatch, lanes_of
+from highway.data.batches import lanes_of
+from highway.data.windows import TextBatch
 from highway.models.backbone import joined, mapped
 from highway.tasks.recurrent_figures import gate_values, gradient_norms
 from highway.tasks.task import Learnt, Task

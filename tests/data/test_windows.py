@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from highway.config.datasets import Cut
-from highway.data.batches import TextBatch, TrainingBatches, Windows
+from highway.data.batches import TrainingBatches
+from highway.data.windows import TextBatch, Windows
 
 
 def windows_of_the_released_code(stream: list[int], lanes: int, window: int, valid: int) -> list[list[list[list[int]]]]:

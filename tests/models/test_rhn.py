@@ -19,7 +19,7 @@ from highway.config.datasets import Cut
 from highway.config.experiment import Experiment
 from highway.config.gates import StateGateOptions
 from highway.data import sample
-from highway.data.batches import TextBatch, Windows
+from highway.data.windows import TextBatch, Windows
 from highway.describe import named_parameters
 from highway.gates.gate import gate
 from highway.gates.state import HighwayStateGate

@@ -17,7 +17,8 @@ from safetensors.torch import load_file
 
 from highway.config.compose import experiment as composed
 from highway.config.experiment import Experiment
-from highway.data.batches import TextBatch, lanes_of
+from highway.data.batches import lanes_of
+from highway.data.windows import TextBatch
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import read_json
 from highway.ledger.machine import process_start

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from highway.config.experiment import Experiment
-from highway.data.batches import TextBatch
+from highway.data.windows import TextBatch
 from highway.models.initial import LikeTorch, initialise
 from highway.run.trial import Contender
 
