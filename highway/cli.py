@@ -268,7 +268,7 @@ def status(table: TableName, rows: RowNames = None, added: With = None) -> None:
     """Show which seeds have finished, failed or are running."""
     from rich.console import Console
 
-    from highway.report.collect import with_overrides
+    from highway.report.rows import with_overrides
     from highway.report.status import print_status
 
     check_words(added or [])
@@ -286,7 +286,7 @@ def explain(table: TableName, rows: RowNames = None, budget: BudgetOfTable = Non
     """
     from rich.console import Console
 
-    from highway.report.collect import with_overrides
+    from highway.report.rows import with_overrides
     from highway.sweep.explain import explain_row, explain_table
 
     check_words(added or [])
@@ -366,7 +366,8 @@ def report(
         write_frame(frame, data)
         print(f"{data}: {counted(len(frame), 'line')}")
     else:
-        from highway.report.site import report_all, report_tables
+        from highway.report.site import report_all
+        from highway.report.write import report_tables
 
         if tables or budget or added:
             report_tables(tables or [], budget, added or [], outputs)

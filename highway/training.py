@@ -19,7 +19,8 @@ from highway.run.compiled import compile_training, mode_of
 from highway.run.devices import cluster_environment, first_process, other_processes
 from highway.run.outcome import Outcome, save_probes
 from highway.run.profile import Profile
-from highway.run.recorder import Progress, Recorder
+from highway.run.progress import Progress
+from highway.run.recorder import Recorder
 from highway.run.start import Start, hold_run
 from highway.run.whole import WholeUpdates
 from highway.tasks.task import Task

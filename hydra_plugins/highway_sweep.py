@@ -21,7 +21,7 @@ class HighwaySweeper(sweeper.HighwaySweeper):
     def print_reports(self, *arguments: Any) -> None:
         from rich.console import Console
 
-        from highway.report.render import show_reports
+        from highway.report.write import show_reports
 
         show_reports(*arguments, Console())
 

@@ -9,8 +9,9 @@ from rich.console import Console
 from highway.config import project
 from highway.report.collect import collect
 from highway.report.details import to_csv
-from highway.report.render import print_report, to_html, to_latex, to_markdown
+from highway.report.render import to_html, to_latex, to_markdown
 from highway.report.report import Report, build_report
+from highway.report.write import print_report
 from highway.sweep.grid import find
 
 WIDTH = 120  # characters of a line of text

@@ -30,24 +30,24 @@ class Windows:
     `window` positions of all lanes at once, and moves on by `stride`. Only its last `scored` positions enter the loss.
     Two ways of reading are special cases:
 
-    overlapping windows   window 400, stride 320, scored 320: each scored symbol sees 80 to 399 before it
+    overlapping windows   window 400, stride 320, scored 320: each scored position sees itself and 80 to 399 before it
     contiguous segments   window = stride = scored: every symbol scored once, the state carried along
     """
 
     def __init__(self, stream: Tensor, cut: Cut, share: int = 0, shares: int = 1) -> None:
         length = len(stream) // cut.lanes
         self.unscored, self.context = cut.window - cut.scored, cut.context
-        last_input = length - 1  # the last symbol of a lane is never an input
-        least = cut.window - 1 if cut.whole else self.unscored
-        self.starts = [start for start in range(0, last_input, cut.stride) if start + least < last_input]
-        self.ends = [min(start + cut.window, last_input) for start in self.starts]
+        inputs = length - 1  # the last symbol of a lane is only a target
+        needed = cut.window - 1 if cut.whole else self.unscored
+        self.starts = [start for start in range(0, inputs, cut.stride) if start + needed < inputs]
+        self.ends = [min(start + cut.window, inputs) for start in self.starts]
         lanes = stream[: length * cut.lanes].view(cut.lanes, length)
         self.lanes = lanes[lanes_of(cut.lanes, share, shares)]
 
     def __len__(self) -> int:
         return len(self.starts)
 
-    def first(self, count: int, again: int = 1) -> "Windows":
+    def keep_first(self, count: int, again: int = 1) -> "Windows":
         """Keep only the first `count` windows, repeated `again` times. Changes this object and returns it."""
         self.starts, self.ends = self.starts[:count] * again, self.ends[:count] * again
         return self
@@ -135,7 +135,7 @@ class LanguageData(ExperimentData):
         if self.experiment.dataset.carry_state:  # in order, one window at a time; each device has its lanes
             windows = self._windows(split, share, shares, stream)
             if not len(windows.lanes):
-                windows.first(0)
+                windows.keep_first(0)
             return EvaluationBatches(lambda: windows.together(1))
         windows = self._windows(split, stream=stream)
         return EvaluationBatches(lambda: windows.together(self.experiment.trainer.evaluation_batch, share, shares))
@@ -150,8 +150,8 @@ class LanguageData(ExperimentData):
         dataset, debug = self.experiment.dataset, self.experiment.debug
         if debug.overfit:
             windows = Windows(self.streams.splits["train"].to(self.device), dataset.train, share, shares)
-            return windows.first(1, again=len(windows) if split == "train" else 1)
+            return windows.keep_first(1, again=len(windows) if split == "train" else 1)
         cut = dataset.train if split == "train" else self.evaluation_cut
         stream = self.streams.splits[split] if stream is None else stream
         windows = Windows(stream.to(self.device), cut, share, shares)
-        return windows.first(debug.windows) if debug.windows and split != "train" else windows
+        return windows.keep_first(debug.windows) if debug.windows and split != "train" else windows

@@ -9,9 +9,7 @@ from highway.config import home
 from highway.config.datasets import NO_RESULT
 from highway.config.experiment import Experiment
 from highway.config.metrics import METRICS
-from highway.errors import Refused
 from highway.ledger.directory import RunDirectory, seed_directories
-from highway.ledger.identity import identified
 from highway.report.counting import is_sound
 from highway.report.curves import Curves, read_curves
 from highway.report.rows import Choices, composed, name_of_runs, overrides_of, with_choices
@@ -52,7 +50,7 @@ class Collected:
     samples: dict[str, tuple[Sample, ...]]  # by row, by seed
     overrides: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by row; the seed is arbitrary
     names: dict[str, str] = field(default_factory=dict)  # by row: the name of its runs
-    only_run: bool = False  # leave out rows that have not run
+    has_overrides: bool = False  # of rows with overrides of the command line: rows that have not run are left out
     choices: Choices = field(default_factory=dict)  # what validation chose in each row
     measured: str = ""  # of a timed table: a clause on how its times were measured
 
@@ -89,7 +87,7 @@ class Collected:
     @property
     def of_ones_own(self) -> bool:
         """True for a table of one's own, and for rows of a paper's table with overrides of the command line."""
-        return self.only_run or not self.table.paper
+        return self.has_overrides or not self.table.paper
 
     @property
     def as_published(self) -> bool:
@@ -155,43 +153,6 @@ def authors_logs(table: Table) -> dict[str, Curves]:
     """Return the authors' own training curves by row; empty for a table without any."""
     path = home.REFERENCE / "series" / f"{table.id}.csv"
     return read_curves(path) if path.exists() else {}
-
-
-def compose_row(table: Table, row: Row, budget: str) -> Experiment:
-    """Return the experiment of a row at a budget; its seed is arbitrary."""
-    return composed(overrides_of(table, row, budget))
-
-
-def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str]) -> Table:
-    """Return the table with an extra row for each row that becomes another run with these overrides.
-
-    The caption names the overrides; the table's own rows are labelled as unchanged.
-    """
-    if not overrides:
-        return table
-    changed = [row.with_added(overrides) for row in table.rows]
-    against = table.against or {table.rows[0].id: [row.id for row in table.rows[1:]]}
-    own = {row.id: [*against.get(row.id, ()), new.id] for row, new in zip(table.rows, changed, strict=True)}
-    whole = table.model_copy(update={"rows": [*table.rows, *changed], "against": against | own})
-    known = {identified(compose_row(table, row, budget)) for budget in budgets for row in table.at(budget)}
-
-    refusals: list[Refused] = []
-
-    def differs(row: Row, budget: str) -> bool:
-        try:
-            return identified(compose_row(whole, row, budget)) not in known
-        except Refused as refused:  # the overrides do not fit this row
-            refusals.append(refused)
-            return False
-
-    new = [row for row in changed if any(differs(row, budget) for budget in budgets)]
-    if len(refusals) == len(changed) * len(budgets):
-        raise refusals[0]
-    labels = {changed_row.id: row.label for row, changed_row in zip(table.rows, changed, strict=True)}
-    plain = (row.model_copy(update={"label": f"{row.label}, unchanged"}) for row in table.rows)
-    rows = [*plain, *(row.model_copy(update={"label": labels[row.id]}) for row in new)]
-    caption = f"{table.caption}, with {' '.join(overrides)}"
-    return whole.model_copy(update={"rows": rows, "caption": caption})
 
 
 def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:

@@ -58,9 +58,9 @@ def verdicts(collected: Collected) -> list[Verdict]:
 def claims_of(collected: Collected) -> list[Claim]:
     """Return the claims of a table; without any, and of rows with overrides, that each row beats its baseline."""
     table = collected.table
-    if not collected.only_run and (table.claims or table.paper):
+    if not collected.has_overrides and (table.claims or table.paper):
         return table.claims
-    rows = [row for row in table.rows if row.added or not collected.only_run]
+    rows = [row for row in table.rows if row.added or not collected.has_overrides]
     pairs = [(row.id, base) for row in rows if (base := table.base(row.id))]
     return [Claim(text=row, better=[row], than=[base], metric=table.headline) for row, base in pairs]
 

@@ -26,7 +26,7 @@ MOST = 3  # verdicts that a sentence of ours names
 
 def conclusion(collected: Collected, differences: Mapping[str, Difference], verdicts: Sequence[Verdict]) -> str:
     """Return the conclusion of a report."""
-    applies = not collected.only_run and (collected.as_published or not collected.table.paper)
+    applies = not collected.has_overrides and (collected.as_published or not collected.table.paper)
     text = collected.table.finding.get(collected.budget, "") if applies else ""
     return filled(text, collected, differences) or generated(collected, differences, verdicts)
 
@@ -86,7 +86,7 @@ def _best_and_worst(collected: Collected) -> str:
     means: dict[str, float] = {}  # by label
     for row in table.rows:
         ours = collected.summary(row.id, card.name) if collected.learned(row.id) else None
-        if ours and math.isfinite(ours.mean) and (collected.only_run or not row.extra):
+        if ours and math.isfinite(ours.mean) and (collected.has_overrides or not row.extra):
             means[row.label] = ours.mean
     if len(means) < 2:
         return ""

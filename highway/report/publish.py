@@ -16,10 +16,11 @@ from pathlib import Path
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import made_folder, write_text, writing
-from highway.report.collect import Collected, collect, with_overrides
+from highway.report.collect import Collected, collect
 from highway.report.curves import thin_curves
-from highway.report.render import write_report
+from highway.report.rows import with_overrides
 from highway.report.times import measurements, read_lines, times_file, write_lines
+from highway.report.write import write_report
 from highway.sweep.grid import command, left_out, names_of, swept_with_overrides
 from highway.sweep.table import Table
 

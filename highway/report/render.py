@@ -1,25 +1,15 @@
-"""Lay out a report as Markdown, HTML, LaTeX and CSV, and print it. The same records give the same bytes, on any day."""
+"""Lay out a report as Markdown, HTML and LaTeX. The same records give the same bytes, on any day."""
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import Markdown, TableElement
-from rich.table import Table
 
-from highway.ledger.files import write_text
-from highway.report.collect import Collected, collect, with_overrides
-from highway.report.details import to_csv
 from highway.report.evidence import tone
-from highway.report.report import Report, build_report
+from highway.report.report import Report
 from highway.report.table_block import TableBlock
-from highway.sweep.grid import folder_name
-from highway.sweep.table import ReportRequest
 
 IN_MARKDOWN = str.maketrans(
     {
@@ -54,70 +44,6 @@ def to_latex(report: Report) -> str:
 def to_html(report: Report) -> str:
     """Return the report as a part of a page, as notebooks show it."""
     return str(html().get_template("report.html").module.body(report))  # type: ignore[attr-defined]
-
-
-FILES: dict[str, Callable[[Report], str]] = {
-    "table.md": to_markdown,
-    "table.csv": lambda report: to_csv(report.collected),
-    "table.tex": to_latex,
-}
-
-
-def write_report(collected: Collected, folder: Path, with_figures: bool = True) -> tuple[Report, list[Path]]:
-    """Write `FILES` and the figures; return the report and the paths of all files.
-
-    with_figures: False leaves the figures as they were drawn before, since drawing takes most of the time.
-    """
-    if with_figures and collected.every:
-        from highway.report.figures import draw  # matplotlib takes a second to import
-
-        for figure in collected.table.figures:
-            draw(figure, collected, folder)
-    drawn = [figure for figure in collected.table.figures if (folder / f"{figure.id}.svg").exists()]
-    report = build_report(collected, drawn)
-    for name, layout in FILES.items():
-        write_text(folder / name, layout(report), durable=False)  # it can be made again
-    return report, [folder / name for name in (*FILES, *(f"{figure.id}.svg" for figure in drawn))]
-
-
-class WholeWords(TableElement):
-    """A table that breaks a long word at the end of a line, where rich would cut it off."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for table in super().__rich_console__(console, options):
-            if isinstance(table, Table):
-                for column in table.columns:
-                    column.overflow = "fold"
-            yield table
-
-
-class ReportMarkdown(Markdown):
-    elements = {**Markdown.elements, "table_open": WholeWords}
-
-
-def print_report(report: Report, console: Console) -> None:
-    console.print(ReportMarkdown(to_markdown(report), hyperlinks=False))
-
-
-def show_reports(requests: Sequence[ReportRequest], outputs_dir: Path, console: Console) -> list[Report]:
-    """Write and print the report of each table and budget that has records; return these reports.
-
-    Overrides of the command line add extra rows, and the report goes into a folder that is named after them.
-    """
-    reports = []
-    for table, budget, overrides in requests:
-        folder = outputs_dir / "report" / table.id / budget
-        table = with_overrides(table, [budget], overrides)
-        if overrides:
-            folder /= folder_name(" ".join(("with", *overrides)))
-        collected = replace(collect(table, budget, outputs_dir), only_run=bool(overrides))
-        if collected.every:
-            report, paths = write_report(collected, folder)
-            reports.append(report)
-            print_report(report, console)
-            for path in paths:
-                console.print(str(path), soft_wrap=True, markup=False, highlight=False)
-    return reports
 
 
 def first_sentence(text: str) -> str:

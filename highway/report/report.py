@@ -28,7 +28,7 @@ from highway.sweep.typed import as_override
 COPIED = "†"
 NO_TIME = "–"  # in place of a time where every run of a row trained beside other work
 FEWEST_RANKED = 4  # rows whose order is compared with the paper's
-WORDS = "docs/STATISTICS.md"
+STATISTICS_PAGE = "docs/STATISTICS.md"
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Report:
         """A sentence on budget and data; a table of one's own has only budgets that it names."""
         table, budget = self.collected.table, self.collected.budget
         parts = [f"Budget {budget}"] if table.paper or len(table.budgets) > 1 else []
-        unchanged = budget == "paper" and table.paper and not (self.overrides or self.collected.only_run)
+        unchanged = budget == "paper" and table.paper and not (self.overrides or self.collected.has_overrides)
         parts += ["the recipe unchanged"] if unchanged else []
         parts += ["further changes by row"] if any(row.at_budget.get(budget) for row in self.rows) else []
         caveat = self.collected.caveat
@@ -152,7 +152,7 @@ class Report:
     @property
     def _has_claims(self) -> bool:
         """False where the verdicts are on rows: they are then in the one table."""
-        return bool(self.collected.table.claims) and not self.collected.only_run
+        return bool(self.collected.table.claims) and not self.collected.has_overrides
 
     @cached_property
     def _bases(self) -> dict[str, str]:
@@ -201,7 +201,7 @@ class Report:
         total = len(counted_numbers(self.collected.table))
         words = [f"{count[word]} {word}" for word in PAPER_WORDS]
         words += [f"{total - count.total()} without three runs that learned"] if total > count.total() else []
-        return f"Of {counted(total, 'number')} of the paper: {listing(words)} ({WORDS})."
+        return f"Of {counted(total, 'number')} of the paper: {listing(words)} ({STATISTICS_PAGE})."
 
     @property
     def rank_agreement(self) -> str:
@@ -224,9 +224,9 @@ class Report:
         tested = [verdict for verdict in self.verdicts if verdict.detail] if self._has_claims else []
         tested.sort(key=lambda verdict: tone(verdict.word) == "open")
         lines = [Line((verdict.claim.text, verdict.word, verdict.detail)) for verdict in tested]
-        note = f"p is corrected for all claims, intervals are not; words: {WORDS}."
-        rank_seeds = max((verdict.rank_seeds for verdict in tested), default=0)
-        note += f" If a run failed, ranks decide, from {rank_seeds} runs a row on." if rank_seeds else ""
+        note = f"p is corrected for all claims, intervals are not; words: {STATISTICS_PAGE}."
+        if rank_seeds := max((verdict.rank_seeds for verdict in tested), default=0):
+            note += f" If a run failed or never arrived, ranks decide, from {rank_seeds} runs a row on."
         return TableBlock("Claims", ("claim", "verdict", "evidence"), tuple(lines), (), note) if lines else None
 
     @property
@@ -249,7 +249,7 @@ class Report:
     def choices(self) -> tuple[str, ...]:
         """Notes on what the paper leaves open and what we chose; none for smoke runs and for overrides."""
         table = self.collected.table
-        left_out = self.collected.budget == "smoke" or self.collected.only_run
+        left_out = self.collected.budget == "smoke" or self.collected.has_overrides
         return () if left_out else tuple(filter(None, (table.note, *table.choices)))
 
     @property
@@ -284,7 +284,7 @@ def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report
     """Return the report of what was collected; `figures` are those drawn in its folder."""
     table = collected.table
     # Extra rows are listed once they have run, and so is every row in a report of overrides.
-    rows = [row for row in table.rows if collected.samples[row.id] or not (row.extra or collected.only_run)]
+    rows = [row for row in table.rows if collected.samples[row.id] or not (row.extra or collected.has_overrides)]
     compared, judged = differences(collected), verdicts(collected)
     return Report(
         collected,

@@ -1,10 +1,12 @@
-"""Compose the rows of a table, each once; name the directories of their runs; find what validation has chosen."""
+"""Compose the rows of a table, each once: the names of their runs, what validation has chosen, rows with overrides."""
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
+from highway.errors import Refused
 from highway.ledger.directory import RunDirectory, roots
 from highway.ledger.identity import identified
 from highway.sweep.choose import FIRST_SEED, Choice, Combination, choice
@@ -47,3 +49,40 @@ def with_choice(table: Table, row: Row, budget: str, outputs_dir: Path) -> tuple
 
     found = choice(row.choose, table.select, directories, stated=row.chosen.get(budget))
     return row.choosing(budget, found.chosen) if found.chosen else row, found
+
+
+def compose_row(table: Table, row: Row, budget: str) -> Experiment:
+    """Return the experiment of a row at a budget; its seed is arbitrary."""
+    return composed(overrides_of(table, row, budget))
+
+
+def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str]) -> Table:
+    """Return the table with an extra row for each row that becomes another run with these overrides.
+
+    The caption names the overrides; the table's own rows are labelled as unchanged.
+    """
+    if not overrides:
+        return table
+    changed = [row.with_added(overrides) for row in table.rows]
+    against = table.against or {table.rows[0].id: [row.id for row in table.rows[1:]]}
+    own = {row.id: [*against.get(row.id, ()), new.id] for row, new in zip(table.rows, changed, strict=True)}
+    whole = table.model_copy(update={"rows": [*table.rows, *changed], "against": against | own})
+    known = {identified(compose_row(table, row, budget)) for budget in budgets for row in table.at(budget)}
+
+    refusals: list[Refused] = []
+
+    def differs(row: Row, budget: str) -> bool:
+        try:
+            return identified(compose_row(whole, row, budget)) not in known
+        except Refused as refused:  # the overrides do not fit this row
+            refusals.append(refused)
+            return False
+
+    new = [row for row in changed if any(differs(row, budget) for budget in budgets)]
+    if len(refusals) == len(changed) * len(budgets):
+        raise refusals[0]
+    labels = {changed_row.id: row.label for row, changed_row in zip(table.rows, changed, strict=True)}
+    plain = (row.model_copy(update={"label": f"{row.label}, unchanged"}) for row in table.rows)
+    rows = [*plain, *(row.model_copy(update={"label": labels[row.id]}) for row in new)]
+    caption = f"{table.caption}, with {' '.join(overrides)}"
+    return whole.model_copy(update={"rows": rows, "caption": caption})

@@ -14,14 +14,16 @@ from rich.console import Console
 from highway.config.metrics import KINDS
 from highway.config.papers import paper_of
 from highway.ledger.files import write_text
-from highway.report.collect import Collected, authors_logs, collect, underway, with_overrides
+from highway.report.collect import Collected, authors_logs, collect, underway
 from highway.report.curves import Curves, Point, growing
 from highway.report.overview import of_papers, overview
-from highway.report.render import html, show_reports, write_report
+from highway.report.render import html
 from highway.report.report import Report, build_report
+from highway.report.rows import with_overrides
 from highway.report.sample import Sample
 from highway.report.style import SPLITS, looks
-from highway.sweep.grid import command, find, folder_name, grid_names, left_out, swept_with_overrides
+from highway.report.write import write_report
+from highway.sweep.grid import find, folder_name, grid_names, left_out, swept_with_overrides
 from highway.sweep.reading import load_table, table_ids
 from highway.sweep.table import Table
 
@@ -84,16 +86,6 @@ def build_site(
     return pages
 
 
-def report_tables(names: Sequence[str], budget: str | None, overrides: Sequence[str], outputs: Path) -> None:
-    """Write and print the reports of these tables and grids, or of all; without a budget, at each that has records."""
-    for name in names or [*table_ids(), *grid_names(outputs)]:
-        table = find(name, outputs)
-        budgets = [budget] if budget else [*table.budgets]
-        requests = [(table, each, tuple(overrides)) for each in budgets if names or each in table.budgets]
-        if not show_reports(requests, outputs, Console()):
-            print(f"{table.id}: no records yet. Type {command(table, [*table.budgets][-1])} first.")
-
-
 def report_all(outputs: Path) -> None:
     """Write every report and the site; print the conclusion of each, and which numbers of the papers are reproduced."""
     console = Console()
@@ -127,7 +119,7 @@ def _page(table: Table, outputs: Path, folder: Path, draw: bool) -> Page:
     """Write the reports of a table and their curves."""
     reports, runs = [], {}
     for budget in table.budgets:
-        collected = replace(collect(table, budget, outputs), only_run=any(row.added for row in table.rows))
+        collected = replace(collect(table, budget, outputs), has_overrides=any(row.added for row in table.rows))
         begun = underway(collected, outputs)
         runs[budget] = [f"{table.row(row).label}, {name}" for row, name in begun]
         if not collected.every and not begun:

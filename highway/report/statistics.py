@@ -123,7 +123,7 @@ def holm(p_values: Array) -> Array:
     return corrected
 
 
-class Numbers(Protocol):
+class Measurements(Protocol):
     """The numbers of one table, or of many simulated ones of the same shape."""
 
     def values(self, row: str, metric: str, log: bool) -> Array:
@@ -158,7 +158,7 @@ class ClaimTest:
         return np.argmax([np.where(pair.sign < 0, 2 - pair.p, pair.p) for pair in self.pairs], axis=0)
 
 
-def judge(claims: Sequence[Claim], numbers: Numbers) -> list[ClaimTest]:
+def judge(claims: Sequence[Claim], numbers: Measurements) -> list[ClaimTest]:
     """Test claims on pairs of rows, and correct their p-values for all of them."""
     tests = [assess(claim, numbers, seeds_for_ranks(claims)) for claim in claims]
     if not tests:
@@ -172,7 +172,7 @@ def seeds_for_ranks(claims: Sequence[Claim]) -> int:
     return 5 if 2 / math.comb(10, 5) * len(claims) < LEVEL else 6
 
 
-def assess(claim: Claim, numbers: Numbers, rank_seeds: int) -> ClaimTest:
+def assess(claim: Claim, numbers: Measurements, rank_seeds: int) -> ClaimTest:
     """Test a claim by itself: every pair has to hold, and one opposite pair refutes it (Bonferroni)."""
     pairs = compare_pairs(claim, numbers, rank_seeds)
     supported = np.max([np.where(pair.sign > 0, pair.p, 1) for pair in pairs], axis=0)
@@ -180,7 +180,7 @@ def assess(claim: Claim, numbers: Numbers, rank_seeds: int) -> ClaimTest:
     return ClaimTest(pairs, np.minimum(np.minimum(supported, refuted), 1), np.where(supported < refuted, 1, -1))
 
 
-def compare_pairs(claim: Claim, numbers: Numbers, rank_seeds: int) -> list[PairTest]:
+def compare_pairs(claim: Claim, numbers: Measurements, rank_seeds: int) -> list[PairTest]:
     """Compare the rows of each pair of a claim; of a growth, each gain with the one before."""
     metric = claim.metric
     if claim.kind == "sooner":

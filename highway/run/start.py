@@ -1,4 +1,4 @@
-"""Start a run, or resume it: take its lease, find its checkpoint, open its log, and settle the process."""
+"""Start a run, or resume it: take its lease, find its checkpoint, open its log, and prepare the process."""
 
 import contextlib
 import gc
@@ -57,11 +57,11 @@ def hold_run(experiment: Experiment, directory: RunDirectory) -> Iterator[Start 
         else:
             log.setLevel(logging.ERROR)
         resume = resumable(directory, forget=first)
-        settle(experiment, directory, resume.threads if resume else None, first)
+        prepare_process(experiment, directory, resume.threads if resume else None, first)
         yield Start(lease, resume)
 
 
-def settle(experiment: Experiment, directory: RunDirectory, threads: int | None, first: bool) -> None:
+def prepare_process(experiment: Experiment, directory: RunDirectory, threads: int | None, first: bool) -> None:
     """Fix the number of threads of a run, write its config.yaml, and prepare the machine.
 
     threads: number of threads at the first start of the run; None if no checkpoint states it.

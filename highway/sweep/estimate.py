@@ -13,7 +13,7 @@ class Estimate:
     """The times of a sweep's runs, from the start of a process to its end. Runs that do not finish are left out."""
 
     def __init__(self) -> None:
-        self.progress: dict[Planned, dict[str, Any]] = {}  # what a run has last measured (highway/run/recorder.py)
+        self.progress: dict[Planned, dict[str, Any]] = {}  # what a run has last measured (highway/run/progress.py)
         self._start: dict[Planned, float] = {}
         self._expected_end: dict[Planned, float] = {}  # when a run will have tested, as it has said itself
         self._overrun: dict[

@@ -43,11 +43,11 @@ class LanguageModelling(Task):
         mean = objective if plain else F.cross_entropy(logits.detach(), targets)  # bpc and ppl are those of the symbols
         if self.experiment.dataset.carry_state:
             self.states[self.part] = mapped(Tensor.detach, state)
-        share = batch.inputs.shape[0] * self.devices / self.experiment.dataset.train.lanes
+        # the weight keeps the average over devices and the sum over parts exact when lanes are distributed unevenly
+        weight = batch.inputs.shape[0] * self.devices / self.experiment.dataset.train.lanes
         scored = batch.targets.numel()
         steps = batch.targets.shape[1] if self.experiment.dataset.loss == "sum" else 1
-        # `share` keeps the average over devices and the sum over parts exact when lanes are distributed unevenly
-        return Learnt(objective * share * steps, mean * scored, scored)
+        return Learnt(objective * weight * steps, mean * scored, scored)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Compute the mean training loss from logits (N, V) and the right symbols (N).

@@ -85,9 +85,9 @@ def test_a_share_of_the_lanes_is_whole_lanes() -> None:
 
 
 def test_only_the_first_windows_over_and_over() -> None:
-    windows = Windows(torch.arange(40), Cut(lanes=1, window=5, stride=5, scored=5)).first(2, again=3)
+    windows = Windows(torch.arange(40), Cut(lanes=1, window=5, stride=5, scored=5)).keep_first(2, again=3)
     assert windows.starts == [0, 5] * 3 and windows.ends == [5, 10] * 3
-    assert Windows(torch.arange(40), Cut(lanes=1, window=5, stride=5, scored=5)).first(2).starts == [0, 5]
+    assert Windows(torch.arange(40), Cut(lanes=1, window=5, stride=5, scored=5)).keep_first(2).starts == [0, 5]
 
 
 def test_groups_end_where_the_shape_changes() -> None:

@@ -26,7 +26,7 @@ from highway.gates.state import HighwayStateGate
 from highway.models import rhn
 from highway.models.backbone import flattened, mapped
 from highway.report.collect import collect
-from highway.report.render import write_report
+from highway.report.write import write_report
 from highway.run import build
 from highway.sweep.reading import load_table
 from highway.tasks import recurrent_figures as figures

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from highway.report import figures
-from highway.report.collect import collect, with_overrides
+from highway.report.collect import collect
 from highway.report.curves import Point, read_curves
 from highway.report.figures import band
-from highway.report.render import write_report
+from highway.report.rows import with_overrides
 from highway.report.style import looks
+from highway.report.write import write_report
 from highway.sweep.reading import load_table
 from tests.support.tables import TRANSLATION, XL, put, put_translation
 

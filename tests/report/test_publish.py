@@ -16,11 +16,12 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import read_json, write_text
 from highway.ledger.record import write_record
-from highway.report.collect import collect, with_overrides
+from highway.report.collect import collect
 from highway.report.curves import FIRST_ROWS, TRAINING_ROWS, thin_curves
 from highway.report.details import to_csv
 from highway.report.publish import publish
-from highway.report.render import write_report
+from highway.report.rows import with_overrides
+from highway.report.write import write_report
 from highway.sweep import grid
 from highway.sweep.table import Table
 from tests.support.tables import TABLE, put

@@ -9,8 +9,9 @@ from highway.config.home import HOME, REFERENCE
 from highway.report.collect import collect
 from highway.report.finding import filled
 from highway.report.overview import overview
-from highway.report.render import FILES, first_sentence
+from highway.report.render import first_sentence
 from highway.report.report import build_report
+from highway.report.write import FILES
 from highway.sweep.reading import load_table, table_ids
 
 FOLDERS = sorted(path.parent for path in (REFERENCE / "report").glob("*/*/table.md"))

@@ -18,10 +18,12 @@ from highway.errors import Refused
 from highway.ledger.directory import DONE, RunDirectory
 from highway.ledger.files import read_json, with_checksum
 from highway.ledger.record import write_record
-from highway.report.collect import Summary, collect, with_overrides
+from highway.report.collect import Summary, collect
 from highway.report.details import to_csv
-from highway.report.render import print_report, to_html, to_latex, to_markdown, write_report
+from highway.report.render import to_html, to_latex, to_markdown
 from highway.report.report import Report, build_report
+from highway.report.rows import with_overrides
+from highway.report.write import print_report, write_report
 from highway.sweep.grid import as_table
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import Column
@@ -165,7 +167,7 @@ def test_a_report_of_overrides_concludes_about_them(tmp_path: Path) -> None:
         for row, value in (("baseline", 1.5), ("tanh", 1.4)):
             put(tmp_path, row, seed, value + seed / 1000)
             put(tmp_path, f"{row},model.dropout=0.3", seed, value - 0.2 + seed / 1000, table=changed)
-    report = build_report(dataclasses.replace(collect(changed, "paper", tmp_path), only_run=True))
+    report = build_report(dataclasses.replace(collect(changed, "paper", tmp_path), has_overrides=True))
     assert report.conclusion.startswith("T-L3 is better than T-L3, unchanged by 0.200 (3 seeds); + tanh SDU is better")
     words = {line.texts[0]: line.texts[-1] for line in report.results.lines}
     assert words["+ tanh SDU"] == "better" and words["+ tanh SDU, unchanged"].startswith("outside")

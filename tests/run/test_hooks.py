@@ -15,7 +15,7 @@ from highway.config.experiment import Experiment
 from highway.testing.runs import trained
 
 HIGHWAY = str(Path(highway.training.__file__).parent)
-MOST_FILES, MOST_CLIMBS = 10, 8
+MOST_FILES, MOST_CLIMBS = 12, 8
 
 
 class Calls:

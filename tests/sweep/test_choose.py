@@ -17,10 +17,10 @@ from highway.config.yaml_file import read_yaml
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.record import read_record, write_record
-from highway.report.collect import collect, with_overrides
+from highway.report.collect import collect
 from highway.report.details import details
 from highway.report.publish import publish
-from highway.report.rows import with_choices
+from highway.report.rows import with_choices, with_overrides
 from highway.report.status import row_status
 from highway.sweep.choose import Trial, best
 from highway.sweep.grid import find

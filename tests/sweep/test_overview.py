@@ -13,7 +13,7 @@ import pytest
 from highway.config.compose import experiment
 from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import HeldLease
-from highway.run.recorder import Progress
+from highway.run.progress import Progress
 from highway.sweep.estimate import Estimate
 from highway.sweep.overview import LINE, Overview, shortened
 from highway.sweep.planned import Planned
@@ -29,7 +29,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Now:
     """Return a function that sets the clock of the sweep, in seconds; it begins at 0."""
     clock = SimpleNamespace(now=0.0)
     stand_in = SimpleNamespace(monotonic=lambda: clock.now)
-    for module in ("highway.sweep.estimate", "highway.sweep.overview", "highway.run.recorder"):
+    for module in ("highway.sweep.estimate", "highway.sweep.overview", "highway.run.progress"):
         monkeypatch.setattr(f"{module}.time", stand_in)
     return lambda now: setattr(clock, "now", now)
 

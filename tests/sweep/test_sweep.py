@@ -20,7 +20,7 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import read_json
 from highway.ledger.machine import cores
-from highway.report.render import show_reports
+from highway.report.write import show_reports
 from highway.sweep import grid
 from highway.sweep.launcher import Launcher
 from highway.sweep.planned import Planned

@@ -13,9 +13,9 @@ from highway.cli import main
 from highway.errors import Refused
 from highway.report.collect import Collected, collect
 from highway.report.publish import publish
-from highway.report.render import write_report
 from highway.report.report import build_report
 from highway.report.times import COLUMNS
+from highway.report.write import write_report
 from highway.run import resources
 from highway.sweep.reading import load_table
 from tests.support.stand_ins import BATCH, contender
