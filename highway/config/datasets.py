@@ -33,7 +33,7 @@ class DatasetCard:
 
 
 NO_RESULT = " (no result of the paper's task)"
-SAMPLE = f"generated sample text{NO_RESULT}"
+SAMPLE = f"generated data{NO_RESULT}"
 RANDOM = "random symbols (a step takes no other time for real ones)"
 PAIRS = "valid and test are the published pairs; the training text has no published checksum"
 IN_BYTES = dict.fromkeys(("without_newline", "bytes"), "bytes")

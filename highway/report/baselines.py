@@ -86,9 +86,9 @@ class Difference:
 def differences(collected: Collected) -> dict[str, Difference]:
     """Compare each row with its baseline, by the seeds that both have or by the ranks of all runs; return them by row.
 
-    A baseline has no entry, nor has a row that cannot be compared with it. Smoke runs are not compared.
+    A baseline has no entry, nor has a row that cannot be compared with it, nor have smoke runs of a paper's table.
     """
-    if collected.budget == "smoke":
+    if collected.only_works:
         return {}
     evidence, found = Evidence(collected), {}
     for row in collected.table.rows:

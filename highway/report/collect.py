@@ -51,6 +51,7 @@ class Collected:
     overrides: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by row; the seed is arbitrary
     names: dict[str, str] = field(default_factory=dict)  # by row: the name of its runs
     has_overrides: bool = False  # of rows with overrides of the command line: rows that have not run are left out
+    failed: frozenset[str] = frozenset()  # rows without a record, of which a run failed
     choices: Choices = field(default_factory=dict)  # what validation chose in each row
     measured: str = ""  # of a timed table: a clause on how its times were measured
 
@@ -64,6 +65,10 @@ class Collected:
     def learned(self, row_id: str) -> tuple[Sample, ...]:
         """Return the runs of a row that finished and have learned."""
         return tuple(sample for sample in self.samples[row_id] if is_sound(sample, self.table.select))
+
+    def has_unlearned(self, row: Row) -> bool:
+        """Return True if a run of a row finished and has not learned."""
+        return len(self.learned(row.id)) < len(self.finished(row.id))
 
     def values(self, row_id: str, metric: str) -> list[float]:
         """Return a metric of the runs of a row that have learned; if it measures no quality, of all that finished."""
@@ -88,6 +93,11 @@ class Collected:
     def of_ones_own(self) -> bool:
         """True for a table of one's own, and for rows of a paper's table with overrides of the command line."""
         return self.has_overrides or not self.table.paper
+
+    @property
+    def only_works(self) -> bool:
+        """True for smoke runs of a paper's table: they show that it works, and nothing is compared."""
+        return self.budget == "smoke" and bool(self.table.paper)
 
     @property
     def as_published(self) -> bool:
@@ -164,4 +174,11 @@ def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
         return Collected(table, budget, timed, overrides, measured=measured)
     names = {row_id: name_of_runs(words) for row_id, words in overrides.items()}
     every_row = {row.id: samples(names[row.id], outputs_dir) if row.id in names else () for row in table.rows}
-    return Collected(table, budget, every_row, overrides, names, choices=choices)
+    failed = frozenset(row_id for row_id, name in names.items() if not every_row[row_id] and _failed(name, outputs_dir))
+    return Collected(table, budget, every_row, overrides, names, failed=failed, choices=choices)
+
+
+def _failed(name: str, outputs_dir: Path) -> bool:
+    """Return True if a run of this name failed here."""
+    folders = seed_directories(outputs_dir / "cells" / name)
+    return any(RunDirectory(folder).status == "failed" for folder in folders)

@@ -16,12 +16,7 @@ from highway.report.sample import Sample
 
 def is_sound(sample: Sample, select: str) -> bool:
     """Return whether a run finished, and has learned more than counting."""
-    return sample.finished and has_learned(sample, select)
-
-
-def has_learned(sample: Sample, select: str) -> bool:
-    """Return whether the test loss is below that of counting; True if either is unknown."""
-    return not unlearned(sample, select)
+    return sample.finished and not unlearned(sample, select)
 
 
 def unlearned(sample: Sample, select: str) -> str:

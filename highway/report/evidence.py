@@ -47,8 +47,8 @@ class Verdict:
 
 
 def verdicts(collected: Collected) -> list[Verdict]:
-    """Return the verdict on every claim of the table; smoke runs give none."""
-    if collected.budget == "smoke":
+    """Return the verdict on every claim of the table; smoke runs of a paper's give none."""
+    if collected.only_works:
         return []
     evidence = Evidence(collected)
     tests = iter(judge(evidence.tested, evidence.numbers))

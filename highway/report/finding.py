@@ -61,7 +61,7 @@ def generated(collected: Collected, differences: Mapping[str, Difference], verdi
     if not rows:
         statuses = dict.fromkeys(sample.result["status"] for sample in collected.every)
         return f"No run has finished ({listing([*statuses])})."
-    if collected.budget == "smoke":
+    if collected.only_works:
         return f"It works: {counted(len(rows), 'row')} trained on {collected.caveat}."
     decided = [verdict for verdict in verdicts if tone(verdict.word) != "open"]
     if not decided:
@@ -90,6 +90,7 @@ def _best_and_worst(collected: Collected) -> str:
             means[row.label] = ours.mean
     if len(means) < 2:
         return ""
+    title = card.full_title
     ranked = sorted(means, key=lambda label: means[label], reverse=card.better == "higher")
-    best, worst = (f"{label} has {means[label]:.{table.digits(card.name)}f}" for label in (ranked[0], ranked[-1]))
-    return f"By {card.name}, the best, {best}; the worst, {worst}."
+    best, worst = (f"{means[label]:.{table.digits(card.name)}f} ({label})" for label in (ranked[0], ranked[-1]))
+    return f"Best {title}: {best}; worst: {worst}."

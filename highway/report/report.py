@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from highway.config.check import flat
-from highway.config.metrics import METRICS, OF_A_RECORD
+from highway.config.metrics import COUNTS, METRICS, OF_A_RECORD
 from highway.errors import counted, listing
 from highway.ledger.identity import identity
 from highway.report.baselines import DASH, Difference, differences
@@ -28,6 +28,7 @@ from highway.sweep.typed import as_override
 COPIED = "†"
 NO_TIME = "–"  # in place of a time where every run of a row trained beside other work
 FEWEST_RANKED = 4  # rows whose order is compared with the paper's
+NOT_LEARNED = "Not learned: no better than the frequencies in training."
 STATISTICS_PAGE = "docs/STATISTICS.md"
 
 
@@ -47,16 +48,17 @@ class Report:
 
     @property
     def origin(self) -> str:
-        """A sentence on budget and data; a table of one's own has only budgets that it names."""
+        """A sentence on budget and data; a grid has a budget only if one was typed."""
         table, budget = self.collected.table, self.collected.budget
-        parts = [f"Budget {budget}"] if table.paper or len(table.budgets) > 1 else []
+        parts = [] if table.command and budget == "paper" else [f"Budget {budget}"]
         unchanged = budget == "paper" and table.paper and not (self.overrides or self.collected.has_overrides)
         parts += ["the recipe unchanged"] if unchanged else []
         parts += ["further changes by row"] if any(row.at_budget.get(budget) for row in self.rows) else []
         caveat = self.collected.caveat
         parts += [caveat] if table.paper or self.collected.data_source != "files" else []
         parts += [self.collected.measured] if table.timed else []
-        return f"{', '.join(parts)}." if parts else ""
+        text = ", ".join(parts)
+        return f"{text[0].upper()}{text[1:]}." if parts else ""
 
     @cached_property
     def overrides(self) -> Sequence[str]:
@@ -84,7 +86,8 @@ class Report:
     def _line(self, row: Row) -> Line:
         collected, table, metric = self.collected, self.collected.table, self.collected.table.headline
         digits = {column.metric: column.digits for column in table.columns}.get(metric, METRICS[metric].digits)
-        paper = f"{row.paper[metric]:.{digits}f}{COPIED if row.copied else ''}" if metric in row.paper else ""
+        shown = metric in row.paper and not collected.only_works
+        paper = f"{row.paper[metric]:.{digits}f}{COPIED if row.copied else ''}" if shown else ""
         verdict, difference = self.paper_verdicts.get((row.id, metric)), self.differences.get(row.id)
         base = f" from {self._bases[row.id]}" if row.id in self._bases else ""
         texts = (
@@ -101,7 +104,7 @@ class Report:
     def _ours(self, row: Row, metric: str, digits: int) -> str:
         """Return the mean of a metric over the runs of a row. Without one: why, or a dash, or nothing."""
         if summary := self.collected.summary(row.id, metric):
-            return summary.text(digits)
+            return f"{summary.mean:,.0f}" if metric in COUNTS else summary.text(digits)
         if metric in self._left_out:
             return ""
         if row in self._beside_other_work.get(metric, ()):
@@ -183,6 +186,7 @@ class Report:
         one_seed = any(each.on_test_set for each in shown)
         sentences += ["*: one seed in common, interval over the test set."] if one_seed else []
         failed = any(str(each) == DASH for each in self.differences.values())
+        sentences += [NOT_LEARNED] if any(map(self.collected.has_unlearned, self.rows)) else []
         sentences += [f"{DASH}: a run of the row or its baseline failed."] if failed else []
         sentences += (
             ["Verdict: the paper's number and the 95 % interval of one more run."] if self.paper_verdicts else []
@@ -214,7 +218,7 @@ class Report:
             if (ours := self.collected.summary(row.id, metric))
         ]
         tau = kendall_tau([ours for ours, _ in pairs], [paper for _, paper in pairs]) if len(pairs) > 1 else None
-        if tau is None or len(pairs) < FEWEST_RANKED or self.collected.budget == "smoke" or self.collected.table.timed:
+        if tau is None or len(pairs) < FEWEST_RANKED or self.collected.only_works or self.collected.table.timed:
             return ""
         return f"Order of {len(pairs)} rows against the paper's: Kendall's tau {tau:+.2f} (1: equal, -1: reversed)."
 
@@ -224,7 +228,8 @@ class Report:
         tested = [verdict for verdict in self.verdicts if verdict.detail] if self._has_claims else []
         tested.sort(key=lambda verdict: tone(verdict.word) == "open")
         lines = [Line((verdict.claim.text, verdict.word, verdict.detail)) for verdict in tested]
-        note = f"p is corrected for all claims, intervals are not; words: {STATISTICS_PAGE}."
+        words = f"; words: {STATISTICS_PAGE}" if self.collected.table.paper else ""
+        note = f"p is corrected for all claims, intervals are not{words}."
         if rank_seeds := max((verdict.rank_seeds for verdict in tested), default=0):
             note += f" If a run failed or never arrived, ranks decide, from {rank_seeds} runs a row on."
         return TableBlock("Claims", ("claim", "verdict", "evidence"), tuple(lines), (), note) if lines else None
@@ -249,7 +254,7 @@ class Report:
     def choices(self) -> tuple[str, ...]:
         """Notes on what the paper leaves open and what we chose; none for smoke runs and for overrides."""
         table = self.collected.table
-        left_out = self.collected.budget == "smoke" or self.collected.has_overrides
+        left_out = self.collected.only_works or self.collected.has_overrides
         return () if left_out else tuple(filter(None, (table.note, *table.choices)))
 
     @property
@@ -270,7 +275,7 @@ class Report:
         """The command to type after a smoke report; empty otherwise."""
         table = self.collected.table
         larger = [budget for budget in ("mini", "paper") if budget in table.budgets]
-        return command(table, larger[0]) if self.collected.budget == "smoke" and larger else ""
+        return command(table, larger[0]) if self.collected.only_works and larger else ""
 
     @cached_property
     def details(self) -> list[TableBlock]:
@@ -316,7 +321,8 @@ def _runs(row: Row, collected: Collected, without_times: bool) -> str:
 def _reason(row: Row, metric: str, collected: Collected) -> str:
     """Return why a row has no value of a metric."""
     if not collected.samples[row.id]:
-        return "not run" if row.at(collected.budget) else "not at this budget"
+        status = "failed" if row.id in collected.failed else "not run"
+        return status if row.at(collected.budget) else "not at this budget"
     if not collected.finished(row.id):
         return ""  # the number of runs says that they diverged
     return _uncounted(row, metric, collected)
