@@ -35,6 +35,7 @@ setup: $(VENV)/.dev $(VENV)/.ray  ## the environment in .venv, with every extra;
 
 demo: $(VENV)/.core  ## Table 1 of Highway Transformer on generated text, in four minutes with set-up, and its report
 	$(RUN) -m highway train -m table=highway_t1 budget=smoke seeds=1
+	@echo "The site of all reports: make report. To type highway yourself: source $(VENV)/bin/activate"
 
 $(TIMED): $(VENV)/.core
 	$(RUN) -m highway table time $@ --budget $(BUDGET)

@@ -304,7 +304,7 @@ def time(
     table: TableName,
     words: Annotated[Words, argument("ROW|KEY=VALUE", "Rows, by default all, and overrides.")] = None,
     budget: BudgetOfTable = None,
-    rounds: Annotated[int | None, number("Rounds; default: those of the table.", 2, 10_000)] = None,
+    rounds: Annotated[int | None, number("Rounds, 2 or more; default: those of the table.", 2, 10_000)] = None,
 ) -> None:
     """Time the rows of a table in interleaved rounds.
 
@@ -379,7 +379,7 @@ def report(
 def publish(
     table: TableName,
     budget: Budgets = None,
-    to: Annotated[Path | None, text("FOLDER", "Default: outputs/reference/ of the checkout.")] = None,
+    to: Annotated[Path | None, text("FOLDER", "Default: outputs/reference/, in highway's own checkout.")] = None,
 ) -> None:
     """Copy the records of a table to where others find them.
 
@@ -388,10 +388,11 @@ def publish(
     better. FOLDER can be moved to any machine: HIGHWAY_OUTPUTS=FOLDER highway report TABLE.
     """
     from highway.config import home
+    from highway.config.project import project
     from highway.report.publish import publish as published
 
-    if to is None and home.SHIPPED.is_dir():
-        raise Refused("there is no checkout to publish in. Name a folder: --to FOLDER.")
+    if to is None and (home.SHIPPED.is_dir() or project()):
+        raise Refused("only highway's own checkout has a folder of published runs. Name one: --to FOLDER.")
     target, found = to or home.REFERENCE, _find(table)
     publication = published(found, budget, outputs_folder(), target)
     what = "measurement" if found.timed else "run"

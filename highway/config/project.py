@@ -45,15 +45,17 @@ def project() -> Project | None:
             os.environ[SETTING] = str(nearest.folder)
             return nearest
     if given:
-        raise Refused(f"{SETTING}={given} is no project: its pyproject.toml has no [tool.highway] with a package.")
+        lacks = "pyproject.toml with a package under [tool.highway]" if here.is_dir() else "folder of this name"
+        raise Refused(f"{SETTING}={given} is no project: there is no {lacks}.")
     return None
 
 
 def needs_project(what: str, package: str, reason: str) -> Refused:
     """Return the refusal of a run or grid of another project, which cannot be read without its package."""
+    first = reason.split(". ")[0].rstrip(".")  # the rest lists what there is instead
     return Refused(
-        f"{what} needs the project {package}, which is not loaded here ({reason.rstrip('.')}). Type the command in the "
-        f"folder of {package}, or set {SETTING} to that folder."
+        f"{what} needs the project {package}, which is not loaded here ({first}). Type the command in the folder of "
+        f"{package}, or set {SETTING} to that folder."
     )
 
 

@@ -84,8 +84,8 @@ def _unknown_key(message: str) -> str | None:
         return f"{key} is not a key.{closest(parent, known)}"
     if others := kinds_with(parent, name):
         return (
-            f"{key} is a key of {listing(others)} only. Choose one whose file in conf/{parent}/ has the key; "
-            "in a table, name such rows, as in rows=tanh."
+            f"{key} is a key of {listing(others)} only. Choose an option of {parent} that has it, or leave it out; "
+            "in a table, name the rows that have it, as in rows=ROW."
         )
     return f"{key} is not a key.{closest(name, keys)} {parent} has {listing(keys)}."
 

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from highway.config.metrics import KINDS
 from highway.config.papers import paper_of
+from highway.config.project import project
 from highway.ledger.files import write_text
 from highway.report.collect import Collected, authors_logs, collect, underway
 from highway.report.curves import Curves, Point, growing
@@ -79,7 +80,8 @@ def build_site(
             page=page,
             paper=paper_of(page.table.paper),
         )
-    found = overview([page.table for page in pages], [report for page in pages for report in page.reports])
+    reports = [report for page in pages for report in page.reports]
+    found = None if project() else overview([page.table for page in pages], reports)
     papers = [page for page in pages if of_papers(page.table)]
     own = [page for page in pages if not of_papers(page.table)]
     _render(folder / "index.html", "index.html", ".", refresh, overview=found, papers=papers, own=own)
@@ -91,17 +93,19 @@ def report_all(outputs: Path) -> None:
     console = Console()
     pages = build_site(outputs, draw=True)
     reports = [report for page in pages for report in page.reports if report.collected.every]
+    reports.sort(key=lambda report: not of_papers(report.collected.table))  # one's own last, above the prompt
     for report in reports:
         name = f"{report.collected.table.id} {report.collected.budget}"
         console.print(f"{name}: {report.conclusion}\n", markup=False, highlight=False)
-    found = overview([page.table for page in pages], reports)
-    console.print(" ".join([*found.sentences, found.missing]), style="bold", markup=False, highlight=False)
+    if project() is None:
+        found = overview([page.table for page in pages], reports)
+        console.print(" ".join([*found.sentences, found.missing]), style="bold", markup=False, highlight=False)
     print(f"The report of a table: highway report TABLE. The site: {outputs / 'report' / 'index.html'}")
 
 
 def every_table(outputs: Path) -> list[Table]:
     """Return the tables, the tables as they were trained with further overrides here, and the grids that ran here."""
-    tables = [load_table(name) for name in table_ids()]
+    tables = [table for table in map(load_table, table_ids()) if _shown_here(table, outputs)]
     for name, overrides, budgets in swept_with_overrides(outputs):
         table = load_table(name)
         with left_out(f"{name} with {' '.join(overrides)}"):
@@ -113,6 +117,11 @@ def every_table(outputs: Path) -> list[Table]:
         with left_out(name):
             tables.append(find(name, outputs))
     return tables
+
+
+def _shown_here(table: Table, outputs: Path) -> bool:
+    """Return False in a project of one's own for a table of a paper without runs there."""
+    return project() is None or not of_papers(table) or (outputs / table.id).is_dir()
 
 
 def _page(table: Table, outputs: Path, folder: Path, draw: bool) -> Page:

@@ -1,6 +1,6 @@
-"""Checks for the tests of a project: a gate against its equation, causality, padding, exact resume.
+"""Checks for the tests of a project: a gate or a loss against its equation, causality, padding, exact resume.
 
-from highway.testing import assert_causal, assert_equation, assert_padding_ignored, assert_resumes
+from highway.testing import assert_causal, assert_equation, assert_loss, assert_padding_ignored, assert_resumes
 """
 
 from collections.abc import Callable, Sequence
@@ -43,6 +43,13 @@ def assert_equation(module: nn.Module, equation: Callable[..., Tensor], *inputs:
     )
     for ours, theirs in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+def assert_loss(overrides: Sequence[str], equation: Callable[[Tensor, Tensor], Tensor]) -> None:
+    """Check the training loss of a language model: `equation` of logits (N, V) and the right symbols (N), in float64."""
+    task = build.task(experiment(overrides))
+    logits, targets = torch.randn(6, 5, dtype=torch.float64), torch.randint(5, (6,))
+    torch.testing.assert_close(task.loss(logits, targets), equation(logits, targets))
 
 
 def assert_causal(overrides: Sequence[str], length: int = 9) -> None:

@@ -6,9 +6,8 @@ import os
 import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
 import pytorch_lightning as pl
 import torch
 from safetensors.torch import load_file
@@ -17,6 +16,9 @@ from highway.config.experiment import Experiment
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import read_json
 from highway.training import run
+
+if TYPE_CHECKING:
+    import pytest
 
 
 class At(pl.Callback):
@@ -56,7 +58,7 @@ def same_weights(first: Path, second: Path) -> bool:
     return weights.keys() == others.keys() and all(torch.equal(weights[name], others[name]) for name in weights)
 
 
-def said(caplog: pytest.LogCaptureFixture, words: str) -> bool:
+def said(caplog: "pytest.LogCaptureFixture", words: str) -> bool:
     """Return True if a warning has these words."""
     return any(words in record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
 

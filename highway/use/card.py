@@ -15,7 +15,9 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
+from highway.config.datasets import NO_RESULT, PUBLISHED
 from highway.config.experiment import Experiment
+from highway.config.gates import GATES
 from highway.config.yaml_file import read_yaml
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
@@ -31,13 +33,14 @@ TEXT = """---
 # {{ title }}
 
 {{ "{:,}".format(record.parameters.total) }} parameters. Budget {{ record.budget }}; {{ caveat }}.
-Trained with the package highway, by this command:
+Trained with the package highway{% if project %} and the project {{ project.package }}{{ " " ~ project.version if project.version }} (commit
+{{ project.git_commit or "none" }}){% endif %}, by this command:
 
 ```bash
 {{ record.command }}
 ```
 
-{% if weights %}To use the model, with the package and the data of its training text:
+{% if weights %}To use the model, with {{ "the project" if project else "the package" }} and the data of its training text:
 
 ```python
 import highway
@@ -47,6 +50,9 @@ trained.model  # a torch module
 ```
 {% else %}This record has no weights: it was published without them.
 {% endif %}
+{% for card in cards %}
+`{{ card.equation }}`: {{ card.description }}
+{% endfor %}
 ## Results
 
 `best`: the model with the best validation. `last`: the final model.
@@ -88,6 +94,7 @@ def write_card(run: Path, folder: Path) -> list[Path]:
 def model_card(experiment: Experiment, run: str, record: dict[str, Any], weights: bool) -> ModelCard:
     """Return the model card of a run from its configuration and its record."""
     model, dataset = experiment.model.name, experiment.dataset.name
+    caveat = caveat_of(record["data"])
     gates = [f"{name} gate" for name in experiment.gates.values()]
     results = [
         EvalResult(experiment.dataset_card.task, dataset, dataset, metric, values["best"])
@@ -98,7 +105,12 @@ def model_card(experiment: Experiment, run: str, record: dict[str, Any], weights
         data,
         template_str=TEXT,
         title=f"{model}{' with ' if gates else ''}{', '.join(gates)} on {dataset}",
-        caveat=caveat_of(record["data"]),
+        caveat=caveat if experiment.dataset_card.reader in PUBLISHED else caveat.removesuffix(NO_RESULT),
+        cards=[
+            *(GATES[interface][name] for interface, name in experiment.gates.items()),
+            *experiment.replaced.values(),
+        ],
+        project=record["environment"].get("project"),
         record=record,
         environment=record["environment"],
         weights=weights,

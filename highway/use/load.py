@@ -52,12 +52,15 @@ class Spelling:
         return bytes([ord(symbol)]) if self.in_bytes else symbol.encode()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RecordedRun:
     """A record without weights, as `highway publish` writes it: a run, its configuration and its curves."""
 
     directory: RunDirectory
     experiment: Experiment  # its folders are those of this machine
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.directory.path})"
 
     def __getattr__(self, name: str) -> Any:
         if name in ("model", "streams", "spelling", "logits"):
@@ -90,7 +93,7 @@ class RecordedRun:
         return np.array(steps), np.array(values)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trained(RecordedRun):
     """A trained model with its run, its configuration and its data."""
 
@@ -138,7 +141,8 @@ def load(where: str | Path, last: bool = False, *tasks: str) -> Any:
     if not path.exists():
         if directory.result() and not (last or tasks):
             return RecordedRun(directory, experiment_of(directory.config.read_text(encoding="utf-8"), directory))
-        raise Refused(f"{where} has no {path.name}. Name the directory of a run that has been trained.")
+        mend = "Records are published without weights: name" if directory.done else "Name"
+        raise Refused(f"{where} has no {path.name}. {mend} the directory in which a run was trained.")
     tensors, header = read_weights(path)
     if where.is_dir():
         check_owner(path, header, directory, "steps" if last else "best_step")
