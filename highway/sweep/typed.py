@@ -135,7 +135,7 @@ def _seeds(key: str, values: list[str]) -> list[int]:
     """Return the seeds that are given; seed 1 if none is."""
     for value in values:
         if not value.isdecimal() or int(value) > LARGEST_SEED:
-            raise Refused(f"{key}={value} is no seed, a whole number from 0 to {LARGEST_SEED}. Type {key}=1,2,3.")
+            raise Refused(f"{key}={value} must be a whole number from 0 to {LARGEST_SEED}. Write {key}=1,2,3.")
     return [int(value) for value in values] or [1]
 
 

@@ -46,7 +46,7 @@ def assert_equation(module: nn.Module, equation: Callable[..., Tensor], *inputs:
 
 
 def assert_loss(overrides: Sequence[str], equation: Callable[[Tensor, Tensor], Tensor]) -> None:
-    """Check the training loss of a language model: `equation` of logits (N, V) and the right symbols (N), in float64."""
+    """Check the training loss of a language model: `equation` of logits (N, V) and symbols (N), in float64."""
     task = build.task(experiment(overrides))
     logits, targets = torch.randn(6, 5, dtype=torch.float64), torch.randint(5, (6,))
     torch.testing.assert_close(task.loss(logits, targets), equation(logits, targets))

@@ -33,14 +33,15 @@ TEXT = """---
 # {{ title }}
 
 {{ "{:,}".format(record.parameters.total) }} parameters. Budget {{ record.budget }}; {{ caveat }}.
-Trained with the package highway{% if project %} and the project {{ project.package }}{{ " " ~ project.version if project.version }} (commit
-{{ project.git_commit or "none" }}){% endif %}, by this command:
+Trained with the package highway{% if project %}
+ and the project {{ project.package }} {{ project.version or "" }} (commit {{ project.git_commit or "none" }})
+{%- endif %}, by this command:
 
 ```bash
 {{ record.command }}
 ```
 
-{% if weights %}To use the model, with {{ "the project" if project else "the package" }} and the data of its training text:
+{% if weights %}To use the model, with the {{ "project" if project else "package" }} and the data of its training text:
 
 ```python
 import highway
@@ -95,6 +96,7 @@ def model_card(experiment: Experiment, run: str, record: dict[str, Any], weights
     """Return the model card of a run from its configuration and its record."""
     model, dataset = experiment.model.name, experiment.dataset.name
     caveat = caveat_of(record["data"])
+    acting = [GATES[interface][name] for interface, name in experiment.gates.items()]
     gates = [f"{name} gate" for name in experiment.gates.values()]
     results = [
         EvalResult(experiment.dataset_card.task, dataset, dataset, metric, values["best"])
@@ -106,10 +108,7 @@ def model_card(experiment: Experiment, run: str, record: dict[str, Any], weights
         template_str=TEXT,
         title=f"{model}{' with ' if gates else ''}{', '.join(gates)} on {dataset}",
         caveat=caveat if experiment.dataset_card.reader in PUBLISHED else caveat.removesuffix(NO_RESULT),
-        cards=[
-            *(GATES[interface][name] for interface, name in experiment.gates.items()),
-            *experiment.replaced.values(),
-        ],
+        cards=[*acting, *experiment.replaced.values()],
         project=record["environment"].get("project"),
         record=record,
         environment=record["environment"],

@@ -58,7 +58,7 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "dataset.train.lane=4": "Did you mean 'lanes'",
     "optimizer.plateau.factor=2": "optimizer.plateau has",
     "+model.depth=3": "model.depth is not a key",
-    "model.depth=2": "model.depth is a key of rhn only. Choose one whose file in conf/model/ has the key; in a table",
+    "model.depth=2": "model.depth is a key of rhn only. Choose an option of model that has it, or leave it out",
     "+extra=1": "'extra' is not a key",
     "++extra=1": "'extra' is not a key",
     "~gate": "would remove a key",

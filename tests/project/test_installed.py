@@ -71,7 +71,7 @@ def test_a_project_is_found_from_a_folder_inside_it_and_a_broken_one_is_one_sent
     (project / "my_gates" / "__init__.py").write_text("1 / 0")
     for setting, sentence in (
         (project, "the package my_gates of"),
-        (project.parent, "is no project: its pyproject.toml has no [tool.highway]"),
+        (project.parent, "is no project: there is no pyproject.toml with a package"),
     ):
         said = run(ROOT, *PYTHON, "table", "status", "first", code=2, HIGHWAY_PROJECT=str(setting))
         assert sentence in said and said.count("\n") == 1
