@@ -39,12 +39,12 @@ class Overview:
         few = self.tried - self.paper_verdicts.total()
         fewer = f", {few} without {ENOUGH_SEEDS} runs that learned" if few else ""
         text = f"{self.tried} of the papers' {self.total} numbers have been tried at the paper's own size: "
-        text += f"{within} within the 95 % interval of one more run of ours, {outside} outside, "
-        text += f"{too_wide} in one too wide to tell{fewer}."
+        text += f"{within} lie where one more run of ours would fall (95 % interval), {outside} outside, "
+        text += f"{too_wide} in an interval too wide to tell{fewer}."
         of_claims = []
         for budget, count in self.claims.items():
             words = listing([f"{number} {word}" for word, number in count.most_common()])
-            of_claims += [f"{counted(count.total(), 'claim')} tested at {budget}: {words}."] if count else []
+            of_claims += [f"{counted(count.total(), 'claim')} tested at budget {budget}: {words}."] if count else []
         return [text, *of_claims]
 
     @property

@@ -47,7 +47,7 @@ def test_readme_tells_the_outcome(tmp_path: Path) -> None:
     decided = found.largest["R-Transformer"].claims
     assert decided is not None and {line.texts[1] for line in decided.lines} == {"undecided"}, "no claim is decided yet"
     for table, text in (
-        ("highway_t3", "the {} runs of `highway_t3` took {:.1f} hours of an H200"),
+        ("highway_t3", "the {} runs of `highway_t3` took {:.1f} hours of an H200 together"),
         ("r_transformer_t2", "the {} of `r_transformer_t2` {:.0f} hours of one core"),
     ):
         (at_paper,) = (each for each in collected if (each.table.id, each.budget) == (table, "paper"))
