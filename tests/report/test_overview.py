@@ -41,8 +41,8 @@ def test_numbers_are_those_of_the_reports(tmp_path: Path) -> None:
     assert found.counts == {"tried": 6, **{word: words.count(word) for word in ("within", "outside", "too wide")}}
     assert found.counts["within"] == 1 and found.counts["outside"] == 3
     assert found.sentences[0] == (
-        "6 of the papers' 8 numbers have been tried at the paper's own size: 1 within the 95 % interval of one more "
-        "run of ours, 3 outside, 0 in one too wide to tell, 2 without 3 runs that learned."
+        "6 of the papers' 8 numbers have been tried at the paper's own size: 1 lie where one more run of ours would "
+        "fall (95 % interval), 3 outside, 0 in an interval too wide to tell, 2 without 3 runs that learned."
     )
     assert {paper: report.collected.budget for paper, report in found.largest.items()} == {
         "Highway Transformer": "paper"

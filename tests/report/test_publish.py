@@ -108,7 +108,7 @@ def test_a_published_run_is_replaced_only_by_one_that_ended_better(
     ("words", "checkout", "sentence"),
     [
         (["--budget", "mini"], True, "no finished or diverged run at mini, so"),
-        ([], False, "there is no checkout to publish in. Name a folder: --to FOLDER."),
+        ([], False, "only highway's own checkout has a folder of published runs. Name one"),
     ],
 )
 def test_what_is_refused(
