@@ -59,7 +59,7 @@ def build_parts(
     start: Start,
     callbacks: tuple[pl.Callback, ...],
 ) -> Parts:
-    """Build data, task and trainer of a run, and begin its outcome with a description of them."""
+    """Build data, task and trainer of a run, describe them in its outcome, compile, and begin the mirror on W&B."""
     data = build.data(experiment)
     task = build.task(experiment, data.steps_per_epoch, data.total_steps)
     warn([experiment])
@@ -86,6 +86,7 @@ def build_parts(
 def train(parts: Parts, directory: RunDirectory, resume: Resume | None) -> None:
     """Train from the checkpoint, or from step 0, to the last step, and save the weights of the last model."""
     data, task, trainer, recorder, checkpointer = parts
+    # each update calls the hooks that tasks/task.py lists; run/recorder.py writes the rows of curves.csv
     trainer.fit(task, data, ckpt_path=resume.path if resume else None, weights_only=True)
     if recorder.last_validation != recorder.steps:  # the number of steps is no multiple of validate_every
         trainer.validate(task, data, verbose=False)
@@ -94,7 +95,10 @@ def train(parts: Parts, directory: RunDirectory, resume: Resume | None) -> None:
 
 
 def test(parts: Parts, directory: RunDirectory, outcome: Outcome) -> None:
-    """Test the last and the best model, because papers differ in which one they report, and fill in the outcome."""
+    """Test the last and the best model, because papers differ in which one they report, and fill in the outcome.
+
+    The task holds the best model afterwards.
+    """
     data, task, trainer, recorder, _ = parts
     last = best = evaluate(parts, recorder.validation)
     units_of_last = task.test_units
@@ -106,7 +110,7 @@ def test(parts: Parts, directory: RunDirectory, outcome: Outcome) -> None:
     outcome.content["notes"] = task.notes
     if trainer.is_global_zero:
         units = {"test_units_best": task.test_units, "test_units_last": units_of_last} if task.test_units else {}
-        save_probes({**task.figure_arrays(data), **units}, directory.path / "probes")  # figures are of the best model
+        save_probes({**task.figure_arrays(data), **units}, directory.path / "probes")
 
 
 def evaluate(parts: Parts, validation: dict[str, float]) -> dict[str, float]:

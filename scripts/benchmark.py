@@ -41,7 +41,6 @@ from highway.run.compiled import lengths_vary, mode_of
 from highway.run.trial import Entry
 from highway.sweep.reading import load_table, table_ids
 from highway.sweep.table import Row, Table
-from highway.sweep.typed import last_on_each_key
 
 ON_CUDA = ("32", "bf16")  # a CPU measures bf16 only if asked: without its instructions a step takes 10 times as long
 COLUMNS = (
@@ -145,7 +144,7 @@ def _instead(table: Table, asked: Asked) -> str:
 
 def shape(table: Table, row: Row, asked: Asked, *extra: str) -> Experiment:
     """Return a row's experiment with the vocabulary of its real data, whatever its budget reads."""
-    overrides = last_on_each_key([*table.overrides(row, asked.budget, seed=1), *asked.overrides])
+    overrides = table.overrides(row, asked.budget, 1, asked.overrides)
     described = composed([*overrides, *extra, "dataset.source=sample"])
     if sizes := getattr(described.dataset, "vocabulary", None):
         sizes.sample = sizes.files

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from highway.config.experiment import Gating
 from highway.describe import GAIN, ZERO
-from highway.gates.gate import gate
+from highway.gates.gate import build_gate
 
 LEVELS = 1 << 16  # number of values of a 16-bit draw
 LOWEST = -(1 << 63)
@@ -96,7 +96,7 @@ class Sublayer(nn.Module):
     ) -> None:
         super().__init__()
         self.function: Any = function
-        self.gate = gate("residual", gating.residual(layer, location), width, gating.options)
+        self.gate = build_gate("residual", gating.residual(layer, location), width, gating.options)
         self.norm = norm
         self.dropout = rate
         self.post_norm = norm_place == "post"

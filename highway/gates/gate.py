@@ -17,6 +17,6 @@ class Gate(nn.Module):
         return {}
 
 
-def gate(interface: str, name: str, *about: Any) -> nn.Module:
+def build_gate(interface: str, name: str, *about: Any) -> nn.Module:
     """Build the gate `name` of an interface; `about` are the arguments that its card names for its class."""
     return loaded(GATES[interface][name].code)(*about)

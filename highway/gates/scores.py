@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from highway.config.gates import ScoreGateOptions
 from highway.describe import MAP, ZERO
 from highway.errors import Refused
-from highway.gates.gate import Gate, gate
+from highway.gates.gate import Gate, build_gate
 from highway.gates.residual import ACTIVATIONS
 
 
@@ -86,4 +86,4 @@ def _of_one_head(weight: Tensor) -> Tensor:  # (1, K, K) -> (K, K): one large pr
 def score_gate(options: ScoreGateOptions, layer: int, heads: int) -> nn.Module:
     """Build the gate of one attention in layer `layer` (from 1); layer 1 has no earlier scores, so no gate."""
     predecessors = layer - 1 if options.accumulated else min(options.predecessors, layer - 1)
-    return gate("score", options.name if predecessors else "none", predecessors, heads, options)
+    return build_gate("score", options.name if predecessors else "none", predecessors, heads, options)

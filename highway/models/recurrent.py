@@ -23,7 +23,7 @@ from highway.blocks.layers import dropout
 from highway.config.experiment import Gating
 from highway.config.models import Recurrent
 from highway.describe import uniform
-from highway.gates.gate import gate
+from highway.gates.gate import build_gate
 from highway.gates.state import NewState
 from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch
@@ -76,7 +76,7 @@ class RecurrentBackbone(Backbone):
         widths = [model.width_in] + [model.width] * model.layers
         options = gating.options.state
         self.layers = nn.ModuleList(
-            Layer(inputs, model.width, model.cell, gate("state", options.name, model.width, options))
+            Layer(inputs, model.width, model.cell, build_gate("state", options.name, model.width, options))
             for inputs in widths[:-1]
         )
 

@@ -20,7 +20,7 @@ from highway.blocks.rhn_loop import Loop
 from highway.config.experiment import Gating
 from highway.config.models import RHN
 from highway.describe import MAP, MAP_BIAS, InitialValues, constant
-from highway.gates.gate import gate
+from highway.gates.gate import build_gate
 from highway.models.backbone import Backbone
 from highway.models.initial import Uniform
 
@@ -72,7 +72,7 @@ class RHNBackbone(Backbone):
         self.dropout_output = model.dropout_output
         options = gating.options.state
         self.layers = nn.ModuleList(
-            Layer(inputs, model, gate("state", options.name, model.width, options))
+            Layer(inputs, model, build_gate("state", options.name, model.width, options))
             for inputs in [model.width_in] + [model.width] * (model.layers - 1)
         )
 

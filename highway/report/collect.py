@@ -1,14 +1,14 @@
-"""Joins records with tables: finds the finished runs, or the times, of each row. Reads files only, never a model."""
+"""Joins records with tables: finds the finished runs, or the times, of each row. Reads records, and no weights."""
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from highway.config import home
 from highway.config.datasets import NO_RESULT
 from highway.config.experiment import Experiment
-from highway.config.metrics import METRICS
+from highway.config.metrics import COUNTS, METRICS
 from highway.ledger.directory import RunDirectory, seed_directories
 from highway.report.counting import is_sound
 from highway.report.curves import Curves, read_curves
@@ -51,7 +51,7 @@ class Collected:
     overrides: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by row; the seed is arbitrary
     names: dict[str, str] = field(default_factory=dict)  # by row: the name of its runs
     has_overrides: bool = False  # of rows with overrides of the command line: rows that have not run are left out
-    failed: frozenset[str] = frozenset()  # rows without a record, of which a run failed
+    failed: dict[str, int] = field(default_factory=dict)  # by row: how many runs failed, here
     choices: Choices = field(default_factory=dict)  # what validation chose in each row
     measured: str = ""  # of a timed table: a clause on how its times were measured
 
@@ -83,7 +83,8 @@ class Collected:
 
     def summary(self, row_id: str, metric: str) -> Summary | None:
         """Return the mean and the spread of the values by seed; None without any."""
-        return summarise(list(self.by_seed(row_id, metric).values()))
+        found = summarise(list(self.by_seed(row_id, metric).values()))
+        return replace(found, deviation=None) if found and metric in COUNTS else found
 
     def comparable(self, *row_ids: str) -> bool:
         """Return True if the runs of these rows share their data and their vocabulary."""
@@ -97,7 +98,7 @@ class Collected:
     @property
     def only_works(self) -> bool:
         """True for smoke runs of a paper's table: they show that it works, and nothing is compared."""
-        return self.budget == "smoke" and bool(self.table.paper)
+        return self.budget == "smoke" and not self.of_ones_own
 
     @property
     def as_published(self) -> bool:
@@ -174,11 +175,11 @@ def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
         return Collected(table, budget, timed, overrides, measured=measured)
     names = {row_id: name_of_runs(words) for row_id, words in overrides.items()}
     every_row = {row.id: samples(names[row.id], outputs_dir) if row.id in names else () for row in table.rows}
-    failed = frozenset(row_id for row_id, name in names.items() if not every_row[row_id] and _failed(name, outputs_dir))
+    failed = {row_id: _failed(name, outputs_dir) for row_id, name in names.items()}
     return Collected(table, budget, every_row, overrides, names, failed=failed, choices=choices)
 
 
-def _failed(name: str, outputs_dir: Path) -> bool:
-    """Return True if a run of this name failed here."""
+def _failed(name: str, outputs_dir: Path) -> int:
+    """Count the runs of this name that failed here."""
     folders = seed_directories(outputs_dir / "cells" / name)
-    return any(RunDirectory(folder).status == "failed" for folder in folders)
+    return sum(RunDirectory(folder).status == "failed" for folder in folders)

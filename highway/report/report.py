@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from highway.config.check import flat
-from highway.config.metrics import COUNTS, METRICS, OF_A_RECORD
+from highway.config.metrics import METRICS, OF_A_RECORD
 from highway.errors import counted, listing
 from highway.ledger.identity import identity
 from highway.report.baselines import DASH, Difference, differences
@@ -48,7 +48,7 @@ class Report:
 
     @property
     def origin(self) -> str:
-        """A sentence on budget and data; a grid has a budget only if one was typed."""
+        """A sentence on budget and data; a grid names its budget if it is not `paper`."""
         table, budget = self.collected.table, self.collected.budget
         parts = [] if table.command and budget == "paper" else [f"Budget {budget}"]
         unchanged = budget == "paper" and table.paper and not (self.overrides or self.collected.has_overrides)
@@ -104,7 +104,7 @@ class Report:
     def _ours(self, row: Row, metric: str, digits: int) -> str:
         """Return the mean of a metric over the runs of a row. Without one: why, or a dash, or nothing."""
         if summary := self.collected.summary(row.id, metric):
-            return f"{summary.mean:,.0f}" if metric in COUNTS else summary.text(digits)
+            return summary.text(digits)
         if metric in self._left_out:
             return ""
         if row in self._beside_other_work.get(metric, ()):
@@ -186,8 +186,8 @@ class Report:
         one_seed = any(each.on_test_set for each in shown)
         sentences += ["*: one seed in common, interval over the test set."] if one_seed else []
         failed = any(str(each) == DASH for each in self.differences.values())
-        sentences += [NOT_LEARNED] if any(map(self.collected.has_unlearned, self.rows)) else []
         sentences += [f"{DASH}: a run of the row or its baseline failed."] if failed else []
+        sentences += [NOT_LEARNED] if any(map(self.collected.has_unlearned, self.rows)) else []
         sentences += (
             ["Verdict: the paper's number and the 95 % interval of one more run."] if self.paper_verdicts else []
         )
@@ -289,7 +289,8 @@ def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report
     """Return the report of what was collected; `figures` are those drawn in its folder."""
     table = collected.table
     # Extra rows are listed once they have run, and so is every row in a report of overrides.
-    rows = [row for row in table.rows if collected.samples[row.id] or not (row.extra or collected.has_overrides)]
+    begun = [row for row in table.rows if collected.samples[row.id] or collected.failed.get(row.id)]
+    rows = [row for row in table.rows if row in begun or not (row.extra or collected.has_overrides)]
     compared, judged = differences(collected), verdicts(collected)
     return Report(
         collected,
@@ -309,8 +310,13 @@ def _runs(row: Row, collected: Collected, without_times: bool) -> str:
     """
     finished, learned = collected.finished(row.id), collected.learned(row.id)
     counting = finished if without_times else collected.by_seed(row.id, collected.table.headline)
-    total, count = len(collected.samples[row.id]), len(counting)
-    why = {"diverged": total - len(finished), "not learned": len(finished) - len(learned) if learned else 0}
+    failed = collected.failed.get(row.id, 0)
+    total, count = len(collected.samples[row.id]) + failed, len(counting)
+    why = {
+        "failed": failed,
+        "diverged": total - failed - len(finished),
+        "not learned": len(finished) - len(learned) if learned else 0,
+    }
     why[_uncounted(row, collected.table.headline, collected)] = total - count - sum(why.values())
     reasons = [f"{number} {word}" for word, number in why.items() if number > 0]
     reasons += ["none learned"] if finished and not learned else []
@@ -321,8 +327,9 @@ def _runs(row: Row, collected: Collected, without_times: bool) -> str:
 def _reason(row: Row, metric: str, collected: Collected) -> str:
     """Return why a row has no value of a metric."""
     if not collected.samples[row.id]:
-        status = "failed" if row.id in collected.failed else "not run"
-        return status if row.at(collected.budget) else "not at this budget"
+        if collected.failed.get(row.id):
+            return ""  # the number of runs says that they failed
+        return "not run" if row.at(collected.budget) else "not at this budget"
     if not collected.finished(row.id):
         return ""  # the number of runs says that they diverged
     return _uncounted(row, metric, collected)

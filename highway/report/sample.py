@@ -1,4 +1,4 @@
-"""The record of a run as one seed of a row, and all records of a row. Reads files only, never a model."""
+"""The record of a run as one seed of a row, and all records of a row. Reads records, and no weights."""
 
 import csv
 import math

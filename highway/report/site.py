@@ -121,7 +121,11 @@ def every_table(outputs: Path) -> list[Table]:
 
 def _shown_here(table: Table, outputs: Path) -> bool:
     """Return False in a project of one's own for a table of a paper without runs there."""
-    return project() is None or not of_papers(table) or (outputs / table.id).is_dir()
+    return (
+        project() is None
+        or not of_papers(table)
+        or any((outputs / folder / table.id).is_dir() for folder in ("", "report"))
+    )
 
 
 def _page(table: Table, outputs: Path, folder: Path, draw: bool) -> Page:

@@ -27,12 +27,17 @@ FILES: dict[str, Callable[[Report], str]] = {
 
 def report_tables(names: Sequence[str], budget: str | None, overrides: Sequence[str], outputs: Path) -> None:
     """Write and print the reports of these tables and grids, or of all; without a budget, at each that has records."""
+    shown = False
     for name in names or [*table_ids(), *grid_names(outputs)]:
         table = find(name, outputs)
         budgets = [budget] if budget else [*table.budgets]
         requests = [(table, each, tuple(overrides)) for each in budgets if names or each in table.budgets]
-        if not show_reports(requests, outputs, Console()):
+        if show_reports(requests, outputs, Console()):
+            shown = True
+        elif names:
             print(f"{table.id}: no records yet. Type {command(table, [*table.budgets][-1])} first.")
+    if not (names or shown):
+        print(f"no table has records at {budget or 'any budget'} yet.")
 
 
 def write_report(collected: Collected, folder: Path, with_figures: bool = True) -> tuple[Report, list[Path]]:

@@ -13,7 +13,11 @@ from highway.models.initial import initialise
 
 
 def model(experiment: Experiment) -> Any:
-    """Build a backbone with its task's input and output layers, initialised from the experiment's seed."""
+    """Build a backbone with its task's input and output layers, initialised from the experiment's seed.
+
+    For model=transformer dataset=ptb_char these are TransformerBackbone and Symbols; the data module is LanguageData,
+    and the task LanguageModelling.
+    """
     backbone = loaded(experiment.model_card.code)(experiment.model, experiment.gating)
     whole = loaded(experiment.task_card.ends)(experiment, backbone)
     names = [flat(name) for name, _ in whole.named_parameters(remove_duplicate=False)]

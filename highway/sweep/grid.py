@@ -182,12 +182,12 @@ def find(name: str, outputs_dir: Path) -> Table:
         return _read(grids[name])
     if name in table_ids():
         return load_table(name)
-    if (outputs_dir / name).is_dir():
-        raise Refused(
-            f"there is no table '{name}' here, but {outputs_dir / name} has its runs. Type this in the folder of the "
-            "project that has the table, or set HIGHWAY_PROJECT to that folder."
-        )
     known = [*table_ids(), *sorted(grids)]
+    if any((outputs_dir / name).glob("*/*/seed*")):
+        raise Refused(
+            f"there is no table '{name}' here, but {outputs_dir / name} has runs of it. Type the command in the folder "
+            "of its project, or set HIGHWAY_PROJECT to that folder."
+        )
     raise Refused(f"there is no table or grid '{name}'.{closest(name, known)} Available: {listing(known)}.")
 
 

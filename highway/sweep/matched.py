@@ -30,6 +30,8 @@ def _width(plain: tuple[str, ...], other: tuple[str, ...]) -> int:
         return parameters(described.model_copy(update={"model": model}))[0]
 
     before, target = total(width), parameters(experiment(list(other)))[0]
+    if target < before:
+        raise Refused(f"parameters_of names a model of {target:,} parameters, fewer than this row's {before:,}.")
     return width + round((target - before) / (total(width + 1) - before))
 
 

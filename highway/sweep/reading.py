@@ -65,11 +65,11 @@ def _completed(table: Table) -> Table:
 
 def _against(table: Table, rows: list[Row]) -> dict[str, list[str]]:
     """Return the rows that are compared with each baseline; a row with the parameters of another, with that one."""
-    papers = [row.id for row in table.rows]
+    papers = [row.id for row in table.rows if not row.parameters_of]
     against = {base: _named(names, papers, [base]) for base, names in table.against.items()}
     matched = [row for row in rows if row.parameters_of]
     if matched and not against:
-        against = {papers[0]: [row.id for row in rows if row.id != papers[0] and row not in matched]}
+        against = {papers[0]: [row.id for row in rows if row.id != papers[0] and not row.parameters_of]}
     for row in matched:
         against[row.parameters_of] = [*against.get(row.parameters_of, ()), row.id]
     return against
@@ -117,8 +117,12 @@ def _check_names(table: Table) -> None:
     for row in (row for row in table.rows if row.parameters_of):
         where = f"{table.id}, row {row.id}, parameters_of"
         _refuse_unknown(where, "row", [row.parameters_of], rows)
-        if table.row(row.parameters_of).parameters_of:
-            raise Refused(f"{where}: row {row.parameters_of} has this key, too. Name a row without it.")
+        other = table.row(row.parameters_of)
+        if other.parameters_of or other.choose:
+            key = "parameters_of" if other.parameters_of else "choose"
+            raise Refused(f"{where}: row {other.id} has `{key}`. Name a row without it.")
+        if missing := [budget for budget in table.budgets if row.at(budget) and not other.at(budget)]:
+            raise Refused(f"{where}: row {other.id} is not at budget {missing[0]}. Set `budgets` of {row.id} alike.")
     for base, names in table.against.items():
         _refuse_unknown(f"{table.id}, against", "row", [base, *names], rows)
         if base in names:

@@ -46,10 +46,13 @@ def assert_equation(module: nn.Module, equation: Callable[..., Tensor], *inputs:
 
 
 def assert_loss(overrides: Sequence[str], equation: Callable[[Tensor, Tensor], Tensor]) -> None:
-    """Check the training loss of a language model: `equation` of logits (N, V) and symbols (N), in float64."""
+    """Check the training loss of a language model: `equation` of logits (N, V) and symbols (N), with its gradient."""
     task = build.task(experiment(overrides))
-    logits, targets = torch.randn(6, 5, dtype=torch.float64), torch.randint(5, (6,))
-    torch.testing.assert_close(task.loss(logits, targets), equation(logits, targets))
+    logits, targets = torch.randn(6, 5, dtype=torch.float64, requires_grad=True), torch.randint(5, (6,))
+    actual, expected = task.loss(logits, targets), equation(logits, targets)
+    torch.testing.assert_close(actual, expected)
+    gradients = (torch.autograd.grad(loss, logits)[0] for loss in (actual, expected))
+    torch.testing.assert_close(*gradients)
 
 
 def assert_causal(overrides: Sequence[str], length: int = 9) -> None:

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from highway.config.gates import GateOptions
-from highway.gates.gate import gate as made
+from highway.gates.gate import build_gate as made
 
 WIDTH = 6
 

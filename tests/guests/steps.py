@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from highway.config.experiment import Gating
 from highway.config.keys import number
 from highway.config.models import ModelCard, Options, Remembers
-from highway.gates.gate import gate
+from highway.gates.gate import build_gate
 from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch
 
@@ -26,7 +26,7 @@ class StepsBackbone(Backbone):
         self.family = LikeTorch(0.1)
         self.reads = nn.Linear(model.width, 3 * model.width)
         self.recurs = nn.Linear(model.width, 3 * model.width, bias=False)
-        self.gate = gate("state", gating.options.state.name, model.width, gating.options.state)
+        self.gate = build_gate("state", gating.options.state.name, model.width, gating.options.state)
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         state = x.new_zeros(x.shape[0], x.shape[2]) if state is None else state

@@ -21,7 +21,7 @@ from highway.config.gates import StateGateOptions
 from highway.data import sample
 from highway.data.windows import TextBatch, Windows
 from highway.describe import named_parameters
-from highway.gates.gate import gate
+from highway.gates.gate import build_gate
 from highway.gates.state import HighwayStateGate
 from highway.models import rhn
 from highway.models.backbone import flattened, mapped
@@ -100,7 +100,7 @@ def same_as_naive(device: str, masked: bool, coupled: bool, name: str, width: in
     b = [{part: some(width) for part in names} for _ in range(depth)]
     drop = (torch.rand(batch, width, dtype=torch.float64, device=device) > 0.3) / 0.7 if masked else None
     options = StateGateOptions(name=name.split()[0], dropped="undropped" not in name)
-    state_gate = gate("state", options.name, width, options).double().to(device)
+    state_gate = build_gate("state", options.name, width, options).double().to(device)
     for parameter in state_gate.parameters():
         torch.nn.init.normal_(parameter)
     hsg: Any = tuple(state_gate.parameters()) or None
@@ -145,7 +145,7 @@ def test_compiled_between_products_it_is_the_same(
     monkeypatch.setattr(rhn_loop, "packed_linear", lambda matrix, _: lambda x: x @ matrix.t())
     torch._dynamo.reset()
     options = StateGateOptions(name=name.split()[0], dropped="undropped" not in name)
-    state_gate = gate("state", options.name, 6, options)
+    state_gate = build_gate("state", options.name, 6, options)
     maps, depth = 12 if coupled else 18, 3
     parameters = [torch.randn(maps, 6) for _ in range(depth)], [torch.randn(maps) for _ in range(depth - 1)]
     for parameter in state_gate.parameters():

@@ -361,7 +361,7 @@ def test_a_run_that_nothing_compares_with_counting_says_so(tmp_path: Path) -> No
 # The paper's numbers
 
 
-def test_has_overridess_that_learned_are_compared_with_the_paper_and_only_at_its_budget(tmp_path: Path) -> None:
+def test_runs_that_learned_are_compared_with_the_paper_and_only_at_its_budget(tmp_path: Path) -> None:
     data = {"source": "files", "sha256": {"train": "a"}, "vocabulary_sha256": "v", "counting_loss": 5.0}
     values = (1.5, 1.6, 1.7)
     for seed, value in enumerate((*values, 5.5), 1):

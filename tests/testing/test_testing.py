@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from highway import testing
 from highway.config.gates import GateOptions
-from highway.gates.gate import gate
+from highway.gates.gate import build_gate
 from highway.gates.residual import Sum
 from highway.models.transformer import TransformerBackbone
 
@@ -23,7 +23,7 @@ def highway_gate(x: Tensor, fx: Tensor, reads: Tensor, **weights: Tensor) -> Ten
 
 
 def test_an_equation_is_held_with_its_gradients() -> None:
-    module = gate("residual", "highway", 4, GateOptions(residual="highway"))
+    module = build_gate("residual", "highway", 4, GateOptions(residual="highway"))
     x, fx, reads = torch.randn(3, 2, 3, 4)
     testing.assert_equation(module, highway_gate, x, fx, reads)
     with pytest.raises(AssertionError):
