@@ -385,7 +385,8 @@ def publish(
 
     Copies the report, the finished and diverged runs, and every trial of a choice, without checkpoints. The curves keep
     every validation and at most 500 rows of training a metric. A published run is replaced only by one that ended
-    better. FOLDER can be moved to any machine: HIGHWAY_OUTPUTS=FOLDER highway report TABLE.
+    better. FOLDER can be moved to any machine: HIGHWAY_OUTPUTS=FOLDER highway report TABLE. A table of your own
+    needs its project there, too.
     """
     from highway.config import home
     from highway.config.project import project

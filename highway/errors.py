@@ -30,7 +30,8 @@ def closest(word: str, options: list[str]) -> str:
     """Return " Did you mean 'X'?" for the option most similar to the word, or the empty string."""
     from difflib import get_close_matches
 
-    near = get_close_matches(str(word), options, n=1)
+    near = get_close_matches(str(word), options)
+    near.sort(key=lambda option: sorted(option) != sorted(str(word)))  # the same letters in another order come first
     return f" Did you mean '{near[0]}'?" if near else ""
 
 

@@ -58,7 +58,11 @@ def explain_table(table: Table, budget: str, console: Console) -> None:
         line = f"{listing(choosing)}: {rule}"
         console.print(line, soft_wrap=not console.is_terminal, markup=False)
     console.print(f"recipe: {' '.join(table.recipe)}", soft_wrap=True, markup=False)
-    console.print(f"all rows: {command(table, budget)}", soft_wrap=True, markup=False)
+    every = command(table, budget)
+    if any(row.extra for row in rows):
+        console.print(f"rows of the paper: {every}", soft_wrap=True, markup=False)
+        every += " extra_rows=true"
+    console.print(f"all rows: {every}", soft_wrap=True, markup=False)
 
 
 def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
@@ -71,6 +75,7 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     entries = {
         "row": f"{row.label}  ({table.id} {row.id}, budget {budget}{extra})",
         "table": f"{table.caption}.",
+        "purpose": _purpose(table, row),
         "source": (_first_comment(conf_file(f"table/{table.id}.yaml"), skip=1) or table.paper) if table.paper else "",
         "model": f"{described.model_card.description} Here {size}.",
         **_gates(described),
@@ -93,6 +98,14 @@ def explain_row(table: Table, row: Row, budget: str, console: Console) -> None:
     if not table.timed:
         console.print(f"run      {RunDirectory.of(described).path}", soft_wrap=True, highlight=False, markup=False)
     console.print(f"command  {typed}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _purpose(table: Table, row: Row) -> str:
+    """Say what a row with the parameters of another is for; "" for any other row."""
+    if not row.parameters_of:
+        return ""
+    other = table.row(row.parameters_of).label
+    return f"A control: without its gate, but with as many parameters as {other}: what that row gains by size alone."
 
 
 def _chosen(row: Row, budget: str) -> str:

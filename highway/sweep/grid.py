@@ -183,10 +183,10 @@ def find(name: str, outputs_dir: Path) -> Table:
     if name in table_ids():
         return load_table(name)
     known = [*table_ids(), *sorted(grids)]
-    if any((outputs_dir / name).glob("*/*/seed*")):
+    if any((outputs_dir / name).glob("*/*/seed*")) or (outputs_dir / "report" / name).is_dir():
         raise Refused(
-            f"there is no table '{name}' here, but {outputs_dir / name} has runs of it. Type the command in the folder "
-            "of its project, or set HIGHWAY_PROJECT to that folder."
+            f"there is no table '{name}' here, but {outputs_dir} has runs of it. Type the command in the folder of its "
+            "project, or set HIGHWAY_PROJECT to that folder."
         )
     raise Refused(f"there is no table or grid '{name}'.{closest(name, known)} Available: {listing(known)}.")
 

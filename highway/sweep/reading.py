@@ -68,7 +68,7 @@ def _against(table: Table, rows: list[Row]) -> dict[str, list[str]]:
     papers = [row.id for row in table.rows if not row.parameters_of]
     against = {base: _named(names, papers, [base]) for base, names in table.against.items()}
     matched = [row for row in rows if row.parameters_of]
-    if matched and not against:
+    if matched and papers and not against:
         against = {papers[0]: [row.id for row in rows if row.id != papers[0] and not row.parameters_of]}
     for row in matched:
         against[row.parameters_of] = [*against.get(row.parameters_of, ()), row.id]

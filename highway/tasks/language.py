@@ -40,9 +40,7 @@ class LanguageModelling(Task):
         logits, targets, state = self._predictions(batch, self.states[self.part])
         objective = self.loss(logits, targets)
         is_nats = type(self).loss is LanguageModelling.loss and not self.experiment.optimizer.label_smoothing
-        mean = (
-            objective if is_nats else F.cross_entropy(logits.detach(), targets)
-        )  # bpc and ppl are those of the symbols
+        mean = objective if is_nats else F.cross_entropy(logits.detach(), targets)  # bpc and ppl: of the symbols
         if self.experiment.dataset.carry_state:
             self.states[self.part] = mapped(Tensor.detach, state)
         # the weight keeps the average over devices and the sum over parts exact when lanes are distributed unevenly

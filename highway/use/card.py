@@ -33,15 +33,18 @@ TEXT = """---
 # {{ title }}
 
 {{ "{:,}".format(record.parameters.total) }} parameters. Budget {{ record.budget }}; {{ caveat }}.
-Trained with the package highway{% if project %}
- and the project {{ project.package }} {{ project.version or "" }} (commit {{ project.git_commit or "none" }})
-{%- endif %}, by this command:
+{% if project -%}
+Trained with the package highway in the project {{ project.package }} (version {{ project.version or "none" }}, commit
+{{ project.git_commit or "none" }}), by this command:
+{%- else -%}
+Trained with the package highway, by this command:
+{%- endif %}
 
 ```bash
 {{ record.command }}
 ```
 
-{% if weights %}To use the model, with the {{ "project" if project else "package" }} and the data of its training text:
+{% if weights %}To use the model{{ ", in the folder of " ~ project.package if project }} (the vocabulary is read from the data):
 
 ```python
 import highway
@@ -51,9 +54,10 @@ trained.model  # a torch module
 ```
 {% else %}This record has no weights: it was published without them.
 {% endif %}
-{% for card in cards %}
+{% for card in cards -%}
 `{{ card.equation }}`: {{ card.description }}
-{% endfor %}
+
+{% endfor -%}
 ## Results
 
 `best`: the model with the best validation. `last`: the final model.

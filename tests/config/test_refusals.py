@@ -24,7 +24,7 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "layers=first": "layers has all, none, attention_only, l1, l1-3 or any other range.",
     "layers=l1-9": "names layer 4, but the model has layers 1 to 3",
     "layers=2": "layers=2 names no option of layers. Options of layers: all",
-    "optimizer=adma": "Did you mean 'adamax'",
+    "optimizer=adma": "Did you mean 'adam'",
     "budget=huge": "mini, paper, smoke",
     "trainer=fast": "default",
     "logger=tensorboard": "files, wandb",

@@ -77,6 +77,22 @@ def test_a_project_is_found_from_a_folder_inside_it_and_a_broken_one_is_one_sent
         assert sentence in said and said.count("\n") == 1
 
 
+def test_records_of_a_project_say_what_they_need(project: Path, tmp_path: Path) -> None:
+    """They are published where a person says, shown in the project before any paper, and missed elsewhere."""
+    overrides = ("rows=layer_scale", "trainer.max_steps=2", "trainer.validate_every=2")
+    run(project, *PYTHON, "train", "-m", "table=first", "budget=smoke", *overrides)
+    report = run(project, *PYTHON, "report")
+    assert "Nothing is decided" in report and "highway_t" not in report
+    said = run(project, *PYTHON, "publish", "first", code=2)
+    assert "only highway's own checkout has a folder of published runs" in said
+    said = run(ROOT, *PYTHON, "report", "first", code=2, HIGHWAY_OUTPUTS=str(project / "outputs"))
+    assert "there is no table 'first' here, but" in said and "HIGHWAY_PROJECT" in said
+    (directory,) = (project / "outputs" / "cells").glob("*/seed1")
+    run(project, *PYTHON, "card", str(directory), "--into", str(tmp_path / "card"))
+    card = (tmp_path / "card" / "README.md").read_text()
+    assert "the project my_gates" in card and "x + a * f(x)" in card and "the paper" not in card
+
+
 def test_a_file_with_the_name_of_an_option_of_ours_is_refused(project: Path) -> None:
     """Ours would be read in its place."""
     (project / "conf" / "optimizer").mkdir()

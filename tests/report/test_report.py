@@ -216,6 +216,36 @@ def test_a_smoke_report_says_what_to_type_next(tmp_path: Path) -> None:
     assert "It works: 1 row trained on" in text and "Claims" not in text and "leaves open" not in text
 
 
+def test_a_table_of_ones_own_is_judged_at_smoke(tmp_path: Path) -> None:
+    """Counts are the same for every seed, and settings follow the numbers."""
+    claim = {"text": "x", "better": "b", "than": "a", "metric": "test_bpc"}
+    rows = [
+        {"id": name, "label": name, "overrides": [f"gate={gate}"]} for name, gate in (("a", "none"), ("b", "sdu_tanh"))
+    ]
+    columns = [{"metric": "test_bpc"}, {"metric": "parameters"}]
+    changes = {"rows": rows, "columns": columns, "budgets": {"smoke": []}, "claims": [claim], "paper": ""}
+    table = parse_table(content(recipe=["model=transformer", "dataset=ptb_char"], **changes))
+    for seed in (1, 2, 3):
+        put(tmp_path, "a", seed, 1.5 + seed / 100, "smoke", table=table)
+        put(tmp_path, "b", seed, 1.4 + seed / 101, "smoke", table=table)
+    report = build_report(collect(table, "smoke", tmp_path))
+    text = to_markdown(report)
+    assert [verdict.word for verdict in report.verdicts] == ["better"] and "Budget smoke" in text
+    assert cells(report)["a"]["parameters"] == "7" and "docs/STATISTICS.md" not in text
+    assert text.index("|a|") < text.index("All runs:")
+
+
+def test_failed_runs_are_counted_in_their_row(tmp_path: Path) -> None:
+    put(tmp_path, "baseline", 1, 1.5)
+    for row, seed in (("baseline", 2), ("tanh", 1), ("highway", 1)):
+        put(tmp_path, row, seed, 1.5, status="failed", error="NameError: name 'x' is not defined")
+    report = build_report(collect(TABLE, "paper", tmp_path))
+    counts = {label: line["n"] for label, line in cells(report).items()}
+    assert counts["T-L3"] == "1 of 2 (1 failed)" and counts["+ tanh SDU"] == "0 of 1 (1 failed)"
+    assert counts["+ highway gate"] == "0 of 1 (1 failed)", "an extra row is shown once it has begun"
+    assert cells(report)["+ sigmoid SDU"]["ours"] == "not run" and cells(report)["+ tanh SDU"]["ours"] == ""
+
+
 def test_a_table_of_ones_own_speaks_of_no_paper(tmp_path: Path) -> None:
     """Without claims, each row has a verdict beside its baseline; the settings that all runs share are listed."""
     choices = {

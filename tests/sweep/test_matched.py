@@ -29,6 +29,23 @@ def test_it_has_as_many_parameters_and_no_gate(table_id: str, gated: str, budget
     assert table.base("matched") == gated
 
 
+def test_a_row_with_overrides_of_the_command_line_is_matched_anew() -> None:
+    table = load_table("highway_t3")
+    row = table.row("matched").with_added(["model.width=96"])
+    typed = table.overrides(table.row("matched"), "smoke", seed=1, further=("model.width=96",))
+    assert sorted(table.overrides(row, "smoke", seed=1)) == sorted(typed)
+
+
+def test_a_larger_model_is_not_made_smaller() -> None:
+    rows = [
+        {"id": "a", "label": "A", "overrides": ["gate=none"]},
+        {"id": "b", "label": "B", "overrides": ["gate=sdu_tanh"], "parameters_of": "a"},
+    ]
+    table = parse_table(content(recipe=["model=transformer", "dataset=ptb_char"], rows=rows))
+    with pytest.raises(Refused, match="fewer than this row's"):
+        table.overrides(table.row("b"), "paper", seed=1)
+
+
 def test_a_model_without_a_feed_forward_layer_is_refused() -> None:
     rows = [
         {"id": "a", "label": "A", "overrides": ["gate=hsg"]},

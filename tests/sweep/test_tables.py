@@ -251,7 +251,18 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ({"recipe": ["++data_dir=x"]}, r"t: \+\+data_dir=x cannot be set in a table"),
         ({"rows": [row(at_budget={"paper": ["seed=3"]})]}, "t: seed=3 cannot be set in a table"),
         ({"rows": [row(parameters_of="b")]}, "t, row a, parameters_of: there is no row 'b'"),
-        ({"rows": [row(parameters_of="a")]}, "t, row a, parameters_of: row a has this key, too"),
+        (
+            {"rows": [row(choose={"by": "valid_bpc", "optimizer.lr": [0.1, 0.2]}), row(id="b", parameters_of="a")]},
+            "t, row b, parameters_of: row a has `choose`. Name a row without it",
+        ),
+        (
+            {"rows": [row(budgets=["smoke"]), row(id="b", parameters_of="a")], "budgets": {"smoke": [], "paper": []}},
+            "t, row b, parameters_of: row a is not at budget paper. Set `budgets` of b alike",
+        ),
+        (
+            {"rows": [row(parameters_of="a")]},
+            "t, row a, parameters_of: row a has `parameters_of`. Name a row without it",
+        ),
         ({"rows": [row(id="../../x")]}, r"id=\.\./\.\./x must be a name of letters, digits"),
         ({"rows": [row(id=3)]}, r"rows\[0\]\.id=3 must be a text\. Quote"),
         ({"rows": [row(extra=True)]}, r"rows\[a\]\.extra is not a key"),

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from highway import testing
 from highway.config.gates import GateOptions
 from highway.gates.gate import build_gate
 from highway.gates.residual import Sum
 from highway.models.transformer import TransformerBackbone
+from highway.tasks.language import LanguageModelling
 
 SMALL = ["dataset.source=sample", "model.width=16", "model.heads=2", "model.feed_forward=32"]
 
@@ -39,6 +41,22 @@ def test_a_wrong_gradient_is_found_where_values_agree() -> None:
 
     with pytest.raises(AssertionError):
         testing.assert_equation(Detached(), lambda x: 2 * x, torch.randn(3))
+
+
+def test_a_loss_is_held_with_its_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    overrides = ["dataset=ptb_char", *SMALL]
+    testing.assert_loss(overrides, cross_entropy)
+    with pytest.raises(AssertionError):
+        testing.assert_loss(overrides, lambda logits, targets: 1.0001 * cross_entropy(logits, targets))
+    plain = LanguageModelling.loss
+
+    def detached(self: Any, logits: Tensor, targets: Tensor) -> Tensor:
+        penalty = logits.square().mean()
+        return plain(self, logits, targets) + penalty.detach()
+
+    monkeypatch.setattr(LanguageModelling, "loss", detached)
+    with pytest.raises(AssertionError):
+        testing.assert_loss(overrides, lambda logits, targets: cross_entropy(logits, targets) + logits.square().mean())
 
 
 def test_a_look_into_the_future_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
