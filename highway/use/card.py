@@ -44,7 +44,8 @@ Trained with the package highway, by this command:
 {{ record.command }}
 ```
 
-{% if weights %}To use the model{{ ", in the folder of " ~ project.package if project }} (the vocabulary is read from the data):
+{% if weights -%}
+To use the model{{ ", in the folder of " ~ project.package if project }} (the vocabulary is read from the data):
 
 ```python
 import highway
