@@ -15,7 +15,8 @@ def widened(plain: Sequence[str], other: Sequence[str]) -> str:
 
     Each unit of the feed-forward layer adds equally many parameters, so the number can miss by half of them.
     """
-    return f"{WIDENED}={_width(*(tuple(o for o in run if not o.startswith('seed=')) for run in (plain, other)))}"
+    without_seed = (tuple(each for each in run if not each.startswith("seed=")) for run in (plain, other))
+    return f"{WIDENED}={_width(*without_seed)}"
 
 
 @cache

@@ -419,7 +419,7 @@ translate = partial(typed, "translate")
 
 def test_refusals_of_translate(tmp_path: Path) -> None:
     for overrides, text, sentence in (
-        ([str(tmp_path), "um"], b"", "has no best.safetensors. Name the directory of a run"),
+        ([str(tmp_path), "um"], b"", "has no best.safetensors. Name the directory in which a run"),
         ([str(tmp_path)], b"", "there is nothing to translate: the text is empty."),
         ([str(tmp_path)], b"\xff\n", "standard input is not UTF-8 text."),
         ([str(tmp_path), "--file", "none.pt"], b"", "none.pt cannot be read: No such file or directory."),
