@@ -110,6 +110,7 @@ def test_a_frame_has_every_number_of_every_run() -> None:
     assert set(frame.table) == {"highway_t3"} and set(frame.status) == {"finished"}
     assert frame.groupby("row").gate.first().to_dict() == {
         "baseline": "none",
+        "matched": "none",
         "sigmoid": "sdu_sigmoid",
         "tanh": "sdu_tanh",
     }
