@@ -30,7 +30,7 @@ PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "64": "64-t
 
 
 class Parts(NamedTuple):
-    """What trains a run."""
+    """The parts that train a run, and that its test reads."""
 
     data: ExperimentData
     task: Task

@@ -82,8 +82,8 @@ METRICS = {name: Metric(name, name, None, *about) for name, about in SINGLE.item
     for split in SPLITS
     for kind, about in KINDS.items()
 }
-OF_A_RECORD = ("parameters", "gate_parameters", "tokens_per_second")  # values of every record, beside its metrics
-COUNTS = ("parameters", "gate_parameters")  # which are the same for every seed
+OF_A_MODEL = ("parameters", "gate_parameters")  # the same for every seed
+OF_A_RECORD = (*OF_A_MODEL, "tokens_per_second")  # values of every record, beside its metrics
 OF_A_TIMING = ("step_seconds", "spread", "relative_time", "train_time_h", "peak_memory_mib")
 MEASURED: dict[str, tuple[str, str]] = {}  # kind -> the task that it measures, and "module:class" of its code
 

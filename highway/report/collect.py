@@ -8,7 +8,7 @@ from pathlib import Path
 from highway.config import home
 from highway.config.datasets import NO_RESULT
 from highway.config.experiment import Experiment
-from highway.config.metrics import COUNTS, METRICS
+from highway.config.metrics import METRICS, OF_A_MODEL
 from highway.ledger.directory import RunDirectory, seed_directories
 from highway.report.counting import is_sound
 from highway.report.curves import Curves, read_curves
@@ -51,7 +51,7 @@ class Collected:
     overrides: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by row; the seed is arbitrary
     names: dict[str, str] = field(default_factory=dict)  # by row: the name of its runs
     has_overrides: bool = False  # of rows with overrides of the command line: rows that have not run are left out
-    failed: dict[str, int] = field(default_factory=dict)  # by row: how many runs failed, here
+    failed: dict[str, int] = field(default_factory=dict)  # by row: how many seeds without a record failed here
     choices: Choices = field(default_factory=dict)  # what validation chose in each row
     measured: str = ""  # of a timed table: a clause on how its times were measured
 
@@ -65,6 +65,10 @@ class Collected:
     def learned(self, row_id: str) -> tuple[Sample, ...]:
         """Return the runs of a row that finished and have learned."""
         return tuple(sample for sample in self.samples[row_id] if is_sound(sample, self.table.select))
+
+    def has_ended(self, row_id: str) -> bool:
+        """Return True if a run of a row finished, diverged or failed."""
+        return bool(self.samples[row_id] or self.failed.get(row_id))
 
     def has_unlearned(self, row: Row) -> bool:
         """Return True if a run of a row finished and has not learned."""
@@ -84,7 +88,7 @@ class Collected:
     def summary(self, row_id: str, metric: str) -> Summary | None:
         """Return the mean and the spread of the values by seed; None without any."""
         found = summarise(list(self.by_seed(row_id, metric).values()))
-        return replace(found, deviation=None) if found and metric in COUNTS else found
+        return replace(found, deviation=None) if found and metric in OF_A_MODEL else found
 
     def comparable(self, *row_ids: str) -> bool:
         """Return True if the runs of these rows share their data and their vocabulary."""
@@ -175,11 +179,12 @@ def collect(table: Table, budget: str, outputs_dir: Path) -> Collected:
         return Collected(table, budget, timed, overrides, measured=measured)
     names = {row_id: name_of_runs(words) for row_id, words in overrides.items()}
     every_row = {row.id: samples(names[row.id], outputs_dir) if row.id in names else () for row in table.rows}
-    failed = {row_id: _failed(name, outputs_dir) for row_id, name in names.items()}
+    failed = {row_id: _failed(name, outputs_dir, every_row[row_id]) for row_id, name in names.items()}
     return Collected(table, budget, every_row, overrides, names, failed=failed, choices=choices)
 
 
-def _failed(name: str, outputs_dir: Path) -> int:
-    """Count the runs of this name that failed here."""
+def _failed(name: str, outputs_dir: Path, ended: Sequence[Sample]) -> int:
+    """Count the runs of this name that failed here; a seed that has a record, here or published, does not count."""
+    seeds = {f"seed{sample.seed}" for sample in ended}
     folders = seed_directories(outputs_dir / "cells" / name)
-    return sum(RunDirectory(folder).status == "failed" for folder in folders)
+    return sum(folder.name not in seeds and RunDirectory(folder).status == "failed" for folder in folders)

@@ -80,8 +80,7 @@ class Evidence:
         names = (*claim.rows, *claim.than)
         for metric in filter(None, (claim.metric, claim.to)):
             if not all(self._has_numbers(name, metric) for name in names):
-                ran = all(self.collected.samples[name] for name in names)
-                ran = ran or any(self.collected.failed.get(name) for name in names)
+                ran = all(map(self.collected.has_ended, names))
                 return Verdict(claim, NO_NUMBER if ran else NOT_RUN)
         if not self.collected.comparable(*names):
             return Verdict(claim, "not comparable", "the rows differ in their data or vocabulary")

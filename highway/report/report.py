@@ -289,8 +289,7 @@ def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report
     """Return the report of what was collected; `figures` are those drawn in its folder."""
     table = collected.table
     # Extra rows are listed once they have run, and so is every row in a report of overrides.
-    begun = [row for row in table.rows if collected.samples[row.id] or collected.failed.get(row.id)]
-    rows = [row for row in table.rows if row in begun or not (row.extra or collected.has_overrides)]
+    rows = [row for row in table.rows if collected.has_ended(row.id) or not (row.extra or collected.has_overrides)]
     compared, judged = differences(collected), verdicts(collected)
     return Report(
         collected,
@@ -326,12 +325,10 @@ def _runs(row: Row, collected: Collected, without_times: bool) -> str:
 
 def _reason(row: Row, metric: str, collected: Collected) -> str:
     """Return why a row has no value of a metric."""
-    if not collected.samples[row.id]:
-        if collected.failed.get(row.id):
-            return ""  # the number of runs says that they failed
+    if not collected.has_ended(row.id):
         return "not run" if row.at(collected.budget) else "not at this budget"
     if not collected.finished(row.id):
-        return ""  # the number of runs says that they diverged
+        return ""  # the number of runs says that they diverged or failed
     return _uncounted(row, metric, collected)
 
 

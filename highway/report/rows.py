@@ -26,9 +26,9 @@ def name_of_runs(overrides: tuple[str, ...]) -> str:
     return identified(composed(overrides))
 
 
-def overrides_of(table: Table, row: Row, budget: str) -> tuple[str, ...]:
-    """Return the overrides of a row at a budget, with seed 0."""
-    return tuple(table.overrides(row, budget, seed=0))
+def overrides_of(table: Table, row: Row, budget: str, further: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the overrides of a row at a budget, with seed 0 and further ones of the command line."""
+    return tuple(table.overrides(row, budget, 0, further))
 
 
 def with_choices(table: Table, budget: str, outputs_dir: Path) -> tuple[Table, Choices]:

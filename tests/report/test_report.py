@@ -235,7 +235,10 @@ def test_a_table_of_ones_own_is_judged_at_smoke(tmp_path: Path) -> None:
     assert text.index("|a|") < text.index("All runs:")
 
 
-def test_failed_runs_are_counted_in_their_row(tmp_path: Path) -> None:
+def test_failed_runs_are_counted_in_their_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highway.config.home.REFERENCE", tmp_path / "published")
+    put(tmp_path / "published", "gated_mhdpa", 1, 1.6)
+    put(tmp_path, "gated_mhdpa", 1, 1.6, status="failed")
     put(tmp_path, "baseline", 1, 1.5)
     for row, seed in (("baseline", 2), ("tanh", 1), ("highway", 1)):
         put(tmp_path, row, seed, 1.5, status="failed", error="NameError: name 'x' is not defined")
@@ -243,6 +246,7 @@ def test_failed_runs_are_counted_in_their_row(tmp_path: Path) -> None:
     counts = {label: line["n"] for label, line in cells(report).items()}
     assert counts["T-L3"] == "1 of 2 (1 failed)" and counts["+ tanh SDU"] == "0 of 1 (1 failed)"
     assert counts["+ highway gate"] == "0 of 1 (1 failed)", "an extra row is shown once it has begun"
+    assert counts["+ gated MHDPA"] == "1", "the seed has a published record"
     assert cells(report)["+ sigmoid SDU"]["ours"] == "not run" and cells(report)["+ tanh SDU"]["ours"] == ""
 
 

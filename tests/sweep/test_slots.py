@@ -113,7 +113,7 @@ def test_the_memory_of_the_smallest_gpu(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 @pytest.mark.parametrize("running", [True, False])
 def test_mps_runs_while_runs_share_a_gpu(running: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Check what MPS is told, with a stand-in for its control program; an MPS that runs already is left alone."""
+    """A sweep starts and ends an MPS of its own, and leaves one alone that runs already; a stand-in is its program."""
     told = tmp_path / "told"
     script = f'read typed; echo $1 $typed $CUDA_VISIBLE_DEVICES >> {told}; [ "$typed" != get_server_list ]'
     command(tmp_path / sharing.CONTROL, script + (" || true" if running else ""))
