@@ -96,10 +96,16 @@ class Transformer(Options):
     scale_embedding: bool = key(False, "multiply the embedding by sqrt(width); Eq. 6 of the paper does not")
     init_embedding: float = number(0.1, 1e-9, 10, description="embeddings start at U(-this, this), or at N(0, this)")
     init_embedding_as: str = choice("uniform", "normal", description="distribution of init_embedding")
+    init_maps: str = choice(
+        "torch",
+        "embedding",
+        description="how maps start; embedding: as embeddings, their biases at 0, as the appendix (a LocalRNN: torch)",
+    )
     init_attention: str = choice(
         "independent",
         "copies",
         description="how the query, key, value and output maps start; copies: of one map, as the R-Transformer code",
+        read_when={"init_maps": ("torch",)},
     )
 
     def check(self) -> None:

@@ -34,18 +34,23 @@ class Family(Protocol):
 
 @dataclass(frozen=True)
 class LikeTorch:
-    """torch's default for maps and their biases, U(+-1/sqrt(fan_in)); embeddings U(+-embedding) or N(0, embedding)."""
+    """torch's default for maps and their biases, U(+-1/sqrt(fan_in)); embeddings U(+-embedding) or N(0, embedding).
+
+    With maps="embedding", maps are drawn as embeddings are, and their biases are 0.
+    """
 
     embedding: float
     embedding_as: str = "uniform"
+    maps: str = "torch"
 
     def draws(self, weight: Tensor, parts: int) -> dict[str, Draw]:
-        bound = 1 / math.sqrt(max(weight[0].numel(), 1))
+        torchs = uniform(1 / math.sqrt(max(weight[0].numel(), 1)))
+        embedding = normal(0.0, self.embedding) if self.embedding_as == "normal" else uniform(self.embedding)
         return {
-            "map": uniform(bound),
-            "map_bias": uniform(bound),
+            "map": embedding if self.maps == "embedding" else torchs,
+            "map_bias": constant(0.0) if self.maps == "embedding" else torchs,
             "gain": constant(1.0),
-            "embedding": normal(0.0, self.embedding) if self.embedding_as == "normal" else uniform(self.embedding),
+            "embedding": embedding,
             "output_bias": constant(0.0),
         }
 

@@ -48,7 +48,7 @@ class RBlock(Block):
 class RTransformerBackbone(Backbone):
     def __init__(self, model: RTransformer, gating: Gating) -> None:
         super().__init__()
-        self.family = LikeTorch(model.init_embedding, model.init_embedding_as)
+        self.family = LikeTorch(model.init_embedding, model.init_embedding_as, model.init_maps)
         self.blocks = nn.ModuleList(RBlock(model, gating, layer) for layer in range(1, model.layers + 1))
 
     def forward(self, x: Tensor, state: None = None) -> tuple[Tensor, None]:

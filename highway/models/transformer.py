@@ -102,7 +102,7 @@ class Block(nn.Module):
 class TransformerBackbone(Backbone):
     def __init__(self, model: Transformer, gating: Gating) -> None:
         super().__init__()
-        self.family = LikeTorch(model.init_embedding, model.init_embedding_as)
+        self.family = LikeTorch(model.init_embedding, model.init_embedding_as, model.init_maps)
         self.positions: Tensor
         self.register_buffer("positions", torch.empty(0, model.width), persistent=False)
         self.blocks = nn.ModuleList(Block(model, gating, layer) for layer in range(1, model.layers + 1))

@@ -84,6 +84,18 @@ def test_embeddings_that_start_normally(tiny: Compose) -> None:
     assert weight.std().item() == pytest.approx(0.1, rel=0.02) and weight.abs().max() > 0.3
 
 
+def test_maps_that_start_as_embeddings(tiny: Compose) -> None:
+    """All weights from U(-0.01, 0.01), biases at 0 and gains at 1: Highway Transformer, appendix A.2."""
+    options = ("model.width=64", "gate=sdu_tanh", "model.init_maps=embedding", "model.init_embedding=0.01")
+    for name, value in named_parameters(build.model(tiny(*options))).items():
+        if name.endswith("bias"):
+            assert value.abs().max() == 0, name
+        elif ".norm." in name:
+            assert torch.all(value == 1), name
+        else:
+            assert 0.0099 < value.abs().max() <= 0.01, name
+
+
 @pytest.mark.parametrize("model", ["transformer", "r_transformer"])
 def test_attention_maps_that_start_as_copies(tiny: Compose, model: str) -> None:
     """All four are one map, drawn as any other; blocks differ, and so do seeds; no other value changes."""
