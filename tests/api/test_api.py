@@ -108,12 +108,8 @@ def test_a_frame_has_every_number_of_every_run() -> None:
         expected = {(name, which): value for name, both in result["metrics"].items() for which, value in both.items()}
         assert metrics == expected
     assert set(frame.table) == {"highway_t3"} and set(frame.status) == {"finished"}
-    assert frame.groupby("row").gate.first().to_dict() == {
-        "baseline": "none",
-        "matched": "none",
-        "sigmoid": "sdu_sigmoid",
-        "tanh": "sdu_tanh",
-    }
+    gates = frame.groupby("row").gate.first()
+    assert gates[["baseline", "matched", "sigmoid", "tanh"]].to_list() == ["none", "none", "sdu_sigmoid", "sdu_tanh"]
 
 
 def test_the_frame_of_a_table_without_runs_is_empty() -> None:
