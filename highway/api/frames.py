@@ -1,5 +1,6 @@
 """Records as pandas frames: a line for each number of a run, or for each point of its curves."""
 
+import math
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -90,7 +91,12 @@ def _in_effect(overrides: tuple[str, ...], keys: list[str]) -> dict[str, str]:
     """Return the values of settings that the overrides of a row leave as they are."""
     config, choices = compose(overrides), chosen(overrides)
     values = {key: choices.get(key) if key in groups() else OmegaConf.select(config, key) for key in keys}
-    return {key: yaml.safe_dump(value).split("\n")[0] for key, value in values.items() if value is not None}
+    return {key: _as_typed(value) for key, value in values.items() if value is not None}
+
+
+def _as_typed(value: Any) -> str:
+    plain = OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
+    return yaml.safe_dump(plain, default_flow_style=True, sort_keys=False, width=math.inf).split("\n")[0]
 
 
 def _typed(column: "pd.Series[Any]") -> "pd.Series[Any]":
