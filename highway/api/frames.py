@@ -91,10 +91,11 @@ def _in_effect(overrides: tuple[str, ...], keys: list[str]) -> dict[str, str]:
     """Return the values of settings that the overrides of a row leave as they are."""
     config, choices = compose(overrides), chosen(overrides)
     values = {key: choices.get(key) if key in groups() else OmegaConf.select(config, key) for key in keys}
-    return {key: _as_typed(value) for key, value in values.items() if value is not None}
+    return {key: _text_of(value) for key, value in values.items() if value is not None}
 
 
-def _as_typed(value: Any) -> str:
+def _text_of(value: Any) -> str:
+    """Return a value as it is typed, on one line."""
     plain = OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
     return yaml.safe_dump(plain, default_flow_style=True, sort_keys=False, width=math.inf).split("\n")[0]
 

@@ -44,11 +44,12 @@ class LikeTorch:
     maps: str = "torch"
 
     def draws(self, weight: Tensor, parts: int) -> dict[str, Draw]:
-        torchs = uniform(1 / math.sqrt(max(weight[0].numel(), 1)))
+        default = uniform(1 / math.sqrt(max(weight[0].numel(), 1)))
         embedding = normal(0.0, self.embedding) if self.embedding_as == "normal" else uniform(self.embedding)
+        maps, biases = (embedding, constant(0.0)) if self.maps == "embedding" else (default, default)
         return {
-            "map": embedding if self.maps == "embedding" else torchs,
-            "map_bias": constant(0.0) if self.maps == "embedding" else torchs,
+            "map": maps,
+            "map_bias": biases,
             "gain": constant(1.0),
             "embedding": embedding,
             "output_bias": constant(0.0),

@@ -109,9 +109,9 @@ def test_a_frame_has_every_number_of_every_run() -> None:
         assert metrics == expected
     assert set(frame.table) == {"highway_t3"} and set(frame.status) == {"finished"}
     gates = frame.groupby("row").gate.first()
+    assert gates[["baseline", "matched", "sigmoid", "tanh"]].to_list() == ["none", "none", "sdu_sigmoid", "sdu_tanh"]
     windows = frame.groupby("row")["dataset.evaluation"].first()
     assert windows.baseline.startswith("{lanes: 10, window: 80,") and windows.whole.startswith("{window:80,")
-    assert gates[["baseline", "matched", "sigmoid", "tanh"]].to_list() == ["none", "none", "sdu_sigmoid", "sdu_tanh"]
 
 
 def test_the_frame_of_a_table_without_runs_is_empty() -> None:
