@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from highway.blocks import kernels, rhn_loop
+from highway.blocks import kernels, rhn_loop, rhn_step
 from highway.blocks.kernels import Captured, Given
 from highway.blocks.rhn_loop import Loop
 from highway.config.compose import experiment as composed
@@ -142,7 +142,8 @@ def test_compiled_between_products_it_is_the_same(
 ) -> None:
     """Compiled elementwise functions equal the plain ones, and each is compiled once for all steps and windows."""
     monkeypatch.setattr(rhn_loop, "precision_of_products", lambda _: precision)
-    monkeypatch.setattr(rhn_loop, "packed_linear", lambda matrix, _: lambda x: x @ matrix.t())
+    for module in (rhn_loop, rhn_step):
+        monkeypatch.setattr(module, "packed_linear", lambda matrix, _: lambda x: x @ matrix.t())
     torch._dynamo.reset()
     options = StateGateOptions(name=name.split()[0], dropped="undropped" not in name)
     state_gate = build_gate("state", options.name, 6, options)
@@ -170,14 +171,15 @@ def test_compiled_between_products_it_is_the_same(
         given = torch.randn(length, 4, maps, requires_grad=True), torch.randn(4, 6, requires_grad=True)
         plain = outcome(*given)
         with monkeypatch.context() as patched:
-            patched.setattr(rhn_loop, "fused", compiled)
+            for module in (rhn_loop, rhn_step):
+                patched.setattr(module, "fused", compiled)
             fused = outcome(*given)
         tolerance = 1e-5 if precision == torch.float32 else 0.05
         for ours, theirs in zip(fused, plain, strict=True):
             assert (ours - theirs).norm() <= tolerance * theirs.norm()
     separate = masked or precision != torch.float32
-    programs = {rhn_loop.micro_layer: 1 + separate, rhn_loop.micro_layer_back: 2}  # with and without its last arguments
-    for function in (rhn_loop.pair_read, rhn_loop.hsg, rhn_loop.hsg_back, rhn_loop.add_pair_read):
+    programs = {rhn_step.micro_layer: 1 + separate, rhn_step.micro_layer_back: 2}  # with and without its last arguments
+    for function in (rhn_step.pair_read, rhn_step.hsg, rhn_step.hsg_back, rhn_step.add_pair_read):
         programs |= {function: 1} if name != "none" else {}
     assert {function: counter.frame_count for function, counter in counters.items()} == programs
 
