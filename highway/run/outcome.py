@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from highway.config.experiment import Experiment
+from highway.config.metrics import METRICS
 from highway.config.project import project
 from highway.config.training import Trainer
 from highway.describe import parameter_counts
@@ -81,7 +82,7 @@ class Outcome:
             self.close()
         if recorded:  # last: after a kill, the log must not claim a record that was never written
             remark = self.content["error"] or self._unlearned()
-            log.info("%s: %s%s", self.directory.path, self.status, f" ({remark})" if remark else "")
+            log.info("%s: %s%s%s", self.directory.path, self.status, self._tested(), f" ({remark})" if remark else "")
         return recorded
 
     def _ended(self, error: BaseException | None) -> bool:
@@ -112,6 +113,13 @@ class Outcome:
         if self.recorder is not None:
             self.content |= {"steps": self.recorder.steps, "best_step": self.recorder.best_step}
             self.content["cost"] = self._cost(self.recorder)
+
+    def _tested(self) -> str:
+        """Return what the best model has on test, for the last line of the log; empty if nothing was tested."""
+        cards = [card for name, card in METRICS.items() if name in self.metrics and card.measures_quality]
+        tested = [card for card in cards if card.split in ("test", None)]
+        values = [f"{card.full_title} {self.metrics[card.name]['best']:.{card.digits}f}" for card in tested]
+        return f"; best model: {', '.join(values)}" if values else ""
 
     def _unlearned(self) -> str:
         """Return a remark if the best, or else the last, model is worse than counting; empty if neither is."""
