@@ -119,20 +119,21 @@ def test_the_loss_falls_and_the_model_learns_the_sample(tiny: Compose, caplog: p
             "model.width=32", "dataset.train.lanes=16", "trainer.max_steps=150", "optimizer=adam", "optimizer.lr=0.005"
         )
     )
-    loss, bpc = (result["metrics"][f"test_{kind}"]["best"] for kind in ("loss", "bpc"))
-    assert bpc < 3.0  # a model of single characters reaches 4.1
-    tested = f"finished; best model: test loss (nats) {loss:.4f}, test bits per character {bpc:.3f}"
-    assert caplog.records[-1].getMessage() == f"{directory.path}: {tested}"
+    assert result["metrics"]["test_bpc"]["best"] < 3.0  # a model of single characters reaches 4.1
+    assert caplog.records[-1].getMessage() == last_line(directory, result)
 
 
 def test_a_run_that_has_not_learned_says_so_in_its_last_line(tiny: Compose, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "highway")
     directory, result = trained(tiny(*FEW, "optimizer.lr=1e-9"))
+    counts, ours = result["data"]["counting_loss"] / math.log(2), result["metrics"]["test_bpc"]["best"]
+    why = f"best model worse than character frequencies ({counts:.4g}; this run {ours:.4g})"
+    assert caplog.records[-1].getMessage() == f"{last_line(directory, result)} ({why})"
+
+
+def last_line(directory: RunDirectory, result: dict[str, Any]) -> str:
     loss, bpc = (result["metrics"][f"test_{kind}"]["best"] for kind in ("loss", "bpc"))
-    counts = result["data"]["counting_loss"] / math.log(2)
-    why = f"best model worse than character frequencies ({counts:.4g}; this run {bpc:.4g})"
-    tested = f"finished; best model: test loss (nats) {loss:.4f}, test bits per character {bpc:.3f}"
-    assert caplog.records[-1].getMessage() == f"{directory.path}: {tested} ({why})"
+    return f"{directory.path}: finished; best model: test loss (nats) {loss:.4f}, test bits per character {bpc:.3f}"
 
 
 @pytest.mark.parametrize(
