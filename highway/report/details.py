@@ -32,7 +32,6 @@ CSV_COLUMNS = (
 FIRST_DIVIDED, TIMES_DIVIDED = "rate_first_divided_after_epoch", "rate_divided_times"
 DIVIDED = "Validation decides when the learning rate is divided, which is part of the spread over seeds."
 COUNTS = "Times and speeds count only where nothing else ran on the machine."
-NONE_COUNTS = "Every run trained beside other work, so no time and no speed counts."
 
 
 def status_of(sample: Sample, select: str) -> str:
@@ -156,10 +155,9 @@ def _divisions(collected: Collected) -> TableBlock:
 
 def _cost(collected: Collected) -> TableBlock:
     lines = []
-    all_beside = not any(sample.result["cost"].get("exclusive", True) for sample in collected.every)
     for row, sample in () if collected.table.timed else collected.runs:
         cost, parameters = sample.result["cost"], sample.result.get("parameters") or {}
-        beside = "" if cost.get("exclusive", True) or all_beside else "yes"
+        beside = "" if cost.get("exclusive", True) else "yes"
         shown = (
             *(row.label, str(sample.seed)),
             *(_number(parameters.get(name), ",.0f") for name in ("total", "gate")),
@@ -169,7 +167,7 @@ def _cost(collected: Collected) -> TableBlock:
         lines.append(Line(shown, row.extra))
     numeric = ("seed", "parameters", "of gates", "hours", "tokens/s", "MiB")
     heads = ("model", *numeric, "device", "beside other work")
-    return TableBlock("Parameters and cost", heads, tuple(lines), numeric, NONE_COUNTS if all_beside else COUNTS)
+    return TableBlock("Parameters and cost", heads, tuple(lines), numeric, COUNTS)
 
 
 def _number(value: float | None, form: str, unit: float = 1) -> str:

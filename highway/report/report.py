@@ -26,7 +26,7 @@ from highway.sweep.table import Column, Figure, Row
 from highway.sweep.typed import as_override
 
 COPIED = "†"
-NO_TIME = "–"  # in place of a time where every run of a row trained beside other work
+ONLY_ALONE = "Times count only where nothing else ran."
 FEWEST_RANKED = 4  # rows whose order is compared with the paper's
 NOT_LEARNED = "Not learned: no better than the frequencies in training."
 STATISTICS_PAGE = "docs/STATISTICS.md"
@@ -95,57 +95,28 @@ class Report:
             paper,
             self._ours(row, metric, table.digits(metric)),
             *(self._ours(row, column.metric, column.digits) for column in self._other_columns),
-            _runs(row, collected, metric in self._left_out),
+            _runs(row, collected),
             f"{difference or ''}{base}",
             str(verdict) if verdict else self._words.get(row.id, ""),
         )
         return Line(texts, row.extra)
 
     def _ours(self, row: Row, metric: str, digits: int) -> str:
-        """Return the mean of a metric over the runs of a row. Without one: why, or a dash, or nothing."""
+        """Return the mean of a metric over the runs of a row. Without one: why, in the column of the claims."""
         if summary := self.collected.summary(row.id, metric):
             return summary.text(digits)
-        if metric in self._left_out:
-            return ""
-        if row in self._beside_other_work.get(metric, ()):
-            return NO_TIME
         return _reason(row, metric, self.collected) if metric == self.collected.table.headline else ""
 
-    @cached_property
-    def _beside_other_work(self) -> dict[str, list[Row]]:
-        """The rows whose runs trained beside other work, so that none of their times counts; by column of times."""
-        collected, table = self.collected, self.collected.table
-        shown = [] if table.timed else [table.headline, *(column.metric for column in self._other_columns)]
-        return {
-            metric: [
-                row
-                for row in self.rows
-                if not collected.summary(row.id, metric) and _is_measured(row, metric, collected)
-            ]
-            for metric in shown
-            if METRICS[metric].is_disturbed
-        }
-
-    @cached_property
-    def _left_out(self) -> list[str]:
-        """The columns of times in which no row has one that counts."""
-        without = self._beside_other_work
-        return [
-            metric
-            for metric in without
-            if without[metric] and not any(self.collected.summary(row.id, metric) for row in self.rows)
-        ]
-
     @property
-    def _on_times(self) -> list[str]:
-        """Say which times the table lacks because other work ran beside them."""
-        what = "Training times" if self._left_out == ["train_seconds"] else "Times and speeds"
-        sentences = [f"{what} are left out: every run trained beside other work."] if self._left_out else []
-        some = [rows for metric, rows in self._beside_other_work.items() if rows and metric not in self._left_out]
-        if some:
-            of = f"{len(max(some, key=len))} of {counted(len(self.rows), 'row')}"
-            sentences.append(f"{NO_TIME}: {of} trained beside other work.")
-        return sentences
+    def _lacks_times(self) -> bool:
+        """True if a run has a time that the table leaves out, because other work ran beside it."""
+        collected = self.collected
+        shown = [collected.table.headline, *(column.metric for column in self._other_columns)]
+        return any(
+            _is_disturbed(row, metric, collected) and not collected.summary(row.id, metric)
+            for row in self.rows
+            for metric in shown
+        )
 
     @cached_property
     def _words(self) -> dict[str, str]:
@@ -176,9 +147,8 @@ class Report:
         table, card = self.collected.table, METRICS[self.collected.table.headline]
         model = "" if table.timed else f" of the {table.select} model"
         title = card.full_title
-        means = "± over seeds, n runs."
-        headline = f"{title[0].upper()}{title[1:]}{model}, {card.better} is better; {means}"
-        sentences = [means if table.headline in self._left_out else headline, *self._on_times]
+        sentences = [f"{title[0].upper()}{title[1:]}{model}, {card.better} is better; ± over seeds, n runs."]
+        sentences += [ONLY_ALONE] if self._lacks_times else []
         shown = [each for each in self.differences.values() if each.has_size]
         labels = {each.base.label for each in shown}
         of = labels.pop() if len(labels) == 1 else "the baseline named" if self._bases else "the baseline above"
@@ -248,7 +218,7 @@ class Report:
         parts = [f"{counted(number, 'claim')} ({word})" for word, number in count.items()]
         text = f"Without a verdict: {listing(parts)}."
         of_time = any(METRICS[verdict.claim.metric].is_disturbed for verdict in self.untested)
-        return f"{text} Times count only where nothing else ran." if of_time else text
+        return f"{text} {ONLY_ALONE}" if of_time else text
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -302,13 +272,10 @@ def build_report(collected: Collected, figures: Sequence[Figure] = ()) -> Report
     )
 
 
-def _runs(row: Row, collected: Collected, without_times: bool) -> str:
-    """Return how many runs are in the mean of a row, and why others are not: `6 of 7 (1 diverged)`.
-
-    without_times: the means of the row are times, which the table leaves out.
-    """
+def _runs(row: Row, collected: Collected) -> str:
+    """Return how many runs are in the mean of a row, and why others are not: `6 of 7 (1 diverged)`."""
     finished, learned = collected.finished(row.id), collected.learned(row.id)
-    counting = finished if without_times else collected.by_seed(row.id, collected.table.headline)
+    counting = collected.by_seed(row.id, collected.table.headline)
     failed = collected.failed.get(row.id, 0)
     total, count = len(collected.samples[row.id]) + failed, len(counting)
     why = {
@@ -334,14 +301,13 @@ def _reason(row: Row, metric: str, collected: Collected) -> str:
 
 def _uncounted(row: Row, metric: str, collected: Collected) -> str:
     """Return why a finished run of a row has no value of a metric that counts."""
-    disturbed = METRICS[metric].is_disturbed and _is_measured(row, metric, collected)
-    return "beside other work" if disturbed else "not measured"
+    return "beside other work" if _is_disturbed(row, metric, collected) else "not measured"
 
 
-def _is_measured(row: Row, metric: str, collected: Collected) -> bool:
-    """Return True if a finished run of a row has a value of a metric, whether it counts or not."""
-    finished = collected.finished(row.id)
-    return any(metric in OF_A_RECORD or metric in run.result["metrics"] for run in finished)
+def _is_disturbed(row: Row, metric: str, collected: Collected) -> bool:
+    """Return True if a finished run of a row has this time, whether it counts or not."""
+    measured = (metric in OF_A_RECORD or metric in run.result["metrics"] for run in collected.finished(row.id))
+    return METRICS[metric].is_disturbed and any(measured)
 
 
 def _shared(collected: Collected) -> tuple[str, ...]:
