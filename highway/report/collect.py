@@ -50,7 +50,6 @@ class Collected:
     samples: dict[str, tuple[Sample, ...]]  # by row, by seed
     overrides: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by row; the seed is arbitrary
     names: dict[str, str] = field(default_factory=dict)  # by row: the name of its runs
-    has_overrides: bool = False  # of rows with overrides of the command line: rows that have not run are left out
     failed: dict[str, int] = field(default_factory=dict)  # by row: how many seeds without a record failed here
     choices: Choices = field(default_factory=dict)  # what validation chose in each row
     measured: str = ""  # of a timed table: a clause on how its times were measured
@@ -93,6 +92,11 @@ class Collected:
     def comparable(self, *row_ids: str) -> bool:
         """Return True if the runs of these rows share their data and their vocabulary."""
         return len({sample.data_identity for row_id in row_ids for sample in self.samples[row_id]}) <= 1
+
+    @property
+    def has_overrides(self) -> bool:
+        """True with rows that have overrides of the command line: rows that have not run are then left out."""
+        return bool(self.table.added)
 
     @property
     def of_ones_own(self) -> bool:

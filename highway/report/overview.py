@@ -55,7 +55,7 @@ class Overview:
 
 def of_papers(table: Table) -> bool:
     """Return whether a table is one of the four papers', as this package has it."""
-    return bool(table.paper) and (CONF / "table" / f"{table.id}.yaml").exists()
+    return bool(table.paper and not table.added) and (CONF / "table" / f"{table.id}.yaml").exists()
 
 
 def overview(tables: Iterable[Table], reports: Sequence[Report]) -> Overview:

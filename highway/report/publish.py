@@ -18,10 +18,10 @@ from highway.ledger.directory import RunDirectory
 from highway.ledger.files import made_folder, write_text, writing
 from highway.report.collect import Collected, collect
 from highway.report.curves import thin_curves
-from highway.report.rows import with_overrides
+from highway.report.rows import tables_with_overrides
 from highway.report.times import measurements, read_lines, times_file, write_lines
 from highway.report.write import write_report
-from highway.sweep.grid import command, left_out, names_of, swept_with_overrides
+from highway.sweep.grid import command, names_of
 from highway.sweep.table import Table
 
 
@@ -63,12 +63,9 @@ def publish(table: Table, budget: str | None, outputs: Path, target: Path) -> Pu
 def _collections(table: Table, budgets: list[str], outputs: Path) -> list[Collected]:
     """Return the records of a table, and those of its rows as they were trained with further overrides."""
     collections = [collect(table, budget, outputs) for budget in budgets]
-    for name, overrides, trained in swept_with_overrides(outputs):
-        shared = [budget for budget in budgets if budget in trained]
-        if name == table.id and shared:
-            with left_out(f"{name} with {' '.join(overrides)}"):
-                changed = with_overrides(table, shared, overrides)
-                collections += [collect(changed, budget, outputs) for budget in shared]
+    for changed in tables_with_overrides(outputs):
+        if changed.id == table.id:
+            collections += [collect(changed, budget, outputs) for budget in budgets if budget in changed.budgets]
     return collections
 
 

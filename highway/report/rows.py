@@ -1,6 +1,6 @@
 """Compose the rows of a table, each once: the names of their runs, what validation has chosen, rows with overrides."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +10,8 @@ from highway.errors import Refused
 from highway.ledger.directory import RunDirectory, roots
 from highway.ledger.identity import identified
 from highway.sweep.choose import FIRST_SEED, Choice, Combination, choice
+from highway.sweep.grid import left_out, swept_with_overrides
+from highway.sweep.reading import load_table
 from highway.sweep.table import Row, Table
 
 Choices = dict[str, Choice]  # by row
@@ -59,7 +61,8 @@ def compose_row(table: Table, row: Row, budget: str) -> Experiment:
 def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str]) -> Table:
     """Return the table with an extra row for each row that becomes another run with these overrides.
 
-    The caption names the overrides; the table's own rows are labelled as unchanged.
+    The caption names the overrides; the table's own rows are labelled as unchanged. If no row becomes another run, the
+    table is as it was.
     """
     if not overrides:
         return table
@@ -81,8 +84,18 @@ def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str
     new = [row for row in changed if any(differs(row, budget) for budget in budgets)]
     if len(refusals) == len(changed) * len(budgets):
         raise refusals[0]
+    if not new:
+        return table
     labels = {changed_row.id: row.label for row, changed_row in zip(table.rows, changed, strict=True)}
     plain = (row.model_copy(update={"label": f"{row.label}, unchanged"}) for row in table.rows)
     rows = [*plain, *(row.model_copy(update={"label": labels[row.id]}) for row in new)]
     caption = f"{table.caption}, with {' '.join(overrides)}"
     return whole.model_copy(update={"rows": rows, "caption": caption})
+
+
+def tables_with_overrides(outputs_dir: Path) -> Iterator[Table]:
+    """Yield each table that was trained with further overrides here, with the budgets at which it was."""
+    for name, overrides, budgets in swept_with_overrides(outputs_dir):
+        with left_out(f"{name} with {' '.join(overrides)}"):
+            changed = with_overrides(load_table(name), budgets, overrides)
+            yield changed.model_copy(update={"budgets": {budget: changed.budgets[budget] for budget in budgets}})

@@ -4,7 +4,7 @@ import json
 import math
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ from highway.report.curves import Curves, Point, growing
 from highway.report.overview import of_papers, overview
 from highway.report.render import html
 from highway.report.report import Report, build_report
-from highway.report.rows import with_overrides
+from highway.report.rows import tables_with_overrides
 from highway.report.sample import Sample
 from highway.report.style import SPLITS, looks
 from highway.report.write import write_report
-from highway.sweep.grid import find, folder_name, grid_names, left_out, swept_with_overrides
+from highway.sweep.grid import find, folder_of, grid_names, left_out
 from highway.sweep.reading import load_table, table_ids
 from highway.sweep.table import Table
 
@@ -48,6 +48,11 @@ class Page:
         return len({(sample.directory, sample.seed) for sample in report.collected.every})
 
     @property
+    def name(self) -> str:
+        """The folder of the page in report/."""
+        return folder_of(self.table)
+
+    @property
     def begun(self) -> bool:
         return any(report.collected.every or self.underway[report.collected.budget] for report in self.reports)
 
@@ -62,7 +67,7 @@ def build_site(
     """
     folder, pages = outputs / "report", []
     for table in every_table(outputs) if tables is None else tables:
-        with left_out(table.id):
+        with left_out(folder_of(table)):
             pages.append(_page(table, outputs, folder, draw))
     (folder / "assets").mkdir(parents=True, exist_ok=True)
     for name in ("site.css", "curves.js"):
@@ -73,7 +78,7 @@ def build_site(
         write_text(folder / "assets" / "plotly.min.js", get_plotlyjs(), durable=False)
     for page in pages:
         _render(
-            folder / page.table.id / "index.html",
+            folder / page.name / "index.html",
             "table.html",
             "..",
             refresh,
@@ -95,7 +100,7 @@ def report_all(outputs: Path) -> None:
     reports = [report for page in pages for report in page.reports if report.collected.every]
     reports.sort(key=lambda report: not of_papers(report.collected.table))  # one's own last, above the prompt
     for report in reports:
-        name = f"{report.collected.table.id} {report.collected.budget}"
+        name = f"{folder_of(report.collected.table)} {report.collected.budget}"
         console.print(f"{name}: {report.conclusion}\n", markup=False, highlight=False)
     if project() is None:
         found = overview([page.table for page in pages], reports)
@@ -106,13 +111,7 @@ def report_all(outputs: Path) -> None:
 def every_table(outputs: Path) -> list[Table]:
     """Return the tables, the tables as they were trained with further overrides here, and the grids that ran here."""
     tables = [table for table in map(load_table, table_ids()) if _shown_here(table, outputs)]
-    for name, overrides, budgets in swept_with_overrides(outputs):
-        table = load_table(name)
-        with left_out(f"{name} with {' '.join(overrides)}"):
-            changed = with_overrides(table, budgets, overrides)
-            shown = {budget: changed.budgets[budget] for budget in budgets}
-            new_id = folder_name(",".join((name, *overrides)))
-            tables.append(changed.model_copy(update={"id": new_id, "budgets": shown}))
+    tables += tables_with_overrides(outputs)
     for name in grid_names(outputs):
         with left_out(name):
             tables.append(find(name, outputs))
@@ -132,15 +131,15 @@ def _page(table: Table, outputs: Path, folder: Path, draw: bool) -> Page:
     """Write the reports of a table and their curves."""
     reports, runs = [], {}
     for budget in table.budgets:
-        collected = replace(collect(table, budget, outputs), has_overrides=any(row.added for row in table.rows))
+        collected = collect(table, budget, outputs)
         begun = underway(collected, outputs)
         runs[budget] = [f"{table.row(row).label}, {name}" for row, name in begun]
         if not collected.every and not begun:
             continue
-        of_budget = folder / table.id / budget
+        of_budget = folder / folder_of(table) / budget
         reports.append(write_report(collected, of_budget, draw)[0])
         script = json.dumps({} if table.timed else curves_of_page(collected, begun))
-        name = json.dumps(f"{table.id}/{budget}")
+        name = json.dumps(f"{folder_of(table)}/{budget}")
         write_text(of_budget / "curves.js", f"(window.highway ??= {{}})[{name}] = {script};\n", durable=False)
     if not reports:
         reports.append(build_report(collect(table, table.usual_budget, outputs)))

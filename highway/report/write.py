@@ -1,7 +1,6 @@
 """Write the reports of tables as files, and print them: what `highway report TABLE` does."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -14,7 +13,7 @@ from highway.report.details import to_csv
 from highway.report.render import to_latex, to_markdown
 from highway.report.report import Report, build_report
 from highway.report.rows import with_overrides
-from highway.sweep.grid import command, find, folder_name, grid_names
+from highway.sweep.grid import command, find, folder_of, grid_names
 from highway.sweep.reading import table_ids
 from highway.sweep.table import ReportRequest
 
@@ -79,15 +78,13 @@ def print_report(report: Report, console: Console) -> None:
 def show_reports(requests: Sequence[ReportRequest], outputs_dir: Path, console: Console) -> list[Report]:
     """Write and print the report of each table and budget that has records; return these reports.
 
-    Overrides of the command line add extra rows, and the report goes into a folder that is named after them.
+    Overrides of the command line add extra rows, and the folder of the report is named after them.
     """
     reports = []
     for table, budget, overrides in requests:
-        folder = outputs_dir / "report" / table.id / budget
         table = with_overrides(table, [budget], overrides)
-        if overrides:
-            folder /= folder_name(" ".join(("with", *overrides)))
-        collected = replace(collect(table, budget, outputs_dir), has_overrides=bool(overrides))
+        folder = outputs_dir / "report" / folder_of(table) / budget
+        collected = collect(table, budget, outputs_dir)
         if collected.every:
             report, paths = write_report(collected, folder)
             reports.append(report)

@@ -118,6 +118,11 @@ def folder_name(text: str, longest: int = LONGEST_NAME) -> str:
     return f"{name[:LONGEST_NAME]},{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
+def folder_of(table: Table) -> str:
+    """Return the name of a table's folder in report/; overrides of the command line are a part of it."""
+    return folder_name(",".join((table.id, *table.added)))
+
+
 def keep_overrides(table: str, budget: str, overrides: Sequence[str], outputs_dir: Path) -> None:
     """Note that rows of a table were trained with further overrides, for the web site."""
     content = Swept(table=table, budget=budget, overrides=list(overrides)).model_dump()
@@ -216,11 +221,9 @@ def command(table: Table, budget: str) -> str:
     """Return the command that trains, or times, every row of a table or a grid."""
     if table.timed:
         return table.time_command(budget)
-    added = list(dict.fromkeys(override for row in table.rows for override in row.added))
     if table.id in table_ids():
-        return command_line(["-m", f"table={table.id}", f"budget={budget}", "seeds=1,2,3", *added])
-    typed = table.command or table.caption.removesuffix(f", with {' '.join(added)}")
-    return " ".join([typed, shlex.join(added)]).strip()
+        return command_line(["-m", f"table={table.id}", f"budget={budget}", "seeds=1,2,3", *table.added])
+    return " ".join([table.command, shlex.join(table.added)]).strip()
 
 
 @contextmanager

@@ -97,8 +97,7 @@ class Row(Part):
 
     def with_added(self, overrides: Sequence[str]) -> "Row":
         """Return this row with overrides of the command line, as an extra row."""
-        added = " ".join(overrides)
-        named = {"id": f"{self.id},{added}", "label": f"{self.label}, {added}"}
+        named = {"id": ",".join((self.id, *overrides)), "label": ", ".join((self.label, *overrides))}
         return self.settled_by(overrides).as_extra(overrides, **named, paper={})
 
     def settled_by(self, overrides: Sequence[str]) -> "Row":
@@ -313,6 +312,11 @@ class Table(Part):
     def timed(self) -> bool:
         """True if the rows are timed (highway/timing.py), and not trained."""
         return self.rounds > 0
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The overrides of the command line that some of its rows have."""
+        return tuple(dict.fromkeys(override for row in self.rows for override in row.added))
 
     def time_command(self, budget: str) -> str:
         """Return the command that times the rows."""

@@ -119,7 +119,8 @@ def test_status_of_a_table(typed: Callable[..., tuple[int, str, str]], experimen
 
 GRID = {
     "id": "rates",
-    "caption": "highway train -m gate=none,sdu_tanh budget=smoke",
+    "caption": "Two gates",
+    "command": "highway train -m gate=none,sdu_tanh budget=smoke",
     "recipe": ["model.width=16", "model.heads=2"],
     "columns": [{"metric": "test_bpc"}],
     "rows": [{"id": f"gate={gate}", "label": gate, "overrides": [f"gate={gate}"]} for gate in ("none", "sdu_tanh")],

@@ -1,7 +1,6 @@
 """Reports from records that the tests write: what they hold, and how they are laid out."""
 
 import csv
-import dataclasses
 import html
 import io
 import json
@@ -161,7 +160,7 @@ def test_a_report_of_overrides_concludes_about_them(tmp_path: Path) -> None:
         for row, value in (("baseline", 1.5), ("tanh", 1.4)):
             put(tmp_path, row, seed, value + seed / 1000)
             put(tmp_path, f"{row},model.dropout=0.3", seed, value - 0.2 + seed / 1000, table=changed)
-    report = build_report(dataclasses.replace(collect(changed, "paper", tmp_path), has_overrides=True))
+    report = build_report(collect(changed, "paper", tmp_path))
     assert report.conclusion.startswith("T-L3 is better than T-L3, unchanged by 0.200 (3 seeds); + tanh SDU is better")
     words = {line.texts[0]: line.texts[-1] for line in report.results.lines}
     assert words["+ tanh SDU"] == "better" and words["+ tanh SDU, unchanged"].startswith("outside")

@@ -136,7 +136,7 @@ def test_a_sweep_with_further_overrides_has_a_page(tmp_path: Path) -> None:
     overrides += ["model.dropout=0.333333", "optimizer.lr=0.123456789", "optimizer.clip=0.123456789"]
     grid.keep_overrides("highway_t1", "smoke", ["trainer.max_steps=20"], tmp_path)
     grid.keep_overrides("highway_t1", "smoke", overrides, tmp_path)
-    tables = {table.id: table for table in every_table(tmp_path) if table.id.startswith("highway_t1,")}
+    tables = {grid.folder_of(table): table for table in every_table(tmp_path) if table.added}
     put(tmp_path, "tanh,trainer.max_steps=20", 1, 1.4, "smoke", table=tables["highway_t1,trainer.max_steps=20"])
     folder = made(tmp_path, [TABLE, *tables.values()])
     assert "highway_t1,trainer.max_steps=20" in (folder / "index.html").read_text()
