@@ -95,7 +95,7 @@ test-lowest:  ## the fast tests with the lowest versions that pyproject.toml all
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(PYTHON) tests/lowest.py > $(VENV)-lowest/lowest.txt
 	@$(STEP) "installing the lowest versions: up to 2 GB to download" \
-	  $(VENV)-lowest/bin/pip install -q -r $(VENV)-lowest/lowest.txt pytest pytest-timeout pytest-xdist hypothesis selenium statsmodels
+	  $(VENV)-lowest/bin/pip install -q -r $(VENV)-lowest/lowest.txt pytest pytest-timeout pytest-xdist selenium statsmodels
 	$(VENV)-lowest/bin/pip install -q --no-deps -e .
 	PATH="$(CURDIR)/$(VENV)-lowest/bin:$$PATH" PYTEST_ADDOPTS="-W ignore -o filterwarnings= -p no:cacheprovider" \
 	  $(VENV)-lowest/bin/python -m pytest $(WORKERS) -m $(FAST)

@@ -6,28 +6,17 @@ own process, with its own code and this file. A change that leaves the computati
 """
 
 import argparse
-import dataclasses
 import hashlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 TWENTY = ("trainer.max_steps=20", "trainer.validate_every=20", "trainer.threads=1", "trainer.accelerator=cpu")
 FEW_TESTS = "debug.windows=2"  # what follows the steps is not compared
-SOURCES = {  # the modules in which a checkout may keep each function, newest first
-    "experiment": ("highway.config.compose", "highway.compose"),
-    "RunDirectory": ("highway.ledger.directory",),
-    "Cell": ("highway.ledger.cell", "highway.sweep.cell"),  # its name until 23 November 2026
-    "load_table": ("highway.sweep.reading", "highway.sweep.table"),
-    "table_ids": ("highway.sweep.reading", "highway.sweep.table"),
-    "model": ("highway.run.build", "highway.build"),
-    "run": ("highway.training", "highway.train"),
-}
 
 
 def main() -> None:
@@ -64,49 +53,32 @@ def _asked(checkout: Path, tables: list[str]) -> dict[str, Any]:
 
 
 def facts_of(tables: list[str]) -> dict[str, Any]:
-    experiment, directory_of, model = _imported("experiment"), _imported("RunDirectory", "Cell").of, _imported("model")
-    run, load_table, table_ids = _imported("run"), _imported("load_table"), _imported("table_ids")
+    from highway.config.compose import experiment
+    from highway.ledger.directory import RunDirectory
+    from highway.run.build import model
+    from highway.sweep.reading import load_table, table_ids
+    from highway.training import run
+
     facts: dict[str, Any] = {}
     for table in map(load_table, tables or table_ids()):
-        for row in map(_before_a_choice, table.rows):
+        for row in table.rows:
             here = facts.setdefault(f"{table.id} {row.id}", {})
             for budget in row.budgets or table.budgets:
-                here[f"cell at {budget}"] = directory_of(experiment(table.overrides(row, budget, 1))).name
+                here[f"cell at {budget}"] = RunDirectory.of(experiment(table.overrides(row, budget, 1))).name
             if "smoke" not in table.budgets or not row.at("smoke"):
                 continue
             overrides = [*table.overrides(row, "smoke", 1), *TWENTY, FEW_TESTS]
             described = experiment([override for override in overrides if not _is_earlier(override, overrides)])
-            here["initial values"] = _digests(_flat(model(described).state_dict()))
-            directory = directory_of(described)
+            here["initial values"] = _digests(model(described).state_dict())
+            directory = RunDirectory.of(described)
             assert run(described, directory, "compared") == "finished", (table.id, row.id)
             here["weights after twenty steps"] = _digests(_read(directory.last))
             print(f"{table.id} {row.id}", file=sys.stderr, flush=True)
     return facts
 
 
-def _before_a_choice(row: Any) -> Any:
-    """Return a row as it was named before anything was chosen for it."""
-    if hasattr(row, "model_copy"):
-        return row.model_copy(update={"chosen": {}})
-    return dataclasses.replace(row, chosen={})  # of checkouts until 27 November 2026
-
-
-def _imported(*names: str) -> Any:
-    for name in names:
-        for module in SOURCES[name]:
-            try:
-                return getattr(import_module(module), name)
-            except ModuleNotFoundError:
-                continue
-    raise ModuleNotFoundError(names[0])
-
-
 def _is_earlier(override: str, overrides: list[str]) -> bool:
     return any(other.split("=")[0] == override.split("=")[0] for other in overrides[overrides.index(override) + 1 :])
-
-
-def _flat(tensors: dict[str, Any]) -> dict[str, Any]:
-    return {name.removeprefix("backbone."): tensor for name, tensor in tensors.items()}
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -68,17 +67,3 @@ def test_a_data_set_is_read_once(experiment: Callable[..., Experiment], monkeypa
         [experiment(*TINY, f"seed={seed}", f"dataset.form={form}") for seed in (1, 2) for form in ("eos", "joined")]
     )
     assert read == ["eos", "joined"]
-
-
-def test_a_sweep_has_its_data_before_its_folders(
-    typed: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    there: list[Any] = []
-
-    def prepare_all(experiments: list[Experiment]) -> None:
-        there.extend((len(experiments), (tmp_path / "outputs").exists()))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(prepare, "prepare_all", prepare_all)
-    code, _ = typed("-m", "gate=none,highway", "seed=1,2,3", *TINY)
-    assert (code, there) == (130, [6, False])

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from highway.errors import Refused
 from highway.report import site
@@ -22,7 +21,6 @@ from highway.report.watch import watch
 from highway.sweep import grid
 from highway.sweep.reading import load_table, parse_table
 from highway.sweep.table import Table
-from highway.sweep.typed import Typed
 from tests.support.tables import TABLE, content, put
 
 
@@ -148,20 +146,6 @@ def test_a_sweep_with_further_overrides_has_a_page(tmp_path: Path) -> None:
         every_table(tmp_path)
 
 
-def test_a_grid_has_a_title_in_words_and_the_columns_that_were_asked_for() -> None:
-    choices = {"model": ["transformer"], "dataset": ["ptb_char"], "gate": ["none", "sdu_tanh"], "seed": ["1", "2"]}
-    table = parse_table(grid.as_table(Typed(overrides=choices)))
-    assert table.caption == "gate (none, sdu_tanh): transformer, ptb_char"
-    assert len({column.title for column in table.columns}) == len(table.columns) > 1, "heads of valid and test differ"
-    command = "highway train -m model=transformer dataset=ptb_char gate=none,sdu_tanh seed=1,2"
-    assert grid.command(table, "paper") == command
-    heads: dict[str, Any] = {"title": "Do gates help?", "columns": ["test_bpc", "parameters"]}
-    table = parse_table(grid.as_table(Typed(name="mine", overrides=choices, **heads)))
-    assert table.caption == "Do gates help?" and "columns=test_bpc,parameters" in table.command
-    assert [column.metric for column in table.columns] == heads["columns"]
-    assert "parameters" not in [column.metric for column in table.also]
-
-
 @pytest.mark.usefixtures("no_published_records")
 @pytest.mark.parametrize("most", [30, 4])
 def test_the_page_holds_no_more_points_than_promised(
@@ -175,26 +159,6 @@ def test_the_page_holds_no_more_points_than_promised(
     rows = data_of(made(tmp_path, [TABLE]) / "highway_t1" / "paper" / "curves.js")["rows"]
     points = [len(split["step"]) for row in rows for run in row["runs"] for split in run["splits"].values()]
     assert points and (most // 2 < sum(points) <= most or set(points) == {2})
-
-
-@pytest.mark.usefixtures("no_published_records")
-def test_nothing_of_a_record_is_markup(tmp_path: Path) -> None:
-    evil = "<script>alert(1)</script>\"'a{{ 'b' * 3 }}c"
-    written = yaml.safe_load((Path("conf") / "table" / "highway_t1.yaml").read_text())
-    table = parse_table(
-        {
-            **written,
-            "caption": evil,
-            "note": evil,
-            "choices": [evil],
-            "finding": {"paper": evil.replace("{", "(").replace("}", ")")},
-        }
-    )
-    environment = {"versions": {evil: evil}, "precision": evil, "git_commit": evil}
-    put(tmp_path, "tanh", 1, 1.4, command=evil, environment=environment, cost={"device": evil})
-    for page in made(tmp_path, [table]).rglob("*.html"):
-        text = page.read_text()
-        assert "<script>" not in text and "abbbc" not in text and "&lt;script&gt;" in text, page
 
 
 def test_a_curve_keeps_its_ends_and_its_steps_to_the_digit() -> None:

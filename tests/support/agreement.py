@@ -22,7 +22,6 @@ from typing import Any
 import torch
 from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from highway.config.compose import experiment
 from highway.config.experiment import Experiment
@@ -81,7 +80,7 @@ def without_dropout(described: Experiment) -> Experiment:
 
 
 def trace(described: Experiment, device: str, precision: str, steps: int = STEPS) -> Trace:
-    """Train some steps on one batch, and one step on each of two others; precision: 32, tf32, bf16 or 64."""
+    """Train some steps on one batch, and one step on each of two others; precision: 32, tf32 or bf16."""
     torch.manual_seed(0)
     batches = [build.like_real(described, "cpu") for _ in range(BATCHES)]
     with computing_in(precision, device):
@@ -95,8 +94,6 @@ def _trace_of(described: Experiment, device: str, precision: str, batches: list[
     gc.collect()  # a CUDA graph that is collected while another is recorded would break that one
     torch.manual_seed(0)
     task = build.task(described).to(device).train()
-    if precision == "64":
-        task.double()
     return train(task, batches, 0, torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"))
 
 
@@ -120,39 +117,17 @@ def train(task: Task, batches: Iterable[Any], traced: int, forward: AbstractCont
 
 @contextmanager
 def computing_in(precision: str, device: str) -> Iterator[None]:
-    """Allow TF32 in products, convolutions and cuDNN only for `tf32`. A CPU has no TF32 and rounds operands to it."""
+    """Allow TF32 in products, convolutions and cuDNN only for `tf32`; a CPU has none."""
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     if device == "cuda":
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
         torch.backends.cudnn.allow_tf32 = precision == "tf32"
     try:
-        with RoundedProducts() if precision == "tf32" and device == "cpu" else nullcontext():
-            yield
+        yield
     finally:
         if device == "cuda":
             torch.set_float32_matmul_precision(before[0])
             torch.backends.cudnn.allow_tf32 = before[1]
-
-
-class RoundedProducts(TorchDispatchMode):
-    """A mode that rounds the operands of products and convolutions to the 11 bits of TF32."""
-
-    PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "convolution_backward", "_linear_pointwise")
-
-    def __torch_dispatch__(self, operator: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
-        if operator.overloadpacket.__name__ in self.PRODUCTS:
-            arguments = [
-                rounded(argument) if isinstance(argument, Tensor) and not argument.is_mkldnn else argument
-                for argument in arguments
-            ]
-        return operator(*arguments, **(named or {}))
-
-
-def rounded(x: Tensor) -> Tensor:
-    """Round fp32 values to eleven significant bits. Return tensors of other types unchanged."""
-    if x.dtype != torch.float32:
-        return x
-    return ((x.contiguous().view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
 
 
 def disagreements(described: Experiment, device: str, steps: int = STEPS) -> dict[str, Apart]:

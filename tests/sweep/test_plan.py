@@ -42,13 +42,6 @@ def test_the_runs_of_a_table_are_those_of_its_file(tmp_path: Path) -> None:
     assert plan.summary.startswith("4 runs: 0 finished already, 4 to train.")
 
 
-def test_the_seeds_of_a_row_share_a_composition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    composed = []
-    monkeypatch.setattr(plans, "experiment", lambda overrides: composed.append(overrides) or experiment(overrides))
-    planned(tmp_path, "table=highway_t1", "seeds=1,2,3,4,5", "budget=mini")
-    assert len(composed) == 3
-
-
 def test_labels_name_the_budget_where_there_are_several(tmp_path: Path) -> None:
     plan = planned(tmp_path, *TINY[1:], "gate=none", "budget=mini,smoke", "name=mine")
     assert [run.label for run in plan.runs] == ["mine run budget=mini seed 1", "mine run budget=smoke seed 1"]
@@ -57,13 +50,6 @@ def test_labels_name_the_budget_where_there_are_several(tmp_path: Path) -> None:
 def test_null_is_not_given(tmp_path: Path) -> None:
     plan = planned(tmp_path, "table=highway_t1", "rows=null", "rerun=null", "seeds=null", "budget=mini")
     assert len(plan.to_train) == 3
-
-
-def test_a_run_that_two_rows_share_is_trained_once(tmp_path: Path) -> None:
-    plan = planned(tmp_path, *TINY, "gate=none,sdu_tanh", "layers=l1,all", "seed=1,2")
-    assert len(plan.runs) == 6, "no gate on layer 1 is no gate on all"
-    plan.write()
-    assert len([link for link in tmp_path.glob("grid-*/*/*/seed*") if link.is_symlink()]) == 8
 
 
 def test_what_has_ended_is_not_missing(tmp_path: Path) -> None:

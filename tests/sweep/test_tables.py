@@ -356,14 +356,6 @@ def test_a_table_of_ones_own_needs_little() -> None:
     assert (column.title, column.better, column.digits) == ("test bits per character", "lower", 3)
 
 
-def test_no_comment_repeats_what_the_keys_say() -> None:
-    """No YAML comment lists the options of a key: the options and the description belong to its model."""
-    for path in CONF.rglob("*.yaml"):
-        for line in path.read_text().splitlines():
-            key, _, comment = line.partition(" # ")
-            assert not (":" in key and " | " in comment), f"{path}: {line}"
-
-
 def test_order_is_recipe_row_budget() -> None:
     table: Table = parse_table(content(recipe=["model.width=1", "model.heads=1"], budgets={"mini": ["model.width=2"]}))
     assert table.overrides(table.rows[0], "mini", 4) == [
