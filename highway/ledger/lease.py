@@ -5,6 +5,7 @@
 
 The lease with the highest number counts. A process takes a run by creating the next number with O_EXCL. Only one
 process can succeed, on any file system, so a run whose holder died is taken over without a race and without locks.
+Leases stay, so that a process which slept after it had read the folder finds its number taken.
 
 On its own machine a lease is alive while its process exists: a stopped process counts, a zombie does not. On another
 machine, or if the process id now belongs to another process, it is alive if its file was written within STALE seconds
@@ -150,22 +151,15 @@ def _taken(folder: Path, content: dict[str, Any]) -> Path:
         raise Held(f"{folder.parent} is being run by {before.holder}. Wait for it, or stop it.")
     number = int(before.path.stem) + 1 if before else 1
     path = folder / f"{number}.json"
-    overtaken = Held(f"{folder.parent} was taken by another process at this moment. Wait for it.")
     with writing(path):
         try:
             with open(path, "x") as file:
                 json.dump(content, file)
         except FileExistsError as error:
-            raise overtaken from error
+            raise Held(f"{folder.parent} was taken by another process at this moment. Wait for it.") from error
         except OSError:  # half a lease would look alive for a minute
             path.unlink(missing_ok=True)
             raise
-    for other in _numbers(folder):
-        if other > number:  # this process slept after it had read the folder, and others have passed this number
-            path.unlink(missing_ok=True)
-            raise overtaken
-        if other < number:
-            (folder / f"{other}.json").unlink(missing_ok=True)  # another process may delete it, too
     return path
 
 
