@@ -293,7 +293,7 @@ def explain(table: TableName, rows: RowNames = None, budget: BudgetOfTable = Non
     whole = _find(table)
     at = budget or whole.usual_budget
     for name in rows or []:
-        row = whole.row(name).with_added(added) if added else whole.row(name)
+        row = whole.row(name).named_after(added) if added else whole.row(name)
         explain_row(whole.model_copy(update={"rows": [*whole.rows, row]}), row, at, Console())
     if not rows:
         explain_table(with_overrides(whole, [at], added or []), at, Console())

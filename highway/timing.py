@@ -95,7 +95,7 @@ def compose_rows(table: Table, rows: Sequence[str], budget: str, overrides: Sequ
     chosen = [every[0], *map(table.row, rows)] if rows else every
     usual = f"trainer.threads={cores()}"
     experiments = {
-        row.id: composed(tuple(last_on_each_key([usual, *overrides_of(table, row, budget, overrides)])))
+        row.id: composed(tuple(last_on_each_key([usual, *overrides_of(table, row.adding(overrides), budget)])))
         for row in chosen
     }
     check_shared(experiments)

@@ -144,7 +144,7 @@ def _instead(table: Table, asked: Asked) -> str:
 
 def shape(table: Table, row: Row, asked: Asked, *extra: str) -> Experiment:
     """Return a row's experiment with the vocabulary of its real data, whatever its budget reads."""
-    overrides = table.overrides(row, asked.budget, 1, asked.overrides)
+    overrides = table.overrides(row.adding(asked.overrides), asked.budget, 1)
     described = composed([*overrides, *extra, "dataset.source=sample"])
     if sizes := getattr(described.dataset, "vocabulary", None):
         sizes.sample = sizes.files

@@ -28,9 +28,9 @@ def name_of_runs(overrides: tuple[str, ...]) -> str:
     return identified(composed(overrides))
 
 
-def overrides_of(table: Table, row: Row, budget: str, further: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the overrides of a row at a budget, with seed 0 and further ones of the command line."""
-    return tuple(table.overrides(row, budget, 0, further))
+def overrides_of(table: Table, row: Row, budget: str) -> tuple[str, ...]:
+    """Return the overrides of a row at a budget, with seed 0."""
+    return tuple(table.overrides(row, budget, 0))
 
 
 def with_choices(table: Table, budget: str, outputs_dir: Path) -> tuple[Table, Choices]:
@@ -66,7 +66,7 @@ def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str
     """
     if not overrides:
         return table
-    changed = [row.with_added(overrides) for row in table.rows]
+    changed = [row.named_after(overrides) for row in table.rows]
     against = table.against or {table.rows[0].id: [row.id for row in table.rows[1:]]}
     own = {row.id: [*against.get(row.id, ()), new.id] for row, new in zip(table.rows, changed, strict=True)}
     whole = table.model_copy(update={"rows": [*table.rows, *changed], "against": against | own})

@@ -36,15 +36,14 @@ Choices = Mapping[str, Sequence[str]]  # key -> its values
 
 @dataclass(frozen=True)
 class Variant:
-    """A row of a table at a budget, with further overrides of the command line, which win over those of the table."""
+    """A row of a table at a budget, with the overrides of the command line that it gets."""
 
     table: Table
     budget: str
     row: Row
-    further: tuple[str, ...]
 
     def overrides(self, seed: int) -> list[str]:
-        return self.table.overrides(self.row, self.budget, seed, self.further)
+        return self.table.overrides(self.row, self.budget, seed)
 
     def choosing(self, settings: list[str]) -> "Variant":
         """Return this row with chosen settings."""
@@ -84,8 +83,8 @@ class Planner:
         for table, budget in itertools.product(tables, self.typed.budgets):
             named = [table.row(name) for name in self.typed.rows]  # also extra rows, and those of other budgets
             usual = [row for row in table.at(budget) if self.typed.extra_rows or not row.extra]
-            for row, further in itertools.product(named or usual, combinations):
-                yield Variant(table, budget, row.settled_by(further), tuple(further))
+            for row, added in itertools.product(named or usual, combinations):
+                yield Variant(table, budget, row.adding(added))
 
     def _tables(self, plan: "Plan") -> tuple[list[Table], Choices]:
         """Return the tables to train, and the overrides that all of their rows get."""
@@ -134,11 +133,11 @@ class Planner:
         plan.request_report(variant, added)
 
     def _added(self, variant: Variant) -> list[str]:
-        """Return the further overrides that go into a row's name: those that may change a run, if they do change it."""
-        candidates = [override for override in variant.further if names_run(key_of(override))]
+        """Return the typed overrides that go into a row's name: those that may change a run, if they do change it."""
+        candidates = [override for override in variant.row.added if names_run(key_of(override))]
         if not candidates:
             return []
-        plain = replace(variant, further=())
+        plain = replace(variant, row=variant.row.adding(()))
         before, after = (self._experiment(each.overrides(FIRST_SEED), FIRST_SEED) for each in (plain, variant))
         return candidates if identified(before) != identified(after) else []
 

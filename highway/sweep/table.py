@@ -89,21 +89,23 @@ class Row(Part):
         """The overrides of the command line that this row has."""
         return self._added
 
-    def as_extra(self, added: Sequence[str] = (), **changes: Any) -> "Row":
-        """Return this row as an extra row, with overrides of the command line and other changes."""
+    def as_extra(self, **changes: Any) -> "Row":
+        """Return this row as an extra row, with changes."""
         row = self.model_copy(update=changes)
-        row._extra, row._added = True, tuple(added)
+        row._extra = True
         return row
 
-    def with_added(self, overrides: Sequence[str]) -> "Row":
-        """Return this row with overrides of the command line, as an extra row."""
-        named = {"id": ",".join((self.id, *overrides)), "label": ", ".join((self.label, *overrides))}
-        return self.settled_by(overrides).as_extra(overrides, **named, paper={})
-
-    def settled_by(self, overrides: Sequence[str]) -> "Row":
-        """Return this row, which chooses nothing if these overrides set a key that it would choose."""
+    def adding(self, overrides: Sequence[str]) -> "Row":
+        """Return this row with overrides of the command line. If they set a key to choose, it chooses nothing."""
         settled = self.choose and {*map(key_of, overrides)} & {*self.choose.keys}
-        return self.model_copy(update={"choose": None}) if settled else self
+        row = self.model_copy(update={"choose": None} if settled else {})
+        row._added = tuple(overrides)
+        return row
+
+    def named_after(self, overrides: Sequence[str]) -> "Row":
+        """Return this row with overrides of the command line, as an extra row that is named after them."""
+        named = {"id": ",".join((self.id, *overrides)), "label": ", ".join((self.label, *overrides))}
+        return self.adding(overrides).as_extra(**named, paper={})
 
     def at(self, budget: str) -> bool:
         """Return whether a budget has this row."""
@@ -371,23 +373,20 @@ class Table(Part):
         """The budget that commands show unless they name one."""
         return "paper" if "paper" in self.budgets else next(iter(self.budgets))
 
-    def overrides(self, row: Row, budget: str, seed: int, further: Sequence[str] = ()) -> list[str]:
-        """Return the overrides of a run, in order: recipe, row, choice, budget, row at the budget, command line.
-
-        further: overrides of the command line, beside those that the row has.
-        """
+    def overrides(self, row: Row, budget: str, seed: int) -> list[str]:
+        """Return the overrides of a run, in order: recipe, row, choice, budget, row at the budget, command line."""
         if budget not in self.budgets:
             raise Refused(f"{self.id} has no budget '{budget}'; it has {listing(list(self.budgets))}.")
         if not row.at(budget):
             raise Refused(f"{self.id} has row '{row.id}' at budget {listing(list(row.budgets))} only.")
         smaller = [*self.budgets[budget], *row.at_budget.get(budget, [])]
         own = [*self.recipe, *row.overrides, *row.choice(budget), *smaller]
-        own = last_on_each_key([*own, f"budget={budget}", f"seed={seed}", *row.added, *further])
+        own = last_on_each_key([*own, f"budget={budget}", f"seed={seed}", *row.added])
         if not row.parameters_of:
             return own
         from highway.sweep.matched import widened  # builds models
 
-        other = self.overrides(self.row(row.parameters_of), budget, seed, (*row.added, *further))
+        other = self.overrides(self.row(row.parameters_of).adding(row.added), budget, seed)
         return last_on_each_key([*own, widened(own, other)])
 
 

@@ -133,7 +133,7 @@ def test_commands_take_a_grid_and_rows_with_overrides(
 ) -> None:
     grid.keep(GRID, tmp_path / "outputs")
     table = grid.find("rates", tmp_path / "outputs")
-    row = table.row("gate=sdu_tanh").with_added(["layers=l2-3"])
+    row = table.row("gate=sdu_tanh").named_after(["layers=l2-3"])
     put(tmp_path / "outputs", row.id, 2, 1.5, "smoke", table=table.model_copy(update={"rows": [row]}))
     _, out, _ = typed("table status rates")
     assert "smoke" in out and "paper" not in out and out.count("not run") == 2

@@ -43,7 +43,7 @@ def test_a_row_fits_on_one_screen(table_id: str, row_id: str, end: str) -> None:
 )
 def test_a_gate_on_no_layer_shows_no_options(table_id: str, row_id: str, added: list[str]) -> None:
     table = load_table(table_id)
-    row = table.row(row_id).with_added(added) if added else table.row(row_id)
+    row = table.row(row_id).named_after(added) if added else table.row(row_id)
     text = page(table.model_copy(update={"rows": [*table.rows, row]}), row)
     described = text[text.index("\nmodel ") : text.index("\ncommand ")]
     assert "No gate is added to any layer: `layers` leaves none for gate.residual=sdu.\n" in described

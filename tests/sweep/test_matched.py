@@ -18,22 +18,15 @@ OVERRIDES = ("model.width=96", "model.layers=2")
 def test_it_has_as_many_parameters_and_no_gate(table_id: str, gated: str, budget: str, typed: tuple[str, ...]) -> None:
     table = load_table(table_id)
     matched, theirs = (
-        experiment(table.overrides(table.row(row), budget, seed=1, further=typed)) for row in ("matched", gated)
+        experiment(table.overrides(table.row(row).adding(typed), budget, seed=1)) for row in ("matched", gated)
     )
-    plain = experiment(table.overrides(table.row("baseline"), budget, seed=1, further=typed))
+    plain = experiment(table.overrides(table.row("baseline").adding(typed), budget, seed=1))
     (total, of_gates), (aim, _) = parameters(matched), parameters(theirs)
     unit = matched.model.layers * (2 * matched.model.width + 1)  # a column, a row and a bias in each layer
     assert of_gates == 0
     assert abs(total - aim) <= unit / 2 < aim - parameters(plain)[0]
     assert matched.model.model_copy(update={"feed_forward": plain.model.feed_forward}) == plain.model
     assert table.base("matched") == gated
-
-
-def test_a_row_with_overrides_of_the_command_line_is_matched_anew() -> None:
-    table = load_table("highway_t3")
-    row = table.row("matched").with_added(["model.width=96"])
-    typed = table.overrides(table.row("matched"), "smoke", seed=1, further=("model.width=96",))
-    assert sorted(table.overrides(row, "smoke", seed=1)) == sorted(typed)
 
 
 def test_a_larger_model_is_not_made_smaller() -> None:
