@@ -15,7 +15,7 @@ from highway.ledger.identity import identity
 from highway.report.baselines import DASH, Difference, differences
 from highway.report.collect import Collected
 from highway.report.details import details
-from highway.report.evidence import Verdict, tone, verdicts
+from highway.report.evidence import NOT_RUN, Verdict, tone, verdicts
 from highway.report.finding import conclusion
 from highway.report.paper_verdicts import PAPER_WORDS, PaperVerdict, paper_verdicts
 from highway.report.paper_verdicts import counted as counted_numbers
@@ -120,8 +120,9 @@ class Report:
 
     @cached_property
     def _words(self) -> dict[str, str]:
-        """The verdict on each row, where there are no claims."""
-        return {} if self._has_claims else {each.claim.rows[0]: each.word for each in self.verdicts}
+        """The verdict on each row that was compared, where there are no claims."""
+        compared = () if self._has_claims else (each for each in self.verdicts if each.word != NOT_RUN)
+        return {each.claim.rows[0]: each.word for each in compared}
 
     @property
     def _has_claims(self) -> bool:
