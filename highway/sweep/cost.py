@@ -1,8 +1,6 @@
 """Estimate what a sweep would cost, before it runs: a sentence, and a line for every row."""
 
 import math
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +16,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from highway.clock import clock
 from highway.config import home
-from highway.config.compose import experiment
 from highway.config.experiment import Experiment
 from highway.config.models import Remembers
 from highway.data.prepare import verify
@@ -99,9 +96,8 @@ def foresee(every: Sequence[Planned], missing: Sequence[Planned], threads: int |
     threads: CPU threads of a run that does not set them; None for all cores.
     """
     estimates = lines(every, set(missing), threads)
-    warnings = cautions(planned.experiment for planned in missing if planned.experiment).values()
-    start_up = start_up_seconds() if any(line.missing for line in estimates) else 0.0
-    shown = layout(estimates, start_up)
+    warnings = cautions(planned.experiment for planned in missing).values()
+    shown = layout(estimates)
     shown[1:1] = [*published(missing), *on_other_devices(every)]
     console.print(*shown, *warnings, sep="\n", soft_wrap=not console.is_terminal)
 
@@ -126,22 +122,15 @@ def _range(seconds: Sequence[float]) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def start_up_seconds() -> float:
-    """Measure how long a process takes to import what a run imports."""
-    started = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import highway.cli, highway.launch, highway.training"], check=True)
-    return time.perf_counter() - started
-
-
-def layout(estimates: Sequence[Line], start_up: float) -> list[str | RichTable]:
-    """Return the lines and the table that show these estimates; `start_up`: seconds before a run trains."""
+def layout(estimates: Sequence[Line]) -> list[str | RichTable]:
+    """Return the lines and the table that show these estimates."""
     missing, known = sum(line.missing for line in estimates), [line for line in estimates if line.seconds is not None]
     grid = _grid(estimates)
     reasons = dict.fromkeys(line.why for line in estimates if line.why)
-    return [_first(estimates, known, missing, start_up), grid, *reasons]
+    return [_first(estimates, known, missing), grid, *reasons]
 
 
-def _first(estimates: Sequence[Line], known: Sequence[Line], missing: int, start_up: float) -> str:
+def _first(estimates: Sequence[Line], known: Sequence[Line], missing: int) -> str:
     count = f"{counted(missing, 'run')} to train, {sum(line.done for line in estimates)} done"
     of = sum(line.missing for line in known)
     if not missing or not of:
@@ -152,8 +141,7 @@ def _first(estimates: Sequence[Line], known: Sequence[Line], missing: int, start
         threads = sorted({line.threads for line in known if line.missing})
         where += f", {listing([str(number) for number in threads])} thread{'' if threads == [1] else 's'} a run"
     least = "about" if of == missing else f"for {of} of them about"
-    first = f"{count}: {least} {clock(seconds)} of training, one after another ({where}),"
-    first += f" and up to {clock(start_up * of)} of start-up ({start_up:.1f} s a run)."
+    first = f"{count}: {least} {clock(seconds)} of training, one after another ({where})."
     return f"More than a day: {seconds / DAY:.1f} days. {first}" if seconds > DAY else first
 
 
@@ -185,7 +173,7 @@ def lines(every: Sequence[Planned], missing: set[Planned], threads: int | None =
     for planned in every:
         rows.setdefault(planned.directory.path.parent, []).append(planned)
     for folder, seeds in rows.items():
-        described = seeds[0].experiment or experiment(list(seeds[0].overrides))
+        described = seeds[0].experiment
         to_run = sum(planned in missing for planned in seeds)
         taken = cost_of(described)
         of_a_run = described.trainer.threads or threads or cores()

@@ -89,11 +89,10 @@ class Launcher(HydraLauncher):
         """
         from highway.sweep.overview import Overview  # imports rich: Hydra loads this file for single runs too
 
-        wide = next((run for run in to_run if run.nodes > 1), None)
+        wide = next((run for run in to_run if run.trainer.nodes > 1), None)
         if wide and not self.spans_nodes:
-            raise Refused(
-                f"trainer.nodes={wide.nodes} needs hydra/launcher=slurm: only Slurm starts a run on several machines."
-            )
+            asked = f"trainer.nodes={wide.trainer.nodes}"
+            raise Refused(f"{asked} needs hydra/launcher=slurm: only Slurm starts a run on several machines.")
         at_once = self.prepare(to_run, in_sweep)
         self.waiting = list(to_run)
         self.running: dict[Planned, Job] = {}

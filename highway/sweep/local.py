@@ -42,7 +42,7 @@ class LocalLauncher(Launcher):
         return self.threads
 
     def prepare(self, to_run: Sequence[Planned], in_sweep: int) -> int:
-        devices = max(run.devices for run in to_run)
+        devices = max(run.trainer.devices for run in to_run)
         self.slots = slots_for(to_run, devices, in_sweep, self.settings)
         self.threads = max(cores() // self.slots.count, 1)
         self.taken: dict[Planned, list[str]] = {}
@@ -58,7 +58,7 @@ class LocalLauncher(Launcher):
             yield
 
     def take(self, planned: Planned) -> bool:
-        names = self.slots.take(planned.devices)
+        names = self.slots.take(planned.trainer.devices)
         if names is not None:
             self.taken[planned] = names
         return names is not None
@@ -100,7 +100,7 @@ class Slots:
 
 def slots_for(to_run: Sequence[Planned], devices: int, in_sweep: int, settings: LocalSettings) -> Slots:
     """Return the slots for these runs, out of all in the sweep; the largest run needs `devices`."""
-    accelerators = {run.accelerator for run in to_run}
+    accelerators = {run.trainer.accelerator for run in to_run}
     gpus = visible_gpus() if accelerators != {"cpu"} else []
     if not gpus and "gpu" in accelerators:
         raise Refused(

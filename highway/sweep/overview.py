@@ -198,7 +198,7 @@ def _how(planned: Planned, code: int | None) -> str:
     """Return the signal that ended a run, as the beginning of a message; empty if none did."""
     if code is None or code >= 0:
         return ""
-    if code == -signal.SIGKILL and planned.experiment:
-        less = planned.experiment.trainer.less_memory
+    if code == -signal.SIGKILL:
+        less = planned.trainer.less_memory
         return f"killed by signal 9, as systems do when memory runs out; if that is why, {less}; "
     return f"killed by signal {-code}; "

@@ -148,17 +148,9 @@ class Planner:
         budget = [f"budget={variant.budget}"] if len(self.typed.budgets) > 1 else []
         name = " ".join([variant.row.id, *added, *budget, f"seed {seed}"])
         mirror = (f"logger.group={quoted(variant.table.id)}", f"logger.run={quoted(name)}")
-        directory, trainer = RunDirectory.of(composed), composed.trainer
-        return Planned(
-            label=f"{variant.table.id} {name}",
-            overrides=(*overrides, *mirror),
-            directory=directory,
-            accelerator=trainer.accelerator,
-            devices=trainer.devices,
-            nodes=trainer.nodes,
-            before=directory.status,
-            experiment=composed,
-        )
+        directory = RunDirectory.of(composed)
+        label = f"{variant.table.id} {name}"
+        return Planned(label, (*overrides, *mirror), directory, composed, before=directory.status)
 
     def _experiment(self, overrides: Sequence[str], seed: int) -> Experiment:
         """Compose and check a run; its seeds share a composition."""
@@ -185,7 +177,7 @@ class Planner:
 
     def _refuse_unread(self, runs: Iterable[Planned]) -> None:
         """Refuse a key that was typed, and that no run of the sweep reads."""
-        experiments = [run.experiment for run in runs if run.experiment]
+        experiments = [run.experiment for run in runs]
         for key, values in self.typed.overrides.items():
             if all(is_unread(experiment, key) for experiment in experiments):
                 typed = f"{key}={','.join(values)}"
@@ -314,7 +306,7 @@ def _link(link: Path, directory: RunDirectory) -> RunDirectory | None:
 
 def _changes(earlier: RunDirectory, run: Planned) -> str:
     """Return what has changed in a recipe since an earlier run, as in `model.width 128 -> 64`."""
-    if not earlier.config.exists() or not run.experiment:
+    if not earlier.config.exists():
         return "never started"
     old, new = read_yaml(earlier.config), configuration(run.experiment)
     before, after = (flat({name: values[name] for name in PARTS}) for values in (old, new))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from highway.config.experiment import Experiment
+from highway.config.training import Trainer
 from highway.ledger.directory import DONE, RunDirectory
 
 EXIT_REFUSED = 2  # the exit code of a run that was refused, for example because another process trains it
@@ -12,16 +13,17 @@ EXIT_REFUSED = 2  # the exit code of a run that was refused, for example because
 
 @dataclass(frozen=True)
 class Planned:
-    """A run of a sweep: its overrides, its directory, and the devices that it needs."""
+    """A run of a sweep: the overrides that start it, its directory, and what they describe."""
 
     label: str
     overrides: tuple[str, ...]
     directory: RunDirectory
-    accelerator: str
-    devices: int
+    experiment: Experiment = field(compare=False)
     before: str = "waiting"  # status when the sweep began; a run that had failed is planned only with retry_failed=true
-    nodes: int = 1  # machines, each with `devices` devices
-    experiment: Experiment | None = field(default=None, compare=False)  # None: not composed
+
+    @property
+    def trainer(self) -> Trainer:
+        return self.experiment.trainer
 
     def next_move(self) -> Literal["start", "wait", "leave"]:
         """Decide what to do now. wait: another process is training it. leave: it has ended since the sweep began."""

@@ -106,7 +106,7 @@ class RayLauncher(Launcher):
 
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         self.on_gpus = any(node.get("GPU") for node in nodes)
-        if not self.on_gpus and any(run.accelerator == "gpu" for run in to_run):
+        if not self.on_gpus and any(run.trainer.accelerator == "gpu" for run in to_run):
             raise Refused(
                 "trainer.accelerator=gpu is set, but the Ray cluster has no GPU. Write trainer.accelerator=cpu instead."
             )
@@ -119,10 +119,10 @@ class RayLauncher(Launcher):
 
     def needs(self, planned: Planned) -> dict[str, float]:
         """Return the CPUs and GPUs of a run as Ray counts them: shares of a GPU are multiples of 1/10,000."""
-        gpus = 0.0
-        if self.on_gpus and planned.accelerator != "cpu":
-            gpus = planned.devices if planned.devices > 1 else 10_000 // self.settings.per_gpu / 10_000
-        return {"CPU": self.settings.num_cpus * planned.devices, "GPU": gpus}
+        gpus, devices = 0.0, planned.trainer.devices
+        if self.on_gpus and planned.trainer.accelerator != "cpu":
+            gpus = devices if devices > 1 else 10_000 // self.settings.per_gpu / 10_000
+        return {"CPU": self.settings.num_cpus * devices, "GPU": gpus}
 
     def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
         import ray

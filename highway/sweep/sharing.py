@@ -20,9 +20,9 @@ CONTROL = "nvidia-cuda-mps-control"
 
 def runs_on_a_gpu(runs: Sequence[Planned], in_sweep: int, gpus: Sequence[str]) -> int:
     """Return how many runs share each GPU: as many as keep it busy, with a core and enough of its memory for each."""
-    if any(run.devices > 1 for run in runs):
+    if any(run.trainer.devices > 1 for run in runs):
         return 1
-    described = {repr((run.experiment.model, run.experiment.dataset)): run.experiment for run in runs if run.experiment}
+    described = {repr((run.experiment.model, run.experiment.dataset)): run.experiment for run in runs}
     busy = min((int(BUSY // _operations(each)) for each in described.values()), default=1)
     return max(min(busy, -(-in_sweep // len(gpus)), cores() // len(gpus), _memory(gpus) // ROOM, CLIENTS), 1)
 

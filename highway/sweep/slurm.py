@@ -99,7 +99,8 @@ class SlurmLauncher(Launcher):
                     yield from ((planned, Submitted(planned, job, len(runs) > 1, self.queue)) for planned in runs)
 
     def threads_of(self, planned: Planned) -> int:
-        return self.settings.cpus if planned.nodes * planned.devices > 1 else int(self.threads or 1)
+        alone = planned.trainer.nodes * planned.trainer.devices == 1
+        return int(self.threads or 1) if alone else self.settings.cpus
 
     def _submit(self, jobs: Sequence[Sequence[Planned]]) -> list[str]:
         """Submit an array of jobs, each of these runs; return the number of each job."""
@@ -132,9 +133,9 @@ class SlurmLauncher(Launcher):
             "partition": settings.partition,
             "account": settings.account,
             "qos": settings.qos,
-            "nodes": planned.nodes,
-            "ntasks_per_node": planned.devices,
-            "gpus_per_node": planned.devices if planned.accelerator != "cpu" else None,
+            "nodes": planned.trainer.nodes,
+            "ntasks_per_node": planned.trainer.devices,
+            "gpus_per_node": planned.trainer.devices if planned.trainer.accelerator != "cpu" else None,
             "cpus_per_task": settings.cpus,
             "mem": f"{int(settings.memory_gb * 1024)}M" if settings.memory_gb else None,
             "time": settings.minutes,
@@ -227,7 +228,7 @@ class Submitted:
 
 def _needs(planned: Planned) -> tuple[int, int, bool]:
     """Return the resources by which runs are grouped: all jobs of an array ask for the same."""
-    return planned.nodes, planned.devices, planned.accelerator == "cpu"
+    return planned.trainer.nodes, planned.trainer.devices, planned.trainer.accelerator == "cpu"
 
 
 def batched(entries: Sequence[T], size: int) -> list[Sequence[T]]:

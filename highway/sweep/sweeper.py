@@ -58,7 +58,7 @@ class HighwaySweeper(Sweeper):
                 print_cost(plan.runs, plan.to_train, threads)
                 return
             if plan.to_train:  # before anything is written: a refusal leaves no folder behind
-                prepare_data([run.experiment for run in plan.to_train if run.experiment])
+                prepare_data([run.experiment for run in plan.to_train])
             plan.write()
             log.info(plan.summary)
             if plan.to_train:

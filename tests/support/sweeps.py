@@ -5,11 +5,14 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from highway.cli import main
+from highway.config.compose import experiment
 from highway.ledger.directory import RunDirectory
+from highway.sweep.planned import Planned
 from tests.support.commands import typed
 
 
@@ -41,3 +44,10 @@ def results(folder: Path) -> list[Path]:
 def directories(folder: Path) -> list[RunDirectory]:
     """Return all runs below a folder of outputs, finished or not."""
     return [RunDirectory(path) for path in sorted(folder.glob("cells/*/seed*"))]
+
+
+def planned_run(directory: Path, label: str = "run", overrides: tuple[str, ...] = (), **trainer: Any) -> Planned:
+    """Plan a run in this directory; it is on one CPU, unless settings of the trainer say otherwise."""
+    described = experiment([])
+    settings = described.trainer.model_copy(update={"accelerator": "cpu", **trainer})
+    return Planned(label, overrides, RunDirectory(directory), described.model_copy(update={"trainer": settings}))

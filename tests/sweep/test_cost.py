@@ -26,14 +26,13 @@ TABLE = load_table("highway_t1")
 
 def planned(outputs: Path, row_id: str, seed: int) -> Planned:
     arguments = (*TABLE.overrides(TABLE.row(row_id), "smoke", seed), f"outputs_dir={outputs}")
-    directory = RunDirectory.of(experiment(list(arguments)))
-    return Planned(f"highway_t1 {row_id} seed {seed}", arguments, directory, "cpu", 1, directory.status)
+    described = experiment(list(arguments))
+    return Planned(f"highway_t1 {row_id} seed {seed}", arguments, RunDirectory.of(described), described)
 
 
 @pytest.fixture
 def no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "operations_a_second", lambda *_: 1e9)
-    monkeypatch.setattr(cost, "start_up_seconds", lambda: 2.5)
 
 
 @pytest.mark.usefixtures("no_trial")
@@ -53,10 +52,10 @@ def test_rows_with_records_and_without(tmp_path: Path) -> None:
 def test_the_first_line_warns_of_days(tmp_path: Path) -> None:
     directory = planned(tmp_path, "tanh", 1)
     (line,) = cost.lines([directory], {directory})
-    assert str(cost.layout([line], 2.5)[0]).startswith("1 run to train, 0 done: about ")
-    long = cost.layout([dataclasses.replace(line, seconds=3.0 * cost.DAY)], 2.5)[0]
+    assert str(cost.layout([line])[0]).startswith("1 run to train, 0 done: about ")
+    long = cost.layout([dataclasses.replace(line, seconds=3.0 * cost.DAY)])[0]
     assert str(long).startswith("More than a day: 3.0 days. 1 run to train")
-    nothing = cost.layout([dataclasses.replace(line, done=1, missing=0)], 2.5)[0]
+    nothing = cost.layout([dataclasses.replace(line, done=1, missing=0)])[0]
     assert nothing == "0 runs to train, 1 done: nothing to do."
 
 
@@ -120,11 +119,11 @@ def test_missing_data_is_told(tmp_path: Path) -> None:
         f"outputs_dir={tmp_path}",
         f"data_dir={tmp_path / 'none'}",
     )
-    directory = RunDirectory.of(experiment(list(arguments)))
-    planned_run = Planned("tanh seed 1", arguments, directory, "cpu", 1)
+    described = experiment(list(arguments))
+    planned_run = Planned("tanh seed 1", arguments, RunDirectory.of(described), described)
     (line,) = cost.lines([planned_run], {planned_run})
     assert line.seconds is None and line.source == "no data" and "ptb" in line.why
-    assert cost.layout([line], 2.5)[-1] == line.why
+    assert cost.layout([line])[-1] == line.why
 
 
 @pytest.mark.usefixtures("no_trial")
@@ -132,5 +131,5 @@ def test_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     overrides = ("table=highway_t1", "budget=smoke", "rows=tanh", "seeds=1,2", "plan=true")
     code, _ = inline(monkeypatch, tmp_path / "outputs", *overrides)
     shown = capsys.readouterr().out
-    assert code == 0 and shown.startswith("2 runs to train, 0 done") and " of start-up (" in shown
+    assert code == 0 and shown.startswith("2 runs to train, 0 done")
     assert {path.name for path in (tmp_path / "outputs").glob("*")} <= {"cache"}

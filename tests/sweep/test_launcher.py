@@ -15,6 +15,7 @@ from highway.sweep.inline import Call, InlineLauncher
 from highway.sweep.launcher import Job, Launcher
 from highway.sweep.overview import Overview
 from highway.sweep.planned import Planned
+from tests.support.sweeps import planned_run
 from tests.support.tables import write_ended
 
 
@@ -46,7 +47,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Planned:
-    return Planned("run", (), RunDirectory(tmp_path / "seed1"), "cpu", 1)
+    return planned_run(tmp_path / "seed1")
 
 
 @pytest.mark.parametrize(("codes", "end"), [((2, 0), 0), ((2, 2), 2), ((1,), 1)])
@@ -105,13 +106,13 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_runs_in_this_process(inline: Any, tmp_path: Path) -> None:
-    runs = [Planned(name, (), RunDirectory(tmp_path / name / "seed1"), "cpu", 1) for name in ("a", "b", "c")]
+    runs = [planned_run(tmp_path / name / "seed1", name) for name in ("a", "b", "c")]
     inline("held", "failed", "finished", "finished").launch_runs(runs, 3, False)
     assert sorted(run.directory.status for run in runs) == ["failed", "finished", "finished"]
 
 
 def test_in_this_process_a_failure_or_an_interruption_ends_the_sweep(inline: Any, tmp_path: Path) -> None:
-    runs = [Planned(name, (), RunDirectory(tmp_path / name / "seed1"), "cpu", 1) for name in ("a", "b")]
+    runs = [planned_run(tmp_path / name / "seed1", name) for name in ("a", "b")]
     with pytest.raises(KeyboardInterrupt):
         inline("interrupted").launch_runs(runs, 2, False)
     inline("diverged").launch_runs(runs, 2, True)

@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 
-from highway.config.compose import experiment
-from highway.ledger.directory import RunDirectory
 from highway.ledger.lease import HeldLease
 from highway.run.progress import Progress
 from highway.sweep.estimate import Estimate
 from highway.sweep.overview import LINE, Overview, shortened
 from highway.sweep.planned import Planned
-from tests.support.overrides import TINY
+from tests.support.sweeps import planned_run
 from tests.support.tables import write_ended
 
 Now = Callable[[float], None]
@@ -52,7 +50,7 @@ def advance() -> Iterator[Advance]:
 
 
 def runs(folder: Path, *seeds: int, row: str = "row") -> list[Planned]:
-    return [Planned(f"{row} seed {seed}", (), RunDirectory(folder / row / f"seed{seed}"), "cpu", 1) for seed in seeds]
+    return [planned_run(folder / row / f"seed{seed}", f"{row} seed {seed}") for seed in seeds]
 
 
 def finish(run: Planned, **changes: Any) -> None:
@@ -177,8 +175,7 @@ def test_a_state_is_true_at_each_moment(tmp_path: Path, at: Now, advance: Advanc
 
 def test_a_killed_run_says_what_to_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Linux kills what takes too much memory, without a word: the sweep says what needs less."""
-    described = experiment([*TINY, "trainer.accumulate=2"])
-    run = Planned("a run", (), RunDirectory(tmp_path / "seed1"), "cpu", 1, experiment=described)
+    run = planned_run(tmp_path / "seed1", accumulate=2)
     overview = Overview([run], 1)
     overview.ended(run, -signal.SIGKILL)
     overview.ended(run, -signal.SIGSEGV)

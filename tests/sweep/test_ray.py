@@ -9,8 +9,8 @@ import pytest
 
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
-from highway.sweep.planned import Planned
 from highway.sweep.ray import RayLauncher, Task
+from tests.support.sweeps import planned_run
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_what_a_cell_needs(
 ) -> None:
     launcher = RayLauncher(num_cpus=2, per_gpu=per_gpu)
     launcher.on_gpus = on_gpus
-    assert launcher.needs(Planned("cell", (), RunDirectory(Path("cell")), accelerator, devices)) == needs
+    assert launcher.needs(planned_run(Path("seed1"), accelerator=accelerator, devices=devices)) == needs
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     def poll(end: Any) -> tuple[int | None, str]:
         directory = RunDirectory(tmp_path / "seed1")
-        code = Task(Planned("run", (), directory, "cpu", 1), end).poll()
+        code = Task(planned_run(directory.path), end).poll()
         return code, directory.log.read_text() if directory.log.exists() else ""
 
     return poll

@@ -13,6 +13,7 @@ from highway.sweep import local, sharing
 from highway.sweep.local import LocalLauncher, LocalSettings, Slots, slots_for, visible_gpus
 from highway.sweep.planned import Planned
 from highway.sweep.reading import load_table
+from tests.support.sweeps import planned_run
 
 
 def planned(accelerator: str, *tables: str, devices: int = 1) -> list[Planned]:
@@ -20,7 +21,9 @@ def planned(accelerator: str, *tables: str, devices: int = 1) -> list[Planned]:
     loaded = [load_table(name) for name in tables or ("highway_t3",)]
     overrides = [table.overrides(table.rows[0], "paper", 1) for table in loaded]
     described = [experiment([*each, "dataset.source=sample"]) for each in overrides]
-    return [Planned("run", (), RunDirectory.of(each), accelerator, devices, experiment=each) for each in described]
+    settings = {"accelerator": accelerator, "devices": devices}
+    changed = [each.model_copy(update={"trainer": each.trainer.model_copy(update=settings)}) for each in described]
+    return [Planned("run", (), RunDirectory.of(each), each) for each in changed]
 
 
 def test_each_gpu_takes_its_share_the_emptiest_first() -> None:
@@ -72,7 +75,7 @@ def test_a_run_sees_only_the_gpus_of_its_slots(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(local, "cores", lambda: 8)
     monkeypatch.setattr(LocalLauncher, "command", lambda *_: [])
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
-    runs = [Planned(f"run {number}", (), RunDirectory(tmp_path / str(number)), "auto", 1) for number in range(5)]
+    runs = [planned_run(tmp_path / str(number), f"run {number}", accelerator="auto") for number in range(5)]
     launcher = LocalLauncher(per_gpu=2)
     assert launcher.prepare(runs, 5) == 4
     assert [launcher.take(run) for run in runs] == [True, True, True, True, False]

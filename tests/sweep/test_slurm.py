@@ -15,22 +15,23 @@ import pytest
 
 from highway.config.compose import experiment
 from highway.errors import Refused
-from highway.ledger.directory import RunDirectory
 from highway.run.devices import cluster_environment, first_process
 from highway.sweep import slurm
 from highway.sweep.launcher import Job, Launcher
 from highway.sweep.planned import Planned
 from highway.sweep.process import SlurmRuns, job_code
 from highway.sweep.slurm import SlurmLauncher
+from tests.support.sweeps import planned_run
 from tests.support.tables import write_ended
 from tests.support.waiting import wait_for
 
 THREADS = {"OMP_NUM_THREADS": "3"}
 
 
-def planned(folder: Path, seed: int = 1, accelerator: str = "cpu", devices: int = 1, **more: Any) -> Planned:
-    directory = RunDirectory(folder / "cells" / "transformer-0123456789ab" / f"seed{seed}")
-    return Planned(f"seed {seed}", (f"seed={seed}",), directory, accelerator, devices, **more)
+def planned(folder: Path, seed: int = 1, accelerator: str = "cpu", devices: int = 1, nodes: int = 1) -> Planned:
+    directory = folder / "cells" / "transformer-0123456789ab" / f"seed{seed}"
+    needs = {"accelerator": accelerator, "devices": devices, "nodes": nodes}
+    return planned_run(directory, f"seed {seed}", (f"seed={seed}",), **needs)
 
 
 class Pretended:
