@@ -91,7 +91,7 @@ class RunDirectory:
                 remove_leftovers(folder)
 
     def clear(self) -> None:
-        """Delete everything but the lease, which the caller holds."""
+        """Delete everything but the leases, of which the caller holds the last."""
         with writing(self.path):
             for path in self.path.iterdir():
                 if path == self.leases:

@@ -63,9 +63,8 @@ def publish(table: Table, budget: str | None, outputs: Path, target: Path) -> Pu
 def _collections(table: Table, budgets: list[str], outputs: Path) -> list[Collected]:
     """Return the records of a table, and those of its rows as they were trained with further overrides."""
     collections = [collect(table, budget, outputs) for budget in budgets]
-    for changed in tables_with_overrides(outputs):
-        if changed.id == table.id:
-            collections += [collect(changed, budget, outputs) for budget in budgets if budget in changed.budgets]
+    for changed in tables_with_overrides([table.id], outputs):
+        collections += [collect(changed, budget, outputs) for budget in budgets if budget in changed.budgets]
     return collections
 
 

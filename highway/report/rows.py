@@ -93,9 +93,11 @@ def with_overrides(table: Table, budgets: Sequence[str], overrides: Sequence[str
     return whole.model_copy(update={"rows": rows, "caption": caption})
 
 
-def tables_with_overrides(outputs_dir: Path) -> Iterator[Table]:
-    """Yield each table that was trained with further overrides here, with the budgets at which it was."""
+def tables_with_overrides(names: Sequence[str], outputs_dir: Path) -> Iterator[Table]:
+    """Yield each of these tables as it was trained with further overrides here, with the budgets at which it was."""
     for name, overrides, budgets in swept_with_overrides(outputs_dir):
+        if name not in names:
+            continue
         with left_out(f"{name} with {' '.join(overrides)}"):
             changed = with_overrides(load_table(name), budgets, overrides)
             yield changed.model_copy(update={"budgets": {budget: changed.budgets[budget] for budget in budgets}})

@@ -111,7 +111,7 @@ def report_all(outputs: Path) -> None:
 def every_table(outputs: Path) -> list[Table]:
     """Return the tables, the tables as they were trained with further overrides here, and the grids that ran here."""
     tables = [table for table in map(load_table, table_ids()) if _shown_here(table, outputs)]
-    tables += tables_with_overrides(outputs)
+    tables += tables_with_overrides(table_ids(), outputs)
     for name in grid_names(outputs):
         with left_out(name):
             tables.append(find(name, outputs))
