@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from highway.report.overview import overview
+from highway.report.report import Report
 from highway.report.site import build_site
 from highway.sweep.reading import load_table
 from tests.support.browser import browser, comes, needs_chromium, opened
@@ -32,7 +33,7 @@ def test_what_a_reader_does(tmp_path: Path) -> None:
         assert dict(driver.execute_script(f"return {tiles}")) == counts and counts["tried"] == 8
         axe_finds_nothing_serious(driver)
         opened(driver, folder / "r_transformer_t2" / "index.html")
-        lines_are_chosen_and_drawn(driver)
+        lines_are_chosen_and_drawn(driver, pages[2].reports[0])
         axe_finds_nothing_serious(driver)
         asked = "return performance.getEntriesByType('resource').map(entry => entry.name)"
         assert all(name.startswith(("file:", "data:", "blob:")) for name in driver.execute_script(asked))
@@ -42,14 +43,17 @@ def test_what_a_reader_does(tmp_path: Path) -> None:
             assert driver.execute_script("return document.documentElement.scrollWidth") <= 390, page
 
 
-def lines_are_chosen_and_drawn(driver: Any) -> None:
+def lines_are_chosen_and_drawn(driver: Any, report: Report) -> None:
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import Select
 
-    comes(driver, SHOWN, 21)  # of the six rows; one run diverged before its first validation, extra rows begin hidden
+    curves = [sample.curves for row, sample in report.collected.runs if not row.extra]  # extra rows begin hidden
+    validated = sum(("valid", "nll") in each for each in curves)
+    assert 21 <= validated < len(curves)  # one run diverged before its first validation
+    comes(driver, SHOWN, validated)
     driver.execute_script("document.querySelector('.legend .legendtoggle').dispatchEvent(new MouseEvent('mousedown'))")
     driver.execute_script("document.querySelector('.legend .legendtoggle').dispatchEvent(new MouseEvent('mouseup'))")
-    comes(driver, SHOWN, 20)
+    comes(driver, SHOWN, validated - 1)
     metric, over = (Select(box) for box in driver.find_elements(By.CSS_SELECTOR, ".controls select"))
     for axis in ("epoch", "seconds"):
         over.select_by_visible_text(axis)
@@ -58,7 +62,7 @@ def lines_are_chosen_and_drawn(driver: Any) -> None:
     comes(driver, f"{LAYOUT}.yaxis.type", "log")
     metric.select_by_visible_text("training loss (nats)")
     comes(driver, f"{LAYOUT}.yaxis.title.text", "training loss (nats)")
-    comes(driver, SHOWN, 21)  # what was hidden stays hidden
+    comes(driver, SHOWN, len(curves) - 1)  # what was hidden stays hidden
 
 
 def axe_finds_nothing_serious(driver: Any) -> None:
