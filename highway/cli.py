@@ -114,7 +114,6 @@ Datasets = Annotated[Words, argument("DATASET", "Default: every data set.", lamb
 RunPath = Annotated[Path, argument("RUN", "A run directory, or a file of weights (.safetensors).")]
 Last = Annotated[bool, flag("--last", "Use the last checkpoint instead of the best.")]
 With = Annotated[Words, text("KEY=VALUE", "Also show the rows with this override; may be repeated.", "--with")]
-Budget = Annotated[str, text("BUDGET", "paper, mini or smoke.", **BUDGET)]
 BudgetOfTable = Annotated[str | None, text("BUDGET", "Default: paper; of a grid, its first.", **BUDGET)]
 Budgets = Annotated[str | None, text("BUDGET", "Default: every budget that has records.", **BUDGET)]
 
@@ -448,12 +447,12 @@ def prepare(
 
 @command("highway data verify", "highway data verify enwik8", of=data_app)
 def verify(datasets: Datasets = None) -> None:
-    """Check the sha256 of the files that are present."""
+    """Check the sha256 of every file, without downloading any; without DATASET, of the data sets that are present."""
     names = _known(datasets)
     from highway.data.prepare import verify_named
 
     for name in names:
-        verify_named(name)
+        verify_named(name, refuse_missing=bool(datasets))
 
 
 @command(
@@ -583,7 +582,7 @@ def card(
 )
 def dashboard(
     table: Annotated[str | None, argument("TABLE", "A table or grid.", _complete_table)] = None,
-    budget: Budget = "paper",
+    budget: BudgetOfTable = None,
     project: Annotated[str, text("NAME", "Project on Weights & Biases.")] = "highway",
     entity: Annotated[str, text("NAME", "User or team there.", envvar="WANDB_ENTITY", show_envvar=True)] = "",
     dry_run: Annotated[bool, flag("--dry-run", "Print what would be created, sent or uploaded.")] = False,

@@ -4,7 +4,6 @@ A run is mirrored while it trains, or its finished record is sent afterwards. `s
 """
 
 import csv
-import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,7 +21,6 @@ if TYPE_CHECKING:  # training imports this module, and needs no report
     from highway.report.collect import Collected
     from highway.report.sample import Sample
 
-log = logging.getLogger("highway")
 LONGEST_TAG = 64  # characters that W&B accepts
 
 
@@ -44,18 +42,14 @@ class Mirror:
         name: str | None,
         memory: Callable[[], int] | None = None,  # peak bytes so far, if this process trains the run
     ) -> None:
-        self.run: Any = None
+        import wandb
+
         self.memory = memory
         self.before: Row | None = None  # the previous training row
-        try:
-            import wandb
-        except ImportError:
-            log.warning("logger=wandb: the wandb package is missing, so nothing is mirrored (pip install wandb).")
-            return
         folder.mkdir(parents=True, exist_ok=True)
         name = name or run_id
         row = name.replace(f" seed {experiment.seed}", "")
-        self.run = wandb.init(
+        self.run: Any = wandb.init(
             project=experiment.logger.project,
             mode=experiment.logger.wandb,  # type: ignore[arg-type]
             id=run_id,
@@ -71,8 +65,6 @@ class Mirror:
 
     def __call__(self, rows: list[Row]) -> None:
         """Log the rows of one split at one step. The speed is measured since the previous training row."""
-        if self.run is None:
-            return
         first = rows[0]
         values = {f"{row['split']}/{row['metric']}": float(row["value"]) for row in rows}
         values |= {key: float(first[key]) for key in ("epoch", "tokens", "seconds")}
@@ -87,8 +79,6 @@ class Mirror:
 
     def finish(self, result: dict[str, Any]) -> None:
         """Finish the W&B run. Call this always: an unfinished W&B run would take the values of the next one."""
-        if self.run is None:
-            return
         metrics = result.get("metrics", {})
         self.run.summary.update(
             {

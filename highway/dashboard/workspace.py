@@ -158,13 +158,13 @@ def send_report(paths: list[Path], table: str, mode: str, project: str, folder: 
     run.finish()
 
 
-def show(name: str, budget: str, project: str, entity: str, send: bool, online: bool, dry_run: bool) -> None:
+def show(name: str, budget: str | None, project: str, entity: str, send: bool, online: bool, dry_run: bool) -> None:
     """Create or update the workspace and the report of a table, or send its runs; dry_run: only print it."""
     outputs = outputs_folder()
     table = find(name, outputs)
     if table.timed:
         raise Refused(f"{table.id} is timed and has no curves. Type highway report {table.id} to see it.")
-    collected = collect(table, budget, outputs)
+    collected = collect(table, budget or table.usual_budget, outputs)
     if send:
         return _send(collected, project, online, dry_run)
     print("\n".join(describe(workspace(collected, entity, project))))

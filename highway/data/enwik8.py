@@ -30,12 +30,13 @@ class File:
     """A file with enwik8 or its beginning."""
 
     path: Path
-    length: int  # bytes, unpacked
+    length: int  # the bytes that are read, unpacked
     sha256: str
 
     def read(self) -> bytes:
         if self.path.suffix != ".gz":
-            return self.path.read_bytes()
+            with open(self.path, "rb") as file:
+                return file.read(self.length)
         try:
             return gzip.decompress(self.path.read_bytes())
         except (OSError, EOFError, zlib.error) as error:
@@ -43,10 +44,11 @@ class File:
 
 
 def _file(dataset: LanguageDataset, data_dir: Path) -> File:
-    folder = data_dir / ENWIK8.folder
+    """Return the file that is read: for the excerpt its own, if it is there, or else the beginning of the whole."""
+    whole, excerpt = (data_dir / ENWIK8.folder / name for name in ("enwik8", f"enwik8.first{EXCERPT}.gz"))
     if dataset.name == "enwik8":
-        return File(folder / "enwik8", WHOLE, WHOLE_SHA256)
-    return File(folder / f"enwik8.first{EXCERPT}.gz", EXCERPT, EXCERPT_SHA256)
+        return File(whole, WHOLE, WHOLE_SHA256)
+    return File(excerpt if excerpt.exists() else whole, EXCERPT, EXCERPT_SHA256)
 
 
 def files(dataset: LanguageDataset, data_dir: Path) -> dict[str, Path]:
@@ -82,17 +84,9 @@ def streams(dataset: LanguageDataset, data_dir: Path, cache_dir: Path) -> Stream
 
 
 def _content(dataset: LanguageDataset, data_dir: Path) -> bytes:
-    file, whole = _file(dataset, data_dir), data_dir / ENWIK8.folder / "enwik8"
-    if not file.path.exists() and dataset.name == "enwik8_excerpt":
-        if not whole.exists():
-            raise Refused(
-                f"{file.path} is missing, and so is {whole}, of which it is the beginning. Put one of them there."
-            )
-        with open(whole, "rb") as beginning:
-            content = beginning.read(EXCERPT)
-    else:
-        if not file.path.exists():
-            ENWIK8.fetch([file.path])
-        content = file.read()
+    file = _file(dataset, data_dir)
+    if not file.path.exists():
+        ENWIK8.fetch([file.path])
+    content = file.read()
     _check(file, content)
     return content

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from highway.config.compose import dataset as composed_dataset
-from highway.config.datasets import DATASETS, PUBLISHED, DatasetCard
+from highway.config.datasets import DATASETS, PUBLISHED
 from highway.config.experiment import Experiment
-from highway.ledger.files import file_sha256
 
 
 class Reader(Protocol):
@@ -75,8 +74,7 @@ def list_named(names: Sequence[str]) -> None:
     for name in names:
         dataset, data_dir, _ = composed_dataset([f"dataset={name}"])
         paths = files(dataset, data_dir).values()
-        missing = [path.name for path in paths if not path.exists()]
-        state = f"missing {', '.join(missing)}" if missing else "present" if paths else "generated"
+        state = _missing(paths) or ("present" if paths else "generated")
         grid.add_row(name, dataset.form, _sizes(dataset), state)
     Console().print(grid)
 
@@ -86,36 +84,29 @@ def prepare_named(name: str, source: str) -> None:
     dataset, data_dir, outputs_dir = composed_dataset([f"dataset={name}", f"dataset.source={source}"])
     prepared = streams(dataset, data_dir, outputs_dir)
     vocabulary = f": vocabulary {_sizes(dataset)}, sha256 {prepared.vocabulary_sha256}" if _sizes(dataset) else ""
-    paths = files(dataset, data_dir)
-    print(f"{name} ({source if paths else 'generated'}){vocabulary}")
+    print(f"{name} ({source if files(dataset, data_dir) else 'generated'}){vocabulary}")
     for split, stream in prepared.splits.items():
         print(f"  {split:5} {len(stream):>11,} {prepared.units:7}   sha256 of the text {prepared.sha256[split]}")
     for remark in getattr(prepared, "remarks", []):
         print(f"  {remark}")
-    if paths and source == "files":
-        _suggest_checksums(DATASETS[dataset.name], paths)
 
 
-def verify_named(name: str) -> None:
-    """Check the sha256 of the files that are present, without downloading any."""
+def verify_named(name: str, refuse_missing: bool) -> None:
+    """Check the sha256 of the files, without downloading any. Refuse missing files, or only name them."""
     dataset, data_dir, _ = composed_dataset([f"dataset={name}"])
-    if not files(dataset, data_dir):
+    paths, card = files(dataset, data_dir), DATASETS[dataset.name]
+    if not paths:
         return print(f"{name}: generated, so there is nothing to check")
+    if not refuse_missing and (missing := _missing(paths.values())):
+        return print(f"{name}: {missing}")
     verify(dataset, data_dir)
-    print(f"{name}: {DATASETS[dataset.name].checked}")
+    declared = card.reader in PUBLISHED or card.checksums
+    print(f"{name}: {card.checked if declared else 'its card declares no checksums, so nothing was checked'}")
 
 
-def _suggest_checksums(card: DatasetCard, paths: dict[str, Path]) -> None:
-    """Print the lines with which the card of your own data declares its files, if it does not declare them yet."""
-    if card.reader in PUBLISHED or card.checksums:
-        return
-    print(
-        "  Add these lines to its card: a changed file is then refused, and runs on it have directories of their own."
-    )
-    print("    checksums={")
-    for path in paths.values():
-        print(f'        "{path.name}": "{file_sha256(path)}",')
-    print("    },")
+def _missing(paths: Iterable[Path]) -> str:
+    names = [path.name for path in paths if not path.exists()]
+    return f"missing {', '.join(names)}" if names else ""
 
 
 def _sizes(dataset: Any) -> str:

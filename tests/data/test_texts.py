@@ -5,6 +5,7 @@ import hashlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -193,7 +194,10 @@ def test_bytes_are_symbols(experiment: Compose, tmp_path: Path, small_wikipedia:
     assert streams.vocabulary[:3] == ["a", "b", "c"]  # in order of first appearance
 
 
-def test_wrong_enwik8_is_refused(experiment: Compose, tmp_path: Path, small_wikipedia: bytes) -> None:
+def test_wrong_enwik8_is_refused(
+    experiment: Compose, tmp_path: Path, small_wikipedia: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enwik8, "ENWIK8", replace(enwik8.ENWIK8, sources=()))  # nowhere to fetch it from
     described = experiment(*byte_words(tmp_path))
     file = tmp_path / "enwik8" / "enwik8.first40000.gz"
     for content, sentence in (
@@ -205,7 +209,7 @@ def test_wrong_enwik8_is_refused(experiment: Compose, tmp_path: Path, small_wiki
         with pytest.raises(Refused, match=sentence):
             build.data(described)
     file.unlink()
-    with pytest.raises(Refused, match="is missing, and so is"):
+    with pytest.raises(Refused, match=r"enwik8: enwik8 missing from .*Put the files there"):
         build.data(described)
     with pytest.raises(Refused, match="is missing"):
         verify(described.dataset, tmp_path)

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from highway.config.experiment import Experiment
 from highway.config.home import CONF
 from highway.config.origins import NEUTRAL
 from highway.config.sections import SECTIONS
+from highway.data import penn_treebank
 from highway.ledger.directory import RunDirectory
 from highway.ledger.files import write_json
 from highway.ledger.identity import PARTS, configuration
@@ -171,6 +173,8 @@ def test_report_writes_what_it_names(typed: Callable[..., tuple[int, str, str]])
 def test_data_list_and_sample(typed: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
     _, out, _ = typed("data list")
     assert out.count("missing") == 17
+    code, out, _ = typed("data verify")
+    assert (code, out.count(": missing "), out.count(": generated")) == (0, 17, 1)
     write_corpus(tmp_path / "data", " a \n", " a \n")
     _, out, _ = typed("data list")
     assert out.count("present") == 9
@@ -178,6 +182,16 @@ def test_data_list_and_sample(typed: Callable[..., tuple[int, str, str]], tmp_pa
     assert "vocabulary 389" in out
     code, _, err = typed("data verify ptb_word")
     assert code == 2 and "is not the published Penn Treebank file" in err
+
+
+def test_verify_says_so_if_nothing_is_declared(
+    typed: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Data of one's own, whose card has no checksums."""
+    write_corpus(tmp_path / "data", " a \n", " a \n")
+    monkeypatch.setattr("highway.data.prepare.PUBLISHED", frozenset())
+    monkeypatch.setattr(penn_treebank, "PENN_TREEBANK", replace(penn_treebank.PENN_TREEBANK, checksums={}))
+    assert typed("data verify ptb_word")[1] == "ptb_word: its card declares no checksums, so nothing was checked\n"
 
 
 @needs_real_data
