@@ -148,6 +148,8 @@ def test_commands_take_a_grid_and_rows_with_overrides(
     assert "grids/rates/table.yaml (recipe): model.width=16 model.heads=2\n" in out
     assert "the command: layers.attention=[2,3] layers.feed_forward=[2,3]\n" in out
     assert "gate=sdu_tanh budget=smoke seed=1 layers=l2-3" in out and "the paper" not in out
+    code, out, _ = typed("dashboard rates --dry-run")
+    assert code == 0 and "rates" in out
 
 
 def test_status_of_the_published_records(typed: Callable[..., tuple[int, str, str]]) -> None:
