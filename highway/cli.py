@@ -447,7 +447,10 @@ def prepare(
 
 @command("highway data verify", "highway data verify enwik8", of=data_app)
 def verify(datasets: Datasets = None) -> None:
-    """Check the sha256 of every file, without downloading any; without DATASET, of the data sets that are present."""
+    """Check the sha256 of every file.
+
+    Downloads nothing. Without DATASET, data sets whose files are missing are named and left out.
+    """
     names = _known(datasets)
     from highway.data.prepare import verify_named
 
