@@ -30,13 +30,13 @@ class File:
     """A file with enwik8 or its beginning."""
 
     path: Path
-    length: int  # the bytes that are read, unpacked
+    length: int  # bytes, unpacked
     sha256: str
 
     def read(self) -> bytes:
         if self.path.suffix != ".gz":
             with open(self.path, "rb") as file:
-                return file.read(self.length)
+                return file.read(self.length if self.length < WHOLE else -1)
         try:
             return gzip.decompress(self.path.read_bytes())
         except (OSError, EOFError, zlib.error) as error:

@@ -175,9 +175,9 @@ def small_wikipedia(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
     """Write an excerpt of 40,000 bytes to the data folder, with every byte value of a text; return its content."""
     content = (b"abc\ndef\xc3\xa9\n" * 4000)[:40_000]
     monkeypatch.setattr(enwik8, "EXCERPT", len(content))
-    monkeypatch.setattr(enwik8, "WHOLE", len(content))
+    monkeypatch.setattr(enwik8, "WHOLE", len(content) + 5)
     monkeypatch.setattr(enwik8, "EXCERPT_SHA256", hashlib.sha256(content).hexdigest())
-    monkeypatch.setattr(enwik8, "WHOLE_SHA256", hashlib.sha256(content).hexdigest())
+    monkeypatch.setattr(enwik8, "WHOLE_SHA256", hashlib.sha256(content + b"after").hexdigest())
     (tmp_path / "enwik8").mkdir()
     (tmp_path / "enwik8" / "enwik8.first40000.gz").write_bytes(gzip.compress(content))
     return content
@@ -213,11 +213,14 @@ def test_wrong_enwik8_is_refused(
         build.data(described)
     with pytest.raises(Refused, match="is missing"):
         verify(described.dataset, tmp_path)
+    (tmp_path / "enwik8" / "enwik8").write_bytes(small_wikipedia + b"after, and more")
+    with pytest.raises(Refused, match="has 40,015 bytes, expected 40,005"):
+        build.data(experiment(*byte_words(tmp_path), "dataset=enwik8"))
 
 
 def test_the_excerpt_is_the_beginning_of_the_whole(tmp_path: Path, experiment: Compose, small_wikipedia: bytes) -> None:
     (tmp_path / "enwik8" / "enwik8.first40000.gz").unlink()
-    (tmp_path / "enwik8" / "enwik8").write_bytes(small_wikipedia)
+    (tmp_path / "enwik8" / "enwik8").write_bytes(small_wikipedia + b"after")
     overrides = ("dataset.vocabulary.files=8", "dataset.train.lanes=2", "dataset.evaluation.lanes=1")
     assert len(build.data(experiment(*byte_words(tmp_path, *overrides))).streams.splits["train"]) == 28_800
 
