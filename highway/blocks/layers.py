@@ -77,7 +77,7 @@ class Sublayer(nn.Module):
         post-norm   LN(gate(x, f(x)))        pre-norm   gate(x, f(LN x))
 
     Dropout applies to the output of f, never to the gate. An attention with memory reads the memory followed by x, and
-    pre-norm normalises both. An f that carries a state takes it as a further argument and returns (output, state).
+    pre-norm normalises both.
 
     layer: number of the layer, from 1. location: name of its gate's location, such as attention; None without a gate.
     norm_place: pre or post.
@@ -102,23 +102,12 @@ class Sublayer(nn.Module):
         self.post_norm = norm_place == "post"
         self.reads_normalised = gating.options.reads == "normalised"
 
-    def forward(self, x: Tensor, memory: Tensor | None = None, *rest: Any) -> Any:
-        """Apply the sublayer to x (B, T, D), with the memory (B, M, D) if there is one -> (B, T, D).
-
-        If f returns a state beside its output, return (the result, the state).
-        """
+    def forward(self, x: Tensor, memory: Tensor | None = None, *rest: Any) -> Tensor:
+        """Apply the sublayer to x (B, T, D), with the memory (B, M, D) if there is one -> (B, T, D)."""
         reads = x if memory is None else torch.cat((memory, x), dim=1)
         if not self.post_norm:
             reads = self.norm(reads)
-        fx = self.function(reads, *rest)
-        if isinstance(fx, tuple):
-            output, state = fx
-            return self._ended(x, output, reads), state
-        return self._ended(x, fx, reads)
-
-    def _ended(self, x: Tensor, fx: Tensor, reads: Tensor) -> Tensor:
-        """Add f(x) to x through the gate; post-norm normalises the sum."""
-        fx = dropout(fx, self.dropout, self.training)
+        fx = dropout(self.function(reads, *rest), self.dropout, self.training)
         if self.post_norm:
             return self.norm(self.gate(x, fx, x))
         return self.gate(x, fx, reads[:, -x.shape[1] :] if self.reads_normalised else x)
