@@ -518,7 +518,7 @@ def translate(
     sentence: Annotated[Words, argument("TEXT", "Default: --file, or standard input.")] = None,
     file: Annotated[Path | None, text("FILE", "UTF-8 file with a sentence in each line.")] = None,
     beam: Annotated[int, number("Width of the beam search; 1 is greedy.", 1, 100)] = 1,
-    penalty: Annotated[float, number("Exponent of the length penalty ((5 + n) / 6) ** N.", -10, 10, float)] = 0.6,
+    penalty: Annotated[float, number("Exponent of the length penalty ((5 + n) / 6) ** N.", 0, 10, float)] = 0.6,
     last: Last = False,
     attention: Annotated[int | None, number("Also print the cross-attention of this layer.", 1)] = None,
 ) -> None:

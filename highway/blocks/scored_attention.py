@@ -2,22 +2,20 @@
 
     S = Q K^T / sqrt(d)        head = softmax(gate(S, earlier layers' S) + mask) V        Att = [head_1 ... head_h] W_o
 
-The layers of a stack share a list of raw scores, to which each attention appends its own. The list is None if scores
-are not shared.
+The layers of a stack share a list of raw scores, to which each attention appends its own.
 
 Shapes: B rows, H heads of width d, Q queries, K keys, T positions, D width.
 """
 
 import math
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from highway.blocks.layers import dropout
 from highway.describe import MAP_BIAS, Kind
 
 KeysValues = tuple[Tensor, Tensor]  # each (B, H, K, d)
-Earlier = list[Tensor] | None
+Earlier = list[Tensor]
 
 
 class Past:
@@ -70,16 +68,12 @@ class ScoredAttention(nn.Module):
         mask is 0 where a key may be seen and minus infinity elsewhere; it broadcasts to (B, H, Q, K).
         """
         keys, values = keys_values
-        if earlier is None and self.watched is None and not (self.training and self.dropout > 0):
-            heads = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, scale=self.scale)
-        else:
-            scores = (query * self.scale) @ keys.transpose(-1, -2)
-            seen = scores if earlier is None else self.gate(scores, earlier, mask, first_query)
-            if earlier is not None:
-                earlier.append(scores)
-            if self.watched is not None:
-                self.watched += [scores + mask, seen + mask]
-            heads = dropout((seen + mask).softmax(dim=-1), self.dropout, self.training) @ values
+        scores = (query * self.scale) @ keys.transpose(-1, -2)
+        seen = self.gate(scores, earlier, mask, first_query)
+        earlier.append(scores)
+        if self.watched is not None:
+            self.watched += [scores + mask, seen + mask]
+        heads = dropout((seen + mask).softmax(dim=-1), self.dropout, self.training) @ values
         return self.output(heads.transpose(1, 2).flatten(2))
 
     def split(self, projected: Tensor, parts: int) -> Tensor:  # (B, T, parts * H * d) -> (parts, B, H, T, d)

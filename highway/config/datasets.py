@@ -81,9 +81,12 @@ CORPORA = (
 
 def check_no_embedding(experiment: Any) -> None:
     """Refuse keys of an embedding for data without one: they would name another run, but change nothing."""
-    for name, item in type(experiment.model).model_fields.items():
-        value = getattr(experiment.model, name)
-        if "_embedding" in name and value != item.default:
+    model = experiment.model
+    like_embedding = getattr(model, "init_maps", "") == "embedding"  # all maps start as an embedding would
+    for name, item in type(model).model_fields.items():
+        value = getattr(model, name)
+        is_read = like_embedding and name.startswith("init_embedding")
+        if "_embedding" in name and value != item.default and not is_read:
             raise Refused(
                 f"model.{name}={value}: {experiment.dataset.name} is read as values, without an embedding. "
                 f"Leave model.{name}={item.default}."

@@ -205,6 +205,11 @@ class GateOptions(_Chosen):
             )
         if self.score.name != "none":
             self.score.fits(experiment)
+        undropped = self.state.reads_option("dropped") and not self.state.dropped
+        if undropped and not hasattr(experiment.model, "dropout_state"):
+            raise Refused(
+                f"gate.state.dropped=false: {experiment.model.name} has no dropout on its state. Leave it out."
+            )
 
     def chosen(self) -> dict[str, str]:
         """Return a dictionary from each interface to the name of its gate."""

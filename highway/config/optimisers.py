@@ -18,7 +18,7 @@ class Plateau(Written):
     It begins after epoch `after_epoch`.
     """
 
-    after_epoch: int = number(5, 0, description="epochs before the first division")
+    after_epoch: int = number(5, 0, description="the rate is divided after no epoch up to this one")
     window: int = number(3, 1, description="earlier validation losses that are compared; the worst counts")
     divide_by: float = number(10.0, 1, description="divisor of the rate")
     strict: bool = key(True, "true: only if above the worst; false: also if equal")

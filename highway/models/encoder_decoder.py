@@ -107,7 +107,8 @@ class EncoderDecoderBackbone(nn.Module):
     def encode(self, x: Tensor, padding: Tensor) -> Encoded:
         """Encode the source x (B, S, D); padding (B, S) is True where a position is padding."""
         mask = torch.zeros(padding.shape, device=x.device).masked_fill(padding, -torch.inf)
-        x, earlier = self._placed(x), no_scores()
+        x = self._placed(x)
+        earlier: Earlier = []
         encoded = Encoded(x, mask[:, None, None].to(x.dtype))
         for layer in self.encoder:
             x = layer(x, encoded.mask, earlier)
@@ -115,7 +116,8 @@ class EncoderDecoderBackbone(nn.Module):
 
     def decode(self, y: Tensor, encoded: Encoded) -> Tensor:
         """Compute features (B, T, D) from the target y (B, T, D) and the encoded source."""
-        y, earlier = self._placed(y), (no_scores(), no_scores())
+        y = self._placed(y)
+        earlier: tuple[Earlier, Earlier] = ([], [])  # self-attention's, cross-attention's
         length = y.shape[1]
         future = torch.full((length, length), -torch.inf, dtype=y.dtype, device=y.device).triu(1)
         for layer, keys_values in zip(self.decoder, self.keys_values(encoded), strict=True):
@@ -138,7 +140,7 @@ class EncoderDecoderBackbone(nn.Module):
         pasts: the keys and values of all earlier positions, for each layer.
         """
         y = self._placed(y, position)
-        earlier = (no_scores(), no_scores())
+        earlier: tuple[Earlier, Earlier] = ([], [])
         everything = torch.zeros(1, position + 1, dtype=y.dtype, device=y.device)
         for layer, keys_values, past in zip(self.decoder, source, pasts, strict=True):
             y = layer(y, everything, keys_values, source_mask, earlier, past, first_query=position)
@@ -150,8 +152,3 @@ class EncoderDecoderBackbone(nn.Module):
             self.positions = distance_codes(max(end, 128), self.positions.shape[1]).to(self.positions)
         codes = self.positions[first:end].to(x.dtype)
         return dropout(x + codes, self.dropout, self.training)
-
-
-def no_scores() -> list[Tensor]:
-    """Return an empty list of earlier layers' scores."""
-    return []

@@ -90,7 +90,8 @@ class Block(nn.Module):
             norm = LayerNorm(model.width, model.norm_deviation)
             return Sublayer(function, gating, layer, location, model.width, norm, model.norm, model.dropout)
 
-        attention = CausalAttention(model.width, model.heads, model.dropout_attention, model.init_attention)
+        init = model.init_attention if model.init_maps == "torch" else "independent"
+        attention = CausalAttention(model.width, model.heads, model.dropout_attention, init)
         feed_forward = FeedForward(model.width, model.feed_forward, model.dropout_feed_forward)
         self.attention = sublayer(attention, "attention")
         self.feed_forward = sublayer(feed_forward, "feed_forward")

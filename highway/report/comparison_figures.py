@@ -149,7 +149,7 @@ def _value(row: Row, metric: str, collected: Collected, source: str) -> float | 
 
 def _add_error(axis: Any, x: float, row_id: str, metric: str, collected: Collected, colour: str = PLAIN) -> None:
     """Draw the deviation over the seeds of a row; for BLEU of one seed, the 95 % interval over test sentences."""
-    ours, runs = collected.summary(row_id, metric), collected.finished(row_id)
+    ours, runs = collected.summary(row_id, metric), collected.learned(row_id) or collected.finished(row_id)
     if ours and ours.deviation is not None:
         below = above = ours.deviation
         note = DEVIATION

@@ -57,7 +57,8 @@ def generated(collected: Collected, differences: Mapping[str, Difference], verdi
     """Return a sentence that names the verdicts which are decided; without any, the best and the worst row."""
     rows = [row for row in collected.table.rows if collected.finished(row.id)]
     if not collected.every:
-        return f"Not run. To see what it takes: {command(collected.table, collected.budget)} plan=true"
+        how = command(collected.table, collected.budget)
+        return f"Not run. Type {how}." if collected.table.timed else f"Not run. To see what it takes: {how} plan=true"
     if not rows:
         statuses = dict.fromkeys(sample.result["status"] for sample in collected.every)
         return f"No run has finished ({listing([*statuses])})."
@@ -75,7 +76,7 @@ def generated(collected: Collected, differences: Mapping[str, Difference], verdi
 def _clause(verdict: Verdict, differences: Mapping[str, Difference]) -> str:
     """Return a verdict in words: the difference of a row, or a claim with its evidence."""
     (row, *_), text = verdict.claim.rows, verdict.claim.text
-    if text == row and row in differences:
+    if text == row and row in differences and differences[row].has_size:
         return differences[row].in_words
     return f"{text}: {verdict.word} ({verdict.detail})"
 

@@ -100,8 +100,12 @@ def _panels(count: int, x_label: str, y_label: str, sharey: bool = False) -> tup
     """Return a canvas and its panels, two in a row, on one x axis."""
     rows = math.ceil(count / 2)
     canvas, grid = plt.subplots(rows, 2, figsize=(7.2, 2.2 * rows), squeeze=False, sharex=True, sharey=sharey)
-    for axis in grid[-1]:
-        axis.set_xlabel(x_label)
     for axis in grid[:, 0]:
         axis.set_ylabel(y_label)
-    return canvas, list(grid.flat)
+    panels = list(grid.flat)[:count]
+    for axis in panels[-2:]:
+        axis.set_xlabel(x_label)
+        axis.tick_params(labelbottom=True)
+    for axis in grid.flat[count:]:
+        axis.remove()
+    return canvas, panels

@@ -83,6 +83,8 @@ def _publish_run(local: RunDirectory, published: RunDirectory, publication: Publ
         if published_record["metrics"] != record["metrics"]:
             publication.differing.append(local.id)
         return
+    if published.status == "running":
+        raise Refused(f"{published.path} is being trained. Type this again when it has ended.")
     parent = made_folder(published.path.parent)
     with writing(published.path), tempfile.TemporaryDirectory(dir=parent, prefix=f".{published.path.name}.") as made:
         copy = Path(made) / "copy"
@@ -93,8 +95,11 @@ def _publish_run(local: RunDirectory, published: RunDirectory, publication: Publ
             write_text(copy / "curves.csv", thin_curves(local.curves.read_text(encoding="utf-8")))
         if (local.path / "probes").exists():
             shutil.copytree(local.path / "probes", copy / "probes")
+        replaced = Path(made) / "replaced"
         if published.path.exists():
-            published.path.rename(Path(made) / "replaced")
+            published.path.rename(replaced)
+        if (replaced / "earlier").exists():  # finished records, which a second training has set aside
+            (replaced / "earlier").rename(copy / "earlier")
         copy.rename(published.path)
     publication.copied.append(local.id)
 

@@ -37,7 +37,7 @@ AXES = ("step", "epoch", "seconds")
 
 @dataclass(frozen=True)
 class Page:
-    """The page of a table: a report at each budget that has runs, the largest first; without runs, one that says so."""
+    """The page of a table: a report at each budget that has runs, in the table's order; without, one that says so."""
 
     table: Table
     reports: tuple[Report, ...]

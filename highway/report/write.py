@@ -1,6 +1,7 @@
 """Write the reports of tables as files, and print them: what `highway report TABLE` does."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -13,7 +14,7 @@ from highway.report.details import to_csv
 from highway.report.render import to_latex, to_markdown
 from highway.report.report import Report, build_report
 from highway.report.rows import with_overrides
-from highway.sweep.grid import command, find, folder_of, grid_names
+from highway.sweep.grid import command, find, folder_of, grid_names, left_out
 from highway.sweep.reading import table_ids
 from highway.sweep.table import ReportRequest
 
@@ -28,13 +29,14 @@ def report_tables(names: Sequence[str], budget: str | None, overrides: Sequence[
     """Write and print the reports of these tables and grids, or of all; without a budget, at each that has records."""
     shown = False
     for name in names or [*table_ids(), *grid_names(outputs)]:
-        table = find(name, outputs)
-        budgets = [budget] if budget else [*table.budgets]
-        requests = [(table, each, tuple(overrides)) for each in budgets if names or each in table.budgets]
-        if show_reports(requests, outputs, Console()):
-            shown = True
-        elif names:
-            print(f"{table.id}: no records yet. Type {command(table, [*table.budgets][-1])} first.")
+        with nullcontext() if names else left_out(name):
+            table = find(name, outputs)
+            budgets = [budget] if budget else [*table.budgets]
+            requests = [(table, each, tuple(overrides)) for each in budgets if names or each in table.budgets]
+            if show_reports(requests, outputs, Console()):
+                shown = True
+            elif names:
+                print(f"{table.id}: no records yet. Type {command(table, [*table.budgets][-1])} first.")
     if not (names or shown):
         print(f"no table has records at {budget or 'any budget'} yet.")
 

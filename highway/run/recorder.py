@@ -67,7 +67,10 @@ class Recorder(pl.Callback):
 
     @property
     def exclusive(self) -> bool:
-        """True if nothing else ran beside this run in any of its starts. HIGHWAY_SLOTS: a launcher's slots."""
+        """True if nothing else ran beside this run in any of its starts.
+
+        HIGHWAY_SLOTS is how many runs a launcher has at once.
+        """
         alone = os.environ.get("HIGHWAY_SLOTS", "1") == "1"
         quiet = self.neighbours is None or self.neighbours.processors() < resources.QUIET
         return self.exclusive_before and alone and quiet

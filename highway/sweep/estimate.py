@@ -78,7 +78,7 @@ class Estimate:
 
 
 def _usual(seconds: dict[Planned, float], planned: Planned) -> float | None:
-    """Return the mean over the other seeds of a run's configuration, else over all runs; None without any."""
+    """Return the mean over the seeds of a run's configuration, else over all runs; None without any."""
     folder = planned.directory.path.parent
     alike = [value for run, value in seconds.items() if run.directory.path.parent == folder]
     return fmean(alike or seconds.values()) if seconds else None

@@ -28,7 +28,7 @@ from highway.ledger.files import write_text
 from highway.ledger.identity import names_run
 from highway.sweep.reading import load_table, metrics_of_runs, parse_table, read_table, table_ids
 from highway.sweep.table import LONGEST_ID, Table
-from highway.sweep.typed import Typed, command_line, every_combination
+from highway.sweep.typed import Typed, command_line, every_combination, quoted
 
 log = logging.getLogger("highway")
 FOLDERS = ("bench", "cache", "cells", "dashboards", "debug", "grids", "reference", "report", "wandb")
@@ -77,7 +77,7 @@ def _command(typed: Typed, choices: Mapping[str, list[str]]) -> str:
     if typed.choose:
         command += f" choose={','.join(typed.choose)}"
     if typed.title:
-        command += f" {shlex.quote(f'title={typed.title!r}')}"
+        command += f" {shlex.quote(f'title={quoted(typed.title)}')}"
     if typed.columns:
         command += f" columns={','.join(typed.columns)}"
     return command

@@ -46,7 +46,8 @@ class LocalLauncher(Launcher):
         self.slots = slots_for(to_run, devices, in_sweep, self.settings)
         self.threads = max(cores() // self.slots.count, 1)
         self.taken: dict[Planned, list[str]] = {}
-        return self.slots.count // devices
+        self.at_once = min(self.slots.count // devices, in_sweep)
+        return self.at_once
 
     @contextmanager
     def surroundings(self) -> Iterator[None]:
@@ -68,7 +69,7 @@ class LocalLauncher(Launcher):
 
     def start(self, to_run: Sequence[Planned]) -> Iterable[tuple[Planned, Job]]:
         for planned in to_run:
-            environment = {"HIGHWAY_SLOTS": str(self.slots.count), "OMP_NUM_THREADS": str(self.threads)}
+            environment = {"HIGHWAY_SLOTS": str(self.at_once), "OMP_NUM_THREADS": str(self.threads)}
             if self.slots.on_gpus:
                 environment |= {"CUDA_VISIBLE_DEVICES": ",".join(self.taken[planned]), **self.of_mps}
                 environment["TORCHINDUCTOR_COMPILE_THREADS"] = str(self.threads)  # else 32 processes a run

@@ -309,7 +309,7 @@ def _changes(earlier: RunDirectory, run: Planned) -> str:
     if not earlier.config.exists():
         return "never started"
     old, new = read_yaml(earlier.config), configuration(run.experiment)
-    before, after = (flat({name: values[name] for name in PARTS}) for values in (old, new))
+    before, after = (flat({name: values.get(name, {}) for name in PARTS}) for values in (old, new))
     keys = [key for key, value in before.items() if value != after.get(key) and names_run(key)]
     changes = [f"{key} {before[key]} -> {after.get(key, 'absent')}" for key in keys]
     more = [f"and {len(changes) - MOST_CHANGES} more"] if len(changes) > MOST_CHANGES else []

@@ -114,7 +114,7 @@ class RayLauncher(Launcher):
             if not any(_room(node, self.needs(run)) for node in nodes):
                 needed = " and ".join(f"{amount:g} {name}" for name, amount in self.needs(run).items() if amount)
                 raise Refused(f"{run.label} needs {needed}, but no node of the Ray cluster has that much.")
-        self.at_once = sum(_room(node, self.needs(to_run[0])) for node in nodes)
+        self.at_once = min(sum(_room(node, self.needs(to_run[0])) for node in nodes), in_sweep)
         return self.at_once
 
     def needs(self, planned: Planned) -> dict[str, float]:

@@ -37,9 +37,9 @@ def load_table(table_id: str) -> Table:
     return read_table(file)
 
 
-def parse_table(content: dict[str, Any], file: str = "") -> Table:
+def parse_table(content: dict[str, Any]) -> Table:
     """Check the content of a table file and return the table."""
-    return read_table(Yaml(file or str(content.get("id", "a table")), content, None))
+    return read_table(Yaml(str(content.get("id", "a table")), content, None))
 
 
 def read_table(file: Yaml) -> Table:
@@ -141,7 +141,7 @@ def _refuse_unknown(where: str, kind: str, names: Iterable[str], known: list[str
 
 
 def _check_claims(table: Table) -> None:
-    """Refuse a claim or a statement that its rows do not allow, and a series over a key that a row does not set."""
+    """Refuse a claim or a statement that its rows do not allow, and a series over a key that is no number in a row."""
     for claim in table.claims:
         where = f"{table.id}, claim '{claim.text}'"
         if not claim.than and not claim.to:
@@ -161,8 +161,11 @@ def _check_claims(table: Table) -> None:
                 raise Refused(f"{where}: row '{name}' has no {stated.metric} of the paper. Add it under `paper`.")
     for figure in (figure for figure in table.figures if figure.along):
         for name in itertools.chain.from_iterable(figure.groups.values()):
-            if table.row(name).sets(figure.along) is None:
-                raise Refused(f"{table.id}, figure {figure.id}: row {name} does not set {figure.along}.")
+            try:
+                float(table.row(name).sets(figure.along) or "")
+            except ValueError:
+                where = f"{table.id}, figure {figure.id}"
+                raise Refused(f"{where}: row {name} does not set {figure.along} to a number.") from None
 
 
 def _check_overrides(table: Table) -> None:

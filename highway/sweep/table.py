@@ -200,6 +200,8 @@ class Claim(Part):
             raise ValueError("`at_most` compares ratios of a metric of which lower is better. Name such a metric.")
         if self.share and self.kind != "at_most":
             raise ValueError("`share` belongs to `at_most`. Leave it out.")
+        if self.to and not ranks:
+            raise ValueError("`to` belongs to `unrelated` and `opposed`. Leave it out.")
 
 
 class Stated(Part):
@@ -263,6 +265,8 @@ class Figure(Part):
         for needed in NEEDED[self.kind]:
             if not getattr(self, needed):
                 raise ValueError(f"a figure of kind {self.kind} needs {needed}.")
+        if self.kind == "scatter" and len(self.metrics) != 2:
+            raise ValueError("a figure of kind scatter needs two metrics.")
         known = list(KINDS if self.kind == "curves" else METRICS)
         for metric in self.metrics:
             if metric not in known:

@@ -31,12 +31,12 @@ def add_decay(parameters: Iterable[nn.Parameter], weight_decay: float) -> None:
                 parameter.grad.add_(parameter, alpha=weight_decay)
 
 
-def prepare_gradients(parameters: Iterable[nn.Parameter], config: Optimizer, foreach: bool | None = None) -> None:
-    """Add weight decay and clip. foreach: all parameters in one operator; None: as torch does on their device."""
+def prepare_gradients(parameters: Iterable[nn.Parameter], config: Optimizer) -> None:
+    """Add weight decay and clip."""
     parameters = list(parameters)
     add_decay(parameters, config.weight_decay)
     if config.clip is not None:
-        nn.utils.clip_grad_norm_(parameters, config.clip, foreach=foreach)
+        nn.utils.clip_grad_norm_(parameters, config.clip)
 
 
 class Schedule:

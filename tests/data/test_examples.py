@@ -17,12 +17,13 @@ from highway.data.batches import EpochBatches
 from highway.data.fetch import sha256_of
 from highway.data.images import ImageBatch
 from highway.data.tunes import TuneBatch
+from highway.describe import named_parameters
 from highway.errors import Refused
 from highway.run import build
 from highway.tasks.examples import Classification
 from highway.testing.runs import assert_resumes_exactly, trained
 from tests.support.data import REAL_DATA, needs_file
-from tests.support.overrides import EXAMPLES
+from tests.support.overrides import EXAMPLES, MUSIC
 
 Compose = Callable[..., Experiment]
 
@@ -221,6 +222,13 @@ def test_the_mean_over_devices_is_the_whole_batch(
 def test_what_is_refused(experiment: Compose, overrides: tuple[str, ...], sentence: str) -> None:
     with pytest.raises(Refused, match=re.escape(sentence)):
         experiment(*EXAMPLES["tunes"], *overrides)
+
+
+def test_maps_that_start_as_an_embedding_read_its_keys(experiment: Compose) -> None:
+    small = ("model.init_maps=embedding", "model.init_embedding=0.02")
+    model = build.model(experiment("model=transformer_music", *MUSIC, "optimizer=adam_music", *small))
+    weight = named_parameters(model)["blocks.0.attention.function.output.weight"]
+    assert 0.019 < weight.abs().max() <= 0.02
 
 
 # Runs

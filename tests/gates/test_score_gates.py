@@ -418,13 +418,11 @@ def test_beam_of_one_is_greedy(small: Callable[..., Any]) -> None:
     assert beam(model, source, 10, 1, penalty=0.0) == greedy(model, source, 10)
 
 
-def test_scored_attention_drops_in_training_and_has_a_fused_path() -> None:
+def test_scored_attention_drops_in_training_and_draws_each_map_alone() -> None:
     torch.manual_seed(0)
     x, mask = torch.randn(2, 5, 8), torch.full((5, 5), -math.inf).triu(1)
     gate = score_gate(ScoreGateOptions(), layer=1, heads=2)
     attention = SelfAttention(8, 2, 4, 0.5, gate)
     plain = attention.eval()(x, mask, [])
-    torch.testing.assert_close(attention(x, mask, None), plain)  # with torch's kernel
     assert not torch.allclose(attention.train()(x, mask, []), plain)
-    assert not torch.allclose(attention(x, mask, None), plain)
     assert attention.query_key_value.starts["weight"].parts == 3, "each map is drawn as if it stood alone"

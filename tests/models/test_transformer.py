@@ -116,6 +116,8 @@ def test_attention_maps_that_start_as_copies(tiny: Compose, model: str) -> None:
     assert not torch.equal(query, named("model.init_attention=copies", "seed=2")[f"{start}query_key_value.bias"][:16])
     unlike = {name for name in usual if not torch.equal(usual[name], copies[name])}
     assert unlike and all(".attention.function." in name for name in unlike)
+    small = named("model.init_maps=embedding", "model.init_attention=copies")
+    assert not torch.equal(*small["blocks.0.attention.function.query_key_value.weight"].chunk(3)[:2]), "not read then"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from highway.report.rows import with_overrides
 from highway.report.style import looks
 from highway.report.write import write_report
 from highway.sweep.reading import load_table
-from tests.support.tables import TRANSLATION, XL, put, put_translation
+from tests.support.tables import REFERENCES, TRANSLATION, XL, put, put_translation
 
 TABLE = load_table("highway_t1")
 pytestmark = pytest.mark.usefixtures("no_published_records")
@@ -111,6 +111,15 @@ def test_rows_as_points_and_bars(tmp_path: Path) -> None:
     assert "error bars: 95 % over test sentences" in drawn["bleu_heads"]
 
 
+def test_an_interval_over_sentences_is_that_of_the_run_in_the_mean(tmp_path: Path) -> None:
+    put_translation(tmp_path, "t_e4h6", bleu=30.0, wrong=len(REFERENCES), test_loss=100.0)  # has not learned
+    put_translation(tmp_path, "t_e4h6", bleu=100.0, seed=2)
+    figure = next(each for each in TRANSLATION.figures if each.id == "bleu_heads")
+    canvas = figures.draw_bars(figure, collect(TRANSLATION, "paper", tmp_path))
+    (bars,) = (bars for axis in canvas.axes for bars in axis.containers if bars.get_label().endswith("sentences"))
+    assert [segment[:, 1].tolist() for segment in bars[2][0].get_segments()] == [[100.0, 100.0]]
+
+
 def test_figures_of_states(tmp_path: Path) -> None:
     """Figures show one row of either kind, as its run leaves it; the rows without records say so."""
     table = load_table("hsg_t1")
@@ -130,6 +139,9 @@ def test_figures_of_states(tmp_path: Path) -> None:
     assert looks(collect(table, "paper", tmp_path))["hsg_20"].colour in drawn["gate_values"]
     assert drawn["depth"].count(">paper<") == 2 and ">RHN + HSG<" in drawn["depth"]
     collected = collect(table, "paper", tmp_path)
+    gradients = next(each for each in table.figures if each.id == "gradients")
+    three = gradients.model_copy(update={"groups": dict(list(gradients.groups.items())[:3])})
+    assert len(figures.draw_gradients(three, collected).axes) == 3
     (sample,) = collected.finished("hsg_20")
     assert sample.probe("gate_values")["layers.0.gate"].sum() == 4 and sample.probe("nothing") == {}
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from highway.cli import main
+from highway.ledger.files import write_text
 from highway.report.collect import collect
 from highway.report.overview import Overview, overview
 from highway.report.render import first_sentence
@@ -89,3 +90,5 @@ def test_a_report_without_a_table_says_what_each_has_found(
     whole = printed("highway_t1")
     assert "Without a verdict: 5 claims (not run)." in whole and "of the papers'" not in whole
     assert "highway_t2: no records yet. Type highway train -m table=highway_t2" in printed("highway_t2")
+    write_text(tmp_path / "grids" / "broken" / "table.yaml", "id: broken\n")
+    assert "T-L3" in printed("--budget", "paper"), "a grid that cannot be read stops no report"

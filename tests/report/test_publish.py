@@ -104,6 +104,18 @@ def test_a_published_run_is_replaced_only_by_one_that_ended_better(
     assert [path.name for path in there.parent.iterdir()] == ["seed1"], "no half of a copy"
 
 
+def test_a_run_at_the_target_keeps_its_lease_and_what_was_set_aside(tmp_path: Path) -> None:
+    run = put(tmp_path / "here", "tanh", 1, 1.4)
+    write_text(run / "config.yaml", "seed: 1\n")
+    there = RunDirectory(tmp_path / "there" / "cells" / run.parent.name / run.name)
+    shutil.copytree(run, there.path)
+    there.set_aside()
+    with there.leased(), pytest.raises(Refused, match=r"seed1 is being trained\. Type this again when it has ended"):
+        publish(TABLE, "paper", tmp_path / "here", tmp_path / "there")
+    publish(TABLE, "paper", tmp_path / "here", tmp_path / "there")
+    assert there.done and read_json(there.path / "earlier" / "1" / "result.json") == read_json(run / "result.json")
+
+
 @pytest.mark.parametrize(
     ("words", "checkout", "sentence"),
     [

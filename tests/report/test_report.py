@@ -108,6 +108,8 @@ def test_a_missing_number_says_why(tmp_path: Path) -> None:
     empty = build_report(collect(TABLE, "mini", tmp_path))
     assert {line["ours"] for line in cells(empty).values()} == {"not run"}
     assert empty.conclusion.startswith("Not run. ") and "table=highway_t1 budget=mini" in empty.conclusion
+    timed = build_report(collect(load_table("highway_t7"), "paper", tmp_path))
+    assert timed.conclusion == "Not run. Type highway table time highway_t7 --budget paper."
 
 
 def test_times_beside_other_work_are_left_out(tmp_path: Path) -> None:
@@ -230,6 +232,18 @@ def test_a_table_of_ones_own_is_judged_at_smoke(tmp_path: Path) -> None:
     assert [verdict.word for verdict in report.verdicts] == ["better"] and "Budget smoke" in text
     assert cells(report)["a"]["parameters"] == "7" and "docs/STATISTICS.md" not in text
     assert text.index("|a|") < text.index("All runs:")
+
+
+def test_a_conclusion_from_ranks_names_the_better_row(tmp_path: Path) -> None:
+    """With failed runs there is no difference of means."""
+    rows = [
+        {"id": name, "label": name, "overrides": [f"gate={gate}"]} for name, gate in (("a", "none"), ("b", "sdu_tanh"))
+    ]
+    table = parse_table(content(recipe=["model=transformer", "dataset=ptb_char"], rows=rows, paper=""))
+    for seed in range(1, 6):
+        put(tmp_path, "a", seed, 1.5, table=table, status="diverged")
+        put(tmp_path, "b", seed, 1.4, table=table)
+    assert build_report(collect(table, "paper", tmp_path)).conclusion.startswith("b: better (a has learned in 0 of 5")
 
 
 def test_failed_runs_are_counted_in_their_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

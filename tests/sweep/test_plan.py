@@ -11,6 +11,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from highway.config.compose import experiment
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
+from highway.ledger.files import write_text
 from highway.sweep import plan as plans
 from highway.sweep.plan import Plan, Planner
 from highway.sweep.reading import load_table, parse_table
@@ -74,16 +75,16 @@ def test_changed_recipes_take_one_line(tmp_path: Path, caplog: pytest.LogCapture
         plan = planned(tmp_path, *words)
         plan.write()
     assert caplog.messages == [], "the rows have other links"
-    for link, run in [(link, run) for link, run in plan._links.items()]:
+    for link in plan._links:
         earlier = RunDirectory(tmp_path / "cells" / "transformer-0123456789ab" / link.name)
         earlier.path.mkdir(parents=True, exist_ok=True)
+        write_text(earlier.config, "model:\n  width: 8\n")  # older than the other sections
         os.remove(link)
         link.symlink_to(os.path.relpath(earlier.path, link.parent))
-        assert run.experiment is not None
     with caplog.at_level(logging.INFO, "highway"):
         plan.write()
     (line,) = caplog.messages
-    assert line.startswith("3 rows have another configuration than before; baseline: ")
+    assert line.startswith("3 rows have another configuration than before; baseline: model.width 8 -> ")
     assert len(line.removeprefix(str(tmp_path))) < 300
 
 

@@ -82,6 +82,9 @@ def test_a_run_sees_only_the_gpus_of_its_slots(monkeypatch: pytest.MonkeyPatch, 
     list(launcher.start(runs[:4]))
     assert [environment["CUDA_VISIBLE_DEVICES"] for environment in surroundings] == ["4", "5", "4", "5"]
     assert surroundings[0]["HIGHWAY_SLOTS"] == "4" and surroundings[0]["OMP_NUM_THREADS"] == "2"
+    assert launcher.prepare(runs[:1], 1) == 1 and launcher.take(runs[0])
+    list(launcher.start(runs[:1]))
+    assert surroundings[-1]["HIGHWAY_SLOTS"] == "1", "nothing runs beside a run that is alone in its sweep"
 
 
 @pytest.mark.parametrize(

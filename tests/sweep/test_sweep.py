@@ -87,12 +87,12 @@ def test_a_grid_inline(tmp_path: Path) -> None:
 
 
 def test_a_sweep_with_a_title_and_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    heads = ("title='Do gates help?'", "columns=test_bpc,parameters")
+    heads = (r"title='Do $\alpha$ gates help?'", "columns=test_bpc,parameters")
     typed = ("gate=none,highway", "seed=1", *TINY, *FEW, *heads)
     code, text = inline(monkeypatch, tmp_path, *typed, "name=mine")
     assert code == 0, text
     page = (tmp_path / "report" / "mine" / "smoke" / "table.md").read_text()
-    assert "# mine: Do gates help?" in page and "|model|test bits per character|parameters|n|" in page
+    assert r"# mine: Do $\\alpha$ gates help?" in page and "|model|test bits per character|parameters|n|" in page
     table = grid.find("mine", tmp_path)
     assert shlex.split(table.command)[-2:] == [*heads], "the command of the page gives the page again"
     assert inline(monkeypatch, tmp_path, "table=highway_t1", heads[0])[0] == 2, "a table's file has its caption"

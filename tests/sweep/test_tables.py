@@ -200,9 +200,11 @@ CURVES: dict[str, Any] = {"id": "f", "caption": "c", "metrics": ["loss"], "split
         ({"figures": [{"id": "f", "caption": "c"}]}, r"t: figures\[f\]: a figure of kind curves needs metrics"),
         ({"figures": [{"id": "f", "caption": "c", "kind": "biases"}]}, "a figure of kind biases needs rows"),
         (
-            {"figures": [{**CURVES, "kind": "scatter", "metrics": ["test_loss"]}]},
+            {"figures": [{**CURVES, "kind": "scatter", "metrics": ["test_bpc", "test_loss"]}]},
             "draws test_loss, which is not a col",
         ),
+        ({"figures": [{**CURVES, "kind": "scatter", "metrics": ["test_bpc"]}]}, "of kind scatter needs two metrics"),
+        ({"claims": [{**BETTER, "to": "test_loss"}]}, r"claims\[0\]: `to` belongs to `unrelated` and `opposed`"),
         ({"claims": [{"text": "x", "better": "a", "metric": "test_bpc"}]}, r"claims\[0\]: `than` is missing"),
         ({"claims": [{"text": "x", "opposed": "all", "metric": "test_bpc"}]}, r"claims\[0\]: .* with `to`"),
         ({"claims": [{"text": "x", "sooner": "a", "than": "a", "metric": "train_seconds"}]}, "has no curve"),
@@ -310,6 +312,8 @@ def test_a_series_is_over_what_its_rows_set() -> None:
         parse_table(content(figures=[figure]))
     with pytest.raises(Refused, match="row a does not set model"):
         parse_table(content(figures=[{**figure, "along": "model.depth"}]))
+    with pytest.raises(Refused, match="row a does not set gate to a number"):
+        parse_table(content(figures=[{**figure, "along": "gate"}]))
     with pytest.raises(Refused, match="pairs 1 rows with 2"):
         parse_table(content(claims=[{"text": "x", "growing": "a", "than": ["a", "a"], "metric": "test_bpc"}]))
 
