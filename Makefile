@@ -129,7 +129,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	@touch $@ && rm $(BEGUN)
 
 $(VENV)/.dev: $(VENV)/.core
-	$(call extra,dev,the tools for tests: 40 MB to download, 0.15 GB on disk)
+	$(call extra,dev,the tools for tests: 40 MB to download and 0.15 GB on disk)
 	@$(INSTALL); install --no-deps axe-playwright-python==0.1.8  # for its axe.min.js alone, without a second browser
 	@touch $@
 

@@ -247,16 +247,10 @@ def train(
 app.add_typer(table_app, name="table", help="Show the progress of a table, explain its rows, or time them.")
 
 
-def _check_names(names: Words, option: str = "--with") -> None:
-    """Refuse an override in the place of a table."""
-    for name in names or []:
-        if "=" in name:
-            raise Refused(f"{name} is an override. Write {option} before each: {option} {name}.")
-
-
 def _find(name: str) -> "Table":
     """Return a table, or a grid that was run here."""
-    _check_names([name])
+    if "=" in name:
+        raise Refused(f"{name} is an override. Name a table first.")
     from highway.sweep.grid import find
 
     return find(name, outputs_folder())
@@ -344,12 +338,14 @@ def report(
     what each has found.
     """
     check_words(added or [])
-    _check_names(tables)
+    for name in tables or []:
+        if "=" in name:
+            raise Refused(f"{name} is an override. Write --with before each: --with {name}.")
     outputs = outputs_folder()
     if watch and (tables or budget or added or data):
         raise Refused("--watch serves every table: leave out tables, --budget, --with and --data.")
     if data and (added or len(tables or []) > 1):
-        raise Refused("--data writes the runs of one table, or of all: leave out --with.")
+        raise Refused("--data writes the runs of one table, or of all. Name one or none, and leave out --with.")
     if data and data.suffix not in (".parquet", ".csv"):
         raise Refused(f"--data {data}: the name of the file ends in .parquet or .csv.")
     if watch:
@@ -597,6 +593,10 @@ def dashboard(
 
     Without --send or --sync, create or update a workspace and a report of the table.
     """
+    if online and not send:
+        raise Refused("--online changes how --send uploads. Add --send.")
+    if sync and (table or send):
+        raise Refused("--sync uploads the offline runs of every table. Leave out the table and --send.")
     if sync:
         from highway.dashboard import mirror
 

@@ -46,6 +46,7 @@ def time_table(
     path = times_file(table.id, budget, outputs)
     read_lines(path)  # a file that cannot be read is refused now, not after the measurement
     first = next(iter(experiments.values()))
+    start.check_accelerator(first)
     threads = first.trainer.threads or cores()
     device = "cuda" if first.trainer.accelerator != "cpu" and torch.cuda.is_available() else "cpu"
     started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

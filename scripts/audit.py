@@ -96,7 +96,7 @@ def of_sizes(table: Table, costs: dict[str, Cost]) -> Iterator[Finding]:
             yield _unused(table, stated, table.row(stated.rows[0]), costs)
     for row_id, cost in costs.items():
         if without := cost.without_gradient:
-            yield Finding(table, f"our {row_id}", f"{without:,} parameters get no gradient", not without)
+            yield Finding(table, f"our {row_id}", f"{without:,} parameters get no gradient", holds=False)
 
 
 def of_code(table: Table) -> Iterator[Finding]:

@@ -160,6 +160,8 @@ def benchmark_tables(names: Sequence[str], asked: Asked, rounds: int, threads: i
     need("pytorch_tcn", "bench", "scripts/benchmark.py")
     tables = [load_table(name) for name in names or table_ids(trained=True)]
     comparisons = [each for table in tables if names or measurable(table, asked) for each in contenders(table, asked)]
+    if not comparisons:
+        raise Refused("no table has the row and the budget that are asked for.")
     say(*dict.fromkeys(remark for comparison in comparisons for remark in comparison.remarks))
     path = _folder() / f"{datetime.now():%Y-%m-%d-%H%M%S}.csv"
     lines: list[Figures] = []

@@ -55,8 +55,7 @@ def _losses(table: Table, column: Column) -> Iterator[Finding]:
         of_it = _of_loss(card.kind, row.paper[loss.metric])
         printed = f"{row.paper[column.metric]:.{column.digits}f}"
         says = f"{row.label}: {loss.title} {row.paper[loss.metric]:g}, {column.title} {printed}"
-        fits = _fits(card.kind, row.paper, loss, column)
-        yield Finding(table, says, f"a loss of {row.paper[loss.metric]:g} is {of_it:.{column.digits}f}", fits)
+        yield Finding(table, says, f"a loss of {row.paper[loss.metric]:g} is {of_it:.{column.digits}f}", holds=False)
     if column.printed:
         other = "ppl" if card.kind == "bpc" else "bpc"
         as_printed = sum(_fits(other, row.paper, loss, column) for row in rows)
@@ -68,7 +67,7 @@ def _losses(table: Table, column: Column) -> Iterator[Finding]:
         holds = as_printed == len(rows)
         yield Finding(table, f"a column headed {column.printed} ({column.metric})", computed, holds)
     elif not wrong:
-        yield Finding(table, f"{column.title} beside {loss.title}", f"all {len(rows)} values agree", not wrong)
+        yield Finding(table, f"{column.title} beside {loss.title}", f"all {len(rows)} values agree", holds=True)
 
 
 def _of_loss(kind: str, loss: float) -> float:
@@ -101,7 +100,7 @@ def _ties(table: Table, column: Column) -> Iterator[Finding]:
     if chance < CHANCE:
         counts = " and ".join(f"{value:g} {count} times" for value, count in sorted(equal.items(), reverse=True))
         computed = f"by chance with a probability of {chance:.0e}, if all values in their range are equally likely"
-        yield Finding(table, f"{column.title} of different models: {counts}", computed, chance >= CHANCE)
+        yield Finding(table, f"{column.title} of different models: {counts}", computed, holds=False)
 
 
 def _claim(table: Table, claim: Claim) -> Iterator[Finding]:

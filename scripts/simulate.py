@@ -12,7 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
+from highway.config import project
 from highway.config.sentences import one_sentence
+from highway.errors import Refused
 from highway.report.statistics import LEVEL, Array, judge
 from highway.sweep.reading import load_table, table_ids
 from highway.sweep.table import Claim, Table
@@ -117,6 +119,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=4000, metavar="N", help="tables of each case; default: 4000")
     arguments = parser.parse_args()
     with one_sentence():
+        if arguments.count < 10:
+            raise Refused(f"--count {arguments.count}: write 10 or more.")
+        project.load()
         show([load_table(name) for name in arguments.tables or table_ids()], arguments.seeds, arguments.count)
 
 

@@ -77,6 +77,7 @@ def _spelled(value: Any) -> str:
 def _train(overrides: list[str], directory: RunDirectory, progress: bool) -> None:
     command = [sys.executable, "-m", "highway", "train", *overrides]
     environment = {**os.environ, SWEEP: str(os.getpid())}  # the run saves and stops if this process dies
+    before = directory.result()  # of a run that failed
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
@@ -87,7 +88,7 @@ def _train(overrides: list[str], directory: RunDirectory, progress: bool) -> Non
             process.send_signal(signal.SIGTERM)  # it writes a checkpoint
             process.wait()
             raise
-        if process.returncode and not directory.result():
+        if process.returncode and directory.result() in (None, before):
             raise Refused(_last_line(output))
 
 

@@ -8,6 +8,7 @@ A folder is a project if its pyproject.toml says so:
 $HIGHWAY_PROJECT names the folder; without it, the nearest such folder counts, from the current one upwards.
 """
 
+import keyword
 import os
 import re
 import sys
@@ -15,6 +16,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from highway.config.home import CONF, HOME
@@ -96,6 +98,8 @@ def begin(folder: Path) -> None:
         raise Refused(f"'{name}' cannot name a package: use small letters, digits and _, as in highway init my_gates.")
     if folder.exists():
         raise Refused(f"{folder} exists already. Choose another name.")
+    if keyword.iskeyword(name) or name in sys.stdlib_module_names or name in packages_distributions():
+        raise Refused(f"'{name}' is a word or a module of Python already. Choose another name.")
     try:
         for path in sorted(TEMPLATE.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc":

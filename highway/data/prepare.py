@@ -74,7 +74,7 @@ def list_named(names: Sequence[str]) -> None:
     for name in names:
         dataset, data_dir, _ = composed_dataset([f"dataset={name}"])
         paths = files(dataset, data_dir).values()
-        state = _missing(paths) or ("present" if paths else "generated")
+        state = _missing(paths, data_dir) or ("present" if paths else "generated")
         grid.add_row(name, dataset.form, _sizes(dataset), state)
     Console().print(grid)
 
@@ -97,15 +97,15 @@ def verify_named(name: str, refuse_missing: bool) -> None:
     paths, card = files(dataset, data_dir), DATASETS[dataset.name]
     if not paths:
         return print(f"{name}: generated, so there is nothing to check")
-    if not refuse_missing and (missing := _missing(paths.values())):
+    if not refuse_missing and (missing := _missing(paths.values(), data_dir)):
         return print(f"{name}: {missing}")
     verify(dataset, data_dir)
     declared = card.reader in PUBLISHED or card.checksums
     print(f"{name}: {card.checked if declared else 'its card declares no checksums, so nothing was checked'}")
 
 
-def _missing(paths: Iterable[Path]) -> str:
-    names = [path.name for path in paths if not path.exists()]
+def _missing(paths: Iterable[Path], data_dir: Path) -> str:
+    names = [str(path.relative_to(data_dir)) for path in paths if not path.exists()]
     return f"missing {', '.join(names)}" if names else ""
 
 

@@ -35,6 +35,12 @@ class Start(NamedTuple):
     resume: Resume | None  # None if it starts from step 0
 
 
+def check_accelerator(experiment: Experiment) -> None:
+    """Refuse to run on a GPU where there is none."""
+    if experiment.trainer.accelerator == "gpu" and not torch.cuda.is_available():
+        raise Refused("trainer.accelerator=gpu is set, but torch sees no GPU here. Write trainer.accelerator=cpu.")
+
+
 @contextmanager
 def hold_run(experiment: Experiment, directory: RunDirectory) -> Iterator[Start | None]:
     """Hold the lease of a run while the block trains it. Yield None if the run is finished, so nothing is to be done.
@@ -42,8 +48,7 @@ def hold_run(experiment: Experiment, directory: RunDirectory) -> Iterator[Start 
     Of several processes, the first one alone holds the lease, deletes files and writes the log.
     """
     first = first_process()
-    if experiment.trainer.accelerator == "gpu" and not torch.cuda.is_available():
-        raise Refused("trainer.accelerator=gpu is set, but torch sees no GPU here. Write trainer.accelerator=cpu.")
+    check_accelerator(experiment)
     with directory.leased() if first else nullcontext() as lease:
         if lease and experiment.debug.scratch:
             directory.clear()

@@ -14,6 +14,7 @@ import torch
 import highway
 from highway.api.train import as_overrides, bar
 from highway.cli import main
+from highway.config.compose import experiment
 from highway.config.home import REFERENCE
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
@@ -22,6 +23,7 @@ from highway.testing.runs import same_weights
 from tests.support.commands import ROOT
 from tests.support.overrides import FEW, TINY
 from tests.support.sweeps import inline
+from tests.support.tables import write_ended
 
 PAGE = (ROOT / "docs" / "PYTHON.md").read_text()
 T3 = {"table": "highway_t3", "budget": "mini"}
@@ -79,6 +81,14 @@ def test_a_run_that_is_refused_or_fails_raises_one_sentence(settings: Any, sente
         pytest.skip("there is a GPU")
     with pytest.raises(Refused, match=sentence):
         highway.train(settings, progress=False)
+
+
+def test_the_error_of_an_earlier_start_is_not_reported_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = RunDirectory.of(experiment(TINY))
+    write_ended(directory.path, status="failed", error="an old error")
+    monkeypatch.setattr("highway.api.train.sys.executable", "/bin/false")
+    with pytest.raises(Refused, match="the run ended without a message"):
+        highway.train(TINY, progress=False)
 
 
 def test_python_and_the_command_line_train_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -313,6 +313,9 @@ OTHERS = {  # another command and its arguments; `folder`, `text.txt` and others
     "report --watch --port 99999999": "'--port': '99999999' is not a whole number",
     "report --watch --every 0": "'--every': '0' is not a whole number",
     "report highway_t1 --with ''": "sets nothing",
+    "report highway_t1 gate=none": "gate=none is an override. Write --with before each: --with gate=none.",
+    "report highway_t1 highway_t2 --data runs.csv": "Name one or none, and leave out --with.",
+    "publish gate=none": "gate=none is an override. Name a table first.",
     "report highway_t1 --with gate=null": "gate=null names no option",
     "table status": "Missing argument 'TABLE'.",
     "table": "Missing command. Type highway table --help.",
@@ -332,6 +335,8 @@ OTHERS = {  # another command and its arguments; `folder`, `text.txt` and others
     "data explode": "No such command 'explode'. Type highway data --help.",
     "dashboard": "dashboard needs a table",
     "report highway_t3 --budget mini --with model.width=-1": "model.width=-1",
+    "dashboard highway_t7 --sync --dry-run": "--sync uploads the offline runs of every table. Leave out the table",
+    "dashboard highway_t5 --online --dry-run": "--online changes how --send uploads. Add --send.",
     "dashboard highway_t7 --dry-run": "highway_t7 is timed and has no curves",
     "dashboard highway_t1 --budget huge": "'huge' is unknown. Available: mini, paper, smoke.",
 }

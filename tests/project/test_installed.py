@@ -56,6 +56,12 @@ def test_names_that_no_package_can_have_are_refused(tmp_path: Path, name: str) -
         begin(tmp_path / name)
 
 
+@pytest.mark.parametrize("name", ["class", "statistics", "yaml"])
+def test_names_that_would_hide_a_module_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(Refused, match=f"'{name}' is a word or a module of Python already"):
+        begin(tmp_path / name)
+
+
 def test_the_page_names_every_file_of_the_example() -> None:
     page = (ROOT / "docs" / "OWN.md").read_text()
     named = re.findall(r"^\| \[`(\S+)`\]\(\.\./example/(\S+)\) \|", page, flags=re.M)
@@ -104,7 +110,7 @@ def test_a_file_with_the_name_of_an_option_of_ours_is_refused(project: Path) -> 
 def test_data_that_a_project_generates_needs_no_files(project: Path) -> None:
     listed = run(project, *PYTHON, "data", "list", COLUMNS="160")
     assert re.search(r"^ *counting .* generated *$", listed, flags=re.M)
-    assert re.search(r"^ *mnist .* missing train-images", listed, flags=re.M)
+    assert re.search(r"^ *mnist .* missing mnist/train-images", listed, flags=re.M)
     prepared = run(project, *PYTHON, "data", "prepare", "counting")
     assert "counting (generated): vocabulary 11" in prepared and "checksums" not in prepared
     assert re.search(r"train +35,000 symbols", prepared)

@@ -231,6 +231,10 @@ def test_a_row_without_a_local_rnn(
     assert typed(f"{line} --local-rnn") == (2, "", f"error: --local-rnn: {error}\n")
 
 
+def test_a_row_that_no_table_has(typed: Callable[..., tuple[int, str, str]]) -> None:
+    assert typed("--row nothing") == (2, "", "error: no table has the row and the budget that are asked for.\n")
+
+
 ASKED = benchmark.Asked(None, "paper", [], ("32",), "cpu", compiled=False, local_rnn=False)
 
 

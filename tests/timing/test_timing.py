@@ -147,13 +147,21 @@ def test_the_published_times_are_shown_where_nothing_was_measured(
         (["highway_t7", "model.width=3"], "model.width=3 cannot be set for a timing. It takes only trainer.acc"),
         (["highway_t7", "trainer.precision=64"], "trainer.precision=64 cannot be timed"),
         (["highway_t7", "trainer.threads=0"], "trainer.threads=0 is out of range"),
+        (["highway_t7", "trainer.accelerator=gpu"], "trainer.accelerator=gpu is set, but torch sees no GPU here."),
+        (["trainer.threads=1"], "trainer.threads=1 is an override. Name a table first."),
         (["highway_t7", "--with", "trainer.threads=1"], "--with is no option of highway table time."),
         (["highway_t7", "--rounds", "1"], "'--rounds': '1' is not a whole number from 2 to 10000"),
     ],
 )
 def test_what_is_refused(
-    typed: Typed, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    typed: Typed,
+    words: list[str],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert typed("time", *words) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "outputs").exists()
