@@ -297,6 +297,7 @@ OTHERS = {  # another command and its arguments; `folder`, `text.txt` and others
     "generate folder --top-k 0": "'--top-k': '0' is not a whole number from 1",
     "generate folder --step-seconds nan": "'--step-seconds': 'nan' is not a number",
     "translate folder hello --penalty nan": "'--penalty': 'nan' is not a number",
+    "translate folder hello --penalty 1e9": "'--penalty': '1e9' is not a number",
     "translate folder hello --penalty -1": "'--penalty': '-1' is not a number from 0",
     "translate folder hello --beam 0": "'--beam': '0' is not a whole number",
     "translate folder hello --attention x": "'--attention': 'x' is not a whole number",

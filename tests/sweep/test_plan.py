@@ -75,12 +75,13 @@ def test_changed_recipes_take_one_line(tmp_path: Path, caplog: pytest.LogCapture
         plan = planned(tmp_path, *words)
         plan.write()
     assert caplog.messages == [], "the rows have other links"
-    for link in plan._links:
+    for link, run in plan._links.items():
         earlier = RunDirectory(tmp_path / "cells" / "transformer-0123456789ab" / link.name)
         earlier.path.mkdir(parents=True, exist_ok=True)
         write_text(earlier.config, "model:\n  width: 8\n")  # older than the other sections
         os.remove(link)
         link.symlink_to(os.path.relpath(earlier.path, link.parent))
+        assert run.experiment is not None
     with caplog.at_level(logging.INFO, "highway"):
         plan.write()
     (line,) = caplog.messages
