@@ -77,8 +77,9 @@ def check_even(width: int) -> None:
         raise Refused(f"model.width={width} is odd, but sinusoidal positions need an even width.")
 
 
-class Transformer(Options):
-    name: str = "transformer"
+class Blocks(Options):
+    """The keys of models that are built of a Transformer's blocks."""
+
     width: int = number(512, 1, description=WIDTH)
     layers: int = number(3, 1, DEEPEST, description=LAYERS)
     heads: int = number(8, 1, description=HEADS)
@@ -110,17 +111,22 @@ class Transformer(Options):
 
     def check(self) -> None:
         check_heads(self.width, self.heads)
+
+
+class Transformer(Blocks):
+    name: str = "transformer"
+    dropout_positions: float = rate("on the sum of embedding and positions, after dropout_embedding")
+
+    def check(self) -> None:
+        super().check()
         check_even(self.width)
 
 
-class RTransformer(Transformer):
+class RTransformer(Blocks):
     name: str = "r_transformer"
     cell: str = choice("gru", "lstm", "rnn", description="recurrent cell of the LocalRNN")
     window: int = number(7, 1, description="positions that a LocalRNN reads for each position, itself included")
     local_layers: int = number(1, 0, DEEPEST, description="LocalRNN sublayers in each block")
-
-    def check(self) -> None:
-        check_heads(self.width, self.heads)
 
 
 class Recurrent(Options):

@@ -2,7 +2,7 @@
 
     head_i = softmax(Q_i K_i^T / sqrt(d)) V_i       Eqs. 1-3
     Att(X) = [head_1 ... head_h] W_o
-    X = x + PE                                      Eq. 6
+    X = drop(x + PE)                                Eq. 6; the dropout is `dropout_positions`, 0 by default
     post-norm   U = LN(gate(X, Att(X)))             Eqs. 7, 23
                 O = LN(gate(U, FFN(U)))             Eqs. 9, 24
     pre-norm    U = gate(X, Att(LN X))              as in R-Transformer's code, from which the PTB
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from highway.blocks.layers import FeedForward, LayerNorm, Sublayer, dropout, sinusoids
 from highway.config.experiment import Gating
-from highway.config.models import Transformer
+from highway.config.models import Blocks, Transformer
 from highway.describe import uniform
 from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch
@@ -83,7 +83,7 @@ class CausalAttention(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, model: Transformer, gating: Gating, layer: int) -> None:
+    def __init__(self, model: Blocks, gating: Gating, layer: int) -> None:
         super().__init__()
 
         def sublayer(function: nn.Module, location: str) -> Sublayer:
@@ -106,11 +106,12 @@ class TransformerBackbone(Backbone):
         self.family = LikeTorch(model.init_embedding, model.init_embedding_as, model.init_maps)
         self.positions: Tensor
         self.register_buffer("positions", torch.empty(0, model.width), persistent=False)
+        self.dropout = model.dropout_positions
         self.blocks = nn.ModuleList(Block(model, gating, layer) for layer in range(1, model.layers + 1))
 
     def forward(self, x: Tensor, state: None = None) -> tuple[Tensor, None]:
         """Compute features (B, T, D) from x (B, T, D); a Transformer carries no state."""
-        x = x + self._positions(x.shape[1]).to(x)
+        x = dropout(x + self._positions(x.shape[1]).to(x), self.dropout, self.training)
         for block in self.blocks:
             x = block(x)
         return x, None

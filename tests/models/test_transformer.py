@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from highway.blocks.layers import sinusoids
 from highway.config.experiment import Experiment
 from highway.describe import named_parameters
 from highway.run import build
@@ -174,6 +175,24 @@ def test_equals_torchs_encoder_layers(tiny: Compose, norm_first: bool) -> None:
         layer.norm2.load_state_dict(feed_forward.norm.state_dict())
         x = layer(x, src_mask=nn.Transformer.generate_square_subsequent_mask(10), is_causal=True)
     torch.testing.assert_close(model(tokens)[0], x, atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_one_mask_drops_the_sum_of_embedding_and_positions(tiny: Compose) -> None:
+    """A component that blocks read is 0, or 2 (4/3 E + PE), or 2 PE where dropout_embedding has dropped E."""
+    model = build.model(tiny("model.dropout_embedding=0.25", "model.dropout_positions=0.5"))
+    tokens, inputs = torch.randint(27, (64, 20)), []
+    model.backbone.blocks[0].register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
+    model.train()(tokens)
+    model.eval()(tokens)
+    embedded, positions = model.embedding(tokens), sinusoids(20, 16).expand(64, 20, 16)
+    kept = torch.isclose(inputs[0], 2 * (4 / 3 * embedded + positions), atol=1e-6)
+    without_embedding = torch.isclose(inputs[0], 2 * positions, atol=1e-6)
+    dropped = inputs[0] == 0
+    assert torch.all(kept | without_embedding | dropped)
+    for share, expected in ((dropped, 1 / 2), (kept, 3 / 8)):
+        assert share.float().mean().item() == pytest.approx(expected, abs=0.02)
+    torch.testing.assert_close(inputs[1], embedded + positions)
 
 
 @torch.no_grad()
