@@ -76,8 +76,8 @@ class Sublayer(nn.Module):
 
         post-norm   LN(gate(x, f(x)))        pre-norm   gate(x, f(LN x))
 
-    Dropout applies to the output of f, never to the gate. An attention with memory reads the memory followed by x, and
-    pre-norm normalises both.
+    Dropout applies to the output of f, and not to the gate, but for `gate.inside_dropout`: x + drop(f + unit). An
+    attention with memory reads the memory followed by x, and pre-norm normalises both.
 
     layer: number of the layer, from 1. location: name of its gate's location, such as attention; None without a gate.
     norm_place: pre or post.
@@ -96,7 +96,9 @@ class Sublayer(nn.Module):
     ) -> None:
         super().__init__()
         self.function: Any = function
-        self.gate = build_gate("residual", gating.residual(layer, location), width, gating.options)
+        gate = gating.residual(layer, location)
+        self.gate: Any = build_gate("residual", gate, width, gating.options)
+        self.inside_dropout = gating.options.inside_dropout and gate != "none"
         self.norm = norm
         self.dropout = rate
         self.post_norm = norm_place == "post"
@@ -107,10 +109,13 @@ class Sublayer(nn.Module):
         reads = x if memory is None else torch.cat((memory, x), dim=1)
         if not self.post_norm:
             reads = self.norm(reads)
-        fx = dropout(self.function(reads, *rest), self.dropout, self.training)
-        if self.post_norm:
-            return self.norm(self.gate(x, fx, x))
-        return self.gate(x, fx, reads[:, -x.shape[1] :] if self.reads_normalised else x)
+        fx = self.function(reads, *rest)
+        gate_reads = reads[:, -x.shape[1] :] if self.reads_normalised else x
+        if self.inside_dropout:
+            summed = x + dropout(fx + self.gate.unit(gate_reads), self.dropout, self.training)
+        else:
+            summed = self.gate(x, dropout(fx, self.dropout, self.training), gate_reads)
+        return self.norm(summed) if self.post_norm else summed
 
 
 # Sinusoidal codes (Vaswani et al., 2017) of positions, Eqs. 4-5 of Highway Transformer, and of distances, Eqs. 11, 13

@@ -86,7 +86,7 @@ def check_no_embedding(experiment: Any) -> None:
     for name, item in type(model).model_fields.items():
         value = getattr(model, name)
         is_read = like_embedding and name.startswith("init_embedding")
-        if "_embedding" in name and value != item.default and not is_read:
+        if ("_embedding" in name or name == "tied") and value != item.default and not is_read:
             raise Refused(
                 f"model.{name}={value}: {experiment.dataset.name} is read as values, without an embedding. "
                 f"Leave model.{name}={item.default}."
@@ -198,10 +198,11 @@ class LanguageDataset(Written):
 
     def fits(self, experiment: Any) -> None:
         model = experiment.model
-        if model.width_in != model.width_out:
+        if model.tied and model.width_in != model.width_out:
             raise Refused(
                 f"a language model reads and predicts with one embedding, but {model.name} reads vectors of width "
-                f"{model.width_in} and returns vectors of width {model.width_out}: set model.input so that they agree."
+                f"{model.width_in} and returns vectors of width {model.width_out}: set model.input so that they agree, "
+                "or model.tied=false."
             )
         if any(cut.memory or cut.clamp for cut in self.cuts.values()) and experiment.remembers is not Remembers.MEMORY:
             zeros = " and ".join(f"dataset.{name}.memory=0" for name in self.cuts)

@@ -42,14 +42,14 @@ OURS: dict[str, dict[str, GateCard]] = {
             "x + f(x) + psi(x W1 + b1) * (x W2 + b2)",
             "A self-dependency unit: beside the output of the sublayer, each position adds a linear map of its own x. "
             "A second linear map of x, passed through psi, scales each component of the first.",
-            reads=("activation", "reads"),
+            reads=("activation", "reads", "inside_dropout"),
         ),
         "sdu_conv": GateCard(
             "highway.gates.residual:ConvolutionalUnit",
             "x + f(x) + psi(conv1(x) + b1) * (conv2(x) + b2)",
             "A self-dependency unit with two small convolutions in place of the linear maps: each position also reads "
             "the few positions just before it, and the gate has far fewer parameters.",
-            reads=("activation", "reads", "kernel"),
+            reads=("activation", "reads", "inside_dropout", "kernel"),
             sideways=True,
         ),
         "highway": GateCard(
@@ -185,9 +185,12 @@ class StateGateOptions(_Chosen):
 
 class GateOptions(_Chosen):
     residual: str = key("none", "gate on the residual connection", options=lambda: tuple(GATES["residual"]))
-    activation: str = choice("sigmoid", "tanh", description=PSI)
+    activation: str = choice("sigmoid", "tanh", "one", "identity", description=f"{PSI}; one: without W1")
     reads: str = choice(
         "stream", "normalised", description="input of the gate in a pre-norm block, where f reads the normalised x"
+    )
+    inside_dropout: bool = key(
+        False, "the sublayer's dropout applies to f(x) and the gate's unit together, by one mask: x + drop(f(x) + unit)"
     )
     kernel: int = number(3, 1, description="positions that one output reads, its own included")
     score: SerializeAsAny[ScoreGateOptions] = part(ScoreGateOptions, "gate on attention scores")
@@ -202,6 +205,12 @@ class GateOptions(_Chosen):
         if self.reads_option("reads") and self.reads == "normalised" and norm == "post":
             raise Refused(
                 "gate.reads=normalised needs model.norm=pre, because post-norm sublayers read the stream itself."
+            )
+        if self.inside_dropout and self.residual != "none" and not self.reads_option("inside_dropout"):
+            units = [name for name, card in GATES["residual"].items() if "inside_dropout" in (card.reads or ())]
+            raise Refused(
+                f"gate.inside_dropout=true: {self.residual} adds no unit of its own to the sublayer. "
+                f"Gates that do: {listing(units)}. Leave it out, or choose one of these."
             )
         if self.score.name != "none":
             self.score.fits(experiment)

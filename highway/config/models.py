@@ -48,13 +48,15 @@ class ModelCard:
 
 
 class Options(Written):
-    """The keys of a model. The input and output layers read `width_in` and `width_out` of every model.
+    """The keys of a model. The input and output layers read `width_in`, `width_out` and `tied` of every model.
 
     Of a model that has them, they also read the keys scale_embedding, dropout_embedding and dropout_embedding_words.
     """
 
     if TYPE_CHECKING:
         width: int  # every model has this key, with a default of its own
+
+    tied: bool = key(True, "true: a language model's output map is its embedding; false: a map of its own, drawn alike")
 
     @property
     def width_in(self) -> int:
@@ -90,17 +92,33 @@ class Blocks(Options):
     norm_deviation: str = choice(
         "unbiased", "biased", description="unbiased (n - 1), as the R-Transformer code; biased, as torch.nn.LayerNorm"
     )
+    final_norm: bool = key(
+        False, "true: a norm after the last block, as Harvard's annotated Transformer", read_when={"norm": ("pre",)}
+    )
     dropout: float = rate("on each sublayer's output, never on the gate")
     dropout_attention: float = rate("on the attention probabilities")
     dropout_feed_forward: float = rate("inside the feed-forward layer")
     dropout_embedding: float = rate("on the embedding, before positions are added")
     scale_embedding: bool = key(False, "multiply the embedding by sqrt(width); Eq. 6 of the paper does not")
-    init_embedding: float = number(0.1, 1e-9, 10, description="embeddings start at U(-this, this), or at N(0, this)")
-    init_embedding_as: str = choice("uniform", "normal", description="distribution of init_embedding")
+    init_embedding: float = number(
+        0.1,
+        1e-9,
+        10,
+        description="embeddings start at U(-this, this), or at N(0, this)",
+        read_when={"init_maps": ("torch", "embedding")},
+    )
+    init_embedding_as: str = choice(
+        "uniform",
+        "normal",
+        description="distribution of init_embedding",
+        read_when={"init_maps": ("torch", "embedding")},
+    )
     init_maps: str = choice(
         "torch",
         "embedding",
-        description="how maps start; embedding: as embeddings, their biases at 0, as the appendix (a LocalRNN: torch)",
+        "glorot",
+        description="how maps start (a LocalRNN: torch); embedding: as embeddings, their biases at 0, as the appendix; "
+        "glorot: Glorot's uniform, embeddings too, biases as torch, as Harvard's annotated Transformer",
     )
     init_attention: str = choice(
         "independent",

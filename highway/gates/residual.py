@@ -2,7 +2,7 @@
 
 A sublayer f of a block ends in `gate(x, f(x), reads)`; post-norm normalises that sum, pre-norm does not. The maps of a
 gate, W1 and W2, read the third argument: the stream x itself (`gate.reads=stream`, every table) or, with pre-norm, the
-normalised x that f reads (`gate.reads=normalised`).
+normalised x that f reads (`gate.reads=normalised`). f(x) comes with its dropout, which does not apply to the gate.
 
     none         x + f(x)
     sdu          x + f(x) + psi(x W1 + b1) * (x W2 + b2)                  Eqs. 21-24
@@ -11,11 +11,16 @@ normalised x that f reads (`gate.reads=normalised`).
     gated_mhdpa  x + (1 - T) * f(x) + T * (x W2 + b2)                     Eqs. 30-31
                  with T = sigmoid(x W1 + b1) in the last two
 
+psi is sigmoid or tanh in the paper; `identity` makes the unit bilinear, and `one` linear: there is no W1.
+With `gate.inside_dropout` the sublayer drops f and the unit by one mask: x + drop(f(x) + psi(...) * (x W2 + b2)). A
+gate that reads this option has `unit(reads)`, what it adds to f.
+
 `transform_gate` holds W1 and b1, `transform` holds W2 and b2; both biases start at zero (Fig. 13).
 Every gate is built from (width, options).
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +30,11 @@ from highway.config.gates import GateOptions
 from highway.describe import MAP, ZERO
 from highway.gates.gate import Gate
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"sigmoid": torch.sigmoid, "tanh": torch.tanh}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "identity": lambda opening: opening,
+}
 
 
 class Map(nn.Linear):
@@ -56,32 +65,42 @@ class Sum(Gate):
 class TwoMaps(Gate):
     """A gate with two maps: the transform gate W1, b1 and the transform W2, b2."""
 
-    transform_gate: nn.Module
-    transform: nn.Module
+    transform_gate: Any  # None if psi is one
 
     def __init__(self, width: int, options: GateOptions) -> None:
         super().__init__()
-        self.transform_gate = Map(width, width)
-        self.transform = Map(width, width)
+        self.transform_gate = self.map(width, options)
+        self.transform = self.map(width, options)
+
+    def map(self, width: int, options: GateOptions) -> nn.Module:
+        """Build one of the two maps."""
+        return Map(width, width)
 
     def probes(self) -> dict[str, Tensor]:
-        return {"gate_biases": self.transform_gate.bias}  # type: ignore[dict-item]
+        return {} if self.transform_gate is None else {"gate_biases": self.transform_gate.bias}
 
 
 class SelfDependencyUnit(TwoMaps):
     def __init__(self, width: int, options: GateOptions) -> None:
         super().__init__(width, options)
-        self.psi = ACTIVATIONS[options.activation]
+        if options.activation == "one":
+            self.transform_gate = None
+        else:
+            self.psi = ACTIVATIONS[options.activation]
+
+    def unit(self, reads: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
+        """Return psi(reads W1 + b1) * (reads W2 + b2)."""
+        if self.transform_gate is None:
+            return self.transform(reads)
+        return self.psi(self.transform_gate(reads)) * self.transform(reads)
 
     def forward(self, x: Tensor, fx: Tensor, reads: Tensor) -> Tensor:
-        return x + fx + self.psi(self.transform_gate(reads)) * self.transform(reads)
+        return x + fx + self.unit(reads)
 
 
 class ConvolutionalUnit(SelfDependencyUnit):
-    def __init__(self, width: int, options: GateOptions) -> None:
-        super().__init__(width, options)
-        self.transform_gate = CausalDepthwise(width, options.kernel)
-        self.transform = CausalDepthwise(width, options.kernel)
+    def map(self, width: int, options: GateOptions) -> nn.Module:
+        return CausalDepthwise(width, options.kernel)
 
 
 class HighwayGate(TwoMaps):

@@ -14,25 +14,27 @@ from highway.blocks.scored_attention import KeysValues, Past
 from highway.config.datasets import CLASSES, KEYS, PADDING, Context
 from highway.config.experiment import Experiment
 from highway.config.models import Remembers
-from highway.describe import ZERO, Kind
+from highway.describe import EMBEDDING, ZERO, Kind
 from highway.models.encoder_decoder import Encoded, EncoderDecoderBackbone
 
 
 class Symbols(nn.Module):
-    """The ends of a language model, with one embedding E for input and output.
+    """The ends of a language model, with one embedding E for input and output, or a map M in place of the second.
 
-    x = drop(E[token])  ->  backbone  ->  softmax(O E^T + b)        E[token] sqrt(D) with `scale_embedding`
+    x = drop(E[token])  ->  backbone  ->  softmax(O M^T + b), M = E if tied        E[token] sqrt(D) with
+    `scale_embedding`
 
     `dropout_embedding` drops components of x. `dropout_embedding_words` drops words: in a lane of a training window,
     every occurrence of a dropped word is zero.
     """
 
-    starts = {"output_bias": Kind("output_bias")}
+    starts = {"output_bias": Kind("output_bias"), "output": EMBEDDING}
 
     def __init__(self, experiment: Experiment, backbone: nn.Module) -> None:
         super().__init__()
         model, symbols = experiment.model, experiment.dataset.vocabulary_size
         self.embedding = nn.Embedding(symbols, model.width_in)
+        self.output = None if model.tied else nn.Parameter(torch.empty(symbols, model.width_out))
         self.output_bias = nn.Parameter(torch.zeros(symbols))
         self.scale = model.width_in**0.5 if getattr(model, "scale_embedding", False) else 1.0
         self.dropout = getattr(model, "dropout_embedding", 0.0)
@@ -53,7 +55,7 @@ class Symbols(nn.Module):
         return self.backbone(x, state, context or self.context) if self.has_memory else self.backbone(x, state)
 
     def logits(self, features: Tensor) -> Tensor:  # (..., D) -> (..., V)
-        return F.linear(features, self.embedding.weight, self.output_bias)
+        return F.linear(features, self.embedding.weight if self.output is None else self.output, self.output_bias)
 
 
 class Values(nn.Module):

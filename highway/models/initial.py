@@ -25,6 +25,12 @@ def keyed_generator(seed: int, name: str) -> torch.Generator:
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
 
+def glorot(weight: Tensor, parts: int) -> Draw:
+    """Return Glorot's uniform draw of a weight of `parts` stacked matrices."""
+    fan_out, fan_in = weight.shape[-2:] if weight.ndim > 1 else (1, 1)
+    return uniform(math.sqrt(6 / (fan_in + fan_out / parts)))
+
+
 class Family(Protocol):
     """The distributions of initial values in a family of models."""
 
@@ -36,7 +42,8 @@ class Family(Protocol):
 class LikeTorch:
     """torch's default for maps and their biases, U(+-1/sqrt(fan_in)); embeddings U(+-embedding) or N(0, embedding).
 
-    With maps="embedding", maps are drawn as embeddings are, and their biases are 0.
+    With maps="embedding", maps are drawn as embeddings are, and their biases are 0. With maps="glorot", maps and
+    embeddings have Glorot's draws, and biases torch's.
     """
 
     embedding: float
@@ -46,7 +53,11 @@ class LikeTorch:
     def draws(self, weight: Tensor, parts: int) -> dict[str, Draw]:
         default = uniform(1 / math.sqrt(max(weight[0].numel(), 1)))
         embedding = normal(0.0, self.embedding) if self.embedding_as == "normal" else uniform(self.embedding)
-        maps, biases = (embedding, constant(0.0)) if self.maps == "embedding" else (default, default)
+        maps, biases = default, default
+        if self.maps == "embedding":
+            maps, biases = embedding, constant(0.0)
+        elif self.maps == "glorot":
+            maps = embedding = glorot(weight, parts)
         return {
             "map": maps,
             "map_bias": biases,
@@ -84,9 +95,8 @@ class Glorot:
     embedding: float
 
     def draws(self, weight: Tensor, parts: int) -> dict[str, Draw]:
-        fan_out, fan_in = weight.shape[-2:] if weight.ndim > 1 else (1, 1)
         return {
-            "map": uniform(math.sqrt(6 / (fan_in + fan_out / parts))),
+            "map": glorot(weight, parts),
             "map_bias": constant(0.0),
             "gain": constant(1.0),
             "embedding": uniform(self.embedding),

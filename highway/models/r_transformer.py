@@ -19,7 +19,7 @@ from highway.config.experiment import Gating
 from highway.config.models import RTransformer
 from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch
-from highway.models.transformer import Block
+from highway.models.transformer import Block, final_norm
 
 
 class RBlock(Block):
@@ -50,9 +50,10 @@ class RTransformerBackbone(Backbone):
         super().__init__()
         self.family = LikeTorch(model.init_embedding, model.init_embedding_as, model.init_maps)
         self.blocks = nn.ModuleList(RBlock(model, gating, layer) for layer in range(1, model.layers + 1))
+        self.norm = final_norm(model)
 
     def forward(self, x: Tensor, state: None = None) -> tuple[Tensor, None]:
         """Compute features (B, T, D) from x (B, T, D); an R-Transformer carries no state."""
         for block in self.blocks:
             x = block(x)
-        return x, None
+        return self.norm(x), None

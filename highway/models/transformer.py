@@ -23,9 +23,15 @@ from torch import Tensor, nn
 from highway.blocks.layers import FeedForward, LayerNorm, Sublayer, dropout, sinusoids
 from highway.config.experiment import Gating
 from highway.config.models import Blocks, Transformer
-from highway.describe import uniform
+from highway.describe import MAP_BIAS, Kind, uniform
 from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch
+
+
+class StackedMaps(nn.Linear):
+    """Three maps of one input, stacked."""
+
+    starts = {"weight": Kind("map", 3), "bias": MAP_BIAS}
 
 
 class CausalAttention(nn.Module):
@@ -40,7 +46,7 @@ class CausalAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.dropout = dropout_rate
-        self.query_key_value = nn.Linear(width, 3 * width)
+        self.query_key_value = StackedMaps(width, 3 * width)
         self.output = nn.Linear(width, width)
         if init == "copies":
             self._start_as_copies(width)
@@ -100,6 +106,12 @@ class Block(nn.Module):
         return self.feed_forward(self.attention(x))
 
 
+def final_norm(model: Blocks) -> nn.Module:
+    """Return the norm after the last block, which pre-norm may have; post-norm ends with one."""
+    has_one = model.final_norm and model.norm == "pre"
+    return LayerNorm(model.width, model.norm_deviation) if has_one else nn.Identity()
+
+
 class TransformerBackbone(Backbone):
     def __init__(self, model: Transformer, gating: Gating) -> None:
         super().__init__()
@@ -108,13 +120,14 @@ class TransformerBackbone(Backbone):
         self.register_buffer("positions", torch.empty(0, model.width), persistent=False)
         self.dropout = model.dropout_positions
         self.blocks = nn.ModuleList(Block(model, gating, layer) for layer in range(1, model.layers + 1))
+        self.norm = final_norm(model)
 
     def forward(self, x: Tensor, state: None = None) -> tuple[Tensor, None]:
         """Compute features (B, T, D) from x (B, T, D); a Transformer carries no state."""
         x = dropout(x + self._positions(x.shape[1]).to(x), self.dropout, self.training)
         for block in self.blocks:
             x = block(x)
-        return x, None
+        return self.norm(x), None
 
     def _positions(self, length: int) -> Tensor:
         if self.positions.shape[0] < length:

@@ -10,7 +10,7 @@ from highway.report.collect import Collected
 PLAIN = "#222222"  # a model without a gate in a table of gates
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#7f7f7f", "#56b4e9")  # Okabe and Ito
 DASHES = ("solid", "dashed", "dotted", "dashdot")
-PALENESS = (0, 0.35, 0.6)  # shares of white, for rows of one colour that have used up the dashes
+PALENESS = (0, 0.35, 0.6, 0.75)  # shares of white, for rows of one colour that have used up the dashes
 SPLITS = {"train": "training", "valid": "validation", "test": "test"}
 NOTE = "_note: "  # the foot of a figure explains marks whose label begins so; matplotlib's legend leaves them out
 BAND = f"{NOTE}bands: range of the seeds"
@@ -71,8 +71,8 @@ def _gate_colour(experiment: Experiment) -> str:
         return PLAIN
     interface, name = next(iter(experiment.gates.items()))
     card = list(GATES[interface]).index(name) - 1  # the first card of each interface is `none`
-    sigmoid = experiment.gate.activation_of(interface) == "sigmoid"
-    variant = experiment.gate.score.predecessors - 1 if interface == "score" else int(sigmoid)
+    psi = {"tanh": 0, "sigmoid": 1, None: 0}.get(experiment.gate.activation_of(interface), 2)
+    variant = experiment.gate.score.predecessors - 1 if interface == "score" else psi
     return COLOURS[(3 * card + variant) % len(COLOURS)]
 
 

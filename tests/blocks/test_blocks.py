@@ -55,6 +55,40 @@ def test_a_sublayer_drops_what_its_function_gives(norm: str) -> None:
     torch.testing.assert_close(dropped[~gone], whole[~gone] / 0.7, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("gate", ["sdu", "sdu_conv"])
+@pytest.mark.parametrize(("norm", "reads"), [("pre", "stream"), ("pre", "normalised"), ("post", "stream")])
+def test_one_mask_drops_the_function_and_the_unit(gate: str, norm: str, reads: str) -> None:
+    """With `inside_dropout` a sublayer is x + drop(f + unit), and the gradient reaches W2 where the mask is not 0."""
+    torch.manual_seed(0)
+    gating = Gating(GateOptions(residual=gate, reads=reads, inside_dropout=True), {"attention": (1,)})
+    sublayer = Sublayer(torch.nn.Identity(), gating, 1, "attention", 64, LayerNorm(64), norm, 0.25).double()
+    sublayer.norm.forward = lambda value: value / 2 if norm == "pre" else value  # so that the sum can be read
+    for weight in sublayer.gate.parameters():
+        torch.nn.init.normal_(weight, 0, 0.3)
+    x = torch.randn(4, 50, 64, dtype=torch.float64)
+    summed = sublayer(x)
+    f, read = x / 2 if norm == "pre" else x, x / 2 if reads == "normalised" else x
+    opening = torch.sigmoid(sublayer.gate.transform_gate(read))
+    both = f + opening * sublayer.gate.transform(read)
+    mask = (summed - x).abs() > 1e-9
+    torch.testing.assert_close(summed, x + mask * both / 0.75)
+    assert 0.73 < mask.double().mean().item() < 0.77
+    (gradient,) = torch.autograd.grad(summed.sum(), sublayer.gate.transform.bias)
+    torch.testing.assert_close(gradient, (mask * opening / 0.75).sum((0, 1)))
+    torch.testing.assert_close(sublayer.eval()(x), x + both)
+
+
+def test_a_sublayer_without_a_gate_has_nothing_else_to_drop() -> None:
+    """With `inside_dropout` the layers that have no gate compute what they do without it."""
+    sums = []
+    for inside in (True, False):
+        gating = Gating(GateOptions(residual="sdu", inside_dropout=inside), {"attention": (2,)})
+        sublayer = Sublayer(torch.nn.Identity(), gating, 1, "attention", 64, LayerNorm(64), "pre", 0.25)
+        torch.manual_seed(0)
+        sums.append(sublayer(torch.randn(2, 5, 64)))
+    assert torch.equal(*sums)
+
+
 @torch.no_grad()
 def test_a_gate_reads_the_normalised_stream_and_not_the_memory() -> None:
     gating = Gating(GateOptions(residual="sdu", reads="normalised"), {"attention": (1,)})

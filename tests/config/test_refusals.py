@@ -112,7 +112,7 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "trainer.precision=16": "32, bf16, 64",
     "trainer.accelerator=quantum": "auto, cpu, gpu",
     "gate.residual=sdo gate.activation=tanh": "sdu",
-    "gate.activation=relu": "sigmoid, tanh",
+    "gate.activation=relu": "sigmoid, tanh, one, identity",
     "gate.score=null": "must be keys with values",
     "logger.group=[1]": "must be a text or null",
     # layers

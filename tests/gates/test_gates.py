@@ -21,11 +21,14 @@ def naive(name: str, activation: str, gate: torch.nn.Module, x: Tensor, fx: Tens
     out = torch.empty_like(x)
     for b in range(x.shape[0]):
         for t in range(x.shape[1]):
-            first = [dot(gate.transform_gate, reads, b, t, d) for d in range(WIDTH)]
             second = [dot(gate.transform, reads, b, t, d) for d in range(WIDTH)]
             for d in range(WIDTH):
-                squash = torch.tanh if activation == "tanh" and name.startswith("sdu") else torch.sigmoid
-                opening = squash(first[d])
+                psi = activation if name.startswith("sdu") else "sigmoid"
+                if psi == "one":
+                    opening = torch.ones(())
+                else:
+                    first = dot(gate.transform_gate, reads, b, t, d)
+                    opening = {"tanh": first.tanh(), "sigmoid": first.sigmoid(), "identity": first}[psi]
                 out[b, t, d] = {
                     "sdu": x[b, t, d] + fx[b, t, d] + opening * second[d],
                     "sdu_conv": x[b, t, d] + fx[b, t, d] + opening * second[d],
@@ -49,7 +52,7 @@ def dot(layer: torch.nn.Module, x: Tensor, b: int, t: int, d: int) -> Tensor:
     return total
 
 
-@pytest.mark.parametrize("activation", ["sigmoid", "tanh"])
+@pytest.mark.parametrize("activation", ["sigmoid", "tanh", "one", "identity"])
 @pytest.mark.parametrize("name", ["none", "sdu", "sdu_conv", "highway", "gated_mhdpa"])
 @torch.no_grad()
 def test_gate_equals_its_equation(name: str, activation: str) -> None:
@@ -82,12 +85,12 @@ def test_the_biases_of_transform_gates_are_kept() -> None:
         gate = residual_gate(name, WIDTH, "tanh", 3)
         ((kept, bias),) = gate.probes().items()
         assert kept == "gate_biases" and bias is gate.transform_gate.bias
-    assert residual_gate("none", WIDTH, "tanh", 3).probes() == {}
+    assert residual_gate("none", WIDTH, "tanh", 3).probes() == residual_gate("sdu", WIDTH, "one", 3).probes() == {}
 
 
-def test_convolutional_unit_costs_fewer_parameters() -> None:
-    def count(name: str) -> int:
-        return sum(parameter.numel() for parameter in residual_gate(name, 512, "tanh", 3).parameters())
-
-    assert count("sdu") == 2 * (512**2 + 512)
-    assert count("sdu_conv") == 2 * (512 * 3 + 512)
+@pytest.mark.parametrize(("name", "each"), [("sdu", 512**2 + 512), ("sdu_conv", 512 * 3 + 512)])
+def test_parameters_of_units(name: str, each: int) -> None:
+    """A unit has two maps, but without psi one."""
+    for activation, maps in {"sigmoid": 2, "tanh": 2, "identity": 2, "one": 1}.items():
+        gate = residual_gate(name, 512, activation, 3)
+        assert sum(parameter.numel() for parameter in gate.parameters()) == maps * each

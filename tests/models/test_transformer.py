@@ -1,5 +1,6 @@
 """The Transformer language model: causality, identities, published counts, and parity with torch's layers."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -13,6 +14,7 @@ from highway.run import build
 from tests.support.overrides import RESIDUAL_GATES
 
 Compose = Callable[..., Experiment]
+FINAL = "model.final_norm=true"
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
@@ -97,6 +99,33 @@ def test_maps_that_start_as_embeddings(tiny: Compose) -> None:
             assert 0.0099 < value.abs().max() <= 0.01, name
 
 
+def test_maps_that_start_as_glorots(tiny: Compose) -> None:
+    """Every matrix, that of the embedding too, from U(+-sqrt(6 / (rows + columns))), each of attention's by itself."""
+    named = named_parameters(build.model(tiny("model.width=64", "model.init_maps=glorot", "gate=sdu_tanh")))
+    usual = named_parameters(build.model(tiny("model.width=64", "gate=sdu_tanh")))
+    for name, value in named.items():
+        if value.ndim == 1:
+            assert torch.equal(value, usual[name]), name
+            continue
+        for matrix in value.chunk(3) if "query_key_value" in name else (value,):
+            bound = math.sqrt(6 / sum(matrix.shape))
+            assert 0.99 * bound < matrix.abs().max() <= bound, name
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("model", ["transformer", "r_transformer"])
+def test_a_norm_after_the_last_block(tiny: Compose, model: str) -> None:
+    """The features are those of the model without it, normalised; after post-norm there is none to add."""
+    options = (f"model={model}", "dataset.source=sample")
+    plain, normed = (build.model(tiny(*options, f"model.final_norm={on}")).eval() for on in ("false", "true"))
+    tokens = torch.randint(27, (2, 8))
+    features = plain(tokens)[0]
+    expected = (features - features.mean(-1, keepdim=True)) / (features.std(-1, keepdim=True) + 1e-6)
+    torch.testing.assert_close(normed(tokens)[0], expected)
+    names = [set(named_parameters(build.model(tiny(*options, "model.norm=post", *more)))) for more in ((), (FINAL,))]
+    assert names[0] == names[1]
+
+
 @pytest.mark.parametrize("model", ["transformer", "r_transformer"])
 def test_attention_maps_that_start_as_copies(tiny: Compose, model: str) -> None:
     """All four are one map, drawn as any other; blocks differ, and so do seeds; no other value changes."""
@@ -129,12 +158,46 @@ def test_attention_maps_that_start_as_copies(tiny: Compose, model: str) -> None:
         (("gate=highway",), 12_634_161),
         (("model=transformer_word", "dataset=ptb_word", "gate=none"), 1_884_816),
         (("model=transformer_word", "dataset=ptb_word", "gate=sdu_sigmoid"), 2_082_960),
+        (("model=transformer_word", "dataset=ptb_word", "gate=sdu_bilinear"), 2_082_960),
+        (("model=transformer_word", "dataset=ptb_word", "gate=sdu_linear"), 1_884_816 + 198_144 // 2),
+        (("model=transformer_word", "dataset=ptb_word", "model.tied=false"), 1_884_816 + 10_000 * 128),
+        (("model=transformer_word", "dataset=ptb_word", "model.final_norm=true"), 1_884_816 + 2 * 128),
     ],
 )
 def test_parameter_counts_of_the_papers(experiment: Compose, overrides: tuple[str, ...], expected: int) -> None:
     with torch.device("meta"):
         model = build.model(experiment(*overrides))
     assert sum(parameter.numel() for parameter in model.parameters()) == expected
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("model=transformer",),
+        ("model=r_transformer",),
+        ("model=transformer_xl", "dataset=enwik8"),
+        ("model=rhn",),
+        ("model=lstm", "model.input=24"),
+        ("model=tcn", "model.input=24", "model.output=40"),
+    ],
+    ids=lambda overrides: overrides[0],
+)
+def test_an_output_that_is_not_tied(experiment: Compose, overrides: tuple[str, ...]) -> None:
+    """The output map is drawn for itself as the embedding is, and may have another width; logits read it alone."""
+    small = ("dataset.source=sample", "model.width=32", *overrides)
+    described = experiment(*small, "model.tied=false")
+    model = build.model(described).eval()
+    output, embedding = named_parameters(model)["output"], model.embedding.weight
+    assert output.shape[1] == described.model.width_out and embedding.shape[1] == described.model.width_in
+    assert not torch.equal(*(weight.flatten()[:100] for weight in (output, embedding)))
+    assert output.abs().max().item() == pytest.approx(embedding.abs().max().item(), rel=0.2)
+    context = (described.dataset.evaluation.context,) if "transformer_xl" in overrides[0] else ()
+    features, _ = model(torch.randint(27, (2, 8)), None, *context)
+    torch.testing.assert_close(model.logits(features), features @ output.T + model.output_bias)
+    if described.model.width_in == described.model.width_out:
+        tied = named_parameters(build.model(experiment(*small)))
+        assert all(torch.equal(value, named_parameters(model)[name]) for name, value in tied.items())
 
 
 @pytest.mark.parametrize(

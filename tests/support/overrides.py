@@ -51,7 +51,16 @@ def two_steps(task: str) -> list[str]:
     return [*steps, *device, *short]
 
 
-RESIDUAL_GATES = ["none", "sdu_tanh", "sdu_sigmoid", "sdu_conv_tanh", "highway", "gated_mhdpa"]
+RESIDUAL_GATES = [
+    "none",
+    "sdu_tanh",
+    "sdu_sigmoid",
+    "sdu_linear",
+    "sdu_bilinear",
+    "sdu_conv_tanh",
+    "highway",
+    "gated_mhdpa",
+]
 
 _ON_CPU = ("budget=smoke", "trainer.threads=1", "trainer.accelerator=cpu", "trainer.log_every=2")
 PIXELS = ("dataset=mnist", "dataset.side=4", "trainer=pixels", "optimizer=adam_steps", *_ON_CPU)
