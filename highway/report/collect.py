@@ -111,7 +111,8 @@ class Collected:
     @property
     def as_published(self) -> bool:
         """True if every run is a published one."""
-        return all(sample.directory.is_relative_to(home.REFERENCE) for sample in self.every)
+        published = home.REFERENCE.resolve()
+        return all(sample.directory.resolve().is_relative_to(published) for sample in self.every)
 
     @property
     def runs(self) -> list[tuple[Row, Sample]]:

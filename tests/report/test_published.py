@@ -34,6 +34,13 @@ def test_a_published_report_is_up_to_date_and_short(folder: Path, tmp_path: Path
     assert not finding or filled(finding, collected, report.differences), "every number of the finding has a run"
 
 
+def test_published_runs_are_known_by_a_relative_path_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So `highway publish --to outputs/reference` writes the same report as without `--to`."""
+    monkeypatch.chdir(HOME)
+    collected = collect(load_table("highway_t3"), "mini", REFERENCE.relative_to(HOME))
+    assert collected.every and collected.as_published
+
+
 def test_readme_tells_the_outcome(tmp_path: Path) -> None:
     """Its first paragraphs have the sentence of the overview, three findings, and what a table costs."""
     tables = [load_table(name) for name in table_ids()]
