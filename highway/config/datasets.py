@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from highway.config.cards import Cards
 from highway.config.keys import STRICT, Written, choice, key, number, part
 from highway.config.models import Remembers
-from highway.errors import Refused, listing
+from highway.errors import Refused, as_typed, listing
 
 PADDING, UNKNOWN, START, END = range(4)  # the first pieces of every vocabulary for translation
 SOURCE = "files: the real data; sample: generated, no network needed"
@@ -88,8 +88,8 @@ def check_no_embedding(experiment: Any) -> None:
         is_read = like_embedding and name.startswith("init_embedding")
         if ("_embedding" in name or name == "tied") and value != item.default and not is_read:
             raise Refused(
-                f"model.{name}={value}: {experiment.dataset.name} is read as values, without an embedding. "
-                f"Leave model.{name}={item.default}."
+                f"model.{name}={as_typed(value)}: {experiment.dataset.name} is read as values, without an embedding. "
+                f"Leave model.{name}={as_typed(item.default)}."
             )
 
 

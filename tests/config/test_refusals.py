@@ -130,6 +130,10 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "layers.attention=[1,1]": "twice",
     # incompatible settings
     "gate=sdu_tanh gate.reads=normalised model.norm=post": "needs model.norm=pre",
+    "gate=highway gate.inside_dropout=true": "of its own to the sublayer. Gates that do: sdu, sdu_conv.",
+    "model=r_transformer model.dropout_positions=0.1": "model.dropout_positions is a key of transformer only",
+    "model=gru dataset=nottingham model.input=88 model.tied=false": "Leave model.tied=true",
+    "model=lstm model.input=5": "or model.tied=false",
     "dataset.form=words": "eos, newline, joined, characters, word",
     "dataset.source=network": "files, sample",
     "dataset.metric=accuracy": "bpc, ppl",

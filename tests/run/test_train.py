@@ -428,6 +428,9 @@ def test_spellings_of_one_experiment_share_a_cell(tiny: Compose) -> None:
         (("gate=highway",), "gate.kernel=5"),
         (("gate=highway",), "gate.activation=tanh"),
         (("gate=none",), "gate.reads=normalised"),
+        (("gate=none",), "gate.inside_dropout=true"),
+        (("model.norm=post",), "model.final_norm=true"),
+        (("model.init_maps=glorot",), "model.init_embedding=0.3"),
         (("optimizer=adam_cosine",), "optimizer.plateau.window=9"),
         (("optimizer=sgd_plateau",), "optimizer.warmup_steps=7"),
         (("gate=sdu_tanh", "layers=l1"), "gate.score.length=9"),
@@ -440,6 +443,7 @@ def test_what_nothing_reads_is_no_other_cell(tiny: Compose, overrides: tuple[str
 def test_what_something_reads_is_another_cell(tiny: Compose) -> None:
     for overrides, read in (
         (("gate=sdu_conv_tanh",), "gate.kernel=5"),
+        (("gate=sdu_tanh",), "gate.inside_dropout=true"),
         (("optimizer=sgd_plateau",), "optimizer.plateau.window=9"),
         (("optimizer=adam",), "optimizer.betas=[0.5,0.5]"),
         ((), "optimizer.weight_decay=0.1"),
