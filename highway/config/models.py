@@ -87,7 +87,7 @@ class Blocks(Options):
     heads: int = number(8, 1, description=HEADS)
     feed_forward: int = number(2048, 1, description=FEED_FORWARD)
     norm: str = choice(
-        "pre", "post", description="pre: x + f(LN x), no final norm, as the R-Transformer code; post: Eqs. 7-9"
+        "pre", "post", description="pre: x + f(LN x), as the R-Transformer code; post: LN(x + f(x)), Eqs. 7-9"
     )
     norm_deviation: str = choice(
         "unbiased", "biased", description="unbiased (n - 1), as the R-Transformer code; biased, as torch.nn.LayerNorm"
@@ -95,7 +95,7 @@ class Blocks(Options):
     final_norm: bool = key(
         False, "true: a norm after the last block, as Harvard's annotated Transformer", read_when={"norm": ("pre",)}
     )
-    dropout: float = rate("on each sublayer's output, never on the gate")
+    dropout: float = rate("on each sublayer's output; on its gate only with gate.inside_dropout")
     dropout_attention: float = rate("on the attention probabilities")
     dropout_feed_forward: float = rate("inside the feed-forward layer")
     dropout_embedding: float = rate("on the embedding, before positions are added")
@@ -118,7 +118,7 @@ class Blocks(Options):
         "embedding",
         "glorot",
         description="how maps start (a LocalRNN: torch); embedding: as embeddings, their biases at 0, as the appendix; "
-        "glorot: Glorot's uniform, embeddings too, biases as torch, as Harvard's annotated Transformer",
+        "glorot: Glorot's uniform, embeddings too, as Harvard's annotated Transformer",
     )
     init_attention: str = choice(
         "independent",

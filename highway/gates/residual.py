@@ -1,8 +1,8 @@
 """Residual gates of Highway Transformer (sections 3.1-3.3 and 4.4): (x, f(x), reads) -> sum.
 
 A sublayer f of a block ends in `gate(x, f(x), reads)`; post-norm normalises that sum, pre-norm does not. The maps of a
-gate, W1 and W2, read the third argument: the stream x itself (`gate.reads=stream`, every table) or, with pre-norm, the
-normalised x that f reads (`gate.reads=normalised`). f(x) comes with its dropout, which does not apply to the gate.
+gate, W1 and W2, read the third argument: the stream x itself (`gate.reads=stream`, every row of the papers) or, with
+pre-norm, the normalised x that f reads (`gate.reads=normalised`).
 
     none         x + f(x)
     sdu          x + f(x) + psi(x W1 + b1) * (x W2 + b2)                  Eqs. 21-24
@@ -12,8 +12,8 @@ normalised x that f reads (`gate.reads=normalised`). f(x) comes with its dropout
                  with T = sigmoid(x W1 + b1) in the last two
 
 psi is sigmoid or tanh in the paper; `identity` makes the unit bilinear, and `one` linear: there is no W1.
-With `gate.inside_dropout` the sublayer drops f and the unit by one mask: x + drop(f(x) + psi(...) * (x W2 + b2)). A
-gate that reads this option has `unit(reads)`, what it adds to f.
+f(x) comes with its dropout, which does not apply to the gate. With `gate.inside_dropout` one mask drops f and the unit
+of an SDU: x + drop(f(x) + psi(...) * (x W2 + b2)). A gate that reads this option returns its unit by `unit(reads)`.
 
 `transform_gate` holds W1 and b1, `transform` holds W2 and b2; both biases start at zero (Fig. 13).
 Every gate is built from (width, options).

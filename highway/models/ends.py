@@ -19,10 +19,9 @@ from highway.models.encoder_decoder import Encoded, EncoderDecoderBackbone
 
 
 class Symbols(nn.Module):
-    """The ends of a language model, with one embedding E for input and output, or a map M in place of the second.
+    """The ends of a language model: an embedding E, and an output map M, which is E if tied.
 
-    x = drop(E[token])  ->  backbone  ->  softmax(O M^T + b), M = E if tied        E[token] sqrt(D) with
-    `scale_embedding`
+    x = drop(E[token])  ->  backbone  ->  softmax(O M^T + b)        E[token] sqrt(D) with `scale_embedding`
 
     `dropout_embedding` drops components of x. `dropout_embedding_words` drops words: in a lane of a training window,
     every occurrence of a dropped word is zero.

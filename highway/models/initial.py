@@ -26,8 +26,10 @@ def keyed_generator(seed: int, name: str) -> torch.Generator:
 
 
 def glorot(weight: Tensor, parts: int) -> Draw:
-    """Return Glorot's uniform draw of a weight of `parts` stacked matrices."""
+    """Return Glorot's uniform draw of a weight of `parts` stacked matrices; a convolution's has three dimensions."""
     fan_out, fan_in = weight.shape[-2:] if weight.ndim > 1 else (1, 1)
+    if weight.ndim == 3:
+        fan_out, fan_in = weight[:, 0].numel(), weight[0].numel()
     return uniform(math.sqrt(6 / (fan_in + fan_out / parts)))
 
 
@@ -43,7 +45,7 @@ class LikeTorch:
     """torch's default for maps and their biases, U(+-1/sqrt(fan_in)); embeddings U(+-embedding) or N(0, embedding).
 
     With maps="embedding", maps are drawn as embeddings are, and their biases are 0. With maps="glorot", maps and
-    embeddings have Glorot's draws, and biases torch's.
+    embeddings have Glorot's draws.
     """
 
     embedding: float

@@ -6,7 +6,8 @@
     post-norm   U = LN(gate(X, Att(X)))             Eqs. 7, 23
                 O = LN(gate(U, FFN(U)))             Eqs. 9, 24
     pre-norm    U = gate(X, Att(LN X))              as in R-Transformer's code, from which the PTB
-                O = gate(U, FFN(LN U))              numbers come; no norm after the last block
+                O = gate(U, FFN(LN U))              numbers come; no norm after the last block, but
+                                                    with `final_norm`
 
 Without a gate, gate(x, f) is x + f; highway/gates/residual.py has the others.
 
@@ -107,9 +108,9 @@ class Block(nn.Module):
 
 
 def final_norm(model: Blocks) -> nn.Module:
-    """Return the norm after the last block, which pre-norm may have; post-norm ends with one."""
-    has_one = model.final_norm and model.norm == "pre"
-    return LayerNorm(model.width, model.norm_deviation) if has_one else nn.Identity()
+    """Return the norm after the last block; the identity without `final_norm`, and after post-norm."""
+    has_norm = model.final_norm and model.norm == "pre"
+    return LayerNorm(model.width, model.norm_deviation) if has_norm else nn.Identity()
 
 
 class TransformerBackbone(Backbone):

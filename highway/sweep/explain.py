@@ -128,16 +128,16 @@ def _gates(described: Experiment) -> dict[str, str]:
     for interface, name in described.gates.items():
         card = GATES[interface][name]
         activation = described.gate.activation_of(interface)
-        psi = f",  psi = {activation}{' (without W1)' if activation == 'one' else ''}" if activation else ""
+        psi = f",  psi = {activation}{' (there is no W1)' if activation == 'one' else ''}" if activation else ""
         descriptions.append(card.description)
         equations.append(f"{card.equation}{psi}\n{READINGS[interface]}; * is elementwise.")
         section = "gate" if interface == "residual" else f"gate.{interface}"
         chosen = described.gate if interface == "residual" else getattr(described.gate, interface)
         shared = CARDS[section].shared
         options += [as_override(f"{section}.{key}", value) for key, value in added(chosen, shared).items()]
-        for key in card.reads or ():
-            field, value = shared.model_fields[key], getattr(chosen, key)
-            if value != field.default and key != "activation":
+        for key, field in shared.model_fields.items():
+            value = getattr(chosen, key)
+            if key in (card.reads or ()) and key != "activation" and value != field.default:
                 options.append(f"{as_override(f'{section}.{key}', value)}: {field.description}")
         files.append(where(card.code))
     texts = {"gate": descriptions, "equation": equations, **({"options": options} if options else {}), "code": files}

@@ -1,6 +1,5 @@
 """The Transformer language model: causality, identities, published counts, and parity with torch's layers."""
 
-import math
 from collections.abc import Callable
 
 import pytest
@@ -99,17 +98,18 @@ def test_maps_that_start_as_embeddings(tiny: Compose) -> None:
             assert 0.0099 < value.abs().max() <= 0.01, name
 
 
-def test_maps_that_start_as_glorots(tiny: Compose) -> None:
-    """Every matrix, that of the embedding too, from U(+-sqrt(6 / (rows + columns))), each of attention's by itself."""
-    named = named_parameters(build.model(tiny("model.width=64", "model.init_maps=glorot", "gate=sdu_tanh")))
-    usual = named_parameters(build.model(tiny("model.width=64", "gate=sdu_tanh")))
+@pytest.mark.parametrize("gate", ["sdu_tanh", "sdu_conv_tanh"])
+def test_maps_that_start_as_glorots(tiny: Compose, gate: str) -> None:
+    """Matrices, that of the embedding too, start within the bounds of torch's xavier_uniform_, vectors as they do."""
+    usual = named_parameters(build.model(tiny("model.width=64", f"gate={gate}")))
+    named = named_parameters(build.model(tiny("model.width=64", f"gate={gate}", "model.init_maps=glorot")))
     for name, value in named.items():
         if value.ndim == 1:
             assert torch.equal(value, usual[name]), name
             continue
         for matrix in value.chunk(3) if "query_key_value" in name else (value,):
-            bound = math.sqrt(6 / sum(matrix.shape))
-            assert 0.99 * bound < matrix.abs().max() <= bound, name
+            torchs = nn.init.xavier_uniform_(torch.empty_like(matrix)).abs().max()
+            assert matrix.abs().max().item() == pytest.approx(torchs.item(), rel=0.02), name
 
 
 @torch.no_grad()

@@ -51,6 +51,14 @@ def test_a_gate_on_no_layer_shows_no_options(table_id: str, row_id: str, added: 
     assert "No gate is added to any layer.\n" in page(table, table.row("baseline"))
 
 
+def test_a_gate_shows_what_differs_from_its_usual_form() -> None:
+    table = load_table("highway_t3")
+    inside, usual = (page(table, table.row(name)) for name in ("inside_tanh", "tanh"))
+    for option in ("gate.reads=normalised: input of the gate", "gate.inside_dropout=true: the sublayer's dropout"):
+        assert option in inside and option not in usual
+    assert "psi = one (there is no W1)" in page(table, table.row("linear"))
+
+
 def test_explain_shows_whole_names_at_80_columns() -> None:
     table = load_table("highway_t6")
     row = table.row("sigmoid_l6_12_as_released")
