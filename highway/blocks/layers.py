@@ -76,8 +76,8 @@ class Sublayer(nn.Module):
 
         post-norm   LN(gate(x, f(x)))        pre-norm   gate(x, f(LN x))
 
-    Dropout applies to the output of f, and to the gate only with `gate.inside_dropout`: x + drop(f + unit). An attention
-    with memory reads the memory followed by x, and pre-norm normalises both.
+    Dropout applies to the output of f, and to the gate only with `gate.inside_dropout`: x + drop(f + unit). An
+    attention with memory reads the memory followed by x, and pre-norm normalises both.
 
     layer: number of the layer, from 1. location: name of its gate's location, such as attention; None without a gate.
     norm_place: pre or post.

@@ -131,7 +131,10 @@ class Report:
 
     @cached_property
     def _bases(self) -> dict[str, str]:
-        """The labels of the baselines that the table has to name; empty if each is the last baseline above its row."""
+        """The labels of the baselines that the table has to name: those unlike its first.
+
+        Empty if each is the last baseline above its row.
+        """
         shown = {row: each.base for row, each in self.differences.items() if each.has_size}
         above: dict[str, str | None] = {}
         last = None
@@ -140,7 +143,8 @@ class Report:
             last = last if self.collected.table.base(row.id) else row.id
         if len({base.id for base in shown.values()}) == 1 or all(above.get(row) == shown[row].id for row in shown):
             return {}
-        return {row: base.label for row, base in shown.items()}
+        first = next(iter(shown.values()))
+        return {row: base.label for row, base in shown.items() if base.id != first.id}
 
     @property
     def _note(self) -> str:
@@ -151,8 +155,9 @@ class Report:
         sentences = [f"{title[0].upper()}{title[1:]}{model}, {card.better} is better; ± over seeds, n runs."]
         sentences += [ONLY_ALONE] if self._lacks_times else []
         shown = [each for each in self.differences.values() if each.has_size]
-        labels = {each.base.label for each in shown}
-        of = labels.pop() if len(labels) == 1 else "the baseline named" if self._bases else "the baseline above"
+        labels = list(dict.fromkeys(each.base.label for each in shown))
+        named = " or the baseline named" if self._bases else ""
+        of = f"{labels[0]}{named}" if len(labels) == 1 or named else "the baseline above"
         sentences += [f"Difference from {of} at shared seeds, 95 % interval."] if shown else []
         one_seed = any(each.on_test_set for each in shown)
         sentences += ["*: one seed in common, interval over the test set."] if one_seed else []
@@ -238,8 +243,9 @@ class Report:
         versions = dict.fromkeys(str(result["environment"]["versions"].get("torch")) for result in every)
         environments = [result["environment"] for result in every]  # with the commit of a project, if there is one
         commits = {(each["git_commit"], each.get("project", {}).get("git_commit")) for each in environments}
-        ran = listing([f"{device} ({counted(count, 'run')})" for device, count in devices.most_common()])
-        return f"Ran on {ran}; torch {listing([*versions])}; {counted(len(commits), 'commit')} (table.csv)."
+        ran = [f"{device} ({counted(count, 'run')})" for device, count in devices.most_common()]
+        ran[2:] = [f"{len(ran) - 2} others"] if len(ran) > 2 else []
+        return f"Ran on {listing(ran)}; torch {listing([*versions])}; {counted(len(commits), 'commit')} (table.csv)."
 
     @property
     def next(self) -> str:
