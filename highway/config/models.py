@@ -21,6 +21,7 @@ WIDTH = "width of the vectors between the layers"
 LAYERS = "blocks, each of attention and a feed-forward layer"
 HEADS = "attention heads"
 FEED_FORWARD = "inner width of the feed-forward layer"
+HAS_BOUND = {"init_maps": ("torch", "embedding")}  # Glorot's draws need no init_embedding
 
 
 class Remembers(StrEnum):
@@ -101,17 +102,10 @@ class Blocks(Options):
     dropout_embedding: float = rate("on the embedding, before positions are added")
     scale_embedding: bool = key(False, "multiply the embedding by sqrt(width); Eq. 6 of the paper does not")
     init_embedding: float = number(
-        0.1,
-        1e-9,
-        10,
-        description="embeddings start at U(-this, this), or at N(0, this)",
-        read_when={"init_maps": ("torch", "embedding")},
+        0.1, 1e-9, 10, description="embeddings start at U(-this, this), or at N(0, this)", read_when=HAS_BOUND
     )
     init_embedding_as: str = choice(
-        "uniform",
-        "normal",
-        description="distribution of init_embedding",
-        read_when={"init_maps": ("torch", "embedding")},
+        "uniform", "normal", description="distribution of init_embedding", read_when=HAS_BOUND
     )
     init_maps: str = choice(
         "torch",

@@ -90,7 +90,7 @@ def test_the_biases_of_transform_gates_are_kept() -> None:
 
 @pytest.mark.parametrize(("name", "each"), [("sdu", 512**2 + 512), ("sdu_conv", 512 * 3 + 512)])
 def test_parameters_of_units(name: str, each: int) -> None:
-    """A unit has two maps, but without psi one."""
+    """A unit has two maps; if psi is one, it has W2 and b2 alone."""
     for activation, maps in {"sigmoid": 2, "tanh": 2, "identity": 2, "one": 1}.items():
         gate = residual_gate(name, 512, activation, 3)
         assert sum(parameter.numel() for parameter in gate.parameters()) == maps * each
