@@ -43,6 +43,11 @@ def constant(value: float) -> Draw:
     return lambda drawn, generator: drawn.fill_(value)
 
 
+def copied(module: nn.Module, name: str, rows: int | None = None) -> Draw:
+    """Start as the first `rows` rows, by default all, of a parameter that is drawn before."""
+    return lambda drawn, generator: drawn.copy_(getattr(module, name)[:rows])
+
+
 MAP, MAP_BIAS, GAIN, EMBEDDING, VECTOR = map(Kind, ("map", "map_bias", "gain", "embedding", "vector"))
 ZERO = constant(0.0)
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from highway.describe import uniform
+from highway.describe import copied, uniform
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 tanh_backward = torch.ops.aten.tanh_backward.grad_input
@@ -186,6 +186,10 @@ class LocalRNN(nn.Module):
         self.bias_ih = nn.Parameter(torch.empty(rows))
         self.bias_hh = nn.Parameter(torch.empty(rows))
         self.starts = {name: uniform(bound) for name, _ in self.named_parameters()}
+
+    def start_as(self, other: "LocalRNN") -> None:
+        """Start as a copy of another one, which is drawn before."""
+        self.starts = {name: copied(other, name) for name in self.starts}
 
     def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)
         parts: Sequence[Tensor] = (x.transpose(0, 1), self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)

@@ -139,6 +139,14 @@ class RTransformer(Blocks):
     cell: str = choice("gru", "lstm", "rnn", description="recurrent cell of the LocalRNN")
     window: int = number(7, 1, description="positions that a LocalRNN reads for each position, itself included")
     local_layers: int = number(1, 0, DEEPEST, description="LocalRNN sublayers in each block")
+    init_local: str = choice(
+        "independent",
+        "copies",
+        description="how the LocalRNNs of a block start; copies: as the first of them, as the R-Transformer code",
+    )
+
+    def unread(self) -> set[str]:
+        return {"init_local"} if self.local_layers < 2 else set()
 
 
 class Recurrent(Options):

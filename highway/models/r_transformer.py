@@ -8,7 +8,8 @@
                 O = gate(U, FFN(LN U))
 
 There are no position codes, and no state is carried from segment to segment. A block may have several LocalRNNs, each
-with a residual connection and weights of its own; none of them has a gate.
+with a residual connection and weights of its own, and none of them has a gate. They start independently or, as in the
+released code, as copies of one; so do the maps of attention.
 """
 
 from torch import Tensor, nn
@@ -25,9 +26,13 @@ from highway.models.transformer import Block, final_norm
 class RBlock(Block):
     def __init__(self, model: RTransformer, gating: Gating, layer: int) -> None:
         super().__init__(model, gating, layer)
+        rnns = [LocalRNN(model.width, model.cell, model.window) for _ in range(model.local_layers)]
+        if model.init_local == "copies":
+            for rnn in rnns[1:]:
+                rnn.start_as(rnns[0])
         self.local = nn.ModuleList(
             Sublayer(
-                LocalRNN(model.width, model.cell, model.window),
+                rnn,
                 gating,
                 layer,
                 None,
@@ -36,7 +41,7 @@ class RBlock(Block):
                 model.norm,
                 model.dropout,
             )
-            for _ in range(model.local_layers)
+            for rnn in rnns
         )
 
     def forward(self, x: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from highway.blocks.layers import FeedForward, LayerNorm, Sublayer, dropout, sinusoids
 from highway.config.experiment import Gating
 from highway.config.models import Blocks, Transformer
-from highway.describe import MAP_BIAS, Kind, uniform
+from highway.describe import MAP_BIAS, Kind, copied, uniform
 from highway.models.backbone import Backbone
 from highway.models.initial import LikeTorch
 
@@ -83,10 +83,7 @@ class CausalAttention(nn.Module):
         first: Any = self.query_key_value
         output: Any = self.output
         first.starts = dict.fromkeys(("weight", "bias"), three_copies)
-        output.starts = {
-            "weight": lambda drawn, _: drawn.copy_(first.weight[:width]),
-            "bias": lambda drawn, _: drawn.copy_(first.bias[:width]),
-        }
+        output.starts = {name: copied(first, name, width) for name in first.starts}
 
 
 class Block(nn.Module):

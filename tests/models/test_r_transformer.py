@@ -131,6 +131,20 @@ def test_without_local_rnns_it_is_the_transformer_but_for_positions(tiny: Compos
     assert torch.equal(ours(tokens)[0], transformer(tokens)[0])
 
 
+def test_local_rnns_that_start_as_copies(tiny: Compose) -> None:
+    """Each LocalRNN of a block starts as its first; blocks differ, and no other value changes."""
+    several = ("model=r_transformer", "model.layers=2", "model.local_layers=3")
+    usual, copies = (
+        named_parameters(build.model(tiny(*several, f"model.init_local={init}"))) for init in ("independent", "copies")
+    )
+    unlike = {name for name in usual if not torch.equal(usual[name], copies[name])}
+    parts = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    assert unlike == {f"blocks.{block}.local.{rnn}.function.{part}" for block in "01" for rnn in "12" for part in parts}
+    for name in unlike:
+        assert torch.equal(copies[name], usual[name.replace("local.1", "local.0").replace("local.2", "local.0")])
+    assert not torch.equal(*(copies[f"blocks.{block}.local.0.function.bias_hh"] for block in "01"))
+
+
 def test_initial_values(experiment: Compose) -> None:
     """Initial values are those of torch.nn's recurrent networks: both maps and both biases within 1 / sqrt(width)."""
     named = named_parameters(build.model(experiment("model=r_transformer", "dataset.source=sample")))

@@ -431,6 +431,7 @@ def test_spellings_of_one_experiment_share_a_cell(tiny: Compose) -> None:
         (("gate=none",), "gate.inside_dropout=true"),
         (("model.norm=post",), "model.final_norm=true"),
         (("model.init_maps=glorot",), "model.init_embedding=0.3"),
+        (("model=r_transformer",), "model.init_local=copies"),
         (("optimizer=adam_cosine",), "optimizer.plateau.window=9"),
         (("optimizer=sgd_plateau",), "optimizer.warmup_steps=7"),
         (("gate=sdu_tanh", "layers=l1"), "gate.score.length=9"),
