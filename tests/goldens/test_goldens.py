@@ -47,9 +47,8 @@ SIX_STEPS = (
 PUBLISHED = ("r_transformer-0ab1b1a8d490", "rhn-16a3dacf35f9", "transformer_xl-413fecead82a")
 ROUNDING = 1e-4  # relative, between processors
 OF_NO_ROW = {  # hsg_t1 at mini at the learning rate of the paper, with and without a gate at four depths
-    f"rhn-{name}"
-    for name in ("0239891243f7", "2588396e8e9f", "4860f7d73555", "57e7397a01e7")
-    + ("89742a874a5d", "9602897572b0", "9b0bf9642c0b", "ed27b453291f")
+    *("rhn-0239891243f7", "rhn-2588396e8e9f", "rhn-4860f7d73555", "rhn-57e7397a01e7"),
+    *("rhn-89742a874a5d", "rhn-9602897572b0", "rhn-9b0bf9642c0b", "rhn-ed27b453291f"),
 }
 
 
