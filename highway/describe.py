@@ -44,7 +44,7 @@ def constant(value: float) -> Draw:
 
 
 def copied(module: nn.Module, name: str, rows: int | None = None) -> Draw:
-    """Start as the first `rows` rows, by default all, of a parameter that is drawn before."""
+    """Return a draw that copies the first `rows` rows, by default all, of a parameter that is drawn before."""
     return lambda drawn, generator: drawn.copy_(getattr(module, name)[:rows])
 
 

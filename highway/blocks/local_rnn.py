@@ -188,7 +188,7 @@ class LocalRNN(nn.Module):
         self.starts = {name: uniform(bound) for name, _ in self.named_parameters()}
 
     def start_as(self, other: "LocalRNN") -> None:
-        """Start as a copy of another one, which is drawn before."""
+        """Start with the values of another LocalRNN, which is drawn before."""
         self.starts = {name: copied(other, name) for name in self.starts}
 
     def forward(self, x: Tensor) -> Tensor:  # (B, T, D) -> (B, T, D)

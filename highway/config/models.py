@@ -142,10 +142,11 @@ class RTransformer(Blocks):
     init_local: str = choice(
         "independent",
         "copies",
-        description="how the LocalRNNs of a block start; copies: as the first of them, as the R-Transformer code",
+        description="how the LocalRNNs of a block start; copies: all equal to the first, as the R-Transformer code",
     )
 
     def unread(self) -> set[str]:
+        """Return the keys without an effect: with one LocalRNN there is none to be equal to the first."""
         return {"init_local"} if self.local_layers < 2 else set()
 
 
