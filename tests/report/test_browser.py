@@ -49,7 +49,7 @@ def lines_are_chosen_and_drawn(driver: Any, report: Report) -> None:
 
     curves = [sample.curves for row, sample in report.collected.runs if not row.extra]  # extra rows begin hidden
     validated = sum(("valid", "nll") in each for each in curves)
-    assert 21 <= validated < len(curves)  # one run diverged before its first validation
+    assert validated >= 21
     comes(driver, SHOWN, validated)
     driver.execute_script("document.querySelector('.legend .legendtoggle').dispatchEvent(new MouseEvent('mousedown'))")
     driver.execute_script("document.querySelector('.legend .legendtoggle').dispatchEvent(new MouseEvent('mouseup'))")
