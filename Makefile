@@ -30,6 +30,7 @@ help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 	@echo "$(filter-out $(TIMED),$(TABLES))" | tr ' ' '\n' | sed 's/$$/   BUDGET=paper|mini|smoke SEEDS=1,2,3 LAUNCHER=local|slurm|ray|inline/'
 	@echo "$(TIMED)" | tr ' ' '\n' | sed 's/$$/   BUDGET=paper|mini|smoke/'
+	@echo "BUDGET=medium: $(basename $(notdir $(shell grep -ls '^  medium:' conf/table/*.yaml)))"
 
 setup: $(VENV)/.dev $(VENV)/.ray  ## the environment in .venv, with every extra; PYTHON=... chooses the interpreter, and its torch is kept if it has one
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from highway.errors import Refused
 
 SPLITS = ("train", "valid", "test")
+SEEN = "seen"  # a stretch of the training text as long as validation, read by a trained model, without dropout
 SPARSE = (0.0, 1e-4, 1e-3, 2e-3, 5e-3)  # a weight up to this size counts as zero; the papers state no limit
 
 
@@ -27,7 +28,9 @@ class Metric:
 
     @property
     def full_title(self) -> str:
-        """The title with the split: `test perplexity`."""
+        """The title with the split: `test perplexity`, `perplexity of seen text`."""
+        if self.split == SEEN:
+            return f"{self.title} of seen text"
         return f"{self.split} {self.title}" if self.split else self.title
 
     @property
@@ -79,7 +82,7 @@ RANGES = {"ppl": (1.0, math.inf), "accuracy": (0.0, 1.0)} | {  # by kind; the ot
 }
 METRICS = {name: Metric(name, name, None, *about) for name, about in SINGLE.items()} | {
     f"{split}_{kind}": Metric(f"{split}_{kind}", kind, split, *about)
-    for split in SPLITS
+    for split in (*SPLITS, SEEN)
     for kind, about in KINDS.items()
 }
 OF_A_MODEL = ("parameters", "gate_parameters")  # the same for every seed
@@ -94,7 +97,9 @@ def measured(kind: str, task: str, code: str, title: str, unit: str, better: str
         raise Refused(f"there is a metric {kind} already. Give yours another name.")
     KINDS[kind], MEASURED[kind] = (title, unit, better, digits), (task, code)
     RANGES[kind] = (-math.inf, math.inf)
-    METRICS.update({f"{split}_{kind}": Metric(f"{split}_{kind}", kind, split, *KINDS[kind]) for split in SPLITS})
+    METRICS.update(
+        {f"{split}_{kind}": Metric(f"{split}_{kind}", kind, split, *KINDS[kind]) for split in (*SPLITS, SEEN)}
+    )
 
 
 def measures_of(task: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 from highway.config.cards import Card, Cards
 from highway.config.datasets import ImageDataset, LanguageDataset, MusicDataset, TranslationDataset
 from highway.config.keys import STRICT, Written, key
-from highway.config.metrics import KINDS, METRICS, measures_of
+from highway.config.metrics import KINDS, METRICS, SEEN, measures_of
 
 
 class TaskOptions(Written):
@@ -27,6 +27,7 @@ class TaskCard(Card):
     ends: str  # "module:class" of the input and output layers around the backbone
     command: str  # the command or function that uses a trained model
     reads: str = "sequence"  # or "pair": the input that the backbone must read
+    tested: tuple[str, ...] = ("test",)  # the splits on which a trained model is evaluated, beside the watched one
     also: tuple[str, ...] = ()  # further metrics of the trained model
     diverged_above: float = 50.0  # the neutral default of trainer.diverged_above, which conf/trainer/ sets
 
@@ -42,6 +43,7 @@ TASKS: Cards[TaskCard] = Cards(
             data="highway.data.windows:LanguageData",
             ends="highway.models.ends:Symbols",
             command="highway generate",
+            tested=("test", SEEN),
         ),
         "translation": TaskCard(
             code="highway.tasks.translation:Translation",
@@ -83,5 +85,5 @@ TASKS: Cards[TaskCard] = Cards(
 def metrics_of(task: str, shown: str, watched: str) -> list[str]:
     """Return the names of all metrics of a record, for `shown` = dataset.metric and the data set's `watched` split."""
     kinds = [kind for kind in KINDS if kind in ("loss", shown, *measures_of(task))]
-    splits = dict.fromkeys((watched, "test"))
+    splits = dict.fromkeys((watched, *TASKS[task].tested))
     return [f"{split}_{kind}" for split in splits for kind in kinds] + [*TASKS[task].also, "train_seconds"]

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from highway.config.datasets import NO_MEMORY, Context, Cut
 from highway.config.experiment import Experiment
+from highway.config.metrics import SEEN
 from highway.data.batches import EvaluationBatches, ExperimentData, TrainingBatches, lanes_of
 from highway.data.counting import counting_loss
 from highway.data.texts import Streams
@@ -91,7 +92,8 @@ class LanguageData(ExperimentData):
         self.final_differs = experiment.dataset.final is not None
         self.steps_per_epoch = len(self._windows("train"))
         dataset, overfit = experiment.dataset, experiment.debug.overfit
-        for split, stream in streams.splits.items():
+        for split in (*streams.splits, SEEN):
+            stream = self._stream(split)
             cuts = [dataset.train] if split == "train" or overfit else [dataset.evaluation, dataset.final]
             if any(cut and len(Windows(stream, cut)) == 0 for cut in cuts):
                 raise Refused(
@@ -128,7 +130,12 @@ class LanguageData(ExperimentData):
         return TrainingBatches(self._windows("train", *self.device_share()), self.total_steps)
 
     def evaluated(self, split: str) -> EvaluationBatches:
-        return self._evaluated(split, self.streams.splits[split])
+        return self._evaluated(split, self._stream(split))
+
+    def _stream(self, split: str) -> Tensor:
+        """Return the symbols of a split; those of `seen` are the first of training, as many as validation has."""
+        splits = self.streams.splits
+        return splits["train"][: len(splits[self.watched])] if split == SEEN else splits[split]
 
     def _evaluated(self, split: str, stream: Tensor) -> EvaluationBatches:
         share, shares = self.device_share()
@@ -152,6 +159,6 @@ class LanguageData(ExperimentData):
             windows = Windows(self.streams.splits["train"].to(self.device), dataset.train, share, shares)
             return windows.keep_first(1, again=len(windows) if split == "train" else 1)
         cut = dataset.train if split == "train" else self.evaluation_cut
-        stream = self.streams.splits[split] if stream is None else stream
+        stream = self._stream(split) if stream is None else stream
         windows = Windows(stream.to(self.device), cut, share, shares)
         return windows.keep_first(debug.windows) if debug.windows and split != "train" else windows

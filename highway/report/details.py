@@ -30,6 +30,12 @@ CSV_COLUMNS = (
     *("seed", "status", "metric", "value", "counts", "paper", "device", "torch", "precision", "commit"),
 )
 FIRST_DIVIDED, TIMES_DIVIDED = "rate_first_divided_after_epoch", "rate_divided_times"
+NEAR = 0.03  # the share by which a reading's validation may differ from the paper's
+AT_SIZE = ("paper", "medium")  # the budgets with the paper's model and data
+READINGS = (
+    f"Excluded, our other choices given: validation falls more than {100 * NEAR:g} % below the paper's at some epoch, "
+    "or ends the paper's epochs as far above it."
+)
 DIVIDED = "Validation decides when the learning rate is divided, which is part of the spread over seeds."
 COUNTS = "Times and speeds count only where nothing else ran on the machine."
 
@@ -51,6 +57,7 @@ def details(
         _metrics(collected, paper_verdicts or {}),
         _by_seed(collected),
         _choices(collected),
+        readings(collected),
         _divisions(collected),
         _cost(collected),
     ]
@@ -135,6 +142,36 @@ def _at_edge(found: Choice, chosen: Trial) -> bool:
     except ValueError:  # texts, or several settings
         return False
     return float(chosen.setting) in (min(values), max(values))
+
+
+def readings(collected: Collected) -> TableBlock:
+    """Return which readings of a recipe the paper's validation excludes. It has no lines at another size or data."""
+    table = collected.table
+    if not table.readings or collected.budget not in AT_SIZE or not collected.full_data:
+        return TableBlock("", (), ())
+    card = METRICS[table.validation]
+    lines = []
+    for row_id, others in table.readings.items():
+        paper = table.row(row_id).paper[card.name]
+        for row in map(table.row, (row_id, *others)):
+            curves = [curve for sample in collected.samples[row.id] if (curve := sample.curve(card))]
+            if curves:
+                lowest = min(point.value for curve in curves for point in curve)
+                epochs = max(curve[-1].epoch for curve in curves)
+                numbers = (f"{value:.{card.digits}f}" for value in (lowest, paper))
+                ended = collected.budget == "paper" and bool(collected.finished(row.id))
+                texts = (row.label, f"{epochs:.0f}", *numbers, _excluded(lowest / paper - 1, ended))
+                lines.append(Line(texts, row.extra))
+    numeric = ("epochs", "lowest", "paper")
+    note = f"Lowest validation {card.title} of all runs. {READINGS}"
+    return TableBlock("Readings of the recipe", ("reading", *numeric, "excluded"), tuple(lines), numeric, note)
+
+
+def _excluded(difference: float, ended: bool) -> str:
+    """Return whether a reading is excluded, from how far its lowest validation is above the paper's, as a share."""
+    if difference < -NEAR:
+        return "yes, below"
+    return "yes, above" if ended and difference > NEAR else "no"
 
 
 def _divisions(collected: Collected) -> TableBlock:

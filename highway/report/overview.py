@@ -14,7 +14,7 @@ from highway.report.statistics import ENOUGH_SEEDS
 from highway.sweep.table import Table
 
 TESTED = (*AGREE, *DISAGREE, "undecided")
-LARGEST = ("paper", "mini")  # budgets, the largest first
+LARGEST = ("paper", "medium", "mini")  # budgets, the largest first
 
 
 @dataclass(frozen=True)

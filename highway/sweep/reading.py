@@ -127,6 +127,10 @@ def _check_names(table: Table) -> None:
         _refuse_unknown(f"{table.id}, against", "row", [base, *names], rows)
         if base in names:
             raise Refused(f"{table.id}, against: row {base} is compared with itself.")
+    for row_id, names in table.readings.items():
+        _refuse_unknown(f"{table.id}, readings", "row", [row_id, *names], rows)
+        if (metric := table.validation) not in table.row(row_id).paper:
+            raise Refused(f"{table.id}, readings: row {row_id} has no {metric} of the paper. Add it under `paper`.")
     _refuse_unknown(table.id, "budget", table.budgets, options("budget"))
     _refuse_unknown(f"{table.id}, finding", "budget", table.finding, list(table.budgets))
     for row in table.rows:

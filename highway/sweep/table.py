@@ -194,7 +194,7 @@ class Claim(Part):
             raise ValueError(f"`{self.kind}` ranks the rows by two metrics. Name the second one with `to`.")
         if not ranks and not self.than:
             raise ValueError("`than` is missing. Name the rows with which its rows are compared.")
-        if self.kind == "sooner" and card.split is None:
+        if self.kind == "sooner" and card.split not in SPLITS:
             raise ValueError(f"{self.metric} has no curve, which `sooner` needs. Name a metric that has one.")
         if self.kind == "at_most" and (card.better == "higher" or card.range[0] < 0):
             raise ValueError("`at_most` compares ratios of a metric of which lower is better. Name such a metric.")
@@ -299,6 +299,9 @@ class Table(Part):
     also: list[Column] = key([], "Columns of the report that the paper lacks.")
     stated: list[Stated] = key([], "Statements of the paper that the audit compares with the table and the models.")
     against: dict[str, Rows] = key({}, "The rows that are compared with each baseline; empty: all with the first row.")
+    readings: dict[str, Rows] = key(
+        {}, "Rows that are other readings of the recipe of a row of the paper, which a run may exclude."
+    )
     choose: Choose | None = key(
         None, "Settings that validation chooses for each row of the paper without its own `choose`."
     )
@@ -351,6 +354,11 @@ class Table(Part):
         shown = [column.metric for column in self.columns]
         tested = [metric for metric in shown if METRICS[metric].split in ("test", None)]
         return self.claims[0].metric if self.claims else (tested or shown)[0]
+
+    @property
+    def validation(self) -> str:
+        """The metric of the claims on the validation split."""
+        return f"valid_{METRICS[self.headline].kind}"
 
     def number_named(self, name: str) -> tuple[Row, str, str]:
         """Return the row, the metric and the part (one of PARTS_OF_NUMBERS or "") that a placeholder names."""

@@ -25,7 +25,7 @@ WRONG = {  # arguments of train.py, and text that their message must contain
     "layers=l1-9": "names layer 4, but the model has layers 1 to 3",
     "layers=2": "layers=2 names no option of layers. Options of layers: all",
     "optimizer=adma": "Did you mean 'adam'",
-    "budget=huge": "mini, paper, smoke",
+    "budget=huge": "medium, mini, paper, smoke",
     "trainer=fast": "default",
     "logger=tensorboard": "files, wandb",
     "debug=on": "none, overfit",
@@ -313,7 +313,7 @@ OTHERS = {  # another command and its arguments; `folder`, `text.txt` and others
     "translate folder ''": "there is nothing to translate",
     "report --data runs.txt": "runs.txt",
     "report nothing": "there is no table or grid 'nothing'",
-    "report --budget huge": "'huge' is unknown. Available: mini, paper, smoke.",
+    "report --budget huge": "'huge' is unknown. Available: medium, mini, paper, smoke.",
     "report --watch highway_t1": "--watch serves every table",
     "report --watch --port 99999999": "'--port': '99999999' is not a whole number",
     "report --watch --every 0": "'--every': '0' is not a whole number",
@@ -330,7 +330,7 @@ OTHERS = {  # another command and its arguments; `folder`, `text.txt` and others
     "table status ../train": "there is no table or grid '../train'",
     "table explain highway_t2x": "Did you mean 'highway_t",
     "table explain highway_t1 tann": "Did you mean 'tanh'",
-    "table explain highway_t1 --budget huge": "'huge' is unknown. Available: mini, paper, smoke.",
+    "table explain highway_t1 --budget huge": "'huge' is unknown. Available: medium, mini, paper, smoke.",
     "table status highway_t3 --with layers": "layers",
     "table explain highway_t1 nothing": "highway_t1 has no row 'nothing'",
     "data prepare ptb_wrd": "Did you mean 'ptb_word'",
@@ -343,7 +343,7 @@ OTHERS = {  # another command and its arguments; `folder`, `text.txt` and others
     "dashboard highway_t7 --sync --dry-run": "--sync uploads the offline runs of every table. Leave out the table",
     "dashboard highway_t5 --online --dry-run": "--online changes how --send uploads. Add --send.",
     "dashboard highway_t7 --dry-run": "highway_t7 is timed and has no curves",
-    "dashboard highway_t1 --budget huge": "'huge' is unknown. Available: mini, paper, smoke.",
+    "dashboard highway_t1 --budget huge": "'huge' is unknown. Available: medium, mini, paper, smoke.",
 }
 
 

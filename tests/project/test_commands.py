@@ -147,7 +147,7 @@ def completed(line: str) -> list[str]:
         ("highway table ", ["status", "explain", "time"]),
         ("highway report highway_t", [f"highway_t{number}" for number in range(1, 8)]),
         ("highway table explain hsg", ["hsg_t1"]),
-        ("highway report --budget ", ["mini", "paper", "smoke"]),
+        ("highway report --budget ", ["medium", "mini", "paper", "smoke"]),
         ("highway data prepare ptb_word_", ["ptb_word_carried", "ptb_word_memory", "ptb_word_rhn"]),
         ("highway train -m table=hsg", ["table=hsg_t1"]),
         ("highway train gate=none,sdu_t", ["gate=none,sdu_tanh"]),

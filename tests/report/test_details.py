@@ -1,4 +1,4 @@
-"""The tables that a report folds: when validation divided the learning rates."""
+"""The tables that a report folds: when validation divided the learning rates, which readings are excluded."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ import yaml
 from highway.ledger.files import write_text
 from highway.ledger.record import read_record, write_record
 from highway.report.collect import collect
-from highway.report.details import details, to_csv
+from highway.report.details import details, readings, to_csv
 from tests.support.tables import TABLE, put
 
 pytestmark = pytest.mark.usefixtures("no_published_records")
@@ -51,3 +51,27 @@ def test_each_run_has_its_first_division_and_their_number(tmp_path: Path) -> Non
     assert ",tanh,'+ tanh SDU,False,,3,finished,rate_first_divided_after_epoch,3," in text
     put_rates(tmp_path, "tanh", 3, CONSTANT)
     assert lines_of(tmp_path)[2] == ("+ tanh SDU", "3", "never", "0", "1.400"), "another record is read anew"
+
+
+def test_a_reading_is_excluded_by_its_lowest_validation(tmp_path: Path) -> None:
+    """The paper's validation is 1.4 here, so that 1.358 to 1.442 may be a run of the paper."""
+    rows = [row.model_copy(update={"paper": {"valid_bpc": 1.4}}) if row.id == "baseline" else row for row in TABLE.rows]
+    others = ["sigmoid", "tanh", "highway", "post_norm"]
+    table = TABLE.model_copy(update={"rows": rows, "readings": {"baseline": others}})
+
+    def excluded(budget: str) -> list[tuple[str, ...]]:
+        return [(line.texts[0], *line.texts[2:]) for line in readings(collect(table, budget, tmp_path)).lines]
+
+    put(tmp_path, "baseline", 1, 1.36, table=table)
+    put(tmp_path, "baseline", 2, 1.44, table=table)
+    put(tmp_path, "sigmoid", 1, 1.5, curve=[(50, 1.35), (100, 1.5)], table=table)
+    put(tmp_path, "tanh", 1, 1.45, table=table)
+    put(tmp_path, "highway", 1, 1.45, status="diverged", table=table)
+    assert excluded("paper") == [
+        ("T-L3", "1.360", "1.400", "no"),
+        ("+ sigmoid SDU", "1.350", "1.400", "yes, below"),
+        ("+ tanh SDU", "1.450", "1.400", "yes, above"),
+        ("+ highway gate", "1.450", "1.400", "no"),
+    ]
+    put(tmp_path, "tanh", 1, 1.45, budget="mini", table=table)
+    assert excluded("mini") == [], "another size"

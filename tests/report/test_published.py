@@ -7,6 +7,7 @@ import pytest
 
 from highway.config.home import HOME, REFERENCE
 from highway.report.collect import collect
+from highway.report.details import AT_SIZE, readings
 from highway.report.finding import filled
 from highway.report.overview import overview
 from highway.report.render import first_sentence
@@ -39,6 +40,13 @@ def test_published_runs_are_known_by_a_relative_path_too(monkeypatch: pytest.Mon
     monkeypatch.chdir(HOME)
     collected = collect(load_table("highway_t3"), "mini", REFERENCE.relative_to(HOME))
     assert collected.every and collected.as_published
+
+
+def test_the_page_of_table_3_has_each_reading_that_was_tried(tmp_path: Path) -> None:
+    page = (HOME / "docs" / "papers" / "highway_transformer.md").read_text()
+    for budget in AT_SIZE:
+        for line in readings(collect(load_table("highway_t3"), budget, tmp_path)).lines:
+            assert f"| {' | '.join(line.texts)} |" in page
 
 
 def test_readme_tells_the_outcome(tmp_path: Path) -> None:

@@ -45,7 +45,8 @@ BF16 = 1e-3  # relative difference of a loss after six updates in bf16
 @torch.no_grad()
 def naive_loss(model: nn.Module, described: Experiment, split: str) -> float:
     """Compute the evaluation protocol with one window at a time and plain sums."""
-    cut, stream = described.dataset.evaluation, build.data(described).streams.splits[split].long()
+    cut, splits = described.dataset.evaluation, build.data(described).streams.splits
+    stream = (splits["train"][: len(splits["valid"])] if split == "seen" else splits[split]).long()
     length = len(stream) // cut.lanes
     total, count = 0.0, 0
     for lane in range(cut.lanes):
@@ -67,8 +68,10 @@ def test_a_run_of_every_gate(tiny: Compose, gate: str) -> None:
     directory, result = trained(tiny(f"gate={gate}", *FEW))
     assert result["status"] == "finished"
     assert result["parameters"]["gate"] == 0 or gate != "none"
-    assert set(result["metrics"]) == {"valid_loss", "valid_bpc", "test_loss", "test_bpc", "train_seconds"}
-    for loss, bpc in (("valid_loss", "valid_bpc"), ("test_loss", "test_bpc")):
+    splits = ("valid", "test", "seen")
+    kinds = {f"{split}_{kind}" for split in splits for kind in ("loss", "bpc")}
+    assert set(result["metrics"]) == {*kinds, "train_seconds"}
+    for loss, bpc in ((f"{split}_loss", f"{split}_bpc") for split in splits):
         for model in ("best", "last"):
             value = result["metrics"][loss][model]
             assert result["metrics"][bpc][model] == pytest.approx(value / math.log(2))
@@ -96,9 +99,10 @@ def test_best_and_last_are_the_protocol_on_their_weights(tiny: Compose) -> None:
     model = build.model(described).eval()
     for name, path in (("best", directory.best), ("last", directory.last)):
         load_weights(model, path)
-        for split in ("valid", "test"):
+        for split in ("valid", "test", "seen"):
             expected = naive_loss(model, described, split)
             assert result["metrics"][f"{split}_loss"][name] == pytest.approx(expected, rel=1e-5)
+    assert "seen" not in {row[3] for row in curve(directory)}
     validations = [float(row[-1]) for row in curve(directory) if row[3] == "valid" and row[4] == "loss"]
     assert result["metrics"]["valid_loss"]["best"] == min(validations)
     assert result["metrics"]["valid_loss"]["last"] == validations[-1]
