@@ -121,7 +121,7 @@ def evaluate(parts: Parts, validation: dict[str, float]) -> dict[str, float]:
     data, task, trainer, *_ = parts
     data.final = data.final_differs
     metrics: dict[str, float] = {}
-    for split in dict.fromkeys((data.watched, *task.experiment.task_card.tested)):
+    for split in dict.fromkeys((data.watched, *task.experiment.task_card.tested_splits)):
         validated = split == data.watched and not data.final
         if not validated or split == "test":  # a test alone keeps the losses of the units of the test split
             data.tested = split  # what trainer.test evaluates

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from highway.errors import Refused
 
 SPLITS = ("train", "valid", "test")
-SEEN = "seen"  # a stretch of the training text as long as validation, read by a trained model, without dropout
+SEEN = "seen"  # the start of the training text, as long as validation, read by a trained model without dropout
+MEASURED_ON = (*SPLITS, SEEN)
 SPARSE = (0.0, 1e-4, 1e-3, 2e-3, 5e-3)  # a weight up to this size counts as zero; the papers state no limit
 
 
@@ -82,7 +83,7 @@ RANGES = {"ppl": (1.0, math.inf), "accuracy": (0.0, 1.0)} | {  # by kind; the ot
 }
 METRICS = {name: Metric(name, name, None, *about) for name, about in SINGLE.items()} | {
     f"{split}_{kind}": Metric(f"{split}_{kind}", kind, split, *about)
-    for split in (*SPLITS, SEEN)
+    for split in MEASURED_ON
     for kind, about in KINDS.items()
 }
 OF_A_MODEL = ("parameters", "gate_parameters")  # the same for every seed
@@ -97,9 +98,7 @@ def measured(kind: str, task: str, code: str, title: str, unit: str, better: str
         raise Refused(f"there is a metric {kind} already. Give yours another name.")
     KINDS[kind], MEASURED[kind] = (title, unit, better, digits), (task, code)
     RANGES[kind] = (-math.inf, math.inf)
-    METRICS.update(
-        {f"{split}_{kind}": Metric(f"{split}_{kind}", kind, split, *KINDS[kind]) for split in (*SPLITS, SEEN)}
-    )
+    METRICS.update({f"{split}_{kind}": Metric(f"{split}_{kind}", kind, split, *KINDS[kind]) for split in MEASURED_ON})
 
 
 def measures_of(task: str) -> dict[str, str]:

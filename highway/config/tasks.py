@@ -27,7 +27,7 @@ class TaskCard(Card):
     ends: str  # "module:class" of the input and output layers around the backbone
     command: str  # the command or function that uses a trained model
     reads: str = "sequence"  # or "pair": the input that the backbone must read
-    tested: tuple[str, ...] = ("test",)  # the splits on which a trained model is evaluated, beside the watched one
+    tested_splits: tuple[str, ...] = ("test",)  # on which a trained model is evaluated, beside the watched split
     also: tuple[str, ...] = ()  # further metrics of the trained model
     diverged_above: float = 50.0  # the neutral default of trainer.diverged_above, which conf/trainer/ sets
 
@@ -43,7 +43,7 @@ TASKS: Cards[TaskCard] = Cards(
             data="highway.data.windows:LanguageData",
             ends="highway.models.ends:Symbols",
             command="highway generate",
-            tested=("test", SEEN),
+            tested_splits=(SEEN, "test"),
         ),
         "translation": TaskCard(
             code="highway.tasks.translation:Translation",
@@ -85,5 +85,5 @@ TASKS: Cards[TaskCard] = Cards(
 def metrics_of(task: str, shown: str, watched: str) -> list[str]:
     """Return the names of all metrics of a record, for `shown` = dataset.metric and the data set's `watched` split."""
     kinds = [kind for kind in KINDS if kind in ("loss", shown, *measures_of(task))]
-    splits = dict.fromkeys((watched, *TASKS[task].tested))
+    splits = dict.fromkeys((watched, *TASKS[task].tested_splits))
     return [f"{split}_{kind}" for split in splits for kind in kinds] + [*TASKS[task].also, "train_seconds"]

@@ -171,7 +171,7 @@ class ExperimentData(pl.LightningDataModule):
         return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
 
     def evaluated(self, split: str) -> Any:
-        """Return the batches of a split."""
+        """Return the batches of a split: the watched one, or one of `tested_splits` of the task's card."""
         raise NotImplementedError
 
     def positions(self, split: str) -> tuple[Iterator[Any], int] | None:

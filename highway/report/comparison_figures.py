@@ -136,7 +136,7 @@ def _beside_the_paper(metrics: Sequence[str], collected: Collected) -> tuple[Any
 
 def _title(metric: str) -> str:
     card = METRICS[metric]
-    return f"{SPLITS[card.split]} {card.title}" if card.split else card.title
+    return f"{SPLITS[card.split]} {card.title}" if card.split in SPLITS else card.full_title
 
 
 def _value(row: Row, metric: str, collected: Collected, source: str) -> float | None:

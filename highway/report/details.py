@@ -1,4 +1,4 @@
-"""Tables that a report leaves out: every metric, every run, settings chosen by validation, divided rates, and cost.
+"""Tables that a report leaves out: metrics, runs, settings chosen by validation, readings, divided rates, and cost.
 
 The site folds these tables below a report. The CSV file has a line for each row, metric and seed.
 """
@@ -33,8 +33,8 @@ FIRST_DIVIDED, TIMES_DIVIDED = "rate_first_divided_after_epoch", "rate_divided_t
 NEAR = 0.03  # the share by which a reading's validation may differ from the paper's
 AT_SIZE = ("paper", "medium")  # the budgets with the paper's model and data
 READINGS = (
-    f"Excluded, our other choices given: validation falls more than {100 * NEAR:g} % below the paper's at some epoch, "
-    "or ends the paper's epochs as far above it."
+    f"Given our other choices, a reading is excluded if its lowest value is more than {100 * NEAR:g} % below the "
+    "paper's, or still as far above it once a run of all the paper's epochs has finished."
 )
 DIVIDED = "Validation decides when the learning rate is divided, which is part of the spread over seeds."
 COUNTS = "Times and speeds count only where nothing else ran on the machine."
@@ -158,20 +158,14 @@ def readings(collected: Collected) -> TableBlock:
             if curves:
                 lowest = min(point.value for curve in curves for point in curve)
                 epochs = max(curve[-1].epoch for curve in curves)
+                ended = collected.budget == "paper" and collected.finished(row.id)
+                above = ended and lowest > paper * (1 + NEAR)
+                excluded = "yes, below" if lowest < paper * (1 - NEAR) else "yes, above" if above else "no"
                 numbers = (f"{value:.{card.digits}f}" for value in (lowest, paper))
-                ended = collected.budget == "paper" and bool(collected.finished(row.id))
-                texts = (row.label, f"{epochs:.0f}", *numbers, _excluded(lowest / paper - 1, ended))
-                lines.append(Line(texts, row.extra))
+                lines.append(Line((row.label, f"{epochs:.0f}", *numbers, excluded), row.extra))
     numeric = ("epochs", "lowest", "paper")
-    note = f"Lowest validation {card.title} of all runs. {READINGS}"
+    note = f"The lowest validation {card.title} of all runs. {READINGS}"
     return TableBlock("Readings of the recipe", ("reading", *numeric, "excluded"), tuple(lines), numeric, note)
-
-
-def _excluded(difference: float, ended: bool) -> str:
-    """Return whether a reading is excluded, from how far its lowest validation is above the paper's, as a share."""
-    if difference < -NEAR:
-        return "yes, below"
-    return "yes, above" if ended and difference > NEAR else "no"
 
 
 def _divisions(collected: Collected) -> TableBlock:

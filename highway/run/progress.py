@@ -12,7 +12,7 @@ from highway.ledger.lease import HeldLease
 from highway.run.recorder import Recorder
 
 NOTED_EVERY = 0.2  # seconds between two notes of the progress in the lease
-TESTS = 2  # evaluations after the training: of the best model and of the last
+MODELS = 2  # the best and the last: each is evaluated after the training
 
 
 class Progress(pl.Callback):
@@ -83,7 +83,8 @@ class Progress(pl.Callback):
         each_step = (time.monotonic() - since - self._evaluating) / (step - first)
         each_evaluation = self._evaluating / max(self._evaluations, 1)
         validations = math.ceil(total / every) - math.ceil(max(self.recorder.last_validation, 0) / every)
-        return each_step * (total - step) + each_evaluation * (validations + TESTS)
+        tests = MODELS * len(module.experiment.task_card.tested_splits)
+        return each_step * (total - step) + each_evaluation * (validations + tests)
 
     def _line(self, module: Any) -> str:
         recorder = self.recorder

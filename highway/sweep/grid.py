@@ -19,7 +19,7 @@ import yaml
 
 from highway.config import home
 from highway.config.keys import Written
-from highway.config.metrics import KINDS, SEEN, SPLITS
+from highway.config.metrics import KINDS, SPLITS
 from highway.config.mistakes import validated
 from highway.config.project import needs_project, project
 from highway.config.yaml_file import as_yaml, parsed
@@ -158,12 +158,11 @@ def _content(choices: Mapping[str, list[str]]) -> dict[str, Any]:
         for label, overrides in ((" ".join(overrides) or "run", overrides) for overrides in combinations)
     ]
     kind, splits = _shown({**content, "rows": rows})
-    also = [f"{SEEN}_{kind}"] if SEEN in splits else []
     curves = {"id": "curves", "caption": "Training and evaluation", "metrics": [kind], "splits": ["train", splits[0]]}
     return {
         **content,
-        "columns": [{"metric": f"{split}_{kind}"} for split in splits if split != SEEN],
-        "also": [{"metric": metric} for metric in (*also, *ALSO)],
+        "columns": [{"metric": f"{split}_{kind}"} for split in splits],
+        "also": [{"metric": metric} for metric in ALSO],
         "rows": rows,
         "figures": [curves],
         "budgets": {budget: [] for budget in choices.get("budget", ["paper"])},
@@ -175,7 +174,7 @@ def _shown(content: Mapping[str, Any]) -> tuple[str, list[str]]:
     measured = [metrics_of_runs([*content["recipe"], *row["overrides"]]) for row in content["rows"]]
     common = set.intersection(*(set(available) for _, available in measured))
     for kind in (measured[0][0], *KINDS):
-        splits = [split for split in (*SPLITS, SEEN) if f"{split}_{kind}" in common]
+        splits = [split for split in SPLITS if f"{split}_{kind}" in common]
         if splits:
             return kind, splits
     raise Refused("the runs of this grid share no metric, so they cannot be compared. Start them as separate grids.")

@@ -300,7 +300,7 @@ class Table(Part):
     stated: list[Stated] = key([], "Statements of the paper that the audit compares with the table and the models.")
     against: dict[str, Rows] = key({}, "The rows that are compared with each baseline; empty: all with the first row.")
     readings: dict[str, Rows] = key(
-        {}, "Rows that are other readings of the recipe of a row of the paper, which a run may exclude."
+        {}, "For a row of the paper: rows that read its recipe in another way. The site says which are excluded."
     )
     choose: Choose | None = key(
         None, "Settings that validation chooses for each row of the paper without its own `choose`."

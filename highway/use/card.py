@@ -18,6 +18,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from highway.config.datasets import NO_RESULT, PUBLISHED
 from highway.config.experiment import Experiment
 from highway.config.gates import GATES
+from highway.config.metrics import SEEN
 from highway.config.yaml_file import read_yaml
 from highway.errors import Refused
 from highway.ledger.directory import RunDirectory
@@ -62,6 +63,7 @@ trained.model  # a torch module
 ## Results
 
 `best`: the model with the best validation. `last`: the final model.
+{%- if "seen_loss" in record.metrics %} `seen`: a stretch of the training text, without dropout.{% endif %}
 
 | metric | best | last |
 | --- | ---: | ---: |
@@ -106,6 +108,7 @@ def model_card(experiment: Experiment, run: str, record: dict[str, Any], weights
     results = [
         EvalResult(experiment.dataset_card.task, dataset, dataset, metric, values["best"])
         for metric, values in record["metrics"].items()
+        if not metric.startswith(f"{SEEN}_")
     ]
     data = ModelCardData(library_name="highway", tags=[model, dataset, *gates], model_name=run, eval_results=results)
     return ModelCard.from_template(

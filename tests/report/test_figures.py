@@ -14,6 +14,7 @@ from highway.report.rows import with_overrides
 from highway.report.style import looks
 from highway.report.write import write_report
 from highway.sweep.reading import load_table
+from highway.sweep.table import Figure
 from tests.support.tables import REFERENCES, TRANSLATION, XL, put, put_translation
 
 TABLE = load_table("highway_t1")
@@ -109,6 +110,14 @@ def test_rows_as_points_and_bars(tmp_path: Path) -> None:
     assert ">6 heads<" in drawn["bleu_heads"] and ">M3<" in drawn["bleu_heads"] and ">M3<" not in drawn["bleu_layers"]
     assert ">pt: mean 1.5, median 1.5, vocabulary 2<" in drawn["lengths"] and "vocabulary 22<" in drawn["lengths"]
     assert "error bars: 95 % over test sentences" in drawn["bleu_heads"]
+
+
+def test_what_models_know_of_the_text_they_have_seen_over_validation(tmp_path: Path) -> None:
+    put(tmp_path, "tanh", 1, 1.4, metrics={"seen_bpc": {"best": 1.2, "last": 1.1}})
+    figure = Figure(id="seen", caption="Seen text", kind="scatter", metrics=["seen_bpc", "valid_bpc"])
+    (axis, *_) = figures.draw_scatter(figure, collect(TABLE, "paper", tmp_path)).axes
+    assert axis.get_ylabel() == "bits per character of seen text"
+    assert axis.get_xlabel() == "validation bits per character"
 
 
 def test_an_interval_over_sentences_is_that_of_the_run_in_the_mean(tmp_path: Path) -> None:

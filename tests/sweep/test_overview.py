@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from highway.config.tasks import TASKS
 from highway.ledger.lease import HeldLease
 from highway.run.progress import Progress
 from highway.sweep.estimate import Estimate
@@ -259,12 +260,13 @@ def test_a_resumed_run_predicts_a_whole_one(tmp_path: Path, at: Now) -> None:
 
 
 def test_a_run_foresees_its_validations_and_tests(at: Now) -> None:
-    """The first step is slow and no measure. Here 1 s is a step and 5 s an evaluation, of which five are ahead."""
+    """The first step is slow and no measure. Here 1 s is a step and 5 s an evaluation, of which seven are ahead."""
     recorder = SimpleNamespace(
         steps=0, last_validation=-1, validation={}, train_loss=4.5, seconds=1.0, tokens_per_second=9.0
     )
     progress, trainer = Progress(recorder, None), SimpleNamespace(is_global_zero=False)  # type: ignore[arg-type]
-    module = SimpleNamespace(total_steps=100, data=SimpleNamespace(validate_every=25))
+    described = SimpleNamespace(task_card=TASKS["language"])
+    module = SimpleNamespace(total_steps=100, data=SimpleNamespace(validate_every=25), experiment=described)
     now = 0.0
     for step in range(1, 26):
         now += 1.0 if step > 1 else 60.0
@@ -277,4 +279,4 @@ def test_a_run_foresees_its_validations_and_tests(at: Now) -> None:
     at(now + 5.0)
     recorder.last_validation = 25
     progress.on_validation_end(trainer, module)  # type: ignore[arg-type]
-    assert progress._numbers(module)["seconds_left"] == 75 + 5 * 5
+    assert progress._numbers(module)["seconds_left"] == 75 + 5 * (3 + 2 * 2)

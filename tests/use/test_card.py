@@ -28,6 +28,7 @@ def test_a_card_has_the_numbers_weights_and_settings_of_its_run(
     numbers = {evaluation.metric_type: evaluation.metric_value for evaluation in card.data.eval_results}
     assert numbers["test_loss"] == result["metrics"]["test_loss"]["best"]
     assert f"| test_loss | {numbers['test_loss']:.6g} |" in card.text and "highway.load" in card.text
+    assert "| seen_loss |" in card.text and "seen_loss" not in numbers, "no result: the text was trained on"
     assert json.loads(paths[1].read_text())["model"]["name"] in card.data.tags
     assert paths[3].read_bytes() == directory.best.read_bytes()
     write_record(directory.path, {**read_json(paths[2]), "best_step": result["best_step"] + 1})
