@@ -76,7 +76,7 @@ def test_a_summary_has_mean_deviation_and_count() -> None:
 def test_values_that_grow_with_their_mean_are_compared_as_ratios() -> None:
     scaled = {name for name in METRICS if on_log_scale(name)}
     assert scaled == {
-        *("train_ppl", "valid_ppl", "test_ppl", "train_seconds", "decoding_seconds", "inference_seconds"),
+        *("train_ppl", "valid_ppl", "test_ppl", "seen_ppl", "train_seconds", "decoding_seconds", "inference_seconds"),
         *("step_seconds", "train_time_h", "peak_memory_mib", "tokens_per_second"),
     }
 
