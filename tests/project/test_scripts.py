@@ -155,7 +155,7 @@ def test_commands_take_a_grid_and_rows_with_overrides(
 def test_status_of_the_published_records(typed: Callable[..., tuple[int, str, str]]) -> None:
     _, out, _ = typed("table status highway_t3")
     words = " ".join(out[out.index("baseline") : out.index("sigmoid")].split())
-    assert words == "baseline finished: seeds 1, 2, 3 not run finished: seeds 1, 2, 3 not run"
+    assert words == "baseline finished: seeds 1, 2, 3 not run finished: seeds 1-4 not run"
 
 
 def test_report_writes_what_it_names(typed: Callable[..., tuple[int, str, str]]) -> None:
