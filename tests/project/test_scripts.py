@@ -166,7 +166,7 @@ def test_report_writes_what_it_names(typed: Callable[..., tuple[int, str, str]])
     finding = "at a smaller size, SDUs without dropout help: test perplexity"
     assert "Claims of the paper" in out and finding in " ".join(out.split())
     markdown, csv, latex = (next(path for path in paths if path.suffix == ending) for ending in (".md", ".csv", ".tex"))
-    assert "|T-L3|130.43|" in markdown.read_text()
+    assert "|T-L3|130.43|186.84 ± 0.62|4||" in markdown.read_text()
     assert csv.read_text().startswith("table,budget,data,row")
     assert "\\toprule" in latex.read_text()
     _, out, _ = typed("report highway_t1 --budget smoke")
